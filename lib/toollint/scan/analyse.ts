@@ -3,7 +3,7 @@
 // One file is in work at a time, and files are taken in the order of their paths, so the findings are in canonical
 // order.
 import { lstatSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
 import { realFolder } from '../document/document-source.ts';
@@ -52,7 +52,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const notes = [...engine.notes, ...(await passedOver(starts, found, files, engine, search))];
   const places = files.map(({ absolute }) => absolute);
   const cached = options.cache === undefined ? undefined : await engine.lintCached(places, options.cache);
-  const roots = sortedUnique([root, options.root]).filter((folder) => folder.startsWith('/'));
+  const roots = sortedUnique([root, resolve(options.root)]);
   const work = new FileWork({ engine, prefix, cached, suppressions: await readSuppressions(root) }, options, roots);
   for (const [index, file] of files.entries()) {
     // Linting never waits for anything, so a signal would not be heard without a turn of the event loop.

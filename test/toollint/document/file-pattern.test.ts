@@ -1,9 +1,10 @@
-// File patterns: the same answers as ESLint's own for everything that a list of patterns can say.
+// File patterns: the same answers as ESLint's own for everything that a list of patterns can say; and what a path is.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
 import fc from 'fast-check';
 import { isGlob, literalGlob, matchesGlob, normalGlob } from '../../../lib/toollint/document/file-pattern.ts';
+import { pathFault } from '../../../lib/toollint/document/report-path.ts';
 
 const PATTERNS = [
   '*.js',
@@ -103,5 +104,25 @@ describe('a file pattern', () => {
 
   it('that is longer than any real one is refused in words', () => {
     assert.throws(() => matchesGlob('a', 'a'.repeat(70_000)), /not a file pattern/u);
+  });
+});
+
+describe('a path of a report', () => {
+  it('is relative, without a drive, a scheme, or segments that lead elsewhere', () => {
+    for (const path of ['a', 'a/b.c', '...', '..a/b..', 'ab:c/d', 'é']) assert.equal(pathFault(path), undefined, path);
+    for (const [path, fault] of [
+      ['/a', 'the path is absolute'],
+      ['c:/d', 'the path begins with a drive'],
+      ['http://x', 'the path has a scheme'],
+      ['a1+b-c.d://x', 'the path has a scheme'],
+      ['1a://x', "the path has the segment ''"],
+      ['a/b://x', "the path has the segment ''"],
+      ['a/./b', "the path has the segment '.'"],
+      ['a/..', "the path has the segment '..'"],
+      ['a/', "the path has the segment ''"],
+      ['a\\b', "the path contains '\\'"],
+      ['a\0', 'the path contains NUL'],
+    ] as const)
+      assert.equal(pathFault(path), fault, path);
   });
 });

@@ -1,8 +1,8 @@
 // What a scan takes from ESLint besides messages: the rules that are on, what they say of themselves, fixes, the cache,
 // and what it may call fixed.
 import assert from 'node:assert/strict';
-import { readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { analyse } from '../../../lib/toollint/scan/analyse.ts';
 import { EslintEngine } from '../../../lib/toollint/scan/eslint-engine.ts';
@@ -187,6 +187,43 @@ describe('the engine of a scan', () => {
       ['no-var'],
     );
     assert.deepEqual(diagnostics, [{ kind: 'rule-error', ruleId: 'own/boom', message: 'x', relativePath: 'a.js' }]);
+  });
+});
+
+describe('the analysis of a file', () => {
+  it('is not done again for a file in the cache with the same content, whatever its time', async (t) => {
+    const count = 'globalThis.runsForTheCache = (globalThis.runsForTheCache ?? 0) + 1;';
+    const plugin = `{ count: { create: () => ({ Program() { ${count} } }) } }`;
+    const root = await project(t, { 'eslint.config.mjs': configText(`{ 'own/count': 1 }`, plugin), 'a.js': 'a;\n' });
+    const runs = async () => {
+      await analyse({ root, paths: ['a.js'], cache: join(root, 'cache') });
+      return (globalThis as { runsForTheCache?: number }).runsForTheCache;
+    };
+    assert.equal(await runs(), 1);
+    await utimes(join(root, 'a.js'), 1, 1);
+    assert.equal(await runs(), 1);
+    await writeFile(join(root, 'a.js'), 'b;\n');
+    assert.equal(await runs(), 2);
+  });
+
+  it('names no folder of the machine where the linter throws by itself', async (t) => {
+    const processor = `{ preprocess: (text) => [text], postprocess() { throw new Error('in /opt/x/y.js'); } }`;
+    const config = `export default [{ files: ['**/*.js'], processor: ${processor} }];\n`;
+    const root = await project(t, { 'eslint.config.mjs': config, 'a.js': 'a;\n' });
+    const { findings, diagnostics } = await analyse({ root, paths: ['a.js'] });
+    assert.deepEqual(diagnostics, [{ kind: 'parse-error', message: 'in y.js', relativePath: 'a.js' }]);
+    assert.equal(findings[0]?.ruleId, 'PARSE-ERROR');
+    assert.equal(findings[0].message, 'in y.js');
+  });
+
+  it('names no folder of the machine where the root is a link, given relative to the working folder', async (t) => {
+    const folder = await project(t, { 'real/a.js': 'a;\n' });
+    const link = join(folder, 'link');
+    await symlink('real', link);
+    const rule = `{ one: { create: (c) => ({ Program: (node) => c.report({ node, message: 'see ${link}/a.js' }) }) } }`;
+    await writeFile(join(folder, 'real/eslint.config.mjs'), configText(`{ 'own/one': 1 }`, rule));
+    const { findings } = await analyse({ root: relative(process.cwd(), link), paths: ['a.js'] });
+    assert.equal(findings[0]?.message, 'see a.js');
   });
 });
 

@@ -220,6 +220,9 @@ describe('the search for files', () => {
       { kind: 'file', path: 'b/c.js', absolute: join(root, 'b/c.js') },
       { kind: 'glob', pattern: 'b/*.js' },
     ]);
+    await writeFile(join(root, 'e\u0301.js'), '');
+    const [composed] = await starts('../e\u0301.js');
+    assert.equal(composed?.kind === 'file' && composed.path, '\u00e9.js');
     await symlink('/dev/null', join(root, 'null.js'));
     await symlink('none', join(root, 'dangling.js'));
     await assert.rejects(starts('../null.js'), /null\.js is outside the root/u);
