@@ -86,7 +86,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     exists,
     looked: async (path) => {
       const own = prefix.strip(path);
-      if (own === undefined || path === '' || exists(path)) return work.looked(path);
+      if (own === undefined || exists(path)) return work.looked(path);
       return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
     },
   };
@@ -173,7 +173,7 @@ function scopeOf(
   prefix: PathPrefix,
 ): Pick<Scan, 'target' | 'include' | 'exclude'> {
   const [only] = starts;
-  const isReportPath = (path: string) => path === '.' || pathFault(path) === undefined;
+  const isReportPath = (path: string) => pathFault(path) === undefined;
   const target =
     starts.length === 1 && only !== undefined && only.kind !== 'glob' && isReportPath(only.path)
       ? { kind: only.kind === 'file' ? ('file' as const) : ('project' as const), path: prefix.of(only.path) }

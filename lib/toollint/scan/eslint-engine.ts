@@ -201,7 +201,7 @@ function noConfig(root: string): string {
 
 function isOn(entry: unknown): boolean {
   const level: unknown = Array.isArray(entry) ? entry[0] : entry;
-  return level !== 0 && level !== 'off' && level !== false && level !== undefined;
+  return level !== 0 && level !== 'off' && level !== undefined;
 }
 
 function culpritOf(error: unknown): string | undefined {
