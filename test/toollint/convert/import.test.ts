@@ -208,7 +208,7 @@ describe('the import of SARIF', () => {
       TURN: { uri: 'here/', uriBaseId: 'BACK' },
       BACK: { uri: 'there', uriBaseId: 'TURN' },
     };
-    const artifacts = [{ location: { uri: 'c.c', uriBaseId: 'SRC' } }, { location: {} }];
+    const artifacts = [{ location: { uri: 'c.c', uriBaseId: 'SRC' } }, { location: {} }, { location: { uri: 'h.c' } }];
     const pathOf = (location: object) => {
       const locations = [{ physicalLocation: { artifactLocation: location } }];
       const text = sarif([result({ locations })], { originalUriBaseIds, artifacts });
@@ -218,11 +218,12 @@ describe('the import of SARIF', () => {
     assert.equal(pathOf({ uri: 'a.c', uriBaseId: '%SRCROOT%' }), 'a.c');
     assert.equal(pathOf({ uri: 'b.c', uriBaseId: 'SRC' }), 'x y/src/b.c');
     assert.equal(pathOf({ index: 0 }), 'x y/src/c.c');
+    assert.equal(pathOf({ index: 2 }), 'h.c');
     assert.equal(pathOf({ index: 0, uri: 'b.c' }), 'b.c');
     assert.equal(pathOf({ uri: 'f.c', uriBaseId: 'unknown' }), 'f.c');
     assert.equal(pathOf({ uri: 'g.c', uriBaseId: 'TURN' }), 'there/here/g.c');
     assert.throws(() => pathOf({ uri: '%zz' }), /: not a URI: %zz$/u);
-    for (const nowhere of [{}, { index: 1 }, { index: 2 }, { index: -1 }]) assert.equal(pathOf(nowhere), undefined);
+    for (const nowhere of [{}, { index: 1 }, { index: 3 }, { index: -1 }]) assert.equal(pathOf(nowhere), undefined);
     assert.equal(pathOf({ uri: 'file:///home/d.c' }), 'd.c');
     assert.equal(pathOf({ uri: './e.c' }), 'e.c');
     for (const uri of ['../x', 'file:///etc/passwd', '/etc/passwd', 'a/../../b', 'http://x/y', 'a%00b'])

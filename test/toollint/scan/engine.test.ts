@@ -104,6 +104,15 @@ describe('what a scan takes from ESLint', () => {
     }
   });
 
+  it('is nothing for a file without a configuration beside a folder that has one', async (t) => {
+    const part = { 'part/eslint.config.mjs': configText(`{ 'no-var': 1 }`), 'part/b.js': 'var b;\n' };
+    const { report } = await scanned(await project(t, { 'eslint.config.mjs': null, 'a.js': 'var a;\n', ...part }));
+    assert.deepEqual(
+      report.findings.map(({ location }) => location.path),
+      ['part/b.js'],
+    );
+  });
+
   it('is the name of its old configuration, where only that is there', async (t) => {
     const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': null, '.eslintrc.yml': 'rules: {}\n' });
     const { code, stderr } = await toollint(['scan'], { cwd });
