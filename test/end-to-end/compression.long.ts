@@ -48,7 +48,7 @@ describe('a queue whose bodies are compressed', () => {
     }
   });
 
-  it('lands every event byte for byte, and quarantines what is no compressed event', { tags: ['long'] }, async () => {
+  it('lands every event byte for byte, and quarantines what is no compressed event', async () => {
     await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', 'no frame', 'encoding', 'zstd');
     await pipeline.startConsumer();
     await eventually('all have landed', async () => (await store.count()) === WEBHOOKS.length);
@@ -64,44 +64,40 @@ describe('a queue whose bodies are compressed', () => {
     );
   });
 
-  it(
-    'quarantines what inflates beyond the longest body, in memory that does not grow with it',
-    { tags: ['long'] },
-    async (t) => {
-      const [replica] = pipeline.replicas;
-      if (replica === undefined) throw new Error('the consumer was started');
-      // 12 entries of 11 kB at most, which would be 1.4 GB.
-      const bomb = zstdCompressSync(Buffer.alloc(120 << 20, 'a'));
-      const before = await store.quarantine();
-      const client = plainClient(redis.port, undefined);
-      await client.connect();
-      t.after(() => client.disconnect());
-      for (let at = 0; at < 12; at += 1)
-        await client.call('XADD', 'ingest', '*', 'producer', 'p', 'body', bomb, 'encoding', 'zstd');
-      const body = JSON.stringify({ id: 'behind', type: 't' });
-      assert.equal((await pipeline.post(body)).status, 202);
-      await eventually('what is behind them has landed', async () =>
-        (await store.events()).some(({ id }) => id === 'behind'),
-      );
-      const known = new Set(before.map(({ entry }) => entry));
-      const rows = await eventually('and they are in the quarantine', async () => {
-        const found = (await store.quarantine()).filter(({ entry }) => !known.has(entry));
-        return found.length >= 12 && found;
-      });
-      assert.equal(rows.length, 12);
-      for (const row of rows) {
-        assert.equal(row.reason, 'invalid_event: the compressed body is longer than gateways accept');
-        assert.ok(bomb.equals(row.body), 'the bytes that were on the queue');
-      }
-      const peakMb =
-        Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${replica.program.child.pid}/status`, 'utf8'))?.[1]) /
-        1024;
-      t.diagnostic(`${bomb.length} bytes each, peak of the consumer ${Math.round(peakMb)} MB`);
-      assert.ok(peakMb > 30 && peakMb < 400, `${peakMb} MB`);
-    },
-  );
+  it('quarantines what inflates beyond the longest body, in memory that does not grow with it', async (t) => {
+    const [replica] = pipeline.replicas;
+    if (replica === undefined) throw new Error('the consumer was started');
+    // 12 entries of 11 kB at most, which would be 1.4 GB.
+    const bomb = zstdCompressSync(Buffer.alloc(120 << 20, 'a'));
+    const before = await store.quarantine();
+    const client = plainClient(redis.port, undefined);
+    await client.connect();
+    t.after(() => client.disconnect());
+    for (let at = 0; at < 12; at += 1)
+      await client.call('XADD', 'ingest', '*', 'producer', 'p', 'body', bomb, 'encoding', 'zstd');
+    const body = JSON.stringify({ id: 'behind', type: 't' });
+    assert.equal((await pipeline.post(body)).status, 202);
+    await eventually('what is behind them has landed', async () =>
+      (await store.events()).some(({ id }) => id === 'behind'),
+    );
+    const known = new Set(before.map(({ entry }) => entry));
+    const rows = await eventually('and they are in the quarantine', async () => {
+      const found = (await store.quarantine()).filter(({ entry }) => !known.has(entry));
+      return found.length >= 12 && found;
+    });
+    assert.equal(rows.length, 12);
+    for (const row of rows) {
+      assert.equal(row.reason, 'invalid_event: the compressed body is longer than gateways accept');
+      assert.ok(bomb.equals(row.body), 'the bytes that were on the queue');
+    }
+    const peakMb =
+      Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${replica.program.child.pid}/status`, 'utf8'))?.[1]) /
+      1024;
+    t.diagnostic(`${bomb.length} bytes each, peak of the consumer ${Math.round(peakMb)} MB`);
+    assert.ok(peakMb > 30 && peakMb < 400, `${peakMb} MB`);
+  });
 
-  it('has its events replayed and erased', { tags: ['long'] }, async () => {
+  it('has its events replayed and erased', async () => {
     const admin = new Admin(redis, store);
     await store.refuse(REFUSED, true);
     const body = JSON.stringify({ id: 'refused', type: REFUSED, text: SECRET.repeat(50) });
