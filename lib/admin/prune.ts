@@ -17,10 +17,12 @@ const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 
 export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Outcome> {
   const { json, print, tell } = session;
+  // The ages below are of this moment or a later one: a day may pass until the queue has answered.
+  const nowMs = session.clock.epochMs();
   const queue = await session.queue.status();
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
-  const allowedMs = Math.min(asked, session.clock.epochMs() - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
+  const allowedMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
   const beforeMs = await session.warehouse.pruneBound({ table, beforeMs: allowedMs, type });
   const before = timeText(beforeMs);
   if (allowedMs < asked)

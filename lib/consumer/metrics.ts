@@ -93,7 +93,7 @@ export function replicaState(
   metrics: ConsumerMetrics,
   { consumer, watch, reader }: Replica,
 ): ProcessState & {
-  /** Age of the oldest event that has not landed, in seconds; undefined while it is not known of the whole queue. */
+  /** No event that has not landed is older, in seconds; undefined while a part or the warehouse is away. */
   readonly oldestSeconds: () => number | undefined;
 } {
   const unready = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
@@ -120,6 +120,8 @@ export function replicaState(
     unavailable,
     metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
     oldestSeconds: () =>
-      unready() === undefined && unavailable().length === 0 ? metrics.queue.lag.oldestSeconds : undefined,
+      unready() === undefined && unavailable().length === 0
+        ? metrics.queue.oldestSecondsMax(reader.states().keys())
+        : undefined,
   };
 }

@@ -25,7 +25,7 @@ export interface PrunerOptions extends ClockAndRandom {
   readonly warehouse: Pick<Warehouse, 'prune'>;
   /** What is removed at which age, in milliseconds; undefined: never. */
   readonly retentionMs: Readonly<Record<Pruning['table'], number | undefined>>;
-  /** Age of the oldest event that has not landed, in seconds; undefined while it is not known of the whole queue. */
+  /** No event that has not landed is older, in seconds; undefined while that is not known of the whole queue. */
   readonly oldestSeconds: () => number | undefined;
   readonly pruned: CounterFamily;
   readonly log: Log;

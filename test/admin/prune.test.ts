@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import type { Clock } from '../../lib/process/clock.ts';
+import { SYSTEM } from '../support/system.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 
 const DAY_MS = 86_400_000;
@@ -51,6 +53,21 @@ describe('prune', () => {
     assert.equal(code, 0);
     assert.match(err, /an event has waited on the queue since then: only rows from before 20/);
     assert.deepEqual(admin.rows(t, 'SELECT id FROM events ORDER BY id'), [{ id: '3' }, { id: '5' }]);
+  });
+
+  it('goes by the clock from before it asked the queue, although days pass until the answer', async (t) => {
+    await fill([1, 3]);
+    const { queue } = admin.session(t);
+    let passedMs = 0;
+    const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => Date.now() + passedMs });
+    const status: typeof queue.status = async () => {
+      const answer = await queue.status();
+      passedMs = 30 * DAY_MS;
+      return answer;
+    };
+    const late = { ...Object.fromEntries(Object.entries(queue)), status } as unknown as typeof queue;
+    assert.equal((await admin.run(t, 'prune --older-than 2d', { clock, queue: late })).code, 0);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: '1' }]);
   });
 
   it('says from when on rows stay where the warehouse removes whole months', async (t) => {
