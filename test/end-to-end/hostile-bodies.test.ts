@@ -7,6 +7,7 @@ import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd } from '../support/scope.ts';
 import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
+import { anyCharacter } from '../support/any-character.ts';
 
 let redis: TestRedis;
 let gateway: TestGateway;
@@ -135,7 +136,7 @@ describe('for any input', { tags: ['long'] }, () => {
     fc.json().map((text) => Buffer.from(text)),
     fc
       .record(
-        { id: fc.string({ unit: 'binary', maxLength: 300 }), type: fc.string(), data: fc.jsonValue() },
+        { id: fc.string({ unit: anyCharacter, maxLength: 300 }), type: fc.string(), data: fc.jsonValue() },
         { requiredKeys: [] },
       )
       .map((value) => Buffer.from(JSON.stringify(value))),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { ReplyAssembler, type Reply } from '../../lib/redis/wire/reply.ts';
+import { anyCharacter } from '../support/any-character.ts';
 
 type Value = string | number | null | readonly Value[];
 
@@ -64,7 +65,7 @@ describe('an answer of Redis', () => {
     const { value } = fc.letrec<{ value: Value }>((tie) => ({
       value: fc.oneof(
         { maxDepth: 4 },
-        fc.string({ unit: 'binary' }).map((text) => Buffer.from(text).toString('latin1')),
+        fc.string({ unit: anyCharacter }).map((text) => Buffer.from(text).toString('latin1')),
         fc.maxSafeInteger(),
         fc.constant(null),
         fc.array(tie('value')),
