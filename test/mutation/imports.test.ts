@@ -14,11 +14,13 @@ it('imports count by their shortest way, of workers and of what is loaded later 
     'test/a.test.ts':
       "import { b } from '../lib/b.ts';\nimport type {\n  D,\n} from '../lib/d.ts';\nimport 'node:fs';\n",
     'lib/b.ts':
-      "import './a.ts';\nconst c = await import('./c.ts');\nnew URL('./w.ts', import.meta.url);\n'./gone.ts';\n",
+      "import './a.ts';\nconst c = await import('./c.ts');\nnew URL('./w.ts', import.meta.url);\n'./gone.ts';\n" +
+      'new URL(`./v${extname(import.meta.filename)}`, import.meta.url);\n',
     'lib/a.ts': "export { b } from './b.ts';\n",
     'lib/c.ts': "import './e.ts';\nimport './a.ts';\n",
     'lib/d.ts': '',
     'lib/e.ts': '',
+    'lib/v.ts': '',
     'lib/w.ts': '',
   };
   for (const [path, text] of Object.entries(files)) writeFileSync(join(root, path), text);
@@ -27,6 +29,7 @@ it('imports count by their shortest way, of workers and of what is loaded later 
     'lib/b.ts': 1,
     'lib/a.ts': 2,
     'lib/c.ts': 2,
+    'lib/v.ts': 2,
     'lib/w.ts': 2,
     'lib/e.ts': 3,
   });

@@ -10,9 +10,14 @@ export function distances(path: string, root: string): ReadonlyMap<string, numbe
   return found;
 }
 
-/** Of statements, of `import(…)` and of a worker's `new URL(…)`: each text that names a file which is there. */
+/**
+ * Of statements, of `import(…)` and of a worker's `new URL(…)`: each text that names a file which is there. A worker's
+ * may end as its own file does, in TypeScript here and in JavaScript in a package.
+ */
 function importsOf(path: string, root: string): readonly string[] {
-  const text = readFileSync(join(root, path), 'utf8').replace(/^import type [^;]*;/gms, '');
+  const text = readFileSync(join(root, path), 'utf8')
+    .replace(/^import type [^;]*;/gms, '')
+    .replace(/`([^`$\n]+)\$\{extname\(import\.meta\.filename\)\}`/g, "'$1.ts'");
   return [...text.matchAll(/'(\.{1,2}\/[^'\n]+\.ts)'/g)]
     .map(([, name = '']) => join(dirname(path), name))
     .filter((name) => existsSync(join(root, name)));
