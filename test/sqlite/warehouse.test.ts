@@ -254,8 +254,27 @@ describe('the SQLite warehouse', () => {
     const dying = [warehouse.land([event('one')]), warehouse.probe(), warehouse.quarantine([])];
     killThreads();
     other.exec('COMMIT');
-    for (const outcome of await Promise.allSettled(dying)) assert.equal(outcome.status, 'rejected');
+    const ended = /^Error: the thread of the SQLite warehouse has ended$/;
+    await Promise.all(dying.map((call) => assert.rejects(call, ended)));
     assert.equal((await warehouse.land([event('one')])).length, 1);
     await warehouse.probe();
+  });
+
+  it('has a thread from its first call on, which holds the process while a call is under way, and ends with it', async (t) => {
+    const before = new Set(threads);
+    const started = (): Worker[] => [...threads].filter((thread) => !before.has(thread));
+    const warehouse = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
+    await warehouse.close();
+    assert.equal(started().length, 0);
+    await warehouse.prepare();
+    const [thread] = started();
+    assert.ok(thread !== undefined);
+    const [held, released] = [t.mock.method(thread, 'ref').mock, t.mock.method(thread, 'unref').mock];
+    await Promise.all([warehouse.probe(), warehouse.probe()]);
+    assert.deepEqual([held.callCount(), released.callCount()], [2, 1], 'until the last one is answered');
+    await warehouse.close();
+    assert.equal(thread.threadId, -1, 'it has ended');
+    await warehouse.close();
+    assert.equal(started().length, 1);
   });
 });
