@@ -295,6 +295,15 @@ describe('events that are submitted', () => {
     assert.equal(sent.length, 2);
   });
 
+  it('come by a new connection once their server has said nothing for seconds', async (t) => {
+    const { clock, submit, restarts } = start(t);
+    await submit(several(1));
+    await clock.advance(1_000);
+    assert.deepEqual(restarts, []);
+    await clock.advance(9_000);
+    assert.match(restarts[0] ?? '', /answer/);
+  });
+
   it('are given up where the queue is closed', async (t) => {
     const { clock, submit, queue } = start(t);
     const events = several(2);

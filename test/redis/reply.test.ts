@@ -61,6 +61,12 @@ describe('an answer of Redis', () => {
     }
   });
 
+  it('of another form than the one that is read is a fault', () => {
+    const [text, list] = assembled(Buffer.from('$3\r\nabc\r\n*1\r\n:1\r\n'), [100]);
+    assert.throws(() => text?.array());
+    assert.throws(() => list?.integer());
+  });
+
   it('is read as it was written, whatever it holds', () => {
     const { value } = fc.letrec<{ value: Value }>((tie) => ({
       value: fc.oneof(

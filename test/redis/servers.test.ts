@@ -114,7 +114,11 @@ describe('the master that sentinels watch', () => {
           .find(undefined)
           .catch(() => false as const),
       );
-    assert.equal(await nowhere([cutOff.port, one.port, two.port]).find(undefined), found);
+    for (const { child } of [one, two]) child.kill('SIGSTOP');
+    const asking = nowhere([cutOff.port, one.port, two.port]).find(undefined);
+    assert.equal(await Promise.race([asking, SYSTEM.clock.sleep(100)]), undefined, 'one of three settles nothing');
+    for (const { child } of [one, two]) child.kill('SIGCONT');
+    assert.equal(await asking, found);
     const lookup = nowhere([dead, cutOff.port, one.port, two.port, dead]);
     const asked = lookup.find(undefined);
     assert.equal(lookup.find(undefined), asked, 'asked once for all who ask together');

@@ -278,6 +278,9 @@ describe('looking at a stream', () => {
     await server.command('XADD', STREAM, '1000-0', 'producer', 'shop', 'body', body('old'));
     assert.deepEqual(await seen(), [1, 1, 0, true, []]);
     assert.equal(await admin.replicasAlive(), 0);
+    assert.deepEqual(await admin.states(['1000-0', '999-0']), ['unread', 'gone']);
+    await server.command('XGROUP', 'CREATE', STREAM, 'of-others', '$');
+    assert.deepEqual(await admin.states(['1000-0', '999-0']), ['unread', 'gone']);
   });
 
   it('finds an event by the id index, its replay, and the entries of its rows, and nothing of another', async (t) => {
