@@ -45,14 +45,14 @@ describe('prune', () => {
     assert.equal(admin.rows(t, 'SELECT entry FROM events_quarantine').length, 1);
   });
 
-  it('leaves what is younger than the oldest event that has not landed', async (t) => {
-    await fill([3, 5, 7]);
+  it('leaves what is younger than the oldest event that has not landed, or less than an hour older', async (t) => {
+    await fill([3, 5, 6.02, 7]);
     await admin.redis.command('XADD', 'ingest', `${Date.now() - 6 * DAY_MS}-0`, 'producer', 'p', 'body', 'x');
     await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0');
     const { code, err } = await admin.run(t, 'prune --older-than 2d');
     assert.equal(code, 0);
     assert.match(err, /an event has waited on the queue since then: only rows from before 20/);
-    assert.deepEqual(admin.rows(t, 'SELECT id FROM events ORDER BY id'), [{ id: '3' }, { id: '5' }]);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events ORDER BY id'), [{ id: '3' }, { id: '5' }, { id: '6.02' }]);
   });
 
   it('goes by the clock from before it asked the queue, although days pass until the answer', async (t) => {
