@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { keyOf } from '../../../lib/toollint/command/git-baseline.ts';
 import type { Report } from '../../../lib/toollint/document/report-schema.ts';
-import { configText, project, scanned, toollint } from '../support/verbs.ts';
+import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 
 const git = (cwd: string, ...args: string[]) =>
   execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {
@@ -119,7 +119,7 @@ describe('the ratchet', () => {
     });
     await scan('--update-baseline', '--accept', 'PARSE-ERROR', '--reason', 'a fixture');
     assert.equal((await scan()).report.execution.status, 'complete');
-    await writeFile(join(cwd, 'eslint.config.mjs'), config('debugger;'));
+    await writeConfig(join(cwd, 'eslint.config.mjs'), config('debugger;'));
     const { report, code } = await scan();
     assert.deepEqual(
       report.execution.diagnostics.map(({ kind, relativePath }) => [kind, relativePath]),
@@ -340,7 +340,7 @@ describe('--list', () => {
     });
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await writeFile(join(cwd, 'a.js'), 'var b;\nvar c;\n');
-    await writeFile(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 2 }`));
+    await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 2 }`));
     await toollint(['scan', '-o', 'now.json'], { cwd });
     const list = async (...args: string[]) =>
       await toollint(['compare', 'base.json', 'now.json', '--silent', '--list', ...args], { cwd });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
+import { configText, project, scanned, toollint, writeJson, writeConfig } from '../support/verbs.ts';
 import { assertSound, sampleFinding, sampleReport } from '../support/samples.ts';
 
 /** The findings of a baseline file. */
@@ -131,7 +131,7 @@ describe('--cache', () => {
         for (const { file, text, config: index } of [{ file: 'a.js', text: 'var a;\n', config: null }, ...edits]) {
           if (text === null) await rm(join(cwd, file), { force: true });
           else await writeFile(join(cwd, file), text);
-          if (index !== null) await writeFile(join(cwd, 'eslint.config.mjs'), config(index));
+          if (index !== null) await writeConfig(join(cwd, 'eslint.config.mjs'), config(index));
           const fresh = await toollint(['scan', '--deterministic'], { cwd });
           for (let pass = 0; pass < 2; pass += 1)
             assert.deepEqual(await toollint(['scan', '--deterministic', '--cache'], { cwd }), fresh);

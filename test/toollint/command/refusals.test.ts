@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
-import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
+import { configText, project, scanned, toollint, writeJson, writeConfig } from '../support/verbs.ts';
 
 const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline'];
 const REFUSED: readonly (readonly [args: readonly string[], message: string])[] = [
@@ -137,7 +137,7 @@ describe('the verbs', () => {
     const git = (...args: string[]) =>
       execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], { cwd, stdio: 'pipe' });
     await mkdir(join(cwd, 'part'), { recursive: true });
-    await writeFile(join(cwd, 'part/eslint.config.mjs'), configText(`{ 'no-var': 'error' }`));
+    await writeConfig(join(cwd, 'part/eslint.config.mjs'), configText(`{ 'no-var': 'error' }`));
     git('init', '-q');
     await toollint(['scan', '--baseline', 'toollint-baseline.jsonl', '--update-baseline'], { cwd: join(cwd, 'part') });
     git('add', '.');

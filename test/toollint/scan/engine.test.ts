@@ -6,7 +6,7 @@ import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { analyse } from '../../../lib/toollint/scan/analyse.ts';
 import { EslintEngine } from '../../../lib/toollint/scan/eslint-engine.ts';
-import { configText, project, scanned, toollint } from '../support/verbs.ts';
+import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 
 const REPORTING = `create: (context) => ({ Program: (node) => context.report({ node, message: 'm' }) })`;
 
@@ -230,7 +230,7 @@ describe('the analysis of a file', () => {
     const link = join(folder, 'link');
     await symlink('real', link);
     const rule = `{ one: { create: (c) => ({ Program: (node) => c.report({ node, message: 'see ${link}/a.js' }) }) } }`;
-    await writeFile(join(folder, 'real/eslint.config.mjs'), configText(`{ 'own/one': 1 }`, rule));
+    await writeConfig(join(folder, 'real/eslint.config.mjs'), configText(`{ 'own/one': 1 }`, rule));
     const { findings } = await analyse({ root: relative(process.cwd(), link), paths: ['a.js'] });
     assert.equal(findings[0]?.message, 'see a.js');
   });
@@ -307,12 +307,12 @@ describe('what is gone since a baseline', () => {
     );
     const silent = await project(t, unused);
     const counts = { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 1 };
-    assert.deepEqual(await counted(silent, () => writeFile(join(silent, 'eslint.config.mjs'), off)), counts);
+    assert.deepEqual(await counted(silent, () => writeConfig(join(silent, 'eslint.config.mjs'), off)), counts);
     const throwing = await project(t, unused);
     const thrown = await counted(throwing, async () => {
       await writeFile(join(throwing, 'a.js'), 'let a;\n');
       const config = configText(`{ 'own/boom': 1 }`, `{ boom: { create() { throw new Error('x'); } } }`);
-      await writeFile(join(throwing, 'eslint.config.mjs'), config);
+      await writeConfig(join(throwing, 'eslint.config.mjs'), config);
     });
     assert.deepEqual(thrown, counts, 'a rule that threw may have used it');
     const broken = await project(t, unused);

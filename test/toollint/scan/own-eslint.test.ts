@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
+import { configText, project, scanned, toollint, writeJson, writeConfig } from '../support/verbs.ts';
 import { assertSound, sampleReport } from '../support/samples.ts';
 
 const MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url));
@@ -161,7 +161,7 @@ describe('a baseline and what a scan knows of each file', () => {
       ...before,
     });
     await toollint(['scan', '-o', 'base.json'], { cwd });
-    for (const [name, content] of Object.entries(after)) await writeFile(join(cwd, name), content);
+    for (const [name, content] of Object.entries(after)) await writeConfig(join(cwd, name), content);
     const { report, stderr } = await scanned(cwd, ['--baseline', 'base.json']);
     assertSound(report);
     const gone = /, (\d+) not verifiable$/mu.exec(stderr)?.[1] ?? '0';
@@ -211,7 +211,7 @@ describe('a baseline and what a scan knows of each file', () => {
         'z.js': 'var z;\n',
       });
       await toollint(['scan', '-o', 'base.json'], { cwd });
-      await writeFile(join(cwd, 'eslint.config.mjs'), text);
+      await writeConfig(join(cwd, 'eslint.config.mjs'), text);
       const { report } = await scanned(cwd, ['--baseline', 'base.json']);
       assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 1 }, text);
       await toollint(['scan', '-o', 'now.json'], { cwd });

@@ -4,7 +4,7 @@ import { readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint } from '../support/verbs.ts';
+import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
 const paths = (report: Report) => report.findings.map(({ location }) => location.path);
@@ -69,7 +69,7 @@ describe('a scan against a baseline', () => {
   it('tells a rule that is off, a file that is ignored and a file that is broken from one that is fixed', async (t) => {
     const cwd = await project(t, SOURCES);
     await toollint(['scan', '-o', 'base.json'], { cwd });
-    const config = (text: string) => writeFile(join(cwd, 'eslint.config.mjs'), text);
+    const config = (text: string) => writeConfig(join(cwd, 'eslint.config.mjs'), text);
     await config(configText(`{ 'no-console': 'warn' }`));
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 1, 0]);
     await config(

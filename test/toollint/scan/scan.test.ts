@@ -6,7 +6,7 @@ import { chmod, lstat, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/p
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type Report, writeWhole } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint } from '../support/verbs.ts';
+import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
 const THROWING = (thrown: string) => `{ boom: { create: () => ({ CallExpression() { throw ${thrown}; } }) } }`;
@@ -219,7 +219,7 @@ describe('a scan', () => {
     await symlink(cwd, `${cwd}-link`);
     t.after(() => rm(`${cwd}-link`));
     const linked = configText(`{ 'own/tell': 1 }`, plugin).replace('context.cwd', JSON.stringify(`${cwd}-link/x`));
-    await writeFile(join(cwd, 'eslint.config.mjs'), linked);
+    await writeConfig(join(cwd, 'eslint.config.mjs'), linked);
     const again = await scanned(cwd, ['--root', `${cwd}-link`, 'src']);
     assert.deepEqual(
       again.report.findings.map(({ message }) => message),

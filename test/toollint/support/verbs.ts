@@ -1,6 +1,6 @@
 // Runs the verbs of toollint in this process with streams of its own, and makes projects for it to scan. A project's folder is
 // removed when its test ends.
-import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, realpath, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
@@ -48,6 +48,18 @@ function collector(columns: number | undefined): { stream: OutputStream; text: (
   stream.on('data', (chunk: Buffer) => chunks.push(chunk));
   if (columns !== undefined) Object.assign(stream, { isTTY: true, columns });
   return { stream, text: () => Buffer.concat(chunks).toString() };
+}
+
+let writtenS = 1_000_000_000;
+
+/**
+ * Writes a configuration that may have been read before in this process. ESLint takes a file for the one that it has
+ * read where both are of one millisecond, and the machine's clock may not move on between two writes.
+ */
+export async function writeConfig(path: string, text: string): Promise<void> {
+  writtenS += 1;
+  await writeFile(path, text);
+  await utimes(path, writtenS, writtenS);
 }
 
 /** A configuration whose rules stand in one file; `rules` is JavaScript source of an object. */
