@@ -58,8 +58,9 @@ LONG_CASES = $$(grep -rlF "['long']" --include=*.test.ts test)
 NOT_LONG := --experimental-test-tag-filter='not long'
 test: setup postgres ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
 	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)
+# A case that timed out leaves its handles open, so the shared process is ended when its last test has ended.
 together:
-	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none $(TOGETHER)
+	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit $(TOGETHER)
 apart:
 	@$(RUN_TESTS) $(NOT_LONG) $(APART)
 
@@ -82,7 +83,7 @@ fuzz: setup ## a million mutated requests against a gateway; FUZZ_REQUESTS, FUZZ
 	FUZZ_REQUESTS=$${FUZZ_REQUESTS:-1000000} \
 	  $(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fuzz/fuzz.test.ts
 
-mutate: setup postgres ## share of careless changes that the tests of FOLDERS (of lib) notice; FILES, MUTATE_SINCE, MUTATE_MAX, MUTATE_SEED
+mutate: setup postgres ## list careless changes that the tests of FOLDERS (of lib) do not notice; FILES, MUTATE_MAX, MUTATE_SEED
 	@NODE_COMPILE_CACHE=$(CURDIR)/node_modules/.cache/compile $(NODE) --disable-warning=ExperimentalWarning test/mutation/mutate.ts
 
 rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port

@@ -8,16 +8,33 @@ import { describe, it } from 'node:test';
 const cwd = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 
+/** The files in a variable of the Makefile. */
+function listed(variable: string): string[] {
+  const printed = execFileSync('make', ['--silent', `--eval=listed: ; @echo $(${variable})`, 'listed'], {
+    cwd,
+    encoding: 'utf8',
+  });
+  return printed.trim().split(' ');
+}
+
 describe('the files of tests', () => {
-  it('are *.test.ts or *.long.ts, stand in the Makefile, or are named by another file', () => {
+  it('named *.test.ts are all run by `make ingest-test`, each once', () => {
+    const run = [...listed('TOGETHER'), ...listed('APART')];
+    assert.deepEqual(run.toSorted(), globSync('test/**/*.test.ts', { cwd }).toSorted());
+    const recipes = execFileSync('make', ['--dry-run', 'together', 'apart'], { cwd, encoding: 'utf8' });
+    for (const path of run) assert.ok(recipes.includes(path), path);
+  });
+
+  it('with other names are named by a target of the Makefile or by another file', () => {
     const makefile = read('Makefile');
-    for (const glob of ["find test -name '*.test.ts'", "'test/**/*.long.ts'"]) assert.ok(makefile.includes(glob), glob);
     const files = globSync('test/**/*.ts', { cwd }).map((path) => ({ path, text: read(path) }));
     const named = new Set(
       files.flatMap(({ path, text }) =>
         [...text.matchAll(/'([^']+\.ts)'/g)].map(([, name = '']) => join(dirname(path), name)),
       ),
     );
+    const long = execFileSync('make', ['--dry-run', 'ingest-test-long'], { cwd, encoding: 'utf8' });
+    assert.ok(long.includes("'test/**/*.long.ts'"), long);
     const forgotten = files.filter(
       ({ path, text }) =>
         /^\s*(?:it|test)\(/m.test(text) &&
@@ -32,11 +49,7 @@ describe('the files of tests', () => {
   });
 
   it('that share a process start no program, and have no hook that would run for the cases of other files', () => {
-    const printed = execFileSync('make', ['--silent', '--eval=shared: ; @echo $(TOGETHER)', 'shared'], {
-      cwd,
-      encoding: 'utf8',
-    });
-    const shared = printed.trim().split(' ');
+    const shared = listed('TOGETHER');
     assert.ok(shared.length > 50);
     assert.deepEqual(
       shared.filter((path) =>
