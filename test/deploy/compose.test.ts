@@ -17,6 +17,8 @@ interface Compose {
         readonly environment?: Readonly<Record<string, string>>;
         readonly command?: readonly string[];
         readonly volumes?: readonly string[];
+        readonly restart?: string;
+        readonly ports?: readonly string[];
       }
     >
   >;
@@ -36,6 +38,24 @@ describe('compose.yaml', () => {
     const configs = Object.fromEntries(Object.keys(compose.configs).map((name) => [name, { file: name }]));
     assert.ok(validate({ ...compose, configs }), JSON.stringify(validate.errors, undefined, 2));
     assert.ok(!validate({ ...compose, configs, servises: {} }), 'the schema refuses what it does not know');
+  });
+
+  it('starts the programs and stores again until somebody stops them, and asks for a password of Redis', () => {
+    const { services } = compose;
+    for (const name of ['gateway', 'consumer-1', 'consumer-2', 'consumer-3', 'redis', 'postgres'])
+      assert.equal(services[name]?.restart, 'unless-stopped', name);
+    assert.match(services['redis']?.command?.join(' ') ?? '', /--requirepass \$\{REDIS_PASSWORD:\?\}/);
+    for (const { environment } of Object.values(services)) {
+      const uri = environment?.['INGEST_QUEUE_URI'];
+      if (uri !== undefined) assert.match(uri, /^redis:\/\/:\$\{REDIS_PASSWORD:\?\}@/);
+    }
+  });
+
+  it('serves the process endpoints of the gateway away from the port of producers', () => {
+    const { ports, environment } = compose.services['gateway'] ?? {};
+    assert.deepEqual(ports, ['8443:8443']);
+    assert.equal(environment?.['INGEST_ADMIN_ONLY'], '1');
+    assert.match(compose.configs['prometheus']?.content ?? '', /"gateway:9464"/);
   });
 
   it('sets keys that the programs know, runs as many consumers as the alerts expect, and mounts what is in deploy/', () => {

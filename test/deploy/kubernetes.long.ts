@@ -10,7 +10,14 @@ import { SETTINGS } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { DEPLOY, deployFile, documents, ran, tool } from './deploy-files.ts';
 
-const COMPONENTS = ['autoscaling', 'disruption-budget', 'network-policy', 'pod-monitor', 'prometheus-rule'];
+const COMPONENTS = [
+  'autoscaling',
+  'disruption-budget',
+  'load-balancer',
+  'network-policy',
+  'pod-monitor',
+  'prometheus-rule',
+];
 const ROOT = new URL('../../', import.meta.url).pathname;
 
 interface KubernetesObject {
@@ -29,7 +36,11 @@ interface Deployment {
       readonly metadata: { readonly annotations?: Readonly<Record<string, string>> };
       readonly spec: {
         readonly terminationGracePeriodSeconds: number;
-        readonly containers: readonly { readonly env: readonly { readonly name: string; readonly value: string }[] }[];
+        readonly containers: readonly {
+          readonly env: readonly { readonly name: string; readonly value: string }[];
+          readonly resources: { readonly limits: { readonly memory: string } };
+        }[];
+        readonly volumes: readonly { readonly secret?: { readonly secretName: string } }[];
       };
     };
   };
@@ -129,6 +140,41 @@ describe('the Kubernetes objects', () => {
   it('carry the alerts of deploy/alerts.yml, as `make prometheus-rule` writes them', () => {
     const rule = objects.find(({ kind }) => kind === 'PrometheusRule');
     assert.deepEqual(rule?.spec, parse(deployFile('alerts.yml')));
+  });
+
+  it('allow the eviction of one pod of each program at a time', () => {
+    const budgets = objects.filter(({ kind }) => kind === 'PodDisruptionBudget');
+    assert.deepEqual(
+      budgets.map(({ spec }) => (spec as { maxUnavailable?: number }).maxUnavailable),
+      [1, 1],
+    );
+  });
+
+  it('keep the secrets of gateway and consumer apart', () => {
+    const secrets = deployments.map(({ spec }) =>
+      spec.template.spec.volumes.flatMap(({ secret }) => (secret === undefined ? [] : [secret.secretName])),
+    );
+    assert.deepEqual(secrets.toSorted(), [['ingest-consumer'], ['ingest-gateway', 'ingest-gateway-tls']]);
+  });
+
+  it('limit connections to what the memory limit of a gateway holds', () => {
+    const gateway = deployments.find(({ metadata }) => metadata.name === 'ingest-gateway');
+    assert.ok(gateway !== undefined);
+    const megabytes = Number(
+      /^(\d+)Mi$/.exec(gateway.spec.template.spec.containers[0]?.resources.limits.memory ?? '')?.[1],
+    );
+    const connections = Number(settings(gateway).get('INGEST_CONNECTIONS_MAX'));
+    // A process without connections, the bytes in flight and those of unread answers (both 64 MiB by default).
+    const resting = 128 + 64 + 64;
+    assert.ok(resting * 2 ** 20 + connections * 80_000 <= megabytes * 2 ** 20);
+  });
+
+  it('let both programs reach Redis, Sentinel, PostgreSQL and an OpenTelemetry collector', () => {
+    for (const { spec } of objects.filter(({ kind }) => kind === 'NetworkPolicy')) {
+      const { egress } = spec as { egress: readonly { ports: readonly { port: number }[] }[] };
+      const ports = egress.flatMap((rule) => rule.ports.map(({ port }) => port));
+      for (const port of [6379, 26379, 5432, 4317, 4318]) assert.ok(ports.includes(port), `${port}`);
+    }
   });
 
   it('never run one consumer more than wanted while they are updated', () => {

@@ -1,0 +1,42 @@
+// What the units of deploy/systemd promise about restarts; systemd.long.ts holds them against systemd's own checks.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { SETTINGS } from '../../lib/process/settings.ts';
+import { deployFile } from './deploy-files.ts';
+
+/** The values of a unit's keys, in order. */
+function unit(name: string): ReadonlyMap<string, readonly string[]> {
+  const values = new Map<string, string[]>();
+  for (const [, key = '', value = ''] of deployFile(`systemd/${name}`).matchAll(/^(\w+)=(.*)$/gm))
+    values.set(key, [...(values.get(key) ?? []), value]);
+  return values;
+}
+
+for (const name of ['ingest-gateway@.service', 'ingest-consumer@.service']) {
+  describe(`the unit ${name}`, () => {
+    it('starts again for as long as Redis is unavailable, and never after exit 2, 3 or 5', () => {
+      const values = unit(name);
+      assert.deepEqual(values.get('StartLimitIntervalSec'), ['0']);
+      assert.deepEqual(values.get('StartLimitBurst'), undefined);
+      assert.deepEqual(values.get('Restart'), ['on-failure']);
+      assert.deepEqual(values.get('RestartSec'), ['2']);
+      assert.deepEqual(values.get('RestartPreventExitStatus'), ['2 3 5']);
+    });
+
+    it('sets keys that the programs know', () => {
+      const keys = (unit(name).get('Environment') ?? []).map((assignment) => assignment.split('=')[0] ?? '');
+      assert.deepEqual(
+        keys.filter((key) => key.startsWith('INGEST_') && !(key in SETTINGS)),
+        [],
+      );
+    });
+  });
+}
+
+describe('the unit ingest-gateway@.service', () => {
+  it('serves the process endpoints to loopback only', () => {
+    const environment = unit('ingest-gateway@.service').get('Environment') ?? [];
+    assert.ok(environment.includes('INGEST_ADMIN_ONLY=1'));
+    assert.ok(environment.includes('INGEST_ADMIN_ADDR=127.0.0.1:%i'));
+  });
+});
