@@ -21,8 +21,6 @@ import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { consumerMetrics, replicaState } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { watchCredentials } from '../lib/process/credentials.ts';
-import { processEnvironment } from '../lib/process/env.ts';
 import { bound, type OnStop } from '../lib/process/daemon.ts';
 import { startDaemon } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
@@ -62,12 +60,8 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
-  const credentials = await watchCredentials(config, processEnvironment(), readConsumerConfig, SYSTEM.clock, log);
-  process.on('SIGHUP', () => void credentials.reload());
-  const how = { ...SYSTEM, credentials: credentials.queue, log };
-  const reader = readingQueue({ ...how, uris, partitions, unlandedMs, onLost, onLook });
-  const tables = { credentials: credentials.warehouse, partitions: config.warehousePartitions };
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer', tables);
+  const reader = readingQueue({ ...SYSTEM, log, uris, partitions, unlandedMs, onLost, onLook });
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer', config.warehousePartitions);
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax, spans, schemas });
@@ -85,7 +79,6 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     cutOff: 'what was in hand is left to another replica',
     stop: async () => {
       stopped.abort();
-      credentials.stop();
       consumer.stop();
       await running;
       await watch.close();

@@ -18,8 +18,6 @@ import { warnOfWarehouse } from '../lib/gateway/warehouse-watch.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { allFiles, producers, readFiles, tokenVerifier, watchFiles } from '../lib/gateway/files.ts';
-import { watchCredentials } from '../lib/process/credentials.ts';
-import { processEnvironment } from '../lib/process/env.ts';
 import { bound, type OnStop } from '../lib/process/daemon.ts';
 import { startDaemon } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
@@ -61,21 +59,15 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
   let inUse = material;
-  const credentials = await watchCredentials(config, processEnvironment(), readGatewayConfig, SYSTEM.clock, log);
-  process.on('SIGHUP', () => void credentials.reload());
   const opened = gatewayQueue({
     ...queueOptions(config, log),
     certificate: () => inUse.context,
-    credentials: credentials.queue[0],
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
     onLook: (look, partition) => metrics.queue.looked(partition, look),
   });
   const { queue } = opened;
-  const warehouse =
-    config.warehouseUri === undefined
-      ? undefined
-      : openWarehouse(config.warehouseUri, 'gateway', { credentials: credentials.warehouse });
+  const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({ ...SYSTEM, config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
   // Watched before the wait for the queue: a change in that time counts too.
   const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);
@@ -95,7 +87,6 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     cutOff: 'closing what is left',
     stop: async () => {
       watched.stop();
-      credentials.stop();
       gateway.beginStop();
       await SYSTEM.clock.sleep(config.drainDelayMs);
       await gateway.drain();

@@ -1,7 +1,6 @@
 // The warehouse that a URI names: the one place that knows both adapters.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
-import type { Credentials } from '../lib/process/credentials.ts';
 import type { Partitions } from '../lib/postgres/migrations.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
@@ -17,21 +16,14 @@ import { SYSTEM } from './system.ts';
  * `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing
  * yet.
  */
-export function openWarehouse(
-  uri: string,
-  role: 'consumer' | 'gateway',
-  {
-    credentials,
-    partitions,
-  }: { readonly credentials?: Credentials | undefined; readonly partitions?: Partitions | undefined } = {},
-): Warehouse {
+export function openWarehouse(uri: string, role: 'consumer' | 'gateway', partitions?: Partitions): Warehouse {
   if (uri.startsWith('sqlite:'))
     return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
   // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
   return createPostgresWarehouse(
     role === 'consumer'
-      ? { ...SYSTEM, uri, credentials, partitions, connectionsMax: 4 }
-      : { ...SYSTEM, uri, credentials, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
+      ? { ...SYSTEM, uri, partitions, connectionsMax: 4 }
+      : { ...SYSTEM, uri, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
   );
 }
 
@@ -41,7 +33,7 @@ export function openWarehouse(
  */
 async function inspectSchema(uri: string, partitions: Partitions): Promise<boolean> {
   if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;
-  await inspectPostgres(uri, partitions, SYSTEM.clock);
+  await inspectPostgres(uri, partitions);
   return true;
 }
 

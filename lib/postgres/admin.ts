@@ -19,7 +19,7 @@ const ESTIMATE = `SELECT reltuples AS rows FROM pg_class
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
   const { clock } = system;
-  const pool = openSessions({ uri, clock, connectionsMax: 1, connectTimeoutMs: 5_000, callTimeoutMs: 60_000 });
+  const pool = openSessions({ uri, connectionsMax: 1, connectTimeoutMs: 5_000, callTimeoutMs: 60_000 });
   /** Rejects with WarehouseFailed. */
   const ask: Query = async <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => {
     try {

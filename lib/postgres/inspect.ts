@@ -1,7 +1,6 @@
 // Whether a consumer could make or use the schema of a database, for --check=connect. Nothing is made.
 import type pg from 'pg';
 import { TablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
-import type { Clock } from '../process/clock.ts';
 import { maskedUri } from '../process/masked-uri.ts';
 import { schemaVersion, STEPS, type Partitions } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
@@ -18,8 +17,8 @@ const RIGHTS = [
 const RIGHTS_BY_MONTH = [...RIGHTS, ['events_ids', 'SELECT'], ['events_ids', 'INSERT'], ['events_ids', 'DELETE']];
 
 /** Rejects with a WarehouseMisconfigured, or with why the database is away. */
-export async function inspectPostgres(uri: string, partitions: Partitions, clock: Clock): Promise<void> {
-  const pool = openSessions({ uri, clock, connectionsMax: 1, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
+export async function inspectPostgres(uri: string, partitions: Partitions): Promise<void> {
+  const pool = openSessions({ uri, connectionsMax: 1, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
     const lacks = await lacking(pool, uri, partitions);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);

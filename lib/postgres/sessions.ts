@@ -11,26 +11,19 @@
 // Limits: a call ends within `callTimeoutMs` plus `connectTimeoutMs`. A frozen or unreachable server is "away", never a
 // hang.
 import pg from 'pg';
-import type { Clock, ClockAndRandom } from '../process/clock.ts';
-import type { Credentials } from '../process/credentials.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { pauseMs } from '../process/backoff.ts';
 
 /** Of `callTimeoutMs`: a statement, and the part of it that may go into waiting for a lock. */
 const STATEMENT_SHARE = 0.9;
 const LOCK_SHARE = 0.8;
 
-/** Between looks for a session that has come free and is to be replaced. */
-const REPLACE_PAUSE_MS = 50;
-
 const ATTEMPTS_MAX = 6;
 const ATTEMPT_PAUSE_FIRST_MS = 10;
 const ATTEMPT_PAUSE_MAX_MS = 160;
 
 export interface SessionsOptions {
-  readonly clock: Clock;
   readonly uri: string;
-  /** What the user and the password of each session are; by default those of `uri`. */
-  readonly credentials?: Credentials | undefined;
   readonly connectionsMax: number;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
@@ -41,24 +34,10 @@ const SET_UP = `
     CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local')
       THEN set_config('synchronous_commit', 'on', false) END`;
 
-export function openSessions({
-  clock,
-  uri,
-  credentials,
-  connectionsMax,
-  connectTimeoutMs,
-  callTimeoutMs,
-}: SessionsOptions): pg.Pool {
+export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeoutMs }: SessionsOptions): pg.Pool {
   const limits = [STATEMENT_SHARE, LOCK_SHARE].map((share) => String(Math.floor(callTimeoutMs * share)));
-  const applied = (): string => credentials?.applied(uri) ?? uri;
-  /** The pool makes each of its sessions by this class. */
-  class Session extends pg.Client {
-    constructor(config?: pg.ClientConfig) {
-      super({ ...config, connectionString: applied() });
-    }
-  }
   const pool = new pg.Pool({
-    Client: Session,
+    connectionString: uri,
     max: connectionsMax,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: callTimeoutMs,
@@ -69,35 +48,8 @@ export function openSessions({
   // A connection that breaks while it is idle is replaced at the next call, which tells if the server is away. One
   // that breaks in use rejects its query, and raises the same error as an event, which would end the process.
   pool.on('error', () => undefined);
-  const live = new Set<pg.PoolClient>();
-  pool.on('connect', (client) => {
-    live.add(client);
-    client.on('error', () => undefined);
-  });
-  pool.on('remove', (client) => live.delete(client));
-  credentials?.onChange(async () => {
-    if (pool.ending) return;
-    const first = new Session({ connectionTimeoutMillis: connectTimeoutMs });
-    first.on('error', () => undefined);
-    await first.connect();
-    await first.end();
-    await endAll(pool, new Set(live), live, clock);
-  });
+  pool.on('connect', (client) => void client.on('error', () => undefined));
   return pool;
-}
-
-/** Ends the sessions of `old` as they come free; calls that come meanwhile are given new ones. */
-async function endAll(
-  pool: pg.Pool,
-  old: ReadonlySet<pg.PoolClient>,
-  live: ReadonlySet<pg.PoolClient>,
-  clock: Clock,
-): Promise<void> {
-  while (!pool.ending && [...old].some((session) => live.has(session))) {
-    const idle = await Promise.allSettled(Array.from({ length: pool.idleCount }, () => pool.connect()));
-    for (const one of idle) if (one.status === 'fulfilled') one.value.release(old.has(one.value));
-    await clock.sleep(REPLACE_PAUSE_MS);
-  }
 }
 
 /** Two letters of SQLSTATE (PostgreSQL manual, appendix A); undefined for what no server said. */

@@ -13,7 +13,6 @@ import {
   type Warehouse,
 } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import type { Credentials } from '../process/credentials.ts';
 import { maskedUri } from '../process/masked-uri.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
@@ -29,7 +28,6 @@ const CALL_TIMEOUT_MS = 15_000;
 
 export interface PostgresWarehouseOptions extends ClockAndRandom {
   readonly uri: string;
-  readonly credentials?: Credentials | undefined;
   /** Sessions with the server at most. */
   readonly connectionsMax: number;
   /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */

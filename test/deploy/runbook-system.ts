@@ -52,7 +52,7 @@ export class RunbookSystem {
   }
 
   static async start(): Promise<RunbookSystem> {
-    const [redis, pki, cluster] = await Promise.all([TestRedis.start(), Pki.create(), TestCluster.start()]);
+    const [redis, pki, cluster] = await Promise.all([redisWithUsers(), Pki.create(), TestCluster.start()]);
     const server = await startPrivatePostgres({ durable: false });
     atEnd(() => server.stop());
     const store = await postgresStore(server);
@@ -115,6 +115,13 @@ export class RunbookSystem {
     writeFileSync(path, `#!/bin/sh\n${script}\n`);
     chmodSync(path, 0o755);
   }
+}
+
+/** A server whose users are in a file. */
+function redisWithUsers(): Promise<TestRedis> {
+  const users = join(temporaryFolder('runbook-users-'), 'users.acl');
+  writeFileSync(users, 'user default on nopass ~* &* +@all\n');
+  return TestRedis.start(['--aclfile', users]);
 }
 
 /** The folder of promtool comes with Prometheus. */

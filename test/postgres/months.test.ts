@@ -356,7 +356,7 @@ describe('events by month', () => {
     );
     const consumer = scene.consumer({ uri: writer });
     assert.equal(await consumer.prepare(), undefined);
-    await inspectPostgres(writer, 'month', scene.clock);
+    await inspectPostgres(writer, 'month');
     assert.deepEqual(await consumer.land([event('a'), event('b')]), ['landed', 'landed']);
     assert.deepEqual(await consumer.land([event('b'), event('c')]), ['duplicate', 'landed']);
     await scene.to('2027-01-20');
@@ -375,7 +375,7 @@ describe('events by month', () => {
     await scene.consumer().prepare();
     const reader = await scene.role('reader', 'GRANT SELECT ON ALL TABLES IN SCHEMA public TO ROLE');
     await assert.rejects(
-      inspectPostgres(reader, 'month', scene.clock),
+      inspectPostgres(reader, 'month'),
       /lacks INSERT on events, INSERT on events_quarantine, INSERT on events_ids, DELETE on events_ids$/,
     );
   });
@@ -405,14 +405,14 @@ describe('events by month', () => {
     await assert.rejects(scene.consumer({ partitions: undefined }).prepare(), {
       message: /were made with INGEST_WAREHOUSE_PARTITIONS=month, and this program has none$/,
     });
-    await assert.rejects(inspectPostgres(scene.uri, 'none', scene.clock), TablesDiffer);
+    await assert.rejects(inspectPostgres(scene.uri, 'none'), TablesDiffer);
     const plain = await server.freshDatabase();
-    await inspectPostgres(plain, 'month', scene.clock);
+    await inspectPostgres(plain, 'month');
     await scene.consumer({ uri: plain, partitions: 'none' }).prepare();
     await assert.rejects(scene.consumer({ uri: plain }).prepare(), {
       message: /were made with INGEST_WAREHOUSE_PARTITIONS=none, and this program has month$/,
     });
-    await assert.rejects(inspectPostgres(plain, 'month', scene.clock), TablesDiffer);
+    await assert.rejects(inspectPostgres(plain, 'month'), TablesDiffer);
   });
 
   it('are found by index in one month, for a look-up, an operator and a batch', { tags: ['long'] }, async (t) => {

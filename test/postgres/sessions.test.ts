@@ -3,13 +3,10 @@ import { execFileSync } from 'node:child_process';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
 import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
-import { Credentials } from '../../lib/process/credentials.ts';
-import type { Log } from '../../lib/process/log.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-import { VirtualClock } from '../support/virtual-clock.ts';
 
 /** Of a batch while a lock is held: each waits for its time-out. */
 const TRIES = 3;
@@ -117,42 +114,6 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     const batch = Array.from({ length: 20 }, (_, at) => event(`order-${at}`));
     await assert.rejects(warehouse.land(batch), BatchTooSlow);
     assert.deepEqual(await warehouse.land(batch.slice(0, 2)), ['landed', 'landed'], 'a smaller one lands');
-  });
-
-  it('are replaced by those of another user once that one may log in, and calls go on meanwhile', async (t) => {
-    const uri = await server.freshDatabase();
-    const credentials = new Credentials(uri);
-    const clock = new VirtualClock();
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, clock, uri, credentials, connectionsMax: 2 });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    await Promise.all([warehouse.land([event('one')]), warehouse.find('one', 'shop')]);
-    const role = `ingest_sessions_${process.pid}`;
-    await server.query(uri, `CREATE ROLE ${role} SUPERUSER`);
-    t.after(() => server.query(uri, `DROP ROLE ${role}`));
-    const users = async (): Promise<readonly string[]> =>
-      (await server.query<{ usename: string }>(uri, SESSIONS.replace('SELECT 1', 'SELECT DISTINCT usename'))).map(
-        ({ usename }) => usename,
-      );
-    const before = await users();
-    const other = new URL(uri);
-    other.username = role;
-    let changed = false;
-    const warned: unknown[] = [];
-    const log = { info: () => undefined, warn: (fields: object) => warned.push(fields) } as unknown as Log;
-    const changing = credentials.change(other.href, 'the warehouse', clock, log).then(() => (changed = true));
-    await eventually('it is refused', () => warned.length > 0);
-    assert.match(JSON.stringify(warned), /is not permitted to log in/);
-    assert.equal((await warehouse.find('one', 'shop')).kind, 'landed');
-    assert.deepEqual(await users(), before);
-    await server.query(uri, `ALTER ROLE ${role} LOGIN`);
-    await eventually('they are replaced', async () => {
-      await clock.advance(1_000);
-      return changed;
-    });
-    await changing;
-    assert.deepEqual(await warehouse.land([event('two')]), ['landed']);
-    assert.deepEqual(await users(), [role]);
   });
 
   for (const setting of ['off', 'local', 'on', 'remote_apply']) {

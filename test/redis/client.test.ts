@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
-import type { Credentials } from '../../lib/process/credentials.ts';
 import { createLog } from '../../lib/process/log.ts';
 import {
   type Client,
@@ -447,102 +446,5 @@ describe('a connection over clients that a test answers for', () => {
     other.connection.open();
     await other.connection.close();
     assert.deepEqual(other.last().did, ['connect', 'destroy']);
-  });
-
-  describe('whose user or password changes', () => {
-    function changing(t: TestContext, inspect: () => Promise<void> = () => Promise.resolve()) {
-      let change: () => Promise<void> = () => assert.fail();
-      let user = 'one';
-      const credentials = {
-        applied: (uri: string) => uri.replace('//', `//${user}@`),
-        onChange: (renew: () => Promise<void>) => (change = renew),
-      } as unknown as Credentials;
-      const made = start(t, { credentials }, { inspect });
-      const renew = (): Promise<string> => {
-        user = 'two';
-        return change().then(
-          () => 'renewed',
-          (cause: unknown) => String(cause),
-        );
-      };
-      return { ...made, renew };
-    }
-
-    it('is replaced by one that has passed its inspection, and the old one is closed after its last answer', async (t) => {
-      let inspected = 0;
-      const { connection, clients, clock, ready, renew, told } = changing(t, () =>
-        Promise.resolve(void (inspected += 1)),
-      );
-      connection.open();
-      await ready();
-      const renewed = renew();
-      const [old = assert.fail(), next = assert.fail()] = clients;
-      assert.deepEqual([old.uri, next.uri], ['redis://one@h:1', 'redis://two@h:1']);
-      await connection.send(['PING']);
-      assert.equal(old.did.at(-1), 'PING', 'it serves meanwhile');
-      old.closes = new Promise(() => undefined);
-      next.becomesReady();
-      assert.equal(await renewed, 'renewed');
-      assert.equal(inspected, 2);
-      assert.deepEqual(next.did, ['connect', 'HELLO']);
-      await connection.send(['PING']);
-      assert.equal(next.did.at(-1), 'PING');
-      assert.equal(connection.ready, true);
-      assert.deepEqual(told, ['ready']);
-      await clock.advance(9_999);
-      assert.equal(old.did.at(-1), 'close');
-      await clock.advance(1);
-      assert.equal(old.did.at(-1), 'destroy');
-    });
-
-    it('stays where the new one is refused, is no master, or does not answer in two seconds', async (t) => {
-      let refuses = false;
-      const inspect = (): Promise<void> => (refuses ? Promise.reject(new Error('')) : Promise.resolve());
-      const { connection, clients, clock, last, ready, renew } = changing(t, inspect);
-      connection.open();
-      await ready();
-      const failing = renew();
-      last().emit('error', new Error('WRONGPASS no'));
-      assert.equal(await failing, 'Error: WRONGPASS no');
-      assert.equal(last().did.at(-1), 'destroy');
-      const replica = renew();
-      last().answers = () => Promise.resolve(answer('*2\r\n$4\r\nrole\r\n$5\r\nslave\r\n'));
-      last().becomesReady();
-      assert.match(await replica, /READONLY the server is a slave/);
-      refuses = true;
-      const refused = renew();
-      last().becomesReady();
-      assert.equal(await refused, 'Error: Error');
-      const silent = renew();
-      await clock.advance(0);
-      await clock.advance(2_000);
-      assert.match(await silent, /no answer within 2000 ms/);
-      assert.equal(clients.length, 5);
-      await connection.send(['PING']);
-      assert.equal(clients[0]?.did.at(-1), 'PING');
-      assert.equal(connection.ready, true);
-    });
-
-    it('is made anew at once where it was not ready, and not at all where there is none', async (t) => {
-      const { connection, clients, last, renew, told } = changing(t);
-      assert.equal(await renew(), 'renewed');
-      assert.equal(clients.length, 0);
-      connection.open();
-      await renew();
-      assert.deepEqual(told, ['lost: the user or the password has changed']);
-      assert.equal(last().did.at(-1), 'destroy');
-    });
-
-    it('does not take the new one where it was thrown away meanwhile', async (t) => {
-      const { connection, clients, ready, renew } = changing(t);
-      connection.open();
-      await ready();
-      const renewed = renew();
-      connection.restart('cut');
-      clients[1]?.becomesReady();
-      await renewed;
-      assert.equal(clients[1]?.did.at(-1), 'destroy');
-      assert.equal(connection.ready, false);
-    });
   });
 });

@@ -10,7 +10,6 @@ import {
   type QueueState,
 } from '../../lib/ingest/queue.ts';
 import { TIME_MS_MAX } from '../../lib/ingest/warehouse.ts';
-import { Credentials } from '../../lib/process/credentials.ts';
 import { createLog, type Log } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import { EntryReading } from '../../lib/redis/read/entry-reading.ts';
@@ -760,8 +759,7 @@ describe('the readers of queues', () => {
     assert.equal(await nowhere.open(1), false);
     await eventually('no node is there', () => nowhere.lastError.includes('ECONNREFUSED'));
     const redis = await TestRedis.start(['--appendonly', 'no']);
-    const credentials = [new Credentials(redis.uri.replace('//', '//shop:secret@'))];
-    const reader = readingQueue({ ...SYSTEM, log, uris: [redis.uri], credentials });
+    const reader = readingQueue({ ...SYSTEM, log, uris: [redis.uri.replace('//', '//shop:secret@')] });
     t.after(() => reader.close());
     assert.equal(await reader.open(1), false);
     await eventually('the password is refused', () => reader.lastError.startsWith('WRONGPASS'));

@@ -2,7 +2,6 @@
 // open-reader.ts.
 import type { Queue, QueueLook } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
-import type { Credentials } from '../../process/credentials.ts';
 import { maskedUri } from '../../process/masked-uri.ts';
 import { isDispatcher } from '../../process/queue-uri.ts';
 import { ByteClient } from '../wire/byte-client.ts';
@@ -23,8 +22,6 @@ export interface StreamsOptions extends Omit<
   /** Called with what each look at a partition saw, and the partition's number. */
   readonly onLook?: ((look: QueueLook, partition: string) => void) | undefined;
   readonly uri: string;
-  /** What the user and the password of each connection are; by default those of the URI. */
-  readonly credentials?: Credentials | undefined;
   readonly partitions: number;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
@@ -46,8 +43,7 @@ export interface AcceptingQueue {
 export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const { uri, partitions, name, replicas, bodyBytesMax = 0, onLook, ...rest } = options;
   const { clock, random } = rest;
-  const { credentials } = rest;
-  const how = { clock, random, credentials, accepts: bodyBytesMax, makes: rest.makes ?? true };
+  const how = { clock, random, accepts: bodyBytesMax, makes: rest.makes ?? true };
   const parts = queuePartitions(uri, partitions, how);
   const alone = parts.length === 1;
   const turnEnd = new TurnEnd(clock);
@@ -55,7 +51,7 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const shared = new SharedClients((server) => new ByteClient({ uri: server, name, clock, random, gather }));
   const streams = parts.map((part, at) => {
     const log = alone ? rest.log : rest.log.child({ partition: at });
-    const about = { uri: part.uri, credentials, name, log, clock, random };
+    const about = { uri: part.uri, name, log, clock, random };
     const connect = (connection: string): RedisConnection<Reply> =>
       byteConnection({ ...about, log: log.child({ connection }) });
     const connection = alone ? byteConnection(about) : byteConnection(about, (server) => shared.open(server));

@@ -2,7 +2,6 @@
 // node-redis, and a program that only accepts does not.
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
-import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
 import { memberName } from './membership.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
@@ -12,8 +11,6 @@ import { StreamReader } from './stream-reader.ts';
 interface ReadingOptions extends ClockAndRandom {
   /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */
   readonly uris: readonly string[];
-  /** Of each of them: what the user and the password of its connections are; by default those of the URI. */
-  readonly credentials?: readonly Credentials[];
   /** Of each queue on a Redis Cluster; 8 by default. */
   readonly partitions?: number;
   readonly log: Log;
@@ -29,10 +26,10 @@ interface ReadingOptions extends ClockAndRandom {
  * first.
  */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
-  const { uris, credentials = [], partitions = 8, onLook, ...rest } = options;
+  const { uris, partitions = 8, onLook, ...rest } = options;
   const { clock, random } = rest;
   const parts = uris.flatMap((uri, queue) => {
-    const streams = queuePartitions(uri, partitions, { clock, random, credentials: credentials[queue] });
+    const streams = queuePartitions(uri, partitions, { clock, random });
     const named = (at: number): string =>
       uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
     return streams.map((part, at) => ({ part, partition: named(at) }));

@@ -15,7 +15,6 @@ import {
   type QueueState,
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
-import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
 import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
 import { Histories } from '../server/histories.ts';
@@ -40,7 +39,6 @@ const ACKNOWLEDGE_MAX = 1_000;
 
 export interface StreamReaderOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
-  readonly credentials?: Credentials | undefined;
   readonly log: Log;
   readonly stream?: string;
   /** This member's name in the group, where it is one of several partitions' readers. */
@@ -78,8 +76,8 @@ export class StreamReader implements QueueReader {
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
-    const { uri, credentials, log, clock, random, clients, stream = STREAM } = options;
-    const server = { uri, credentials, clock, random, name: 'ingest-consumer' };
+    const { uri, log, clock, random, clients, stream = STREAM } = options;
+    const server = { uri, clock, random, name: 'ingest-consumer' };
     this.#clock = clock;
     this.name = options.name ?? memberName(random);
     this.#stream = stream;

@@ -19,7 +19,6 @@ import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
 import assert from 'node:assert/strict';
 import type { SecureContextOptions } from 'node:tls';
-import type { Credentials } from '../../process/credentials.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { NoConnection, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
@@ -49,13 +48,10 @@ export interface ClientDialect<Answer> {
   readonly value: (answer: Answer) => RedisValue;
 }
 
-/** How long a connection that was replaced waits for them, a blocking read among them. */
-const REPLACED_CLOSE_TIMEOUT_MS = 10_000;
-
-/** Waits for outstanding answers, for `timeoutMs` at most, then closes. */
-export async function closeClient(client: Client<unknown>, clock: Clock, timeoutMs = CLOSE_TIMEOUT_MS): Promise<void> {
+/** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. */
+export async function closeClient(client: Client<unknown>, clock: Clock): Promise<void> {
   if (client.isReady) {
-    const timer = clock.after(timeoutMs, () => destroyClient(client));
+    const timer = clock.after(CLOSE_TIMEOUT_MS, () => destroyClient(client));
     await client.close().catch(() => undefined);
     timer.close();
   }
@@ -78,8 +74,6 @@ export type Server = Sender<RedisValue>;
 export interface ConnectionOptions extends ClockAndRandom {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
   readonly uri: string | MasterLookup;
-  /** What the user and the password of each connection are; by default those of `uri`. */
-  readonly credentials?: Credentials | undefined;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
@@ -129,8 +123,6 @@ export class RedisConnection<Answer> {
   #waiting = false;
   /** `host:port` of the server that is being connected to, and of the one that was ready last. */
   #server = '';
-  /** Of that server. */
-  #uri = '';
   #readyServer: string | undefined;
   /** What the server said when the last client was thrown away, for the next look-up. */
   #lastRefusal: RedisError | undefined;
@@ -140,7 +132,6 @@ export class RedisConnection<Answer> {
     this.#options = options;
     this.#watch = new MasterWatch(options.clock);
     this.#dialect = dialect;
-    options.credentials?.onChange(() => this.#renew());
   }
 
   /** Tells `listener` from now on, together with those before; to be called before `open`. */
@@ -263,46 +254,14 @@ export class RedisConnection<Answer> {
 
   #connect(uri: string): void {
     this.#server = new URL(uri).host;
-    this.#uri = uri;
     const client = this.#create(uri);
     this.#client = client;
     this.#become('connecting');
     client.connect().catch((cause: unknown) => this.#failed(client, cause));
   }
 
-  /**
-   * Replaces the connection by one with the user and password of now. The old one serves until the new one has passed
-   * the inspection, and is closed after its last answer. Where there is none to keep, the next one has the new password
-   * anyway.
-   */
-  async #renew(): Promise<void> {
-    const old = this.#client;
-    if (old === undefined) return;
-    if (!this.ready) return this.restart('the user or the password has changed');
-    const client = this.#create(this.#uri);
-    try {
-      const { clock } = this.#options;
-      const ready = new Promise((resolve, reject) => {
-        client.on('ready', resolve);
-        client.on('error', reject);
-      });
-      client.connect().catch(() => undefined);
-      await withTimeout(clock, ready, CONNECT_TIMEOUT_MS);
-      const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
-      await assertMaster(server);
-      await this.#listener.inspect?.(server);
-    } catch (cause) {
-      destroyClient(client);
-      throw new Error(messageOf(cause), { cause });
-    }
-    if (old !== this.#client) return destroyClient(client);
-    this.#client = client;
-    void closeClient(old, this.#options.clock, REPLACED_CLOSE_TIMEOUT_MS);
-  }
-
   #create(uri: string): Client<Answer> {
-    const { credentials, name } = this.#options;
-    const client = this.#dialect.open(credentials?.applied(uri) ?? uri, name);
+    const client = this.#dialect.open(uri, this.#options.name);
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
@@ -314,7 +273,6 @@ export class RedisConnection<Answer> {
   }
 
   async #admit(client: Client<Answer>): Promise<void> {
-    // One that is to replace this one is inspected there.
     if (client !== this.#client) return;
     this.#become('inspecting');
     this.#inspection += 1;

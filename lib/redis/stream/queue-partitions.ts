@@ -1,9 +1,8 @@
 // The queue that a URI names, as its partitions. Of one server, or one master that Sentinel watches, there is one
 // partition, the stream `ingest`.
 import type { ClockAndRandom } from '../../process/clock.ts';
-import type { Credentials } from '../../process/credentials.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { queueAddress, type QueueAddress } from '../../process/queue-uri.ts';
+import { queueAddress } from '../../process/queue-uri.ts';
 import { askOnce } from '../server/ask-once.ts';
 import type { Server } from '../server/client.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
@@ -20,13 +19,9 @@ export interface QueuePartition {
   readonly stream: string;
   readonly uri: string | MasterLookup;
   readonly identify: Identify;
-  readonly credentials: Credentials | undefined;
 }
 
-export interface PartitionsOptions extends ClockAndRandom, Pick<IdentityOptions, 'accepts' | 'makes'> {
-  /** What the user and the password of each connection are; by default those of the URI. */
-  readonly credentials?: Credentials | undefined;
-}
+export type PartitionsOptions = ClockAndRandom & Pick<IdentityOptions, 'accepts' | 'makes'>;
 
 /**
  * The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse.
@@ -34,34 +29,23 @@ export interface PartitionsOptions extends ClockAndRandom, Pick<IdentityOptions,
 export function queuePartitions(
   uri: string,
   count: number,
-  { clock, random, credentials, ...about }: PartitionsOptions,
+  { clock, random, ...about }: PartitionsOptions,
 ): readonly QueuePartition[] {
-  const named = queueAddress(uri);
-  if (typeof named === 'string') throw new Error(named);
-  const address = withUser(named, credentials);
+  const address = queueAddress(uri);
+  if (typeof address === 'string') throw new Error(address);
   const system = { clock, random };
   const how = { ...about, random };
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address, system);
     const identify: Identify = (server, known) => queueIdentity(server, STREAM, { ...how, known });
-    return [{ stream: STREAM, uri: place, identify, credentials }];
+    return [{ stream: STREAM, uri: place, identify }];
   }
   const map = new ClusterMap(address, system);
   const identify = clusterIdentity(map.lookup(STREAM), system, { ...how, partitions: count, plain: false });
   return Array.from({ length: count }, (_, at) => {
     const stream = `${STREAM}-${at}`;
-    return { stream, uri: map.lookup(stream), identify, credentials };
+    return { stream, uri: map.lookup(stream), identify };
   });
-}
-
-/** The address, whose servers are asked with the user and password of now. */
-function withUser(address: QueueAddress, credentials: Credentials | undefined): QueueAddress {
-  if (address.kind === 'server' || credentials === undefined) return address;
-  const { uriOf } = address;
-  return {
-    ...address,
-    uriOf: (host, anonymous) => (anonymous === true ? uriOf(host, true) : credentials.applied(uriOf(host))),
-  };
 }
 
 /**
