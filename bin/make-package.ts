@@ -32,7 +32,8 @@ interface Manifest {
 }
 
 const readManifest = (path: string): Manifest => JSON.parse(readFileSync(join(root, path), 'utf8')) as Manifest;
-const { version, license } = readManifest('package.json');
+const { version: released, license } = readManifest('package.json');
+const version = packageVersion();
 
 rmSync(target, { recursive: true, force: true });
 for (const [name, documents] of Object.entries(DOCUMENTS)) {
@@ -58,6 +59,17 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   run(stage, 'npm', ['pack', '--loglevel=error', '--pack-destination', target]);
   rmSync(stage, { recursive: true });
   print(`${relative(process.cwd(), join(target, `${name}-${version}.tgz`))}\n`);
+}
+
+/**
+ * The version of package.json if its tag `v<version>` is this commit, or if this is not a clone. Otherwise
+ * `<version>+git<date>.<revision>`, with the commit's date, which dpkg and rpm rank above the release and by date.
+ */
+function packageVersion(): string {
+  if (!existsSync(join(root, '.git'))) return released;
+  if (run(root, 'git', ['tag', '--points-at', 'HEAD']).split('\n').includes(`v${released}`)) return released;
+  const date = run(root, 'git', ['log', '-1', '--format=%cd', '--date=format-local:%Y%m%d']).trim();
+  return `${released}+git${date}.${revision()}`;
 }
 
 /** The shell scripts that start the programs, and bin/node for them; a program that is its module needs neither. */

@@ -1,11 +1,21 @@
 // The packages from outside: installed into empty folders, with nothing of this repository in reach.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { Script } from 'node:vm';
-import { versionLine } from '../../lib/process/program.ts';
+import { revision } from '../../lib/process/program.ts';
 import { settingsOf } from '../../lib/process/settings.ts';
 import { ran, tool } from '../deploy/deploy-files.ts';
 import { TestProcess } from '../support/gateway.ts';
@@ -26,6 +36,9 @@ before(() => {
   gateway = new Installation(packages, 'ingest-gateway');
   toollint = new Installation(packages, 'toollint');
 });
+
+const packageVersion = ({ root }: Installation): string =>
+  (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version;
 
 const run = (
   installation: Installation,
@@ -104,7 +117,7 @@ describe('what is installed', () => {
 
   it('states its bill of materials, with permissive licences only', () => {
     for (const name of NAMES) {
-      const text = readFileSync(join(packages, `${name}-${ROOT_MANIFEST.version}.cdx.json`), 'utf8');
+      const text = readFileSync(join(packages, `${name}-${packageVersion(gateway)}.cdx.json`), 'utf8');
       const { bomFormat, components } = JSON.parse(text) as {
         bomFormat: string;
         components: {
@@ -130,6 +143,25 @@ describe('what is installed', () => {
   });
 });
 
+describe('the version of a package', () => {
+  it('is that of the manifest in a tagged commit, and otherwise ranks above it by the date of the commit', () => {
+    const clone = join(temporaryFolder(), 'clone');
+    execFileSync('git', ['clone', '--quiet', '--shared', ROOT, clone]);
+    symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
+    const made = (): string | undefined =>
+      readdirSync(makePackages(clone)).find((name) => /^ingest-client-.*\.tgz$/.test(name));
+    const { version: released } = ROOT_MANIFEST;
+    const untagged = /^ingest-client-(.*)\.tgz$/.exec(made() ?? '')?.[1] ?? '';
+    const [date, hash] = execFileSync('git', ['-C', clone, 'log', '-1', '--format=%cs %H'], { encoding: 'utf8' }).split(
+      ' ',
+    );
+    assert.equal(untagged, `${released}+git${date?.replaceAll('-', '')}.${hash?.slice(0, 12)}`);
+    assert.equal(ran('dpkg', ['--compare-versions', untagged, 'gt', released]).status, 0);
+    execFileSync('git', ['-C', clone, 'tag', `v${released}`]);
+    assert.equal(made(), `ingest-client-${released}.tgz`);
+  });
+});
+
 describe('an installed program', () => {
   const programs = (): [Installation, string][] =>
     Object.keys(ROOT_MANIFEST.bin).map((name) => [name === 'toollint' ? toollint : gateway, name]);
@@ -138,7 +170,7 @@ describe('an installed program', () => {
     for (const [installation, name] of programs()) {
       const version = run(installation, name, ['--version']);
       assert.equal(version.status, 0, version.stderr);
-      assert.equal(version.stdout, versionLine(name));
+      assert.equal(version.stdout, `${name} ${packageVersion(installation)} (${revision()})\n`);
       const help = run(installation, name, ['--help']);
       assert.equal(help.status, 0, help.stderr);
       assert.match(help.stdout, new RegExp(name));
@@ -219,7 +251,7 @@ describe('an installation that brings its own runtime', () => {
     const folder = temporaryFolder();
     execFileSync('tar', ['-xzf', archives[0] ?? '', '-C', folder]);
     const [top = ''] = readdirSync(folder);
-    assert.match(top, /^ingest-gateway-[\d.]+-linux-(amd64|arm64)$/);
+    assert.match(top, /^ingest-gateway-\d[\w.+]+-linux-(amd64|arm64)$/);
     await landEvents((name) => join(folder, top, 'bin', name), NO_NODE);
   });
 
@@ -270,7 +302,12 @@ describe('an installation that brings its own runtime', () => {
     assert.deepEqual(ran(analyze, ['verify', '--man=no', `--root=${root}`, ...units]).text.match(/.*ingest-.*/g), null);
     await landEvents((name) => join(root, 'usr/bin', name), NO_NODE);
 
+    const warehouse = join(root, 'var/lib/private/ingest/warehouse.db');
+    mkdirSync(dirname(warehouse), { recursive: true });
+    writeFileSync(warehouse, 'rows');
     dpkg('--purge', 'ingest-gateway');
+    assert.equal(readFileSync(warehouse, 'utf8'), 'rows', 'a purge keeps the data');
+    rmSync(join(root, 'var/lib/private'), { recursive: true });
     const left = files().filter((path) => !before.includes(path));
     assert.deepEqual(
       left.filter((path) => !/^etc\/(\.pwd\.lock|g?shadow-?|passwd-?|group-?)$/.test(path)),
