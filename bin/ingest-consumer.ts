@@ -16,6 +16,7 @@ import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
 import { readingQueue } from '../lib/redis/read/open-reader.ts';
 import { joinReplicas } from '../lib/redis/read/join-replicas.ts';
 import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
+import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
@@ -70,7 +71,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const state = replicaState(metrics, { consumer, watch, reader });
   const { oldestSeconds } = state;
   const pruner = new Pruner({ ...SYSTEM, warehouse, retentionMs, oldestSeconds, pruned: metrics.pruned, log });
-  const endpoints = createProcessEndpoints(state, problem, SYSTEM);
+  const endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());
 
   const stopped = new AbortController();
   let running = Promise.resolve();

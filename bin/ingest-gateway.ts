@@ -9,6 +9,7 @@ import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { gatewayQueue, inspectGatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
+import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
@@ -74,7 +75,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log, SYSTEM.clock);
   await startQueue(config.queueUri, opened, SYSTEM.clock, QUEUE_START_MS);
   if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log, SYSTEM.clock);
-  const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, problem, SYSTEM);
+  const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, problem, SYSTEM, statusPages());
   if (config.adminAddress !== undefined && endpoints !== undefined)
     log.info(`process endpoints on http://${await bound('INGEST_ADMIN_ADDR', config.adminAddress, endpoints.listen)}`);
   const address = await bound('INGEST_GATEWAY_ADDR', config.address, ({ host, port }) =>

@@ -2,7 +2,7 @@
 // node_modules.
 //
 // bin/packages has for each its manifest and a tsconfig.json that names its entries: the package is what these reach by
-// imports, with launchers, Lua files and documents. The version, the license and the lock file are the repository's.
+// imports, with launchers, Lua files, pages and documents. The version, the license and the lock file are the repository's.
 // `package/`, or the folder that the first argument names, gets NAME-VERSION.tgz and NAME-VERSION.cdx.json, its bill of
 // materials (CycloneDX, by `npm sbom`).
 import { execFileSync } from 'node:child_process';
@@ -48,8 +48,9 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   run(root, process.execPath, [tsc, '--project', `bin/packages/${name}`, '--outDir', stage]);
   copyLaunchers(manifest, stage);
-  for (const path of globSync('lib/**/*.lua', { cwd: root }))
-    if (existsSync(join(stage, dirname(path), '..'))) cpSync(join(root, path), join(stage, path));
+  for (const path of globSync('lib/**/*.{lua,html}', { cwd: root }))
+    if (existsSync(join(stage, dirname(path), path.endsWith('.lua') ? '..' : '.')))
+      cpSync(join(root, path), join(stage, path));
   for (const [from, to] of Object.entries({ ...documents, LICENSE: 'LICENSE' }))
     cpSync(join(root, from), join(stage, to), { recursive: true });
   if (existsSync(join(stage, 'openapi/events.yaml')))

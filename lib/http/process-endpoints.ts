@@ -71,17 +71,25 @@ export async function scrape(state: Pick<ProcessState, 'metrics'>, accept: strin
   return { status: 200, contentType, body: text };
 }
 
-const ROUTES = new Router<(state: ProcessState, accept: string | undefined) => Answer | Promise<Answer>>([
-  route('/health/live', { GET: live }),
-  route('/health/ready', { GET: readiness }),
-  route('/metrics', { GET: scrape }),
-]);
+type Handler = (state: ProcessState, accept: string | undefined) => Answer | Promise<Answer>;
 
+const ROUTES = [
+  route<Handler>('/health/live', { GET: live }),
+  route<Handler>('/health/ready', { GET: readiness }),
+  route<Handler>('/metrics', { GET: scrape }),
+];
+
+/** `pages` are further answers to GET and HEAD, by path. */
 export function createProcessEndpoints(
   state: ProcessState,
   problem: ProblemOf,
   system: ClockAndRandom,
+  pages: Readonly<Record<string, Answer>> = {},
 ): ProcessEndpoints {
+  const router = new Router([
+    ...ROUTES,
+    ...Object.entries(pages).map(([path, page]) => route(path, { GET: () => page })),
+  ]);
   const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: CHECK_INTERVAL_MS });
   /** In the order of their last requests. */
   const open = new Set<Socket>();
@@ -90,7 +98,7 @@ export function createProcessEndpoints(
   const requested = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
     if (open.delete(request.socket)) open.add(request.socket);
-    void serve(request, response, state, problem, system);
+    void serve(request, response, { state, problem, router }, system);
   };
   /** Those whose last answer is being written: what still comes by them is no request. */
   const ended = new WeakSet<Socket>();
@@ -147,23 +155,29 @@ function sayLast(
   } else socket.destroy();
 }
 
+interface Served {
+  readonly state: ProcessState;
+  readonly problem: ProblemOf;
+  readonly router: Router<Handler>;
+}
+
 async function serve(
   request: IncomingMessage,
   response: ServerResponse,
-  state: ProcessState,
-  problem: ProblemOf,
+  served: Served,
   { random }: ClockAndRandom,
 ): Promise<void> {
+  const { state, problem } = served;
   const isDefective = defectOf(request) !== undefined;
   const answer = isDefective
     ? problem('invalidEvent', FAULTS.malformed.detail)
-    : await answerOf(request, state, problem).catch(() => problem('internal', 'the process failed on this request'));
+    : await answerOf(request, served).catch(() => problem('internal', 'the process failed on this request'));
   request.resume();
   respond(response, requestIdOf(request, random), answer, isDefective || state.draining());
 }
 
-async function answerOf(request: IncomingMessage, state: ProcessState, problem: ProblemOf): Promise<Answer> {
-  const match = ROUTES.find(request.url ?? '/');
+async function answerOf(request: IncomingMessage, { state, problem, router }: Served): Promise<Answer> {
+  const match = router.find(request.url ?? '/');
   if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
   const handler = match.route.methods.get(request.method ?? '');
   if (handler === undefined) {

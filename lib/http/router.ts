@@ -25,7 +25,7 @@ export interface RouteMatch<M> {
 
 /** `template` is `/fixed/path` or `/prefix/{name}`. HEAD is added where GET is. Throws on anything else: a bug. */
 export function route<M>(template: string, methods: Readonly<Record<string, M>>): Route<M> {
-  const match = /^((?:\/[a-z0-9-]+)+)(\/)?(\{[a-z]+\})?$/.exec(template);
+  const match = /^(\/$|(?:\/[a-z0-9-]+)+)(\/)?(\{[a-z]+\})?$/.exec(template);
   if (match === null || (match[2] === undefined) !== (match[3] === undefined)) throw new Error(`no route: ${template}`);
   const all = new Map(Object.entries(methods));
   const get = all.get('GET');

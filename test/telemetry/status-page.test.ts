@@ -1,0 +1,79 @@
+// The status page as an answer: its header fields, its size and its methods. test/browser looks at it in a browser.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { before, describe, it } from 'node:test';
+import { createProcessEndpoints } from '../../lib/http/process-endpoints.ts';
+import { problem } from '../../lib/ingest/errors.ts';
+import { statusPages } from '../../lib/telemetry/status-page.ts';
+import { atEnd } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const RUNBOOK = readFileSync(new URL('../../deploy/RUNBOOK.md', import.meta.url), 'utf8');
+let url: string;
+
+before(async () => {
+  const state = {
+    draining: () => false,
+    unready: () => undefined,
+    unavailable: () => [],
+    metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
+  };
+  const endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());
+  const { port } = await endpoints.listen({ host: '127.0.0.1', port: 0 });
+  atEnd(() => endpoints.close());
+  url = `http://127.0.0.1:${port}`;
+});
+
+describe('the status page', () => {
+  it('is one file of at most 30,000 bytes that names nothing to load', async () => {
+    const response = await fetch(url);
+    const body = await response.text();
+    assert.equal(response.status, 200);
+    assert.equal(response.headers.get('content-type'), 'text/html; charset=utf-8');
+    assert.ok(Buffer.byteLength(body) <= 30_000, `${Buffer.byteLength(body)} bytes`);
+    assert.doesNotMatch(body, /<(script|img|iframe|link|object)[^>]* (src|href)="(?!data:)/);
+    assert.doesNotMatch(body, /innerHTML|insertAdjacentHTML|document\.write|eval\(| on\w+="| style="/);
+  });
+
+  it('allows its own script and style by their hashes, and connections to its own process', async () => {
+    const response = await fetch(url);
+    const { headers } = response;
+    const body = await response.text();
+    const hash = (tag: string): string => {
+      const text = body.split(`<${tag}>`)[1]?.split(`</${tag}>`)[0] ?? '';
+      return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+    };
+    assert.equal(
+      headers.get('content-security-policy'),
+      `default-src 'none'; connect-src 'self'; script-src ${hash('script')}; style-src ${hash('style')}; ` +
+        "img-src data:; frame-ancestors 'none'; base-uri 'none'",
+    );
+    assert.equal(headers.get('x-content-type-options'), 'nosniff');
+    assert.equal(headers.get('cache-control'), 'no-store');
+    assert.equal(headers.get('referrer-policy'), 'no-referrer');
+  });
+
+  it('is answered to GET and HEAD only', async () => {
+    const head = await fetch(url, { method: 'HEAD' });
+    assert.equal(head.status, 200);
+    assert.ok(Number(head.headers.get('content-length')) > 1_000);
+    assert.equal(await head.text(), '');
+    for (const method of ['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS']) {
+      const response = await fetch(url, { method });
+      assert.equal(response.status, 405, method);
+      assert.equal(response.headers.get('allow'), 'GET, HEAD');
+    }
+  });
+
+  it('links to chapters that the runbook has, and the runbook is on the same address', async () => {
+    const body = await (await fetch(url)).text();
+    const alerts = [...new Set(Array.from(body.matchAll(/'(Ingest[A-Z]\w+)'/g), ([, name = '']) => name))];
+    assert.ok(alerts.length >= 10, alerts.join());
+    for (const name of alerts) assert.ok(RUNBOOK.includes(`\n### ${name}\n`), name);
+    const runbook = await fetch(`${url}/runbook`);
+    assert.equal(runbook.headers.get('content-type'), 'text/plain; charset=utf-8');
+    assert.equal(runbook.headers.get('x-content-type-options'), 'nosniff');
+    assert.equal(await runbook.text(), RUNBOOK);
+  });
+});
