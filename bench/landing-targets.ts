@@ -5,7 +5,6 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Warehouse } from '../lib/ingest/warehouse.ts';
-import type { Partitions } from '../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 import type { PrivatePostgres } from '../test/support/postgres.ts';
@@ -31,21 +30,17 @@ export interface Target {
   reference(rows: readonly Row[]): Promise<number>;
 }
 
-export async function postgresTarget(
-  server: PrivatePostgres,
-  folder: string,
-  partitions: Partitions = 'none',
-): Promise<Target> {
+export async function postgresTarget(server: PrivatePostgres, folder: string): Promise<Target> {
   const uri = await server.freshDatabase();
-  const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1, partitions });
+  const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
   await warehouse.prepare();
   return {
     name: 'PostgreSQL',
     uri,
-    settings: { INGEST_WAREHOUSE_PARTITIONS: partitions },
+    settings: {},
     warehouse,
     clear: async () => {
-      await server.query(uri, `TRUNCATE events${partitions === 'month' ? ', events_ids' : ''}`);
+      await server.query(uri, 'TRUNCATE events');
       await server.query(uri, 'CHECKPOINT');
     },
     reference: async (rows) => {

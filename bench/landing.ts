@@ -3,14 +3,13 @@
 //   PostgreSQL  COPY of the rows through psql, one statement, one commit
 //   SQLite      one big transaction of prepared inserts
 //
-// And how fast three replicas are against one, one replica with four partitions against one with one stream, and one
-// that lands by month (INGEST_WAREHOUSE_PARTITIONS=month) against one with plain tables.
+// And how fast three replicas are against one, and one replica with four partitions against one with one stream.
 //
 // Both sides write the same rows into the same schema with its primary key, durably (fsync, `synchronous = FULL`). The
 // consumer is the real process; the queue is filled before it starts, and the time is taken from the first WARMUP
 // events acknowledged to the last one. The order of the two sides changes each round; medians count.
 //
-//   bin/node bench/landing.ts [rounds] [PostgreSQL|SQLite|months]
+//   bin/node bench/landing.ts [rounds] [PostgreSQL|SQLite]
 import { spawn } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -180,21 +179,6 @@ mkdirSync(copyFolder);
 mkdirSync(sqliteFolder);
 try {
   const all = workloads();
-  if (ONLY === undefined || ONLY === 'months') {
-    const [plain, months] = [
-      await postgresTarget(postgres, copyFolder),
-      await postgresTarget(postgres, copyFolder, 'month'),
-    ];
-    for (const [workload, rows] of all) {
-      const side = (name: string, target: Target): Side => ({
-        name,
-        run: () => consume(environment, target, rows, ONE),
-        clear: () => target.clear(),
-      });
-      await compare(plain, workload, rows, side('by month', months), side('plain', plain));
-    }
-    await Promise.all([plain, months].map((target) => target.warehouse.close()));
-  }
   for (const target of [await postgresTarget(postgres, copyFolder), await sqliteTarget(sqliteFolder)]) {
     if (ONLY !== undefined && target.name !== ONLY) continue;
     const consumers = (name: string, rows: readonly Row[], how: Reading): Side => ({

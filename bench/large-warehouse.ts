@@ -2,7 +2,7 @@
 // of its own, as they are started by hand. The goal is 2 s and 150 MB on ten million events and a million rows of the
 // quarantine. The tables are filled by the database itself.
 //
-//   bin/node bench/large-warehouse.ts [events] [quarantined] [PostgreSQL|months|SQLite]
+//   bin/node bench/large-warehouse.ts [events] [quarantined] [PostgreSQL|SQLite]
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
@@ -43,10 +43,10 @@ interface Large {
   readonly end: () => Promise<void>;
 }
 
-async function postgres(folder: string, partitions: 'none' | 'month'): Promise<Large> {
+async function postgres(folder: string): Promise<Large> {
   const server = await startPrivatePostgres({ durable: false, under: folder });
   const uri = await server.freshDatabase();
-  const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1, partitions });
+  const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
   await warehouse.prepare();
   await warehouse.close();
   const body = `'{"id":"id-' || at || '","type":"order.paid","data":"' || repeat('x', 60) || '"}'`;
@@ -56,7 +56,6 @@ async function postgres(folder: string, partitions: 'none' | 'month'): Promise<L
      SELECT 'id-' || at, 'order.paid', 'shop', now(), now() + at * interval '1 ms', ${body}
      FROM generate_series(1, ${EVENTS}) AS at`,
   );
-  if (partitions === 'month') await server.query(uri, 'INSERT INTO events_ids SELECT id, landed_at FROM events');
   await server.query(
     uri,
     `INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body)
@@ -64,7 +63,7 @@ async function postgres(folder: string, partitions: 'none' | 'month'): Promise<L
      FROM generate_series(1, ${QUARANTINED}) AS at`,
   );
   await server.query(uri, 'VACUUM ANALYZE');
-  return { name: partitions === 'month' ? 'PostgreSQL by month' : 'PostgreSQL', uri, end: () => server.stop() };
+  return { name: 'PostgreSQL', uri, end: () => server.stop() };
 }
 
 async function sqlite(folder: string): Promise<Large> {
@@ -118,8 +117,7 @@ const folder = join(environment.folder, 'large');
 mkdirSync(folder);
 execFileSync('chmod', ['-R', 'a+rx', environment.folder]);
 const makers: Readonly<Record<string, () => Promise<Large>>> = {
-  PostgreSQL: () => postgres(folder, 'none'),
-  months: () => postgres(folder, 'month'),
+  PostgreSQL: () => postgres(folder),
   SQLite: () => sqlite(folder),
 };
 try {

@@ -7,7 +7,6 @@ import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
-import { Pruner } from '../lib/consumer/pruner.ts';
 import { WatchedSchemas } from '../lib/consumer/schemas.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { TablesDiffer } from '../lib/ingest/warehouse.ts';
@@ -51,26 +50,24 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
   const { queuePartitions: partitions } = config;
   for (const uri of config.queueUri.split(' '))
     found(await inspectQueue({ uri, partitions, program: 'consumer' }, SYSTEM));
-  found(await inspectWarehouse(config.warehouseUri, 'consumer', config.warehousePartitions));
+  found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
   const schemas = await WatchedSchemas.open(config.schemasDir, log, SYSTEM.clock);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-  const { batchMax, queuePartitions: partitions, retentionMs, unlandedMs } = config;
+  const { batchMax, queuePartitions: partitions, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
   const reader = readingQueue({ ...SYSTEM, log, uris, partitions, unlandedMs, onLost, onLook });
-  const warehouse = openWarehouse(config.warehouseUri, 'consumer', config.warehousePartitions);
+  const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax, spans, schemas });
   const prepared = (): boolean => consumer.prepared;
   const watch = new Watch({ clock: SYSTEM.clock, queue: metrics.queue, warehouse, log, unlandedMs, prepared });
   const state = replicaState(metrics, { consumer, watch, reader });
-  const { oldestSeconds } = state;
-  const pruner = new Pruner({ ...SYSTEM, warehouse, retentionMs, oldestSeconds, pruned: metrics.pruned, log });
   const endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());
 
   const stopped = new AbortController();
@@ -95,7 +92,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   try {
     const address = await bound('INGEST_CONSUMER_ADDR', config.address, endpoints.listen);
     watch.start();
-    running = Promise.all([consumer.run(), pruner.run(stopped.signal)]).then(() => undefined);
+    running = consumer.run();
     log.info({ replica: reader.name }, `listening on http://${address}`);
     await running;
   } catch (cause) {

@@ -1,7 +1,6 @@
 // The warehouse that a URI names: the one place that knows both adapters.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
-import type { Partitions } from '../lib/postgres/migrations.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
@@ -16,13 +15,13 @@ import { SYSTEM } from './system.ts';
  * `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing
  * yet.
  */
-export function openWarehouse(uri: string, role: 'consumer' | 'gateway', partitions?: Partitions): Warehouse {
+export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
   if (uri.startsWith('sqlite:'))
     return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
   // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
   return createPostgresWarehouse(
     role === 'consumer'
-      ? { ...SYSTEM, uri, partitions, connectionsMax: 4 }
+      ? { ...SYSTEM, uri, connectionsMax: 4 }
       : { ...SYSTEM, uri, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
   );
 }
@@ -31,25 +30,21 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway', partiti
  * Whether a consumer could use the warehouse, apart from what its probe says; false: it has no tables that could be
  * probed. Makes nothing. Rejects with why not.
  */
-async function inspectSchema(uri: string, partitions: Partitions): Promise<boolean> {
+async function inspectSchema(uri: string): Promise<boolean> {
   if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;
-  await inspectPostgres(uri, partitions);
+  await inspectPostgres(uri);
   return true;
 }
 
 /** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
-export async function inspectWarehouse(
-  uri: string,
-  role: 'consumer' | 'gateway',
-  partitions: Partitions = 'none',
-): Promise<string> {
+export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
   const fault = uri.startsWith('sqlite:') ? fileFault(uri.slice('sqlite:'.length)) : undefined;
   if (fault !== undefined && (fault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fault);
   if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
-    if (role === 'consumer' && !(await inspectSchema(uri, partitions)))
+    if (role === 'consumer' && !(await inspectSchema(uri)))
       return `${name}: no tables yet; the consumer makes them at its start`;
     await warehouse.probe();
     return `${name}: answers`;

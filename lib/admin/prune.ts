@@ -22,12 +22,10 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   const queue = await session.queue.status();
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
-  const allowedMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
-  const beforeMs = await session.warehouse.pruneBound({ table, beforeMs: allowedMs, type });
+  const beforeMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
   const before = timeText(beforeMs);
-  if (allowedMs < asked)
-    tell(`an event has waited on the queue since then: only rows from before ${timeText(allowedMs)} are removed`);
-  if (beforeMs < allowedMs) tell(`events are removed by whole months: the rows from ${before} on stay`);
+  if (beforeMs < asked)
+    tell(`an event has waited on the queue since then: only rows from before ${before} are removed`);
   const what =
     `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from ` +
     `before ${before}`;

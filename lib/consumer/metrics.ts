@@ -39,8 +39,6 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     'Attempts that failed because the queue or the warehouse was away.',
   );
   for (const dependency of ['queue', 'warehouse']) failures.counter({ dependency });
-  const pruned = counter('ingest_warehouse_pruned_total', 'Rows that this process removed for their age, by table.');
-  for (const table of ['events', 'quarantine']) pruned.counter({ table });
   const schemaEvents = counter(
     'ingest_schema_events_total',
     'Events that were read while INGEST_SCHEMAS_DIR is set, by whether they match the schema of their type, ' +
@@ -48,7 +46,6 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   );
   return {
     registry,
-    pruned,
     queue: new QueueGauges(registry, clock),
     ready: gauge('ingest_consumer_ready', '1 while this replica can land events (/health/ready), else 0.'),
     warehouseAvailable: gauge('ingest_warehouse_available', '1 while the warehouse can be written to, else 0.'),
@@ -89,13 +86,7 @@ interface Replica {
 }
 
 /** What a replica says of itself in its gauges and at its process endpoints. */
-export function replicaState(
-  metrics: ConsumerMetrics,
-  { consumer, watch, reader }: Replica,
-): ProcessState & {
-  /** No event that has not landed is older, in seconds; undefined while a part or the warehouse is away. */
-  readonly oldestSeconds: () => number | undefined;
-} {
+export function replicaState(metrics: ConsumerMetrics, { consumer, watch, reader }: Replica): ProcessState {
   const unready = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
   const unavailable = (): (number | string)[] =>
     [...reader.states()].flatMap(([name, { available }]) =>
@@ -119,9 +110,5 @@ export function replicaState(
     unready,
     unavailable,
     metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
-    oldestSeconds: () =>
-      unready() === undefined && unavailable().length === 0
-        ? metrics.queue.oldestSecondsMax(reader.states().keys())
-        : undefined,
   };
 }

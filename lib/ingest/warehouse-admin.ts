@@ -2,7 +2,7 @@
 //
 // Every method rejects with WarehouseFailed where the warehouse is away, or its tables are not there; nothing makes or
 // migrates them here, that is the consumer's. Tables: lib/ingest/warehouse.ts.
-import type { LandingEvent, Pruning, Warehouse } from './warehouse.ts';
+import type { LandingEvent, PruneCursor, Pruned, Pruning } from './warehouse.ts';
 
 /** The warehouse did not answer, or refused. The message is for people and holds no secret. */
 export class WarehouseFailed extends Error {
@@ -82,9 +82,8 @@ export interface WarehouseAdmin {
   present(entries: readonly string[]): Promise<ReadonlySet<string>>;
   /** Removes rows and gives how many there were. */
   drop(entries: readonly string[]): Promise<number>;
-  readonly prune: Warehouse['prune'];
-  /** The time before which `prune` removes rows: that of `pruning`, or an earlier one where it removes whole months. */
-  pruneBound(pruning: Pruning): Promise<number>;
+  /** Examines the next `limit` old rows, the oldest first, and removes those of the type in `pruning`. */
+  prune(pruning: Pruning, from: PruneCursor | undefined, limit: number): Promise<Pruned>;
   /** Makes the row of an event, unless its id has one, or the warehouse refuses what the event holds. */
   land(event: LandingEvent): Promise<void>;
   /** Overwrites the body of an id's row. */

@@ -26,8 +26,6 @@ export interface Dialect {
   readonly code: string;
   /** Gives `rows`: how many events there are, at little cost; too few or too many. */
   readonly estimate: string;
-  /** The condition for the row of the event whose id is $1. */
-  readonly ofId: () => Promise<string>;
   /** A column of times as Unix milliseconds or RFC 3339. */
   readonly shown: (column: string) => string;
   /** A column of times as text that `time` reads, without a loss. */
@@ -40,7 +38,7 @@ export interface Dialect {
   readonly texts: (parameter: string) => string;
 }
 
-type Shared = Omit<WarehouseAdmin, 'place' | 'prune' | 'pruneBound' | 'land' | 'eraseTraces' | 'close'>;
+type Shared = Omit<WarehouseAdmin, 'place' | 'prune' | 'land' | 'eraseTraces' | 'close'>;
 
 export function adminOfTables(dialect: Dialect): Shared {
   return { ...landedRows(dialect), ...quarantineRows(dialect), ...changes(dialect) };
@@ -48,7 +46,7 @@ export function adminOfTables(dialect: Dialect): Shared {
 
 type Landed = Pick<WarehouseAdmin, 'counts' | 'landed' | 'landedSince'>;
 
-function landedRows({ rows, code, estimate, ofId, shown, exact, time }: Dialect): Landed {
+function landedRows({ rows, code, estimate, shown, exact, time }: Dialect): Landed {
   return {
     async counts() {
       const count = async (sql: string): Promise<number> => Number((await rows(sql))[0]?.['rows']);
@@ -66,7 +64,7 @@ function landedRows({ rows, code, estimate, ofId, shown, exact, time }: Dialect)
     },
     async landed(id) {
       const columns = `id, type, producer, ${shown('accepted_at')} AS accepted, ${shown('landed_at')} AS landed, body`;
-      const [row] = await rows(`SELECT ${columns} FROM events WHERE ${await ofId()}`, id);
+      const [row] = await rows(`SELECT ${columns} FROM events WHERE id = $1`, id);
       return row && landedRow(row);
     },
     async *landedSince(type, sinceMs) {
@@ -135,14 +133,12 @@ function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, texts }
 
 function changes({
   change,
-  ofId,
   time,
   texts,
 }: Dialect): Pick<WarehouseAdmin, 'drop' | 'overwriteLanded' | 'overwriteQuarantined' | 'audit'> {
   return {
     drop: (entries) => change(`DELETE FROM events_quarantine WHERE entry IN (${texts('$1')})`, JSON.stringify(entries)),
-    overwriteLanded: async (id, body) =>
-      void (await change(`UPDATE events SET body = $2 WHERE ${await ofId()}`, id, body)),
+    overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = $2 WHERE id = $1', id, body)),
     overwriteQuarantined: async (entry, body) =>
       void (await change('UPDATE events_quarantine SET body = $2 WHERE entry = $1', entry, Buffer.from(body))),
     async audit({ id, atMs, actor, command, what, changed = null }) {

@@ -186,7 +186,7 @@ const QUARANTINE_COLUMNS = [
   'traceparent',
 ];
 
-/** Why this program cannot work with the tables of a later one; undefined where it can. */
+/** Why this program cannot work with tables of another version; undefined if it can. */
 export function unfitness(columns: readonly Column[]): string | undefined {
   for (const [table, known] of [
     ['events', EVENT_COLUMNS],
@@ -220,12 +220,13 @@ export class WarehouseMisconfigured extends Error {
   override readonly name = 'WarehouseMisconfigured';
 }
 
-/** The tables were made with another INGEST_WAREHOUSE_PARTITIONS, which does not change as long as they are there. */
-export class TablesDiffer extends WarehouseMisconfigured {
-  constructor(place: string, found: string, wanted: string) {
-    super(`${place}: the tables were made with INGEST_WAREHOUSE_PARTITIONS=${found}, and this program has ${wanted}`);
-  }
-}
+/** The tables have a form that this version neither uses nor migrates; waiting does not help. */
+export class TablesDiffer extends WarehouseMisconfigured {}
+
+export const tablesDiffer = (place: string, why: string): TablesDiffer =>
+  new TablesDiffer(
+    `${place}: ${why}; start the consumers on an empty warehouse, then copy the old rows into its tables`,
+  );
 
 export interface Warehouse {
   /**
@@ -247,8 +248,6 @@ export interface Warehouse {
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
   /** Removes the quarantine rows of events that were replayed and have landed now; `entry` is the row's name. */
   release(events: readonly QuarantinedEvent[]): Promise<void>;
-  /** Looks at the next `limit` old rows, the oldest first, and removes those of the type that is asked for. */
-  prune(pruning: Pruning, from: PruneCursor | undefined, limit: number): Promise<Pruned>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */
   find(id: string, producer: string): Promise<WarehouseLookup>;
   /** Resolves when the warehouse can be written to, rejects when not. */

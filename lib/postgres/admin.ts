@@ -2,6 +2,7 @@
 //
 // Limits: those of sessions.ts; one session.
 import type pg from 'pg';
+import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { adminOfTables, type SqlRow } from '../ingest/warehouse-tables.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -9,13 +10,12 @@ import { maskedUri } from '../process/masked-uri.ts';
 import { messageOf } from '../process/message-of.ts';
 import { insertEvents, refuses } from './landing.ts';
 import { misconfigured } from './misconfigured.ts';
-import { byMonthOf, whereId } from './months.ts';
-import { prune, pruneBound, type Query } from './prune.ts';
 import { openSessions, transacted } from './sessions.ts';
 
+type Query = <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => Promise<pg.QueryResult<R>>;
+
 // What the server has noted at its last look through the table; -1 before the first one.
-const ESTIMATE = `SELECT reltuples AS rows FROM pg_class
-  WHERE oid = coalesce(to_regclass('events_ids'), to_regclass('events'))`;
+const ESTIMATE = `SELECT reltuples AS rows FROM pg_class WHERE oid = to_regclass('events')`;
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
   const { clock } = system;
@@ -28,7 +28,6 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
       throw new WarehouseFailed(messageOf(misconfigured(cause, uri)), { cause });
     }
   };
-  const byMonth = byMonthOf((sql) => ask(sql, []));
 
   return {
     place: maskedUri(uri),
@@ -37,18 +36,16 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
       change: async (sql, ...values) => (await ask(sql, [...values])).rowCount ?? 0,
       code: `split_part(reason, ':', 1)`,
       estimate: ESTIMATE,
-      ofId: async () => whereId('$1', await byMonth()),
       shown: (column) => `round(extract(epoch FROM ${column}) * 1000)::float8`,
       exact: (column) => `${column}::text`,
       time: (parameter) => `${parameter}::timestamptz`,
       afterAllTimes: 'infinity',
       texts: (parameter) => `SELECT json_array_elements_text(${parameter}::json)`,
     }),
-    prune: async (...step) => prune(ask, await byMonth(), clock.epochMs(), ...step),
-    pruneBound: async (pruning) => pruneBound(pruning, await byMonth(), clock.epochMs()),
+    prune: (...step) => prune(ask, ...step),
 
     land: async (event) => {
-      await insertEvents(ask, [event], clock.epochMs(), await byMonth()).catch((cause: unknown) => {
+      await insertEvents(ask, [event], clock.epochMs()).catch((cause: unknown) => {
         if (!(cause instanceof WarehouseFailed && refuses(cause.cause))) throw cause;
       });
     },
@@ -59,4 +56,35 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
       ),
     close: () => pool.end(),
   };
+}
+
+/** Before all rows. */
+const BEGINNING: PruneCursor = ['-infinity', ''];
+
+/**
+ * One step. DELETE receives its keys as an array, so that it finds them by the primary key whatever the planner knows of
+ * the table.
+ */
+async function prune(
+  query: Query,
+  { table, beforeMs, type }: Pruning,
+  from: PruneCursor | undefined,
+  limit: number,
+): Promise<Pruned> {
+  const { name, at, key } = PRUNED_TABLES[table];
+  const ofType = type === undefined ? '' : 'WHERE type = $5';
+  const sql = `
+    WITH page AS (
+      SELECT ${at} AS at, ${key} AS key${type === undefined ? '' : ', type'} FROM ${name}
+      WHERE ${at} < to_timestamp($1::float8 / 1000)
+        AND ${at} >= $2::timestamptz AND (${at}, ${key}) > ($2::timestamptz, $3)
+      ORDER BY ${at}, ${key} LIMIT $4
+    ), gone AS (
+      DELETE FROM ${name} WHERE ${key} = ANY (ARRAY (SELECT key FROM page ${ofType})) RETURNING 1
+    )
+    SELECT at::text AS at, key, (SELECT count(*) FROM gone)::int AS removed
+    FROM page ORDER BY page.at DESC, key DESC LIMIT 1`;
+  const values = [beforeMs, ...(from ?? BEGINNING), limit, ...(type === undefined ? [] : [type])];
+  const [row] = (await query<{ at: string; key: string; removed: number }>(sql, values)).rows;
+  return row === undefined ? { removed: 0, next: undefined } : { removed: row.removed, next: [row.at, row.key] };
 }

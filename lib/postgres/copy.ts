@@ -11,8 +11,6 @@ import { timestamp } from './binary-array.ts';
 
 const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, traceparent) FROM STDIN (FORMAT binary)';
 const COLUMNS = 7;
-const COPY_IDS = 'COPY events_ids (id, landed_at) FROM STDIN (FORMAT binary)';
-const IDS_COLUMNS = 2;
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const TRAILER = -1;
 /** Besides the rows: the head of CopyData, the signature, the trailer, CopyDone. */
@@ -27,22 +25,17 @@ const COPY_DONE = 0x63; // c
 const UNIT_BYTES_MAX = 3;
 
 /**
- * Copies rows into `events` in a transaction of its own and gives how many went in. Rejects with the server's error.
- * `byMonth`: their ids into `events_ids` before that. Two statements in one message are one transaction.
+ * Copies rows into `events` in one transaction and returns how many went in. Rejects with the server's error.
  */
 export function copyEvents(
   client: pg.PoolClient,
   events: readonly LandingEvent[],
   landedAtMs: number,
-  byMonth: boolean,
 ): Promise<number> {
   const messages = copyMessages(events, landedAtMs);
-  const [statement, all] = byMonth
-    ? [`${COPY_IDS}; ${COPY}`, Buffer.concat([idsMessages(events, landedAtMs), messages])]
-    : [COPY, messages];
   return new Promise((resolve, reject) => {
     client.query(
-      new CopyIn(statement, all, (cause, rows) => {
+      new CopyIn(messages, (cause, rows) => {
         if (cause instanceof Error) reject(cause);
         else resolve(rows);
       }),
@@ -52,13 +45,11 @@ export function copyEvents(
 
 /** pg calls these methods with what the server says, and `callback` itself when the query's time-out is over. */
 class CopyIn implements pg.Submittable {
-  readonly #statement: string;
   readonly #messages: Buffer;
   #rows = 0;
   callback: (cause: Error | null | undefined, rows: number) => void;
 
-  constructor(statement: string, messages: Buffer, callback: CopyIn['callback']) {
-    this.#statement = statement;
+  constructor(messages: Buffer, callback: CopyIn['callback']) {
     this.#messages = messages;
     this.callback = callback;
   }
@@ -69,13 +60,13 @@ class CopyIn implements pg.Submittable {
    * that is frozen in between holds up no ALTER TABLE, and each batch takes one round trip less.
    */
   submit(connection: pg.Connection): void {
-    connection.query(this.#statement);
+    connection.query(COPY);
     connection.stream.write(this.#messages);
   }
 
   handleCopyInResponse(): void {}
 
-  /** `text` is `COPY <rows>`, of each statement. The last one counts. */
+  /** `text` is `COPY <rows>`. */
   handleCommandComplete({ text }: { readonly text: string }): void {
     this.#rows = Number(text.split(' ')[1]);
   }
@@ -87,22 +78,6 @@ class CopyIn implements pg.Submittable {
   handleError(cause: Error): void {
     this.callback(cause, 0);
   }
-}
-
-/** One CopyData with all ids, and CopyDone. */
-function idsMessages(events: readonly LandingEvent[], landedAtMs: number): Buffer {
-  let bytesMax = FRAME_BYTES;
-  for (const { id } of events) bytesMax += 2 + 4 * IDS_COLUMNS + TIMESTAMP_BYTES + UNIT_BYTES_MAX * id.length;
-  const messages = Buffer.allocUnsafe(bytesMax);
-  const landedAt = timestamp(landedAtMs);
-  let at = 1 + 4;
-  at += SIGNATURE.copy(messages, at);
-  for (const { id } of events) {
-    at = messages.writeInt16BE(IDS_COLUMNS, at);
-    at = writeText(messages, id, at);
-    at = messages.writeBigInt64BE(landedAt, messages.writeInt32BE(TIMESTAMP_BYTES, at));
-  }
-  return ended(messages, at);
 }
 
 /** One CopyData with all rows, and CopyDone. */
@@ -127,12 +102,7 @@ function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buff
     at += body.copy(messages, at);
     at = traceparent === undefined ? messages.writeInt32BE(NULL, at) : writeText(messages, traceparent, at);
   }
-  return ended(messages, at);
-}
-
-/** The messages whose rows end at `end`. */
-function ended(messages: Buffer, end: number): Buffer {
-  const at = messages.writeInt16BE(TRAILER, end);
+  at = messages.writeInt16BE(TRAILER, at);
   messages[0] = COPY_DATA;
   messages.writeInt32BE(at - 1, 1);
   messages[at] = COPY_DONE;

@@ -5,14 +5,13 @@
 import type pg from 'pg';
 import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { whereId, type ByMonth } from './months.ts';
 import { transacted } from './sessions.ts';
 
-const findSql = (byMonth: boolean): string => `
+const FIND = `
   SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
     round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted,
     round(extract(epoch FROM landed_at) * 1000)::float8 AS ended, traceparent
-  FROM events WHERE ${whereId('$1', byMonth)} AND producer = $2
+  FROM events WHERE id = $1 AND producer = $2
   UNION ALL
   SELECT false, NULL, body, NULL, reason,
     round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8,
@@ -29,7 +28,6 @@ type Found = { accepted: number; ended: number; traceparent: string | null } & (
 /** What the warehouse knows of a producer's event. Every failure is `unavailable`. */
 export async function find(
   pool: pg.Pool,
-  byMonth: ByMonth,
   system: ClockAndRandom,
   id: string,
   producer: string,
@@ -38,8 +36,7 @@ export async function find(
   const landedProducer = producer.includes('\0') ? null : producer;
   try {
     const values = [id, landedProducer, storableText(producer)];
-    const sql = findSql(await byMonth());
-    return lookup((await transacted(system, () => pool.query<Found>(sql, values))).rows[0]);
+    return lookup((await transacted(system, () => pool.query<Found>(FIND, values))).rows[0]);
   } catch {
     return { kind: 'unavailable' };
   }

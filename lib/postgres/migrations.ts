@@ -36,36 +36,26 @@ const ATTEMPTS_MAX = 8;
 const ATTEMPT_PAUSE_FIRST_MS = 50;
 const ATTEMPT_PAUSE_MAX_MS = 1_000;
 
-/** INGEST_WAREHOUSE_PARTITIONS; see months.ts. */
-export type Partitions = 'none' | 'month';
-
 export interface Step {
   readonly version: number;
   /** `bytewise` is the collation clause of a column that compares bytes. */
-  readonly sql: (bytewise: string, partitions: Partitions) => string;
+  readonly sql: (bytewise: string) => string;
 }
-
-const EVENTS_INDEX = '; CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at);';
-const eventsByMonth = (bytewise: string): string => ` PARTITION BY RANGE (landed_at);
-     CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at, id);
-     CREATE TABLE IF NOT EXISTS events_ids (
-       id        text ${bytewise} PRIMARY KEY,
-       landed_at timestamptz NOT NULL
-     );`;
 
 export const STEPS: readonly Step[] = [
   {
     version: 1,
-    sql: (bytewise, partitions) => `
+    sql: (bytewise) => `
      CREATE TABLE IF NOT EXISTS events (
-       id          text ${bytewise} ${partitions === 'month' ? 'NOT NULL' : 'PRIMARY KEY'},
+       id          text ${bytewise} PRIMARY KEY,
        type        text NOT NULL,
        producer    text ${bytewise} NOT NULL,
        accepted_at timestamptz NOT NULL,
        landed_at   timestamptz NOT NULL,
        body        text NOT NULL,
        traceparent text
-     )${partitions === 'month' ? eventsByMonth(bytewise) : EVENTS_INDEX}
+     );
+     CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at);
      CREATE TABLE IF NOT EXISTS events_quarantine (
        entry          text ${bytewise} PRIMARY KEY,
        id             text ${bytewise},
@@ -103,6 +93,9 @@ export class WrongEncoding extends Error {
   }
 }
 
+/** The tables were made by an older version, in a form that no step changes. */
+export class OlderTables extends Error {}
+
 const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
 /** The schema is that of a newer program, and this one cannot work with it. */
@@ -113,12 +106,11 @@ export class NewerSchema extends Error {
 }
 
 /**
- * Brings the schema up to date; see Warehouse.prepare for what it resolves with. Throws WrongEncoding or NewerSchema.
+ * Brings the schema up to date; see Warehouse.prepare. Throws WrongEncoding, NewerSchema or OlderTables.
  */
 export async function migrate(
   client: pg.PoolClient,
   { clock, random }: ClockAndRandom,
-  partitions: Partitions,
   steps: readonly Step[] = STEPS,
 ): Promise<string | undefined> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
@@ -129,7 +121,7 @@ export async function migrate(
     const found = await schemaVersion(client, steps);
     if (found >= newestOf(steps)) return undefined;
     try {
-      await runSteps(client, steps, partitions, locking, found > 0);
+      await runSteps(client, steps, locking, found > 0);
     } catch (cause) {
       await client.query('ROLLBACK').catch(() => undefined);
       if (locking && lacksLocks(cause)) locking = false;
@@ -145,7 +137,6 @@ export async function migrate(
 async function runSteps(
   client: pg.PoolClient,
   steps: readonly Step[],
-  partitions: Partitions,
   locking: boolean,
   hasTables: boolean,
 ): Promise<void> {
@@ -160,7 +151,7 @@ async function runSteps(
   const bytewise = await bytewiseClause(client);
   for (const { version, sql } of steps) {
     if (version <= done) continue;
-    await client.query({ text: sql(bytewise, partitions), query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
+    await client.query({ text: sql(bytewise), query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
     await client.query('INSERT INTO events_migrations VALUES ($1, statement_timestamp())', [version]);
   }
   await client.query('COMMIT');
@@ -212,17 +203,20 @@ const COLUMNS = `
   FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
   WHERE attrelid IN (to_regclass('events'), to_regclass('events_quarantine')) AND attnum > 0 AND NOT attisdropped`;
 
-/** The newest step that has run; 0 in a database that has none. Throws NewerSchema. */
+/** The newest step that has run; 0 in a database that has none. Throws NewerSchema or OlderTables. */
 export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>, steps: readonly Step[]): Promise<number> {
-  const table = await client.query<{ found: boolean }>(`SELECT to_regclass('events_migrations') IS NOT NULL AS found`);
-  if (table.rows[0]?.found !== true) return 0;
+  const tables = await client.query<{ found: boolean; byMonth: boolean }>(
+    `SELECT to_regclass('events_migrations') IS NOT NULL AS found, to_regclass('events_ids') IS NOT NULL AS "byMonth"`,
+  );
+  if (tables.rows[0]?.found !== true) return 0;
+  if (tables.rows[0].byMonth) throw new OlderTables('events is partitioned by month, and this version needs one table');
   const newest = await client.query<{ version: number | null }>(
     'SELECT max(version) AS version FROM events_migrations',
   );
   const found = newest.rows[0]?.version ?? 0;
   const known = newestOf(steps);
-  if (found <= known) return found;
+  if (found < known) return found;
   const why = unfitness((await client.query<Column & pg.QueryResultRow>(COLUMNS)).rows);
-  if (why !== undefined) throw new NewerSchema(found, known, why);
-  return found;
+  if (why === undefined) return found;
+  throw found > known ? new NewerSchema(found, known, why) : new OlderTables(why);
 }

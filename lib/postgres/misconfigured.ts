@@ -1,9 +1,8 @@
 // Tells a PostgreSQL server that is away from one that answers and cannot work as it is configured.
 import pg from 'pg';
-import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
+import { tablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/masked-uri.ts';
-import { NewerSchema, WrongEncoding } from './migrations.ts';
-import { NoMonth } from './months.ts';
+import { NewerSchema, OlderTables, WrongEncoding } from './migrations.ts';
 
 // SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog (database), invalid schema name; and
 // of class 42 insufficient_privilege alone.
@@ -13,7 +12,8 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 
 /** `cause` as a WarehouseMisconfigured where it is one, else itself. */
 export function misconfigured(cause: unknown, uri: string): unknown {
-  if (cause instanceof WrongEncoding || cause instanceof NewerSchema || cause instanceof NoMonth)
+  if (cause instanceof OlderTables) return tablesDiffer(maskedUri(uri), cause.message);
+  if (cause instanceof WrongEncoding || cause instanceof NewerSchema)
     return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
   if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
   if (!CLASSES.has(cause.code.slice(0, 2)) && cause.code !== INSUFFICIENT_PRIVILEGE) return cause;

@@ -6,21 +6,17 @@ import {
   isRowOf,
   ownRowName,
   storableText,
-  TablesDiffer,
   type FoundQuarantined,
   type QuarantinedEntry,
   type QuarantinedEvent,
   type Warehouse,
 } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { maskedUri } from '../process/masked-uri.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
 import { Landing } from './landing.ts';
-import { migrate, WrongEncoding, type Partitions, type Step } from './migrations.ts';
+import { migrate, WrongEncoding, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
-import { prune, type Query } from './prune.ts';
-import { byMonthOf, Months, type ByMonth } from './months.ts';
 import { openSessions, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -33,8 +29,6 @@ export interface PostgresWarehouseOptions extends ClockAndRandom {
   /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
   readonly connectTimeoutMs?: number;
   readonly callTimeoutMs?: number;
-  /** How a consumer makes the tables; other programs take them as they are. */
-  readonly partitions?: Partitions | undefined;
   /** Of the schema: STEPS by default. */
   readonly steps?: readonly Step[];
 }
@@ -52,9 +46,7 @@ const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
   const pool = openSessions({ connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options });
-  const byMonth = byMonthOf((sql) => pool.query(sql));
-  const months = new Months(pool, options.clock);
-  const landing = new Landing(pool, options, byMonth, months);
+  const landing = new Landing(pool, options);
   let closing: Promise<void> | undefined;
 
   /** `work`, and a server that is there but cannot work as configured told apart from one that is away. */
@@ -64,7 +56,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     });
 
   return {
-    prepare: () => configured(prepare(pool, options, byMonth, months)),
+    prepare: () => configured(prepare(pool, options)),
 
     land: (batch) => configured(landing.land(batch)),
 
@@ -72,11 +64,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     release: (events) => release(pool, options, events),
 
-    prune: async (...step) => {
-      const query: Query = (sql, values) => transacted(options, () => pool.query(sql, values));
-      return configured(prune(query, await byMonth(), options.clock.epochMs(), ...step));
-    },
-    find: (id, producer) => find(pool, byMonth, options, id, producer),
+    find: (id, producer) => find(pool, options, id, producer),
 
     probe: () => configured(probe(pool)),
 
@@ -133,26 +121,16 @@ async function quarantinedRows(
   return new Map(rows.map((row) => [row.entry, row]));
 }
 
-async function prepare(
-  pool: pg.Pool,
-  options: PostgresWarehouseOptions,
-  byMonth: ByMonth,
-  months: Months,
-): Promise<string | undefined> {
-  const { uri, partitions = 'none', clock } = options;
+async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
   const client = await pool.connect();
   let broken = true;
-  let waits: string | undefined;
   try {
-    waits = await migrate(client, options, partitions, options.steps);
+    const waits = await migrate(client, options, options.steps);
     broken = false;
+    return waits;
   } finally {
     client.release(broken);
   }
-  const found = (await byMonth()) ? 'month' : 'none';
-  if (found !== partitions) throw new TablesDiffer(maskedUri(uri), found, partitions);
-  const lacks = found === 'month' ? await months.look(clock.epochMs()) : undefined;
-  return waits ?? lacks;
 }
 
 async function probe(pool: pg.Pool): Promise<void> {

@@ -87,28 +87,6 @@ export const SETTINGS = Object.freeze({
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; ' +
       'without it the gateway looks events up in the queue only, which holds 24 hours',
   ),
-  INGEST_WAREHOUSE_PARTITIONS: choice(
-    CONSUMER,
-    ['none', 'month'],
-    'none',
-    '`month`: events of PostgreSQL are in one partition for each month of their landing, and retention drops ' +
-      'whole months. Fixed when the tables are made: another value than they have is refused (exit 2)',
-  ),
-  INGEST_WAREHOUSE_RETENTION_DAYS: integer(
-    CONSUMER,
-    undefined,
-    [2, 36_500],
-    '',
-    'days after which consumers remove an event from the warehouse, ' +
-      'in small batches while nothing waits on the queue; an id that comes again after that is a new event',
-  ),
-  INGEST_QUARANTINE_RETENTION_DAYS: integer(
-    CONSUMER,
-    undefined,
-    [2, 36_500],
-    '',
-    'the same for rows of the quarantine',
-  ),
   INGEST_STATE_DIR: text(['gateway', 'send'], '.ingest', 'folder for development certificates and embedded data'),
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info', 'least severe level that is logged'),
   INGEST_LOG_FORMAT: choice(

@@ -4,12 +4,12 @@
 // Node's SQLite is synchronous; nothing else waits in this program.
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
+import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { adminOfTables } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { CODE, openFile, refuses } from './file.ts';
-import { prune } from './prune.ts';
 
 // Rows are numbered as they land and leave this table from its beginning: their count, or a number that is too high.
 const ESTIMATE = 'SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FROM events) + 1 AS rows';
@@ -36,15 +36,12 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       change: (sql, ...values) => telling((database) => Number(database.prepare(numbered(sql)).run(...values).changes)),
       code: CODE,
       estimate: ESTIMATE,
-      ofId: () => Promise.resolve('id = $1'),
       shown: same,
       exact: same,
       time: same,
-      // Byte by byte.
       afterAllTimes: 'after',
       texts: (parameter) => `SELECT value FROM json_each(${parameter})`,
     }),
-    pruneBound: ({ beforeMs }) => Promise.resolve(beforeMs),
     prune: (...step) => telling((database) => prune(database, ...step)),
 
     land: ({ id, type, producer, acceptedAtMs, body }) =>
@@ -70,3 +67,29 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
 
 /** Node binds values in their order only to parameters without a name, which ?1 is and $1 is not. */
 const numbered = (sql: string): string => sql.replaceAll('$', '?');
+
+/** One step. */
+function prune(
+  database: DatabaseSync,
+  { table, beforeMs, type }: Pruning,
+  from: PruneCursor | undefined,
+  limit: number,
+): Pruned {
+  const { name, at, key } = PRUNED_TABLES[table];
+  const after = from ?? ['', ''];
+  const last = database
+    .prepare(
+      `SELECT at, key FROM (
+         SELECT ${at} AS at, ${key} AS key FROM ${name} WHERE ${at} < ? AND (${at}, ${key}) > (?, ?)
+         ORDER BY ${at}, ${key} LIMIT ?)
+       ORDER BY at DESC, key DESC LIMIT 1`,
+    )
+    .get(new Date(beforeMs).toISOString(), ...after, limit);
+  if (last === undefined) return { removed: 0, next: undefined };
+  const next: PruneCursor = [String(last['at']), String(last['key'])];
+  const ofType = type === undefined ? '' : 'AND type = ?';
+  const { changes } = database
+    .prepare(`DELETE FROM ${name} WHERE (${at}, ${key}) > (?, ?) AND (${at}, ${key}) <= (?, ?) ${ofType}`)
+    .run(...after, ...next, ...(type === undefined ? [] : [type]));
+  return { removed: Number(changes), next };
+}

@@ -16,16 +16,13 @@ import {
   storableText,
   type FoundQuarantined,
   type FoundRow,
-  type Pruned,
   type QuarantinedEntry,
   type QuarantinedEvent,
-  type Warehouse,
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { busy, openFile, prepareFile, refuses, type Step } from './file.ts';
-import { prune } from './prune.ts';
 
 // CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
@@ -117,10 +114,6 @@ export class Database {
         }
       }),
     );
-  }
-
-  prune(...step: Parameters<Warehouse['prune']>): Pruned {
-    return this.#using((open) => transaction(open, () => prune(open.database, ...step)));
   }
 
   find(id: string, producer: string): WarehouseLookup {

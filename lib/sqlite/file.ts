@@ -2,7 +2,7 @@
 import { accessSync, constants, opendirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
+import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 
@@ -171,8 +171,9 @@ const COLUMNS = `
 function knownVersion(database: DatabaseSync, path: string, steps: readonly Step[]): number {
   const found = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
   const known = newestOf(steps);
-  const why = found <= known ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
+  const why = found < known ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
   if (why === undefined) return found;
+  if (found === known) throw tablesDiffer(`sqlite:${path}`, why);
   throw new WarehouseMisconfigured(
     `sqlite:${path}: the schema has version ${found}, and this program knows ${known}: ${why}`,
   );

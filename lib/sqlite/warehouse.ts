@@ -8,7 +8,7 @@
 // reject, and the next call starts another one.
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { BatchRefused, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
+import { BatchRefused, TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { columnsOf, landingsOf } from './columns.ts';
 import type { SqliteWarehouseOptions } from './database.ts';
 import type { Methods, WorkerReply } from './worker.ts';
@@ -28,7 +28,6 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
     },
     quarantine: (entries) => thread.ask('quarantine', [copiesOf(entries)]),
     release: (events) => thread.ask('release', [copiesOf(events)]),
-    prune: (...step) => thread.ask('prune', step),
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {
@@ -107,7 +106,8 @@ class Thread {
   }
 }
 
-function errorOf({ message, refused, misconfigured }: Extract<WorkerReply, { message: string }>): Error {
+function errorOf({ message, refused, misconfigured, differs }: Extract<WorkerReply, { message: string }>): Error {
   if (refused !== undefined) return new BatchRefused(refused, { cause: new Error(message) });
+  if (differs === true) return new TablesDiffer(message);
   return misconfigured === true ? new WarehouseMisconfigured(message) : new Error(message);
 }

@@ -1,25 +1,28 @@
 // The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
 import { parentPort, workerData } from 'node:worker_threads';
-import { BatchRefused, WarehouseMisconfigured } from '../ingest/warehouse.ts';
+import { BatchRefused, TablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { SystemClock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
 /** What the warehouse's thread may ask for. */
-export type Methods = Pick<
-  Database,
-  'prepare' | 'land' | 'quarantine' | 'release' | 'prune' | 'find' | 'probe' | 'close'
->;
+export type Methods = Pick<Database, 'prepare' | 'land' | 'quarantine' | 'release' | 'find' | 'probe' | 'close'>;
 
 /** A call by the warehouse's thread. */
 export type WorkerCall = {
   readonly [Method in keyof Methods]: { readonly method: Method; readonly given: Parameters<Methods[Method]> };
 }[keyof Methods];
 
-/** `refused` is the code of a BatchRefused; `misconfigured` stands for a WarehouseMisconfigured. */
+/** `refused` is the code of a BatchRefused; `misconfigured` stands for that error or, if `differs`, TablesDiffer. */
 export type WorkerReply =
   | { readonly call: number; readonly value: unknown }
-  | { readonly call: number; readonly message: string; readonly refused?: string; readonly misconfigured?: boolean };
+  | {
+      readonly call: number;
+      readonly message: string;
+      readonly refused?: string;
+      readonly misconfigured?: boolean;
+      readonly differs?: boolean;
+    };
 
 const database = new Database({ ...(workerData as SqliteWarehouseOptions), clock: new SystemClock() });
 
@@ -39,8 +42,8 @@ async function answer(number: number, call: WorkerCall): Promise<WorkerReply> {
     return { call: number, value: await run(call) };
   } catch (cause) {
     if (!(cause instanceof BatchRefused)) {
-      const message = messageOf(cause);
-      return { call: number, message, misconfigured: cause instanceof WarehouseMisconfigured };
+      const misconfigured = cause instanceof WarehouseMisconfigured;
+      return { call: number, message: messageOf(cause), misconfigured, differs: cause instanceof TablesDiffer };
     }
     return { call: number, message: messageOf(cause.cause), refused: cause.message };
   }

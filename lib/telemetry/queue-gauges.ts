@@ -69,22 +69,6 @@ export class QueueGauges {
     };
   }
 
-  /**
-   * No event of these parts that has not landed is older, in seconds: one may have come since the part was looked at.
-   * Infinity where a part was never looked at.
-   */
-  oldestSecondsMax(parts: Iterable<string>): number {
-    const now = this.#clock.ms();
-    return Array.from(parts, (part) => this.#readings.get(part)).reduce(
-      (most, reading) =>
-        Math.max(
-          most,
-          reading === undefined ? Number.POSITIVE_INFINITY : (reading.oldestMs + now - reading.readAtMs) / 1000,
-        ),
-      0,
-    );
-  }
-
   /** Of the whole queue; memory is that of its fullest server. Undefined while no reading is fresh. */
   get size(): Pick<Look, 'events' | 'memoryBytes' | 'memoryLimitBytes'> | undefined {
     const now = this.#clock.ms();

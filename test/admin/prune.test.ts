@@ -70,26 +70,6 @@ describe('prune', () => {
     assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: '1' }]);
   });
 
-  it('says from when on rows stay where the warehouse removes whole months', async (t) => {
-    await fill([401, 403]);
-    const { warehouse } = admin.session(t);
-    const bounds: unknown[] = [];
-    const pruneBound: typeof warehouse.pruneBound = (pruning) => {
-      bounds.push(pruning.type);
-      return Promise.resolve(Date.now() - 402 * DAY_MS);
-    };
-    const { code, out, err } = await admin.run(t, 'prune --older-than 400d', {
-      warehouse: { ...warehouse, pruneBound },
-    });
-    assert.equal(code, 0);
-    assert.match(out, /^removed 1 row from before 20/);
-    assert.match(err, /events are removed by whole months: the rows from 20\S+Z on stay/);
-    assert.doesNotMatch(err, /has waited/);
-    assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: '401' }]);
-    assert.deepEqual(bounds, [undefined]);
-    assert.doesNotMatch((await admin.run(t, 'prune --older-than 400d')).err, /whole months/);
-  });
-
   it('removes nothing after a no, or while the queue is away', async (t) => {
     await fill([401]);
     const questions: string[] = [];

@@ -2,10 +2,15 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { Consumer } from '../../lib/consumer/consumer.ts';
-import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
-import { TablesDiffer, type LandingOutcome, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import {
+  TablesDiffer,
+  tablesDiffer,
+  type LandingOutcome,
+  type LandingEvent,
+  type Warehouse,
+} from '../../lib/ingest/warehouse.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -301,12 +306,12 @@ describe('a consumer whose queue is away', () => {
   });
 });
 
-describe('a consumer whose warehouse has tables that were made with other partitions', () => {
+describe('a consumer whose warehouse has tables of an older form', () => {
   it('ends, and does not try again', async () => {
     let tries = 0;
     const prepare = (): Promise<never> => {
       tries += 1;
-      return Promise.reject(new TablesDiffer('postgres://w', 'none', 'month'));
+      return Promise.reject(tablesDiffer('postgres://w', 'events has no column body'));
     };
     const consumer = new Consumer({
       ...SYSTEM,
@@ -319,20 +324,5 @@ describe('a consumer whose warehouse has tables that were made with other partit
     });
     await assert.rejects(consumer.run(), TablesDiffer);
     assert.equal(tries, 1);
-  });
-});
-
-describe('the configuration of a consumer', () => {
-  const both = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_PARTITIONS: 'month' };
-
-  it('has events by month in PostgreSQL only', () => {
-    const { config } = readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'postgres://warehouse/events' });
-    assert.equal(config?.warehousePartitions, 'month');
-    const sqlite = readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:x' });
-    assert.equal(sqlite.config, undefined);
-    assert.match(
-      String(sqlite.report.problems),
-      /INGEST_WAREHOUSE_PARTITIONS.*expected none: SQLite has no partitions/,
-    );
   });
 });

@@ -11,14 +11,11 @@ describe("the consumer's metrics", () => {
     for (const sample of [
       'ingest_quarantined_total{reason="invalid_event"}',
       'ingest_quarantined_total{reason="schema"}',
-      'ingest_warehouse_pruned_total{table="events"}',
-      'ingest_warehouse_pruned_total{table="quarantine"}',
       'ingest_consumer_failures_total{dependency="queue"}',
       'ingest_consumer_failures_total{dependency="warehouse"}',
     ])
       assert.ok(atStart.includes(`${sample} 0`), sample);
     metrics.quarantined.counter({ reason: 'schema' }).add(2);
-    metrics.pruned.counter({ table: 'quarantine' }).add(3);
     metrics.failures.counter({ dependency: 'queue' }).add(4);
     metrics.schemaEvents.matched.add(5);
     metrics.schemaEvents.unmatched.add(6);
@@ -41,8 +38,6 @@ describe("the consumer's metrics", () => {
     for (const sample of [
       'ingest_quarantined_total{reason="invalid_event"} 0',
       'ingest_quarantined_total{reason="schema"} 2',
-      'ingest_warehouse_pruned_total{table="events"} 0',
-      'ingest_warehouse_pruned_total{table="quarantine"} 3',
       'ingest_consumer_failures_total{dependency="queue"} 4',
       'ingest_consumer_failures_total{dependency="warehouse"} 0',
       'ingest_schema_events_total{result="matched"} 5',

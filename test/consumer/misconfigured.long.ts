@@ -32,6 +32,14 @@ const environment = (warehouse: string): Record<string, string> => ({
   INGEST_CONSUMER_ADDR: '127.0.0.1:0',
 });
 
+/** The tables of a version that kept each month in a partition. */
+const MADE_BY_MONTH = `
+  CREATE TABLE events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL);
+  INSERT INTO events_migrations VALUES (1, now()), (2, now());
+  CREATE TABLE events (id text NOT NULL, type text, producer text, accepted_at timestamptz, landed_at timestamptz NOT NULL,
+    body text, traceparent text) PARTITION BY RANGE (landed_at);
+  CREATE TABLE events_ids (id text PRIMARY KEY, landed_at timestamptz NOT NULL)`;
+
 const WRONG = /the warehouse cannot work as configured/;
 
 function itIsTold(what: string, warehouse: () => Promise<string>, reason: RegExp, checked = reason): void {
@@ -80,22 +88,27 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
     /the schema has version 99, and this program knows \d+/,
   );
 
-  it('ends a consumer with exit 2 where its tables were made with other partitions', async (t) => {
-    const env = { ...environment(await postgres.freshDatabase()), INGEST_WAREHOUSE_PARTITIONS: 'month' };
-    const maker = new Program('ingest-consumer', { env });
-    t.after(() => maker.kill());
-    const url = await maker.listening();
-    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
-    const other = { ...env, INGEST_WAREHOUSE_PARTITIONS: 'none' };
-    const said = /made with INGEST_WAREHOUSE_PARTITIONS=month, and this program has none/;
-    for (const args of [[], ['--check=connect']]) {
-      const program = new Program('ingest-consumer', { env: other, args });
-      t.after(() => program.kill());
-      assert.equal(await program.ended, 2, program.output);
-      assert.match(program.output, said);
-    }
-    const checked = new Program('ingest-consumer', { env, args: ['--check=connect'] });
-    assert.equal(await checked.ended, 0, checked.output);
+  it('ends a consumer with exit 2 if its tables have an older form', async (t) => {
+    const env = environment(await postgres.freshDatabase());
+    await postgres.query(env['INGEST_WAREHOUSE_URI'] ?? '', MADE_BY_MONTH);
+    const path = `${temporaryFolder()}/older.db`;
+    const file = new DatabaseSync(path);
+    file.exec('CREATE TABLE events (id TEXT PRIMARY KEY); PRAGMA user_version = 2');
+    file.close();
+    for (const [warehouse, why] of [
+      [env['INGEST_WAREHOUSE_URI'] ?? '', /events is partitioned by month/],
+      [`sqlite:${path}`, /events has no column type/],
+    ] as const)
+      for (const args of [[], ['--check=connect']]) {
+        const program = new Program('ingest-consumer', { env: environment(warehouse), args });
+        t.after(() => program.kill());
+        assert.equal(await program.ended, 2, program.output);
+        assert.match(program.output, why);
+        assert.match(
+          program.output,
+          /start the consumers on an empty warehouse, then copy the old rows into its tables/,
+        );
+      }
   });
 
   it('is tried again without a line for each try, and works once it was put right', async (t) => {

@@ -426,7 +426,6 @@ describe('what a replica says of itself', () => {
   it('is that it lands events, where nothing is wrong', async () => {
     const { state, samples } = replica();
     assert.deepEqual([state.draining(), state.unready(), state.unavailable()], [false, undefined, []]);
-    assert.equal(state.oldestSeconds(), 3);
     const shown = await samples();
     assert.deepEqual(
       ['consumer_ready', 'warehouse_available', 'queue_available', 'queue_up{partition="0"}'].map(
@@ -442,7 +441,6 @@ describe('what a replica says of itself', () => {
     watch.warehouseTrouble = 'the warehouse is away: read-only';
     assert.equal(state.unready(), 'the warehouse is away: read-only');
     assert.equal((await samples())['warehouse_available'], '0');
-    assert.equal(state.oldestSeconds(), undefined);
     consumer.trouble = 'the queue is away: cut';
     assert.equal(state.unready(), 'the queue is away: cut');
     assert.equal((await samples())['consumer_ready'], '0');
@@ -462,7 +460,6 @@ describe('what a replica says of itself', () => {
     parts.set('0', AWAY).set('1', { available: true }).set('1-0', AWAY);
     consumer.queueAnswers = false;
     assert.deepEqual(state.unavailable(), [0, '1-0']);
-    assert.equal(state.oldestSeconds(), undefined);
     const shown = await samples();
     assert.deepEqual(
       ['0', '1', '1-0'].map((name) => shown[`queue_up{partition="${name}"}`]),
@@ -488,18 +485,16 @@ describe('the settings of a consumer', () => {
     assert.match(problems(through), /INGEST_QUEUE_URI.*consumers do not read through a dispatcher/);
     for (const uri of ['dispatcher://b', 'dispatchers://b'])
       assert.match(problems({ ...through, INGEST_QUEUE_URI: uri }), /consumers do not read through a dispatcher/);
-    assert.match(problems({ INGEST_QUEUE_URI: 'redis://a', INGEST_WAREHOUSE_PARTITIONS: 'month' }), /WAREHOUSE_URI/);
+    assert.match(problems({ INGEST_QUEUE_URI: 'redis://a' }), /WAREHOUSE_URI/);
     const both = readConsumerConfig({ INGEST_QUEUE_URI: 'redis://a redis://b', INGEST_WAREHOUSE_URI: 'sqlite:x' });
     assert.deepEqual(both.report.problems, []);
     assert.ok(both.config !== undefined);
   });
 
-  it('give hours and days in milliseconds', () => {
+  it('give hours in milliseconds', () => {
     const { config } = readConsumerConfig({
       ...{ INGEST_QUEUE_URI: 'redis://a', INGEST_WAREHOUSE_URI: 'sqlite:x', INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' },
-      ...{ INGEST_WAREHOUSE_RETENTION_DAYS: '10', INGEST_QUARANTINE_RETENTION_DAYS: '20' },
     });
     assert.equal(config?.unlandedMs, 108_000_000);
-    assert.deepEqual(config?.retentionMs, { events: 864_000_000, quarantine: 1_728_000_000 });
   });
 });

@@ -1,4 +1,4 @@
-// Pruning, which the consumers' and the operator's side of every warehouse share: lib/ingest/warehouse.ts.
+// Pruning by the operator's side of every warehouse: lib/ingest/warehouse-admin.ts.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import type { WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
@@ -9,12 +9,10 @@ export interface PruningUnderTest {
   readonly warehouse: Warehouse;
   readonly admin: WarehouseAdmin;
   readonly store: WarehouseStore;
-  /** Where whole months are removed: lets one pass after the rows have landed. */
-  readonly pass?: () => void;
 }
 
 interface Filled {
-  readonly prune: Warehouse['prune'];
+  readonly prune: WarehouseAdmin['prune'];
   /** The keys of a table, in their order. */
   readonly keys: (table: Pruning['table']) => Promise<readonly string[]>;
 }
@@ -36,24 +34,18 @@ const entry = (name: string): QuarantinedEntry => ({
 const LATER_MS = Date.UTC(2100, 0, 1);
 
 export function describePruning(name: string, start: () => Promise<PruningUnderTest>): void {
-  for (const side of ['warehouse', 'admin'] as const) describeSide(name, side, start);
-}
-
-function describeSide(name: string, side: 'warehouse' | 'admin', start: () => Promise<PruningUnderTest>): void {
-  describe(`old rows of ${name}, removed by ${side === 'admin' ? 'an operator' : 'a consumer'}`, () => {
+  describe(`old rows of ${name}, removed by an operator`, () => {
     const filled = async (t: TestContext): Promise<Filled> => {
-      const { store, pass, ...sides } = await start();
-      const { warehouse, admin } = sides;
+      const { store, warehouse, admin } = await start();
       t.after(() => Promise.all([warehouse.close(), admin.close()]));
       await warehouse.prepare();
       await warehouse.land(['a', 'b', 'c', 'd', 'e'].map((id, at) => event(id, at % 2 === 0 ? 'even' : 'odd')));
       await warehouse.quarantine([entry('x'), entry('y')]);
-      pass?.();
       const keys = async (table: Pruning['table']): Promise<readonly string[]> =>
         table === 'events'
           ? (await store.events()).map(({ id }) => id)
           : (await store.quarantine()).map((row) => row.entry);
-      return { prune: (...step) => sides[side].prune(...step), keys };
+      return { prune: (...step) => admin.prune(...step), keys };
     };
 
     it('go step by step, as many rows each as the step may look at', async (t) => {

@@ -36,7 +36,6 @@ describe('the SQL of both warehouses', () => {
       change: () => Promise.resolve(0),
       code: 'CODE',
       estimate: 'ESTIMATE',
-      ofId: () => Promise.resolve('OF_ID'),
       shown: (column) => column,
       exact: (column) => column,
       time: (parameter) => `time(${parameter})`,

@@ -14,7 +14,6 @@ import {
   PRUNE_AGE_MS_MIN,
   repeatOutcome,
   storableText,
-  TablesDiffer,
   unfitness,
   WarehouseMisconfigured,
   type Column,
@@ -158,12 +157,3 @@ it('an event whose id has a row is a duplicate, reused or a conflict, by produce
 
 it('an event is in the warehouse for twice the time of the queue at least', () =>
   assert.equal(PRUNE_AGE_MS_MIN, 2 * RETENTION_MS));
-
-it('tables that were made with other partitions say both numbers, as a wrong configuration', () => {
-  const error = new TablesDiffer('postgres://h/db', 'month', 'none');
-  assert.ok(error instanceof WarehouseMisconfigured);
-  assert.equal(
-    error.message,
-    'postgres://h/db: the tables were made with INGEST_WAREHOUSE_PARTITIONS=month, and this program has none',
-  );
-});

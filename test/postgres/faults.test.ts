@@ -107,10 +107,10 @@ describe('a PostgreSQL server with faults', () => {
 
   it('is inspected without a change, and lacks are named', async (t) => {
     const uri = await server.freshDatabase();
-    await inspectPostgres(uri, 'none');
+    await inspectPostgres(uri);
     assert.deepEqual(await server.query(uri, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`), []);
     await open(t, uri);
-    await inspectPostgres(uri, 'none');
+    await inspectPostgres(uri);
     const role = `ingest_test_faults_${process.pid}`;
     await server.query(
       uri,
@@ -120,7 +120,7 @@ describe('a PostgreSQL server with faults', () => {
     const asReader = new URL(uri);
     asReader.searchParams.set('options', `-c role=${role}`);
     await assert.rejects(
-      inspectPostgres(asReader.href, 'none'),
+      inspectPostgres(asReader.href),
       /the role lacks INSERT on events, INSERT on events_quarantine/,
     );
   });

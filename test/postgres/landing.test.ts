@@ -4,7 +4,6 @@ import { describe, it } from 'node:test';
 import pg from 'pg';
 import { BatchRefused, BatchTooSlow, type LandingOutcome } from '../../lib/ingest/warehouse.ts';
 import { Landing } from '../../lib/postgres/landing.ts';
-import { Months } from '../../lib/postgres/months.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const EVENT = { id: 'one', type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
@@ -37,7 +36,7 @@ async function land(failure: Error): Promise<Landed> {
   } as unknown as pg.Pool;
   const clock = new VirtualClock();
   const system = { clock, random: { uuid: () => '', fraction: () => 0, bytes: (size: number) => Buffer.alloc(size) } };
-  const landing = new Landing(pool, system, () => Promise.resolve(false), new Months(pool, clock));
+  const landing = new Landing(pool, system);
   const outcome = await landing.land([EVENT]).catch((cause: unknown) => cause as Error);
   return { outcome, broken, inserts };
 }

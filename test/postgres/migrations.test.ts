@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import pg from 'pg';
 import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
+import { inspectPostgres } from '../../lib/postgres/inspect.ts';
 import { STEPS, type Step } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
-import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
+import { TablesDiffer, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -179,13 +180,30 @@ describe('the schema in PostgreSQL', () => {
 
   it('is refused by a program that cannot work with it', async (t) => {
     const uri = await server.freshDatabase();
-    await open(t, uri, {
-      steps: [...STEPS, { version: 3, sql: () => 'ALTER TABLE events RENAME body TO content' }],
-    }).prepare();
+    await open(t, uri).prepare();
+    await server.query(uri, 'ALTER TABLE events RENAME body TO content');
+    await server.query(uri, 'INSERT INTO events_migrations VALUES (3, now())');
     await assert.rejects(open(t, uri).prepare(), {
       name: 'WarehouseMisconfigured',
       message: /version 3, and this program knows 2: events has no column body/,
     });
+  });
+
+  it('is refused in an older form, with what to do: by month, or without a column', async (t) => {
+    for (const [sql, why] of [
+      ['CREATE TABLE events_ids (id text PRIMARY KEY)', /events is partitioned by month/],
+      ['ALTER TABLE events RENAME body TO content', /events has no column body/],
+    ] as const) {
+      const uri = await server.freshDatabase();
+      await open(t, uri).prepare();
+      await server.query(uri, sql);
+      const refused = (cause: unknown): boolean =>
+        cause instanceof TablesDiffer &&
+        why.test(cause.message) &&
+        /; start the consumers on an empty/.test(cause.message);
+      await assert.rejects(open(t, uri).prepare(), refused);
+      await assert.rejects(inspectPostgres(uri), refused);
+    }
   });
 
   it('is used as it is by a role that may not migrate it', async (t) => {

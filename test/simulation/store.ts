@@ -157,7 +157,6 @@ export class Store {
           this.#marks.reach('the row of a replayed event was removed');
           this.#database.release(entries);
         }),
-      prune: (...step) => ask('prune', () => this.#database.prune(...step)),
       find: (id, producer) =>
         ask('find', () => this.#database.find(id, producer)).catch((): WarehouseLookup => ({ kind: 'unavailable' })),
       close: () => Promise.resolve(),

@@ -130,21 +130,6 @@ describe('the SQLite file', () => {
       });
   });
 
-  it('removes rows that landed before a time, so many at once', async (t) => {
-    const { path } = await open(t);
-    const clock = new VirtualClock();
-    const database = new Database({ path, clock });
-    t.after(() => database.close());
-    land(database, event('1'), event('2'), event('3'));
-    const step = { table: 'events', beforeMs: clock.epochMs() + 1 } as const;
-    const first = database.prune(step, undefined, 2);
-    assert.equal(first.removed, 2);
-    assert.equal(database.prune(step, first.next, 2).removed, 1);
-    assert.equal(database.find('1', 'shop').kind, 'unknown');
-    land(database, event('4'));
-    assert.equal(database.prune({ ...step, beforeMs: clock.epochMs() - 1 }, undefined, 2).removed, 0);
-  });
-
   it('releases the row of the very event, and of no other that has the name of its entry', async (t) => {
     const { path, database } = await open(t);
     database.quarantine([poison('1'), poison('2')]);

@@ -103,18 +103,4 @@ describe("a queue's gauges", () => {
     assert.equal(gauges.size, undefined);
     assert.equal(gauges.lag.oldestSeconds, 22);
   });
-
-  it('know how old an event that has not landed may be, from when each part was looked at', async () => {
-    const clock = new VirtualClock();
-    const gauges = new QueueGauges(new Registry(), clock);
-    await clock.advance(1_000);
-    gauges.looked('0', look({ unlanded: 0, oldestMs: 0 }));
-    gauges.looked('1', look({ unlanded: 1, oldestMs: 4_000 }));
-    assert.deepEqual([gauges.oldestSecondsMax(['0']), gauges.oldestSecondsMax(['0', '1'])], [0, 4]);
-    await clock.advance(40_000);
-    gauges.looked('1', look({ unlanded: 1, oldestMs: 5_000 }));
-    assert.equal(gauges.oldestSecondsMax(['0', '1']), 40, 'one may have come right after the look');
-    assert.equal(gauges.oldestSecondsMax(['0', '1', '2']), Number.POSITIVE_INFINITY, 'never looked at');
-    assert.equal(gauges.oldestSecondsMax([]), 0);
-  });
 });
