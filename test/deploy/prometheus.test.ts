@@ -18,6 +18,15 @@ import { RunningPrometheus } from './running-prometheus.ts';
 
 const promtool = tool('promtool', 'prometheus');
 
+const TESTS = ['alerts.test.yml', 'queue-memory.test.yml', 'slo.test.yml'];
+
+interface RuleTests {
+  readonly tests: readonly {
+    readonly name: string;
+    readonly alert_rule_test?: readonly { readonly alertname: string; readonly exp_alerts?: readonly unknown[] }[];
+  }[];
+}
+
 describe('the alerts', () => {
   it('are rules that Prometheus takes', () => {
     const { status, text } = ran(promtool, ['check', 'rules', '--lint-fatal', 'alerts.yml']);
@@ -35,13 +44,11 @@ describe('the alerts', () => {
   });
 
   it('fire on their series, and are silent on healthy ones', { tags: ['long'] }, () => {
-    const { status, text } = ran(promtool, ['test', 'rules', 'alerts.test.yml', 'slo.test.yml']);
+    const { status, text } = ran(promtool, ['test', 'rules', ...TESTS]);
     assert.equal(status, 0, text);
-    const tests = parse(deployFile('alerts.test.yml')) as {
-      tests: { name: string; alert_rule_test?: { alertname: string; exp_alerts?: unknown[] }[] }[];
-    };
+    const tests = TESTS.flatMap((file) => (parse(deployFile(file)) as RuleTests).tests);
     const names = [...new Set(alertRules().flatMap(({ alert }) => alert ?? []))];
-    const fired = tests.tests.flatMap(({ alert_rule_test = [] }) =>
+    const fired = tests.flatMap(({ alert_rule_test = [] }) =>
       alert_rule_test.filter(({ exp_alerts }) => (exp_alerts ?? []).length > 0),
     );
     assert.deepEqual(
@@ -49,7 +56,7 @@ describe('the alerts', () => {
       [],
       'alerts that no test has seen firing',
     );
-    const healthy = tests.tests.find(({ name }) => name === 'healthy')?.alert_rule_test ?? [];
+    const healthy = tests.find(({ name }) => name === 'healthy')?.alert_rule_test ?? [];
     assert.deepEqual(healthy.map(({ alertname }) => alertname).sort(), [...names].sort());
   });
 });
