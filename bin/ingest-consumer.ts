@@ -24,7 +24,6 @@ import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { bound, type OnStop } from '../lib/process/daemon.ts';
 import { startDaemon } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
-import { quietLog } from './quiet-log.ts';
 import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-consumer';
@@ -41,7 +40,7 @@ await startDaemon({
   name: NAME,
   help: HELP,
   read: readConsumerConfig,
-  check: async (config) => (await WatchedSchemas.open(config.schemasDir, quietLog, SYSTEM.clock))?.stop(),
+  check: async ({ schemasDir }) => void (await WatchedSchemas.open(schemasDir)),
   connect,
   run,
 });
@@ -54,8 +53,9 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
-  const schemas = await WatchedSchemas.open(config.schemasDir, log, SYSTEM.clock);
+  const schemas = await WatchedSchemas.open(config.schemasDir);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
+  schemas?.watch({ clock: SYSTEM.clock, log, onOutcome: metrics.reloads.of('schemas') });
   const { batchMax, queuePartitions: partitions, unlandedMs } = config;
   const onLost = (events: number): void => metrics.lost.add(events);
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);

@@ -6,7 +6,7 @@ import { dispatcherMetrics } from '../lib/dispatcher/metrics.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints, type ProcessState } from '../lib/http/process-endpoints.ts';
 import { NamedClientsTls } from '../lib/identity/accepted-client.ts';
-import { tlsMaterial } from '../lib/identity/tls-material.ts';
+import { tlsReloadable } from '../lib/identity/tls-material.ts';
 import { isLoopback } from '../lib/process/env.ts';
 import type { Log } from '../lib/process/log.ts';
 import { maskedUri } from '../lib/process/masked-uri.ts';
@@ -32,7 +32,7 @@ const HELP = daemonHelp('dispatcher', {
 await startDaemon({ name: NAME, help: HELP, read: readDispatcherConfig, check, connect, run });
 
 async function check(config: DispatcherConfig): Promise<void> {
-  await (config.tls && tlsMaterial(config.tls, SYSTEM.clock.epochMs()));
+  await (config.tls && tlsReloadable(config.tls, SYSTEM.clock));
 }
 
 async function connect(config: DispatcherConfig, found: (line: string) => void): Promise<void> {
@@ -87,7 +87,7 @@ async function run(config: DispatcherConfig, log: Log, onStop: OnStop): Promise<
   const address = await bound('INGEST_DISPATCH_ADDR', config.address, ({ host, port }) => server.listen(host, port));
   if (config.tls === undefined && !isLoopback(config.address))
     log.warn('gateways connect without TLS: any client that reaches this address can put events on the queues');
-  if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now(true));
+  if (tlsWatch !== undefined) process.on('SIGHUP', () => void tlsWatch.now());
   onStop({
     deadlineMs: config.drainTimeoutMs,
     cutOff: 'closing what is left',

@@ -14,11 +14,11 @@ import { startTracing } from '../lib/telemetry/tracing.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { version } from '../lib/process/program.ts';
-import { tlsMaterial, type TlsMaterial } from '../lib/identity/tls-material.ts';
 import { warnOfWarehouse } from '../lib/gateway/warehouse-watch.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { allFiles, producers, readFiles, tokenVerifier, watchFiles } from '../lib/gateway/files.ts';
+import { checkFiles, readFiles, watchFiles } from '../lib/gateway/files.ts';
+import { Producers } from '../lib/gateway/producers-file.ts';
 import { bound, type OnStop } from '../lib/process/daemon.ts';
 import { startDaemon } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
@@ -38,12 +38,11 @@ const HELP = daemonHelp('gateway', {
 await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
 
 async function check(config: GatewayConfig): Promise<void> {
-  const tls = config.tls.kind === 'files' ? tlsMaterial(config.tls, SYSTEM.clock.epochMs()) : undefined;
-  await allFiles([tls, tokenVerifier(config), producers(config)]);
+  await checkFiles(config, SYSTEM.clock);
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  const material = config.tls.kind === 'files' ? await tlsMaterial(config.tls, SYSTEM.clock.epochMs()) : undefined;
+  const material = await checkFiles(config, SYSTEM.clock);
   const options = { ...queueOptions(config, quietLog), certificate: () => material?.context ?? {} };
   found(await inspectGatewayQueue(options, QUEUE_START_MS));
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
@@ -51,28 +50,38 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
 
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
   const files = await readFiles(config, log, SYSTEM);
-  const { material, verifier, rows } = files;
+  const material = files.material.value;
+  const producers = files.producers?.value ?? Producers.UNRESTRICTED;
   const isLimited = config.producerRateMax !== undefined || config.producersFile !== undefined;
-  const quotas = isLimited ? new Quotas(rows, config.producerRateMax, SYSTEM.clock) : undefined;
+  const quotas = isLimited ? new Quotas(producers, config.producerRateMax, SYSTEM.clock) : undefined;
 
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
-  let inUse = material;
   const opened = gatewayQueue({
     ...queueOptions(config, log),
-    certificate: () => inUse.context,
+    certificate: () => files.material.value.context,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLost: (events) => metrics.lost.add(events),
     onLook: (look, partition) => metrics.queue.looked(partition, look),
   });
   const { queue } = opened;
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
-  const gateway = new Gateway({ ...SYSTEM, config, log, material, verifier, queue, warehouse, quotas, spans, metrics });
+  const gateway = new Gateway({
+    ...SYSTEM,
+    config,
+    log,
+    material,
+    verifier: files.verifier,
+    queue,
+    warehouse,
+    quotas,
+    spans,
+    metrics,
+  });
   // Watched before the wait for the queue: a change in that time counts too.
-  const onMaterial = (changed: TlsMaterial): void => void (inUse = changed);
-  const watched = watchFiles(config, files, { gateway, quotas, metrics, onMaterial }, log, SYSTEM.clock);
+  const watched = watchFiles(files, { gateway, quotas, metrics }, log, SYSTEM.clock);
   await startQueue(config.queueUri, opened, SYSTEM.clock, QUEUE_START_MS);
   if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log, SYSTEM.clock);
   const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, problem, SYSTEM, statusPages());

@@ -6,6 +6,7 @@ import type { ProcessState } from '../http/process-endpoints.ts';
 import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
+import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { QueueReader } from '../ingest/queue.ts';
 import type { Clock } from '../process/clock.ts';
@@ -46,6 +47,7 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
   );
   return {
     registry,
+    reloads: new ReloadMetrics(registry),
     queue: new QueueGauges(registry, clock),
     ready: gauge('ingest_consumer_ready', '1 while this replica can land events (/health/ready), else 0.'),
     warehouseAvailable: gauge('ingest_warehouse_available', '1 while the warehouse can be written to, else 0.'),

@@ -11,13 +11,11 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { isErased } from '../ingest/erased.ts';
-import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
-import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
-import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
+import { reloadable, type Reloadable, type Reloading } from '../process/reloadable.ts';
 
 const ENDING = '.json';
 const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
@@ -56,37 +54,33 @@ export async function readSchema(path: string): Promise<SchemaCheck> {
 
 /** The schemas in use: those that were read last, unless a file among them was broken. */
 export class WatchedSchemas {
-  readonly #watch: FileWatch;
-  #checks: ReadonlyMap<string, SchemaCheck>;
+  readonly #schemas: Reloadable<ReadonlyMap<string, SchemaCheck>>;
 
-  /** Those of INGEST_SCHEMAS_DIR; undefined where that is not set. Rejects with a StartFailure. */
-  static async open(folder: string | undefined, log: Log, clock: Clock): Promise<WatchedSchemas | undefined> {
+  /** Those of INGEST_SCHEMAS_DIR; undefined if that is not set. Rejects with a StartFailure. */
+  static async open(folder: string | undefined): Promise<WatchedSchemas | undefined> {
     if (folder === undefined) return undefined;
-    const before = await lookAt([folder]);
-    return new WatchedSchemas(folder, await schemasIn(folder), before, log, clock);
+    return new WatchedSchemas(await reloadable([folder], () => schemasIn(folder)));
   }
 
-  private constructor(folder: string, checks: ReadonlyMap<string, SchemaCheck>, before: Look, log: Log, clock: Clock) {
-    this.#checks = checks;
-    log.info({ types: [...checks.keys()] }, 'events of these types are held against their schemas');
-    this.#watch = new FileWatch(clock, [folder], before, async () => {
-      try {
-        this.#checks = await schemasIn(folder);
-        log.info({ types: [...this.#checks.keys()] }, 'the schemas changed and are in use');
-      } catch (cause) {
-        log.error({ reason: messageOf(cause) }, 'changed schemas were refused; the last good ones stay');
-      }
-    });
+  private constructor(schemas: Reloadable<ReadonlyMap<string, SchemaCheck>>) {
+    this.#schemas = schemas;
+  }
+
+  /** Uses changed schemas from now on. */
+  watch({ clock, log, onOutcome }: Pick<Reloading<unknown>, 'clock' | 'log' | 'onOutcome'>): void {
+    const fields = (checks: ReadonlyMap<string, SchemaCheck>): object => ({ types: [...checks.keys()] });
+    log.info(fields(this.#schemas.value), 'events of these types are held against their schemas');
+    this.#schemas.watch({ kind: 'schemas', clock, log, onChange: () => undefined, onOutcome, fields });
   }
 
   /** Undefined where the type has no schema, or the event is erased. */
   problemsOf(type: string, body: Buffer): readonly string[] | undefined {
-    const check = this.#checks.get(type);
+    const check = this.#schemas.value.get(type);
     return check === undefined || isErased(body) ? undefined : check(body);
   }
 
   stop(): void {
-    this.#watch.stop();
+    this.#schemas.stop();
   }
 }
 

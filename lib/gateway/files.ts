@@ -3,28 +3,57 @@
 //
 // At the start a file that cannot be used ends the process with exit code 2 and says which one and why; later the last
 // good one stays in use.
-import { Producers, ProducersFileError, watchProducers } from './producers-file.ts';
+import { Producers, ProducersFileError } from './producers-file.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { Quotas } from './quotas.ts';
 import { developmentCertificates } from '../identity/development-certificates.ts';
 import { audienceUri } from '../identity/producer-identity.ts';
-import {
-  tlsFileName,
-  tlsMaterial,
-  tlsPaths,
-  watchTlsMaterial,
-  type TlsFiles,
-  type TlsMaterial,
-} from '../identity/tls-material.ts';
-import type { TokenVerifier } from '../identity/token-verifier.ts';
+import { expiredFile, tlsReloadable, type TlsFiles, type TlsMaterial } from '../identity/tls-material.ts';
+import type { TokenKeys, TokenVerifier } from '../identity/token-verifier.ts';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
-import { FileWatch, lookAt, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
+import { reloadable, type Reloadable } from '../process/reloadable.ts';
+
+/** What a gateway's files hold. `undefined`: the configuration does not name the file. */
+export interface GatewayFiles {
+  readonly material: Reloadable<TlsMaterial>;
+  /** Undefined for the keys of a URL too. */
+  readonly keys: Reloadable<TokenKeys> | undefined;
+  readonly verifier: TokenVerifier | undefined;
+  readonly producers: Reloadable<Producers> | undefined;
+}
+
+/** Reads all files that the configuration names. Throws a StartFailure that names every one that cannot be used. */
+export async function readFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<GatewayFiles> {
+  const tls = await tlsFiles(config, log, system);
+  const [material, tokens, producers] = await allFiles([
+    tlsReloadable(tls, system.clock),
+    tokenFiles(config),
+    producersFile(config),
+  ]);
+  const expired = expiredFile(tls, material.value, system.clock.epochMs());
+  if (expired !== undefined) log.warn(`${expired}, so producers will be refused`);
+  return { material, ...tokens, producers };
+}
+
+/** `--check`: reads the files that are configured. Throws a StartFailure that names every one that is not good. */
+export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<TlsMaterial | undefined> {
+  const { tls } = config;
+  const [material] = await allFiles([
+    tls.kind === 'files' ? tlsReloadable(tls, clock) : undefined,
+    tokenFiles(config),
+    producersFile(config),
+  ]);
+  if (tls.kind !== 'files' || material === undefined) return undefined;
+  const expired = expiredFile(tls, material.value, clock.epochMs());
+  if (expired !== undefined) throw new StartFailure(EXIT.configuration, expired);
+  return material.value;
+}
 
 /** The paths of the TLS files; development certificates are made where none is configured. Throws a StartFailure. */
 async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<TlsFiles> {
@@ -46,7 +75,7 @@ async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom)
 }
 
 /** Waits for all files that are being read. Throws a StartFailure that names every file that cannot be used. */
-export async function allFiles<T extends readonly unknown[]>(
+async function allFiles<T extends readonly unknown[]>(
   reading: readonly [...T],
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
   const failures: string[] = [];
@@ -59,74 +88,39 @@ export async function allFiles<T extends readonly unknown[]>(
   return Promise.all(reading);
 }
 
-/** The verifier of bearer tokens; undefined where none are required. Throws a StartFailure. */
-export async function tokenVerifier(config: GatewayConfig): Promise<TokenVerifier | undefined> {
-  if (config.tokenJwks === undefined) return undefined;
-  // Loaded here: only who requires tokens needs the library.
-  const { TokenVerifier } = await import('../identity/token-verifier.ts');
+/** The verifier of bearer tokens, and the file of its keys. Throws a StartFailure. */
+async function tokenFiles({
+  tokenJwks: jwks,
+  tokenIssuer: issuer,
+  audience,
+}: GatewayConfig): Promise<Pick<GatewayFiles, 'keys' | 'verifier'>> {
+  if (jwks === undefined) return { keys: undefined, verifier: undefined };
+  // Loaded here: only a gateway that accepts tokens needs the library.
+  const { tokenKeys, TokenVerifier } = await import('../identity/token-verifier.ts');
+  if (jwks.startsWith('https://'))
+    return { keys: undefined, verifier: new TokenVerifier({ keys: new URL(jwks), issuer, audience }) };
   try {
-    return await TokenVerifier.create({
-      jwks: config.tokenJwks,
-      issuer: config.tokenIssuer,
-      audience: config.audience,
-    });
+    const keys = await reloadable([jwks], () => tokenKeys(jwks));
+    return { keys, verifier: new TokenVerifier({ keys: keys.value, issuer, audience }) };
   } catch (cause) {
     throw new StartFailure(EXIT.configuration, messageOf(cause));
   }
 }
 
-/**
- * What the producers file says; no restrictions where there is none. Throws a StartFailure with all that is wrong with
- * it.
- */
-export async function producers({ producersFile }: GatewayConfig): Promise<Producers> {
-  if (producersFile === undefined) return Producers.UNRESTRICTED;
-  return Producers.read(producersFile).catch((cause: unknown) => {
+/** Throws a StartFailure with all that is wrong with the producers file. */
+async function producersFile({ producersFile: path }: GatewayConfig): Promise<Reloadable<Producers> | undefined> {
+  if (path === undefined) return undefined;
+  return reloadable([path], () => Producers.read(path)).catch((cause: unknown) => {
     if (!(cause instanceof ProducersFileError)) throw cause;
-    throw new StartFailure(
-      EXIT.configuration,
-      `INGEST_PRODUCERS_FILE=${JSON.stringify(producersFile)}: ${cause.message}`,
-    );
+    throw new StartFailure(EXIT.configuration, `INGEST_PRODUCERS_FILE=${JSON.stringify(path)}: ${cause.message}`);
   });
 }
 
-/** What a gateway's files hold, and how they looked before they were read. */
-export interface GatewayFiles {
-  readonly tls: TlsFiles;
-  readonly before: Look;
-  readonly material: TlsMaterial;
-  readonly verifier: TokenVerifier | undefined;
-  readonly rows: Producers;
-}
-
-/** Reads all files that the configuration names. Throws a StartFailure that names every one that cannot be used. */
-export async function readFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<GatewayFiles> {
-  const tls = await tlsFiles(config, log, system);
-  const before = await lookAt([...tlsPaths(tls), config.tokenJwks, config.producersFile].filter(isNamed));
-  const nowMs = system.clock.epochMs();
-  const [material, verifier, rows] = await allFiles([
-    tlsMaterial(tls, nowMs),
-    tokenVerifier(config),
-    producers(config),
-  ]);
-  const overdue = material.expiry.find(({ atMs }) => atMs < nowMs);
-  if (overdue !== undefined)
-    log.warn(`${tlsFileName(tls, overdue.file)}: it has expired, so producers will be refused`);
-  return { tls, before, material, verifier, rows };
-}
-
-const isNamed = (path: string | undefined): path is string => path !== undefined;
-
-/** Who takes changed files into use, and counts them. */
+/** The parts that use changed files, and count them. */
 export interface FileUsers {
   readonly gateway: Pick<Gateway, 'replaceTls' | 'forgetVerdicts'>;
   readonly quotas: Pick<Quotas, 'replace'> | undefined;
-  readonly metrics: Pick<
-    GatewayMetrics,
-    'tlsReloads' | 'tlsReloadFailures' | 'producersReloads' | 'producersReloadFailures'
-  >;
-  /** Called with the TLS material that is in use from now on. */
-  readonly onMaterial: (material: TlsMaterial) => void;
+  readonly metrics: Pick<GatewayMetrics, 'reloads'>;
 }
 
 /** All watched files of a gateway. */
@@ -136,76 +130,41 @@ export interface WatchedFiles {
   stop(): void;
 }
 
-/** Takes changed files into use while the gateway runs; what cannot be used is refused, logged and counted. */
+/** Takes changed files into use while the gateway runs. */
 export function watchFiles(
-  { producersFile }: GatewayConfig,
-  { tls, before, verifier }: GatewayFiles,
-  { gateway, quotas, metrics, onMaterial }: FileUsers,
+  { material, keys, verifier, producers }: GatewayFiles,
+  { gateway, quotas, metrics }: FileUsers,
   log: Log,
   clock: Clock,
 ): WatchedFiles {
-  const tlsWatch = watchTlsMaterial({
-    clock,
-    files: tls,
-    before,
-    log,
-    onChange: (changed) => {
-      onMaterial(changed);
-      gateway.replaceTls(changed);
-      metrics.tlsReloads.add();
-    },
-    onRefused: () => metrics.tlsReloadFailures.add(),
+  const watch = <T>(
+    files: Reloadable<T> | undefined,
+    kind: string,
+    onChange: (value: T) => void,
+    fields?: (value: T) => object,
+  ): void => files?.watch({ kind, clock, log, onChange, onOutcome: metrics.reloads.of(kind), fields });
+  watch(material, 'tls', (changed) => gateway.replaceTls(changed), expiryFields);
+  watch(keys, 'token_keys', (changed) => {
+    verifier?.replaceKeys(changed);
+    gateway.forgetVerdicts();
   });
-  const keyWatch = watchTokenKeys(verifier, before, gateway, log, clock);
-  const producersWatch =
-    producersFile === undefined
-      ? undefined
-      : watchProducers({
-          clock,
-          path: producersFile,
-          before,
-          log,
-          onChange: (changed) => {
-            quotas?.replace(changed);
-            gateway.forgetVerdicts();
-            metrics.producersReloads.add();
-          },
-          onRefused: () => metrics.producersReloadFailures.add(),
-        });
-  const watches = [tlsWatch, keyWatch, producersWatch].filter((watch) => watch !== undefined);
+  verifier?.onChange(() => gateway.forgetVerdicts());
+  watch(producers, 'producers', (changed) => {
+    quotas?.replace(changed);
+    gateway.forgetVerdicts();
+  });
+  const watched = [material, keys, producers];
   return {
     reload: () => {
       log.info('SIGHUP: loading TLS material, token keys and the producers file again');
-      for (const watch of watches) void watch.now(true);
+      for (const files of watched) void files?.reload();
     },
     stop: () => {
-      for (const watch of watches) watch.stop();
+      for (const files of watched) files?.stop();
     },
   };
 }
 
-/**
- * Takes changed token keys into use, and makes the gateway judge every token anew; undefined where no file is watched.
- */
-function watchTokenKeys(
-  verifier: TokenVerifier | undefined,
-  before: Look,
-  gateway: Pick<Gateway, 'forgetVerdicts'>,
-  log: Log,
-  clock: Clock,
-): FileWatch | undefined {
-  const changed = (): void => {
-    gateway.forgetVerdicts();
-    log.info('token keys changed and are in use');
-  };
-  verifier?.onChange(changed);
-  if (verifier?.file === undefined) return undefined;
-  return new FileWatch(clock, [verifier.file], before, async () => {
-    try {
-      await verifier.reload();
-      changed();
-    } catch (cause) {
-      log.error({ err: cause }, 'changed token keys refused; the last good ones stay');
-    }
-  });
-}
+const expiryFields = ({ expiry }: TlsMaterial): object => ({
+  expiry: expiry.map(({ file, atMs }) => ({ file, at: new Date(atMs).toISOString() })),
+});

@@ -4,6 +4,7 @@
 // closed sets, or from a bounded number of names, so each family has a bound.
 import { type Counter, CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
+import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { Clock } from '../process/clock.ts';
 
@@ -79,26 +80,7 @@ export function gatewayMetrics(
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
     refusedOverload: counter('ingest_refused_overload_total', 'Requests refused: too much was in flight.').counter(),
-    ...fileCounters(counter),
-  };
-}
-
-/** What became of changed files. */
-function fileCounters(counter: (name: string, help: string) => CounterFamily) {
-  return {
-    tlsReloads: counter('ingest_tls_reloads_total', 'TLS material taken into use after a change.').counter(),
-    tlsReloadFailures: counter(
-      'ingest_tls_reload_failures_total',
-      'Changed TLS material that was refused; the last good stays.',
-    ).counter(),
-    producersReloads: counter(
-      'ingest_producers_reloads_total',
-      'Producers files taken into use after a change.',
-    ).counter(),
-    producersReloadFailures: counter(
-      'ingest_producers_reload_failures_total',
-      'Changed producers files that were refused; the last good stays.',
-    ).counter(),
+    reloads: new ReloadMetrics(registry),
   };
 }
 

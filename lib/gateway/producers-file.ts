@@ -15,10 +15,7 @@
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
-import { FileWatch, type Look } from '../process/file-watch.ts';
-import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 
 const Rules = Type.Object(
@@ -65,17 +62,6 @@ const UNRESTRICTED: ProducerRules = Object.freeze({
   allowsType: () => true,
   types: undefined,
 });
-
-export interface ProducersWatchOptions {
-  readonly clock: Clock;
-  readonly path: string;
-  /** How it looked before it was read. */
-  readonly before: Look;
-  readonly log: Log;
-  readonly onChange: (producers: Producers) => void;
-  /** What the file says now is not good; the last good stays in use. */
-  readonly onRefused: () => void;
-}
 
 export class Producers {
   static readonly UNRESTRICTED = new Producers(new Map());
@@ -135,19 +121,6 @@ export class Producers {
     this.#found.set(producer, rules);
     return rules;
   }
-}
-
-/** Watches the file; `now(true)` loads it again at once (SIGHUP). */
-export function watchProducers({ clock, path, before, log, onChange, onRefused }: ProducersWatchOptions): FileWatch {
-  return new FileWatch(clock, [path], before, async () => {
-    try {
-      onChange(await Producers.read(path));
-      log.info('the producers file changed and is in use');
-    } catch (cause) {
-      onRefused();
-      log.error({ reason: messageOf(cause) }, 'a changed producers file was refused; the last good one stays');
-    }
-  });
 }
 
 /** The same for names that are one producer's. */

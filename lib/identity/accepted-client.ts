@@ -1,11 +1,11 @@
 // Whether the client of a TLS connection is one of those that are named: for programs that know their clients by name.
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
-import { lookAt, type FileWatch, type Look } from '../process/file-watch.ts';
 import type { Log } from '../process/log.ts';
 import type { ClientTrust } from './client-trust.ts';
 import { alternativeNames } from './producer-identity.ts';
-import { tlsMaterial, tlsPaths, watchTlsMaterial, type TlsFiles, type TlsMaterial } from './tls-material.ts';
+import type { Reloadable } from '../process/reloadable.ts';
+import { tlsReloadable, type TlsFiles, type TlsMaterial } from './tls-material.ts';
 
 /**
  * Why the client is not accepted, in words that it may see; undefined when it is. It must be trusted now, and one of
@@ -37,46 +37,41 @@ interface NamedClientsFiles extends TlsFiles {
 /** TLS material of a server that knows its clients by name, and who is admitted by it. */
 export class NamedClientsTls {
   readonly #files: NamedClientsFiles;
-  readonly #before: Look;
   readonly #clock: Clock;
-  #material: TlsMaterial;
+  readonly #material: Reloadable<TlsMaterial>;
 
   /** Throws a StartFailure that names every file that cannot be used. */
   static async read(files: NamedClientsFiles, clock: Clock): Promise<NamedClientsTls> {
-    const before = await lookAt(tlsPaths(files));
-    return new NamedClientsTls(files, before, await tlsMaterial(files, clock.epochMs()), clock);
+    return new NamedClientsTls(files, await tlsReloadable(files, clock), clock);
   }
 
-  private constructor(files: NamedClientsFiles, before: Look, material: TlsMaterial, clock: Clock) {
+  private constructor(files: NamedClientsFiles, material: Reloadable<TlsMaterial>, clock: Clock) {
     this.#files = files;
-    this.#before = before;
     this.#material = material;
     this.#clock = clock;
   }
 
   get context(): SecureContextOptions {
-    return this.#material.context;
+    return this.#material.value.context;
   }
 
   /** See clientRefusal; by the trust that is in use now. */
   readonly refusal = (socket: TLSSocket): string | undefined =>
-    clientRefusal(socket, this.#material.trust, this.#files.clients, this.#clock.epochMs());
+    clientRefusal(socket, this.#material.value.trust, this.#files.clients, this.#clock.epochMs());
 
   /** Seconds until each file expires. */
   get expiry(): { labels: { file: string }; value: number }[] {
-    return this.#material.expiry.map(({ file, atMs }) => ({
+    return this.#material.value.expiry.map(({ file, atMs }) => ({
       labels: { file },
       value: Math.round((atMs - this.#clock.epochMs()) / 1000),
     }));
   }
 
-  /** Takes changed files into use, and then calls `onChange`. */
-  watch(log: Log, onChange: () => void, onRefused: () => void): FileWatch {
-    const changed = (material: TlsMaterial): void => {
-      this.#material = material;
-      onChange();
-    };
-    const [files, before, clock] = [this.#files, this.#before, this.#clock];
-    return watchTlsMaterial({ files, before, clock, log, onChange: changed, onRefused });
+  /** Takes changed files into use. */
+  watch(log: Log, onChange: () => void, onRefused: () => void) {
+    const material = this.#material;
+    const onOutcome = (good: boolean): void => (good ? onChange() : onRefused());
+    material.watch({ kind: 'tls', clock: this.#clock, log, onChange: () => undefined, onOutcome });
+    return { now: () => material.reload(), stop: () => material.stop() };
   }
 }

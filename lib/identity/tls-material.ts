@@ -9,10 +9,9 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, type Revocations } from './client-trust.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
-import { FileWatch, type Look } from '../process/file-watch.ts';
-import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
+import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
 /** Paths of PEM files. */
 export interface TlsFiles {
@@ -91,7 +90,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
 }
 
 /** The same for a start. Throws a StartFailure that names every file that cannot be used. */
-export async function tlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
+async function tlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   try {
     return await loadTlsMaterial(files, nowMs);
   } catch (cause) {
@@ -211,50 +210,26 @@ function normalSerial(serial: string): string {
   return trimmed.length % 2 === 0 ? trimmed : `0${trimmed}`;
 }
 
-export interface TlsWatchOptions {
-  readonly clock: Clock;
-  readonly files: TlsFiles;
-  /** How they looked before they were loaded. */
-  readonly before: Look;
-  readonly log: Log;
-  /** New material is to be used from now on. */
-  readonly onChange: (material: TlsMaterial) => void;
-  /** Changed files were refused; the last good material stays. */
-  readonly onRefused: () => void;
-}
-
-/** The key and the path of a file that `TlsMaterial.expiry` names. */
-export function tlsFileName(files: TlsFiles, file: TlsMaterial['expiry'][number]['file']): string {
-  const path = { cert: files.cert, client_ca: files.clientCa, crl: files.clientCrl }[file];
-  const key = { cert: 'INGEST_TLS_CERT', client_ca: 'INGEST_TLS_CLIENT_CA', crl: 'INGEST_TLS_CLIENT_CRL' }[file];
-  return `${key}=${JSON.stringify(path)}`;
-}
-
-/** Where to look for a change. */
-export const tlsPaths = ({ cert, key, clientCa, clientCrl }: TlsFiles): string[] => [
-  cert,
-  key,
-  clientCa,
-  ...(clientCrl === undefined ? [] : [clientCrl]),
-];
-
-/** Watches the files; `now(true)` loads them again at once (SIGHUP). */
-export function watchTlsMaterial(options: TlsWatchOptions): FileWatch {
-  const { clock, files, before, log } = options;
-  return new FileWatch(clock, tlsPaths(files), before, async () => {
-    try {
-      const nowMs = clock.epochMs();
-      const material = await loadTlsMaterial(files, nowMs);
-      const overdue = material.expiry.find(({ atMs }) => atMs < nowMs);
-      if (overdue !== undefined) throw new TlsMaterialError(`${tlsFileName(files, overdue.file)}: it has expired`);
-      options.onChange(material);
-      log.info(
-        { expiry: material.expiry.map(({ file, atMs }) => ({ file, at: new Date(atMs).toISOString() })) },
-        'TLS material changed and is in use',
-      );
-    } catch (cause) {
-      options.onRefused();
-      log.error({ reason: messageOf(cause) }, 'changed TLS material refused; the last good stays');
-    }
+/** Reads TLS material that can be watched. Rejects with a StartFailure that names every file that cannot be used. */
+export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
+  const { cert, key, clientCa, clientCrl } = files;
+  const paths = [cert, key, clientCa, ...(clientCrl === undefined ? [] : [clientCrl])];
+  return reloadable(paths, async (lastGood) => {
+    const material = await tlsMaterial(files, clock.epochMs());
+    const expired = expiredFile(files, material, clock.epochMs());
+    // A process that has no better material starts with it.
+    if (lastGood !== undefined && expired !== undefined) throw new TlsMaterialError(expired);
+    return material;
   });
+}
+
+/** A sentence about the first file that has expired; undefined if none has. */
+export function expiredFile(files: TlsFiles, { expiry }: TlsMaterial, nowMs: number): string | undefined {
+  const expired = expiry.find(({ atMs }) => atMs < nowMs);
+  if (expired === undefined) return undefined;
+  const path = { cert: files.cert, client_ca: files.clientCa, crl: files.clientCrl }[expired.file];
+  const key = { cert: 'INGEST_TLS_CERT', client_ca: 'INGEST_TLS_CLIENT_CA', crl: 'INGEST_TLS_CLIENT_CRL' }[
+    expired.file
+  ];
+  return `${key}=${JSON.stringify(path)}: it has expired`;
 }

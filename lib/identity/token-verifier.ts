@@ -8,6 +8,7 @@ import { readFile } from 'node:fs/promises';
 import {
   createLocalJWKSet,
   createRemoteJWKSet,
+  customFetch,
   errors,
   jwksCache,
   jwtVerify,
@@ -15,6 +16,7 @@ import {
   type JWKSCacheInput,
   type JWTPayload,
   type JWTVerifyGetKey,
+  type FetchImplementation,
 } from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -41,11 +43,14 @@ const KEY_SERVER_TIMEOUT_MS = 2_000;
 const KEYS_AGE_MS = 600_000;
 /** A failure to get keys is asked about again after this long. */
 const UNKNOWN_FOR_MS = 500;
+type FetchOptions = Parameters<FetchImplementation>[1];
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
 
+export type TokenKeys = JWTVerifyGetKey;
+
 export interface TokenVerifierOptions {
-  /** The path of a file, or an https URL. */
-  readonly jwks: string;
+  /** The keys of a file (`tokenKeys`), or an https URL that is asked when the first token arrives. */
+  readonly keys: TokenKeys | URL;
   readonly issuer: string | undefined;
   readonly audience: string;
 }
@@ -54,37 +59,23 @@ export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
   #keys: JWTVerifyGetKey;
   /** What a URL gave last and when; of what was looked at of that, the same. */
-  readonly #fetched: JWKSCacheInput;
+  readonly #fetched: JWKSCacheInput = {};
   #seen: { readonly atMs: number; readonly keys: string } | undefined;
   #changed: () => void = () => undefined;
 
-  private constructor(options: TokenVerifierOptions, keys: JWTVerifyGetKey, fetched: JWKSCacheInput) {
+  constructor(options: TokenVerifierOptions) {
     this.#options = options;
+    this.#keys = options.keys instanceof URL ? keysOfUrl(options.keys, this.#fetched) : options.keys;
+  }
+
+  /** Verifies by other keys from now on. */
+  replaceKeys(keys: TokenKeys): void {
     this.#keys = keys;
-    this.#fetched = fetched;
-  }
-
-  /**
-   * Rejects, with words for an operator, when the JWKS file cannot be used. A URL is asked when the first token comes.
-   */
-  static async create(options: TokenVerifierOptions): Promise<TokenVerifier> {
-    const fetched: JWKSCacheInput = {};
-    return new TokenVerifier(options, await keysOf(options.jwks, fetched), fetched);
-  }
-
-  /** Takes a changed file into use. Rejects like `create`; the last good keys stay then. */
-  async reload(): Promise<void> {
-    this.#keys = await keysOf(this.#options.jwks, this.#fetched);
   }
 
   /** Calls `changed` whenever a URL has given other keys than before: verdicts by the old ones count no more. */
   onChange(changed: () => void): void {
     this.#changed = changed;
-  }
-
-  /** The path to watch for changes; undefined for a URL (its keys are asked for again when an unknown one is named). */
-  get file(): string | undefined {
-    return isUrl(this.#options.jwks) ? undefined : this.#options.jwks;
   }
 
   /** Never rejects. `authorization` is the header as it came. */
@@ -178,21 +169,34 @@ function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, 
   return typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.includes(sub);
 }
 
-const isUrl = (jwks: string): boolean => jwks.startsWith('https://');
+/** Keys are asked for again when a token names an unknown one. They are noted in `fetched` whenever they arrive. */
+const keysOfUrl = (url: URL, fetched: JWKSCacheInput): TokenKeys =>
+  createRemoteJWKSet(url, {
+    timeoutDuration: KEY_SERVER_TIMEOUT_MS,
+    cooldownDuration: 5_000,
+    cacheMaxAge: KEYS_AGE_MS,
+    [jwksCache]: fetched,
+    [customFetch]: fetchKeys,
+  });
 
-/** Keys of a URL are noted in `fetched` whenever they come. */
-async function keysOf(jwks: string, fetched: JWKSCacheInput): Promise<JWTVerifyGetKey> {
-  if (isUrl(jwks))
-    return createRemoteJWKSet(new URL(jwks), {
-      timeoutDuration: KEY_SERVER_TIMEOUT_MS,
-      cooldownDuration: 5_000,
-      cacheMaxAge: KEYS_AGE_MS,
-      [jwksCache]: fetched,
-    });
+/** A set without keys is an answer of no use: the keys that are known stay. */
+async function fetchKeys(url: string, options: FetchOptions): Promise<Response> {
+  const response = await fetch(url, options);
+  if (response.status !== 200) return response;
+  const text = await response.text();
+  return /"keys"\s*:\s*\[\s*\]/.test(text) ? new Response(null, { status: 503 }) : new Response(text);
+}
+
+/** The keys of a JWKS file. Rejects, with words for an operator, if it cannot be used. */
+export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
-    return createLocalJWKSet(JSON.parse(await readFile(jwks, 'utf8')) as JSONWebKeySet);
+    const set = JSON.parse(await readFile(path, 'utf8')) as JSONWebKeySet;
+    const keys = createLocalJWKSet(set);
+    // Without keys no token is valid: a set that is being written, rather than a decision.
+    if (set.keys.length === 0) throw new Error('it has no keys');
+    return keys;
   } catch (cause) {
-    const expected = `INGEST_TOKEN_JWKS=${JSON.stringify(jwks)}: expected a JSON Web Key Set (RFC 7517)`;
+    const expected = `INGEST_TOKEN_JWKS=${JSON.stringify(path)}: expected a JSON Web Key Set (RFC 7517)`;
     throw new Error(`${expected} (${messageOf(cause)})`, { cause });
   }
 }

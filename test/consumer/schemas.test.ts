@@ -24,8 +24,10 @@ async function open(folder: string): Promise<{ schemas: WatchedSchemas; logged: 
   const logged: string[] = [];
   const line = (fields: Readonly<Record<string, unknown>>, text: string): void =>
     void logged.push(`${text} ${JSON.stringify(fields)}`);
-  const schemas = await WatchedSchemas.open(folder, { info: line, error: line } as unknown as Log, SYSTEM.clock);
+  const schemas = await WatchedSchemas.open(folder);
   assert.ok(schemas !== undefined);
+  const log = { info: line, error: line } as unknown as Log;
+  schemas.watch({ clock: SYSTEM.clock, log, onOutcome: () => undefined });
   atEnd(() => schemas.stop());
   return { schemas, logged };
 }
@@ -135,13 +137,13 @@ describe('a folder of schemas', () => {
     assert.equal(schemas.problemsOf('order.paid', Buffer.from('{}'))?.length, 1);
     writeFileSync(join(folder, 'order.placed.json'), JSON.stringify(PAID));
     await eventually('the mended file is in use', isRefused);
-    assert.equal(logged.at(-1), 'the schemas changed and are in use {"types":["order.paid","order.placed"]}');
+    assert.equal(logged.at(-1), 'files reloaded and in use {"kind":"schemas","types":["order.paid","order.placed"]}');
   });
 });
 
 describe('no folder of schemas', () => {
   it('is none to watch', async () => {
-    assert.equal(await WatchedSchemas.open(undefined, {} as Log, SYSTEM.clock), undefined);
+    assert.equal(await WatchedSchemas.open(undefined), undefined);
   });
 });
 

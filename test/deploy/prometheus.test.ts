@@ -159,7 +159,6 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
       ...silent,
       'IngestEventsLost',
       'IngestReplicasDiffer',
-      'IngestProducersReloadFailed',
       'IngestReloadFailed',
       'IngestProducerErrors',
       'IngestDuplicatesDiffer',

@@ -195,11 +195,11 @@ describe('the producers file', () => {
     await codeIs(client, undefined);
     producersFile({ 'urn:test:producer:shop': { disabled: 'for now' } }, path);
     await codeIs(client, 'PRODUCER_DISABLED');
-    assert.equal(await gateway.metric('ingest_producers_reloads_total'), 1);
+    assert.equal(await gateway.metric('ingest_reloads_total'), 1);
 
     writeFileSync(path, '{"producers":{"*":{"rate":"many"}}}');
     await gateway.line(/"reason":"\/producers\/\*\/rate.*changed producers file was refused/);
-    assert.equal(await gateway.metric('ingest_producers_reload_failures_total'), 1);
+    assert.equal(await gateway.metric('ingest_reload_failures_total'), 1);
     await codeIs(client, 'PRODUCER_DISABLED');
 
     producersFile({}, path);

@@ -45,7 +45,7 @@ function post(id: string, headers: readonly string[] = []): string {
 
 /** Reloads the TLS material as a rotation does, with another server certificate. */
 async function reload(gateway: TestGateway): Promise<void> {
-  const reloads = await gateway.metric('ingest_tls_reloads_total');
+  const reloads = await gateway.metric('ingest_reloads_total');
   const server = await pki.authority.issue({
     commonName: 'localhost',
     dnsNames: ['localhost'],
@@ -55,10 +55,7 @@ async function reload(gateway: TestGateway): Promise<void> {
   pki.write('server-key.pem', server.key);
   pki.write('server.pem', server.certificate);
   gateway.signal('SIGHUP');
-  await eventually(
-    'new TLS material is in use',
-    async () => (await gateway.metric('ingest_tls_reloads_total')) > reloads,
-  );
+  await eventually('new TLS material is in use', async () => (await gateway.metric('ingest_reloads_total')) > reloads);
 }
 
 describe('a client that renegotiates with another certificate', () => {

@@ -43,7 +43,7 @@ describe('INGEST_SCHEMAS_DIR', () => {
       const replay = (): Program['ended'] => admin('quarantine', 'replay', '--reason', 'schema', '--yes');
       assert.equal(await replay(), 1, 'nothing was mended');
       writeFileSync(schema, schemaOf('string'));
-      await replica.program.line(/the schemas changed and are in use/);
+      await replica.program.line(/files reloaded and in use/);
       assert.equal(await replay(), 0);
       assert.deepEqual([(await pipeline.find('bad')).body['status'], await store.quarantine()], ['landed', []]);
 

@@ -97,9 +97,9 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     it('of a producer that was revoked since does not get in', async () => {
       const certificate = await pki.producer('revoked');
       const [, session] = await firstConnection(certificate, options);
-      const reloads = await gateway.metric('ingest_tls_reloads_total');
+      const reloads = await gateway.metric('ingest_reloads_total');
       pki.write('crl.pem', await pki.authority.revocationList([certificate.serial]));
-      await eventually('the list is in use', async () => (await gateway.metric('ingest_tls_reloads_total')) > reloads);
+      await eventually('the list is in use', async () => (await gateway.metric('ingest_reloads_total')) > reloads);
       await addsNothing(redis, async () => {
         const resumed = await gateway.socket(certificate, { ...options, session });
         assert.ok(!resumed.socket.isSessionReused());

@@ -87,7 +87,7 @@ describe('gateways that share a port', () => {
     const [stays, leaves] = await Promise.all([pki.producer('stays'), pki.producer('leaves')]);
     const open = await connect(leaves);
     assert.deepEqual(new Set(await Promise.all(open.map(post))), new Set([202]));
-    const reloads = await each('ingest_tls_reloads_total');
+    const reloads = await each('ingest_reloads_total');
     const renewed = await pki.authority.issue({
       commonName: 'localhost',
       dnsNames: ['localhost'],
@@ -98,7 +98,7 @@ describe('gateways that share a port', () => {
     pki.write('server-key.pem', renewed.key);
     pki.write('crl.pem', await pki.authority.revocationList([leaves.serial]));
     await eventually('both have loaded them', async () =>
-      (await each('ingest_tls_reloads_total')).every((count, at) => count > (reloads[at] ?? 0)),
+      (await each('ingest_reloads_total')).every((count, at) => count > (reloads[at] ?? 0)),
     );
     await Promise.all(open.map((connection) => connection.untilClosed()));
     const [trusted, revoked] = [await connect(stays), await connect(leaves)];

@@ -31,18 +31,18 @@ async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}
 
 /** Writes files and waits until the gateway has taken them into use. */
 async function change(gateway: TestGateway, write: () => void): Promise<void> {
-  const before = await gateway.metric('ingest_tls_reloads_total');
+  const before = await gateway.metric('ingest_reloads_total');
   write();
-  await eventually('the change is in use', async () => (await gateway.metric('ingest_tls_reloads_total')) > before);
+  await eventually('the change is in use', async () => (await gateway.metric('ingest_reloads_total')) > before);
 }
 
 /** Writes files that are no good and waits until the gateway has refused them. */
 async function badChange(gateway: TestGateway, write: () => void): Promise<void> {
-  const before = await gateway.metric('ingest_tls_reload_failures_total');
+  const before = await gateway.metric('ingest_reload_failures_total');
   write();
   await eventually(
     'the change is refused',
-    async () => (await gateway.metric('ingest_tls_reload_failures_total')) > before,
+    async () => (await gateway.metric('ingest_reload_failures_total')) > before,
   );
 }
 
@@ -103,7 +103,7 @@ async function refusesFiles(names: readonly BadFile[]): Promise<void> {
     );
     await change(gateway, () => pki.write(file, good));
   }
-  const refused = gateway.lines.filter((line) => line.includes('changed TLS material refused'));
+  const refused = gateway.lines.filter((line) => line.includes('changed files refused'));
   assert.ok(refused.length >= names.length);
   if (names.includes('an authority without a list')) assert.match(refused.join(), /missing: \\+"CN=stranger/);
   for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
@@ -329,12 +329,9 @@ describe('SIGHUP', () => {
   it('loads the files again at once', { tags: ['long'] }, async () => {
     const pki = await Pki.create();
     const gateway = await startGateway(pki);
-    const before = await gateway.metric('ingest_tls_reloads_total');
+    const before = await gateway.metric('ingest_reloads_total');
     gateway.signal('SIGHUP');
-    await eventually(
-      'the files are loaded again',
-      async () => (await gateway.metric('ingest_tls_reloads_total')) > before,
-    );
+    await eventually('the files are loaded again', async () => (await gateway.metric('ingest_reloads_total')) > before);
     assert.ok(gateway.output.includes('SIGHUP'));
     assert.equal((await gateway.client(await pki.producer('one')).post(event('after-sighup'))).status, 202);
   });

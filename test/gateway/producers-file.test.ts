@@ -1,12 +1,6 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { Producers, ProducersFileError, watchProducers } from '../../lib/gateway/producers-file.ts';
-import { lookAt } from '../../lib/process/file-watch.ts';
-import { keepingLog } from '../support/gateway-in-process.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
-import { VirtualClock } from '../support/virtual-clock.ts';
+import { Producers, ProducersFileError } from '../../lib/gateway/producers-file.ts';
 
 const file = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
 
@@ -132,41 +126,5 @@ describe('the producers file', () => {
         text,
       );
     }
-  });
-});
-
-describe('a producers file that is watched', () => {
-  it('is taken into use when it has changed, and the last good one stays where it cannot be', async () => {
-    const path = join(temporaryFolder(), 'producers.json');
-    const write = (producers: unknown): void => writeFileSync(path, JSON.stringify({ producers }));
-    write({ shop: { rate: 1 } });
-    const clock = new VirtualClock();
-    const { log, lines } = keepingLog();
-    const rates: unknown[] = [];
-    let refused = 0;
-    const watch = watchProducers({
-      ...{ clock, path, log },
-      before: await lookAt([path]),
-      onChange: (changed) => void rates.push(changed.rulesFor('shop').rate),
-      onRefused: () => void (refused += 1),
-    });
-    const until = (what: string, done: () => boolean): Promise<boolean> =>
-      eventually(what, async () => {
-        await clock.advance(250);
-        return done();
-      });
-    write({ shop: { rate: 2 } });
-    await until('it is in use', () => rates.length === 1);
-    write([]);
-    await until('it is refused', () => refused === 1);
-    watch.stop();
-    assert.deepEqual(rates, [2]);
-    assert.deepEqual(
-      lines.map(({ level, msg, reason }) => [level, msg, reason]),
-      [
-        ['info', 'the producers file changed and is in use', undefined],
-        ['error', 'a changed producers file was refused; the last good one stays', '/producers: Expected object'],
-      ],
-    );
   });
 });

@@ -9,7 +9,7 @@ import { Authority, type ClientContext } from '../../lib/identity/authority.ts';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
-import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -155,7 +155,7 @@ describe('a verdict where tokens are required', () => {
     const issuer = await TokenIssuer.create('first');
     const file = join(temporaryFolder(), 'jwks.json');
     writeFileSync(file, jwks(issuer));
-    const verifier = await TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'here' });
+    const verifier = new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
     const authority = new Authority({
       clock: SYSTEM.clock,
       audience: 'here',
@@ -243,7 +243,7 @@ describe('the audience of a trusted producer', () => {
       const file = join(temporaryFolder(), 'jwks.json');
       writeFileSync(file, jwks(issuer));
       const verifier =
-        given.tokens && (await TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'here' }));
+        given.tokens && new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
       const authority = new Authority({
         clock: SYSTEM.clock,
         audience: 'here',

@@ -52,7 +52,7 @@ async function keyServer(
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `https://localhost:${(server.address() as AddressInfo).port}/keys`;
-  return TokenVerifier.create({ jwks: url, issuer: undefined, audience: 'ingest-gateway' });
+  return new TokenVerifier({ keys: new URL(url), issuer: undefined, audience: 'ingest-gateway' });
 }
 
 async function kindBy(verifier: TokenVerifier, atMs = Date.now()): Promise<string> {

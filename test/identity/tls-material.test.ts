@@ -1,7 +1,7 @@
 // TLS files, taken as a whole or refused as a whole with a line for each that is wrong.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import 'reflect-metadata';
@@ -9,16 +9,18 @@ import * as x509 from '@peculiar/x509';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import {
   loadTlsMaterial,
-  tlsFileName,
-  tlsMaterial,
+  expiredFile,
   TlsMaterialError,
+  tlsReloadable,
   type TlsFiles,
   type TlsMaterial,
 } from '../../lib/identity/tls-material.ts';
 import { StartFailure } from '../../lib/process/program.ts';
 import { anotherCertificate } from '../support/pki.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { keepingLog } from '../support/gateway-in-process.ts';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const load = (files: TlsFiles): Promise<TlsMaterial> => loadTlsMaterial(files, SYSTEM.clock.epochMs());
 
@@ -163,21 +165,64 @@ describe('TLS files that cannot be used are refused', () => {
   });
 
   it('at a start, which ends with the exit code of a wrong configuration', async () => {
-    const now = SYSTEM.clock.epochMs();
-    assert.deepEqual((await tlsMaterial(FILES, now)).expiry, (await load(FILES)).expiry);
     const missing = { ...FILES, cert: join(folder, 'none.pem') };
-    const failure: unknown = await tlsMaterial(missing, now).catch((cause: unknown) => cause);
+    const failure: unknown = await tlsReloadable(missing, SYSTEM.clock).catch((cause: unknown) => cause);
     assert.ok(failure instanceof StartFailure);
     assert.equal(failure.exitCode, 2);
     assert.equal(failure.message, await refusal(missing));
   });
 });
 
-it('a TLS file is named by its key and its path', () => {
-  const files = { ...FILES, clientCrl: '/etc/crl.pem' };
-  assert.equal(tlsFileName(files, 'cert'), `INGEST_TLS_CERT=${JSON.stringify(FILES.cert)}`);
-  assert.equal(tlsFileName(files, 'client_ca'), `INGEST_TLS_CLIENT_CA=${JSON.stringify(FILES.clientCa)}`);
-  assert.equal(tlsFileName(files, 'crl'), 'INGEST_TLS_CLIENT_CRL="/etc/crl.pem"');
+describe('TLS files that change', () => {
+  it('are refused if they have expired, do not fit together or lack a file, and the last good ones stay', async () => {
+    const files = {
+      ...FILES,
+      cert: write('watched.pem', server.certificate),
+      key: write('watched-key.pem', server.key),
+      clientCrl: write('watched-crl.pem', await root.revocationList([])),
+    };
+    const material = await tlsReloadable(files, SYSTEM.clock);
+    const { log, lines } = keepingLog();
+    const outcomes: boolean[] = [];
+    const clock = new VirtualClock();
+    const onOutcome = (good: boolean): void => void outcomes.push(good);
+    material.watch({ kind: 'tls', clock, log, onChange: () => undefined, onOutcome });
+    atEnd(() => material.stop());
+    const reload = async (): Promise<boolean | undefined> => {
+      await material.reload();
+      return outcomes.at(-1);
+    };
+    writeFileSync(files.clientCrl, await root.revocationList([revoked.serial]));
+    assert.equal(await reload(), true);
+    assert.equal(judged(material.value, revoked), 'revoked');
+    writeFileSync(files.cert, earlier.certificate);
+    assert.equal(await reload(), false, 'the key belongs to the other certificate');
+    writeFileSync(files.key, earlier.key);
+    assert.equal(await reload(), true);
+    assert.equal(material.value.context.cert, earlier.certificate);
+    const ended = await root.issue({ commonName: 'localhost', server: true, notAfter: new Date(Date.now() - 5_000) });
+    writeFileSync(files.key, ended.key);
+    writeFileSync(files.cert, ended.certificate);
+    assert.equal(await reload(), false);
+    assert.equal(lines.at(-1)?.['reason'], `INGEST_TLS_CERT=${JSON.stringify(files.cert)}: it has expired`);
+    rmSync(files.clientCrl);
+    assert.equal(await reload(), false, 'a missing list does not admit the revoked again');
+    assert.equal(judged(material.value, revoked), 'revoked');
+  });
+
+  it('name the first file that has expired by its key and path', async () => {
+    const files = { ...FILES, clientCrl: '/etc/crl.pem' };
+    const [loaded, nowMs] = [await load(FILES), Date.now()];
+    const expired = (file: 'cert' | 'client_ca' | 'crl', atMs: number): string | undefined =>
+      expiredFile(files, { ...loaded, expiry: [{ file, atMs }] }, nowMs);
+    assert.equal(expired('cert', nowMs - 1), `INGEST_TLS_CERT=${JSON.stringify(FILES.cert)}: it has expired`);
+    assert.equal(
+      expired('client_ca', nowMs - 1),
+      `INGEST_TLS_CLIENT_CA=${JSON.stringify(FILES.clientCa)}: it has expired`,
+    );
+    assert.equal(expired('crl', nowMs - 1), 'INGEST_TLS_CLIENT_CRL="/etc/crl.pem": it has expired');
+    assert.equal(expired('cert', nowMs), undefined);
+  });
 });
 
 describe('revocation lists', () => {

@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import { generateKeyPair, exportJWK, CompactSign, type JWTPayload } from 'jose';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
-import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { boundTo } from '../support/tokens.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -18,7 +18,11 @@ const SPIFFE_ID = 'spiffe://test/one';
 const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
 const file = join(temporaryFolder(), 'jwks.json');
 writeFileSync(file, JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), alg: 'ES256', kid: 'first' }] }));
-const verifier = await TokenVerifier.create({ jwks: file, issuer: 'https://issuer.test', audience: 'ingest-gateway' });
+const verifier = new TokenVerifier({
+  keys: await tokenKeys(file),
+  issuer: 'https://issuer.test',
+  audience: 'ingest-gateway',
+});
 const authority = await CertificateAuthority.create(SYSTEM, 'root');
 const issued = await authority.issue({ commonName: 'one', uris: [SPIFFE_ID] });
 const identity: ClientIdentity = {

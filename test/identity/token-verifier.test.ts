@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
 import { audienceMissing, type ClientIdentity } from '../../lib/identity/producer-identity.ts';
-import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { boundTo, jwks, TokenIssuer } from '../support/tokens.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -27,8 +27,8 @@ const identity: ClientIdentity = {
 };
 const file = join(temporaryFolder(), 'jwks.json');
 writeFileSync(file, jwks(issuer));
-const create = (more: { issuer?: string } = {}): Promise<TokenVerifier> =>
-  TokenVerifier.create({ jwks: file, issuer: undefined, audience: 'ingest-gateway', ...more });
+const create = async (more: { issuer?: string } = {}): Promise<TokenVerifier> =>
+  new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'ingest-gateway', ...more });
 const verifier = await create();
 const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
 

@@ -1,0 +1,34 @@
+// Metrics of files that are watched: gateways and consumers have the same ones.
+import type { Registry } from 'prom-client';
+import { CounterFamily, Gauge } from './instruments.ts';
+
+export class ReloadMetrics {
+  readonly #current = new Map<string, boolean>();
+  readonly #reloads: CounterFamily;
+  readonly #failures: CounterFamily;
+
+  constructor(registry: Registry) {
+    this.#reloads = new CounterFamily(registry, 'ingest_reloads_total', 'Reloads of watched files that succeeded.');
+    this.#failures = new CounterFamily(
+      registry,
+      'ingest_reload_failures_total',
+      'Changes of watched files that were refused; the last good content stays in use.',
+    );
+    const current = new Gauge(
+      registry,
+      'ingest_reload_current',
+      '1 while the content of the watched files is in use; 0 after a refused change, until the files are good again.',
+    );
+    current.readEach(() => Array.from(this.#current, ([kind, is]) => ({ labels: { kind }, value: is ? 1 : 0 })));
+  }
+
+  /** Counts the attempts to load files of this kind. */
+  of(kind: string): (current: boolean) => void {
+    this.#current.set(kind, true);
+    const [reloads, failures] = [this.#reloads.counter({ kind }), this.#failures.counter({ kind })];
+    return (current) => {
+      this.#current.set(kind, current);
+      (current ? reloads : failures).add();
+    };
+  }
+}

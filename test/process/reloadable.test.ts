@@ -1,0 +1,178 @@
+// Files that change at run time: they are read whole, and the last good content stays in use.
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { reloadable, type Reloadable } from '../../lib/process/reloadable.ts';
+import { keepingLog } from '../support/gateway-in-process.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+/** Watches a file whose good contents begin with a letter. */
+async function watched(path: string, parse = (): string => readFileSync(path, 'utf8')) {
+  const clock = new VirtualClock();
+  const { log, lines } = keepingLog();
+  const changes: string[] = [];
+  const outcomes: boolean[] = [];
+  const parsed = (): Promise<string> =>
+    Promise.resolve().then(() => {
+      const text = parse();
+      if (!/^[a-z]/.test(text)) throw new Error('no letter');
+      return text;
+    });
+  const files: Reloadable<string> = await reloadable([path], parsed);
+  const watch = (): void =>
+    files.watch({
+      kind: 'list',
+      clock,
+      log,
+      onChange: (value) => changes.push(value),
+      onOutcome: (good) => outcomes.push(good),
+    });
+  atEnd(() => files.stop());
+  /** Lets the time pass that lies between two reads, and waits for the end of the second one. */
+  const pass = async (ms = 250): Promise<void> => {
+    await eventually('the next read is due later', () => clock.pending === 1);
+    await clock.advance(ms);
+    await eventually('the read is done', () => clock.pending === 1);
+  };
+  return { files, clock, lines, changes, outcomes, watch, pass };
+}
+
+describe('watched files', () => {
+  it('are used as a writer leaves them, and not while they are half written', async () => {
+    const path = join(temporaryFolder(), 'slow.pem');
+    writeFileSync(path, 'a');
+    const { files, changes, watch, pass, clock } = await watched(path);
+    watch();
+    await pass();
+    let written = 'a';
+    for (let line = 0; line < 20; line += 1) {
+      written += `line ${line}\n`;
+      writeFileSync(path, written);
+      await pass();
+    }
+    assert.deepEqual(changes, []);
+    await pass();
+    assert.deepEqual(changes, [written]);
+    assert.equal(files.value, written);
+    files.stop();
+    assert.equal(clock.pending, 0);
+  });
+
+  it('keep the last good content while they are refused, and are current again once they are good', async () => {
+    const path = join(temporaryFolder(), 'list');
+    writeFileSync(path, 'good');
+    const { files, lines, outcomes, watch, pass } = await watched(path);
+    watch();
+    await pass();
+    writeFileSync(path, '!');
+    await pass();
+    await pass();
+    assert.equal(files.value, 'good');
+    assert.deepEqual(outcomes, [false]);
+    assert.deepEqual(lines.splice(0), [
+      {
+        level: 'error',
+        msg: 'changed files refused; the last good ones stay in use',
+        kind: 'list',
+        reason: 'no letter',
+      },
+    ]);
+    await pass();
+    assert.deepEqual(outcomes, [false], 'one change is one failure');
+    writeFileSync(path, 'good');
+    await pass();
+    await pass();
+    assert.deepEqual(outcomes, [false, true]);
+    assert.deepEqual(lines, [{ level: 'info', msg: 'files reloaded and in use', kind: 'list' }]);
+  });
+
+  it('that are good only from some time on are in use without another change', async () => {
+    const path = join(temporaryFolder(), 'list');
+    writeFileSync(path, 'early');
+    let valid = true;
+    const { files, outcomes, watch, pass } = await watched(path, () => (valid ? readFileSync(path, 'utf8') : '!'));
+    watch();
+    await pass();
+    writeFileSync(path, 'later');
+    valid = false;
+    await pass();
+    await pass();
+    assert.deepEqual(outcomes, [false]);
+    await pass(30_000);
+    assert.deepEqual([outcomes, files.value], [[false], 'early'], 'a retry that fails is silent');
+    valid = true;
+    await pass(30_000);
+    assert.deepEqual([outcomes, files.value], [[false, true], 'later']);
+  });
+
+  it('are loaded again on demand, changed or not', async () => {
+    const path = join(temporaryFolder(), 'list');
+    writeFileSync(path, 'same');
+    const { files, changes, watch } = await watched(path);
+    watch();
+    await files.reload();
+    assert.deepEqual(changes, ['same']);
+  });
+
+  it('that changed between the first read and the watch are a change', async () => {
+    const path = join(temporaryFolder(), 'list');
+    writeFileSync(path, 'old');
+    const { changes, watch, pass } = await watched(path);
+    writeFileSync(path, 'new');
+    watch();
+    await pass();
+    assert.deepEqual(changes, ['new']);
+  });
+
+  it('may be a mounted secret, which is a symbolic link swapped two folders up', async () => {
+    const folder = temporaryFolder();
+    for (const version of ['v1', 'v2']) {
+      mkdirSync(join(folder, version));
+      writeFileSync(join(folder, version, 'cert'), version);
+    }
+    symlinkSync('v1', join(folder, 'data'));
+    symlinkSync('data/cert', join(folder, 'cert'));
+    const { changes, watch, pass } = await watched(join(folder, 'cert'));
+    watch();
+    await pass();
+    symlinkSync('v2', join(folder, 'next'));
+    renameSync(join(folder, 'next'), join(folder, 'data'));
+    await pass();
+    await pass();
+    assert.deepEqual(changes, ['v2']);
+  });
+
+  it('may be a folder: of another file, other content or another name in it', async () => {
+    const folder = temporaryFolder();
+    const path = join(folder, 'one.json');
+    const { changes, watch, pass } = await watched(folder, () => 'folder');
+    watch();
+    await pass();
+    const edits: readonly (() => void)[] = [
+      () => writeFileSync(path, ''),
+      () => writeFileSync(path, '1'),
+      () => renameSync(path, join(folder, 'two.json')),
+      () => mkdirSync(join(folder, 'inner')),
+      () => rmSync(join(folder, 'two.json')),
+    ];
+    for (const [at, edit] of edits.entries()) {
+      edit();
+      await pass();
+      await pass();
+      assert.equal(changes.length, at + 1);
+    }
+  });
+
+  it('can be stopped before their first read is done', async () => {
+    const path = join(temporaryFolder(), 'list');
+    writeFileSync(path, 'a');
+    const { files, clock, watch } = await watched(path);
+    watch();
+    files.stop();
+    await files.reload();
+    await clock.settle();
+    assert.equal(clock.pending, 0);
+  });
+});
