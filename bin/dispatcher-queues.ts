@@ -66,10 +66,8 @@ export function sessionsOf(
       log: log.child({ queue: name }),
       enqueueTimeoutMs: config.shedMs,
       durability: config.queueDurability,
-      unlandedMs: config.unlandedMs,
       // Gateways before it may be set to accept as much.
       bodyBytesMax: SETTINGS.INGEST_BODY_BYTES_MAX.max,
-      onLost: (events) => metrics.lost.add(events),
       onLook: (look, partition) =>
         metrics.queues.looked(config.queuePartitions > 1 ? `${name}/${partition}` : name, look),
     });

@@ -56,17 +56,16 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const schemas = await WatchedSchemas.open(config.schemasDir);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
   schemas?.watch({ clock: SYSTEM.clock, log, onOutcome: metrics.reloads.of('schemas') });
-  const { batchMax, queuePartitions: partitions, unlandedMs } = config;
-  const onLost = (events: number): void => metrics.lost.add(events);
+  const { batchMax, queuePartitions: partitions } = config;
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
   const uris = config.queueUri.split(' ');
-  const reader = readingQueue({ ...SYSTEM, log, uris, partitions, unlandedMs, onLost, onLook });
+  const reader = readingQueue({ ...SYSTEM, log, uris, partitions, onLook });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax, spans, schemas });
   const prepared = (): boolean => consumer.prepared;
-  const watch = new Watch({ clock: SYSTEM.clock, queue: metrics.queue, warehouse, log, unlandedMs, prepared });
+  const watch = new Watch({ clock: SYSTEM.clock, queue: metrics.queue, warehouse, log, prepared });
   const state = replicaState(metrics, { consumer, watch, reader });
   const endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());
 

@@ -63,7 +63,6 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     ...queueOptions(config, log),
     certificate: () => files.material.value.context,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
-    onLost: (events) => metrics.lost.add(events),
     onLook: (look, partition) => metrics.queue.looked(partition, look),
   });
   const { queue } = opened;
@@ -113,7 +112,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
 function queueOptions(config: GatewayConfig, log: Log) {
   const { queueUri: uri, queuePartitions: partitions, queueReplicas: replicas } = config;
   const { queueDurability: durability, queueCompression: compression } = config;
-  const { enqueueTimeoutMs, unlandedMs, bodyBytesMax } = config;
-  const limits = { enqueueTimeoutMs, unlandedMs, bodyBytesMax };
+  const { enqueueTimeoutMs, bodyBytesMax } = config;
+  const limits = { enqueueTimeoutMs, bodyBytesMax };
   return { ...SYSTEM, name: NAME, log, uri, partitions, replicas, durability, compression, ...limits };
 }

@@ -2,7 +2,6 @@
 import { Settings, type Environment } from '../process/env.ts';
 import { queueUrisOf } from '../process/queue-uri.ts';
 
-const HOUR_MS = 3_600_000;
 
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;
 
@@ -21,8 +20,6 @@ export function readConsumerConfig(environment: Environment) {
     /** Batch size: entries of one read at most. In a backlog one transaction holds up to eight times as many. */
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
-    /** How long the queue keeps what has not landed. */
-    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     /** How long a stop may take. */
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
     exportsSpans: settings.exportsSpans,

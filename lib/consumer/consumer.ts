@@ -24,7 +24,7 @@ import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing } from './landing.ts';
-import { classify, entryName, type Entered, type TypeSchemas } from './quarantine.ts';
+import { classify, type Entered, type TypeSchemas } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -72,8 +72,6 @@ export class Consumer {
   readonly #options: ConsumerOptions;
   readonly #landing: Landing;
   readonly #intake: Intake;
-  /** What was taken from the intake and is not acknowledged yet. */
-  readonly #landingNow = new Set<readonly Entered[]>();
   readonly #stop = new AbortController();
   readonly #failureLog: Throttled;
   readonly #migrationLog: Throttled;
@@ -173,7 +171,7 @@ export class Consumer {
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
     this.#backlog = deliveries.length >= Math.min(max, BACKLOG_ENTRIES);
     const { schemas, metrics } = this.#options;
-    const batch = classify(await this.#withoutDropped(deliveries), schemas, metrics.schemaEvents);
+    const batch = classify(deliveries, schemas, metrics.schemaEvents);
     this.#intake.add(batch, max, this.#backlog);
   }
 
@@ -186,7 +184,6 @@ export class Consumer {
   }
 
   async #finish(batch: readonly Entered[]): Promise<void> {
-    this.#landingNow.add(batch);
     for (let left = batch; left.length > 0;) {
       const now = left;
       const some = await this.#step('warehouse', () => this.#landing.landSome(now));
@@ -194,32 +191,6 @@ export class Consumer {
       await this.#step('queue', () => this.#options.reader.acknowledge(some.done));
       left = some.left;
     }
-    this.#landingNow.delete(batch);
-  }
-
-  /**
-   * Without the entries of which only the name is left. An event that is in hand is about to land. The others are
-   * acknowledged and counted as lost: an upper bound, because one that died behind the commit may have landed them.
-   */
-  async #withoutDropped(deliveries: readonly Delivery[]): Promise<readonly Delivery[]> {
-    const dropped = deliveries.filter((delivery) => delivery.dropped);
-    if (dropped.length === 0) return deliveries;
-    const held = new Set<string>();
-    for (const entries of [this.#intake.waiting, ...this.#landingNow])
-      for (const entered of entries) held.add(entryName(entered));
-    const lost = dropped.filter((delivery) => !held.has(entryName(delivery)));
-    await this.#acknowledgeLost(lost);
-    return deliveries.filter((delivery) => !delivery.dropped);
-  }
-
-  /** Counts and logs them, each by the one replica that acknowledges it. */
-  async #acknowledgeLost(lost: readonly Delivery[]): Promise<void> {
-    const { reader, metrics, log } = this.#options;
-    const events = (await this.#step('queue', () => reader.acknowledge(lost))) ?? 0;
-    if (events === 0) return;
-    metrics.lost.add(events);
-    const entries = lost.map(entryName);
-    log.error({ events, entries }, `the queue lost ${events} accepted events that a replica had taken`);
   }
 
   async #join(): Promise<void> {

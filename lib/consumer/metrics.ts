@@ -65,12 +65,6 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
       'ingest_queue_group_vanished_total',
       'Times that the stream or its consumer group was gone and had to be made again.',
     ).counter(),
-    lost: counter(
-      'ingest_queue_lost_total',
-      'Accepted events that the queue dropped before they landed, ' +
-        'past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
-        'an upper bound, as a replica that had taken one may have landed it.',
-    ).counter(),
     failures,
     schemaEvents: {
       matched: schemaEvents.counter({ result: 'matched' }),

@@ -5,8 +5,6 @@
 import { addressText, isLoopback, Settings, type BindAddress, type Environment } from '../process/env.ts';
 import { checkQueueUris } from '../process/queue-uri.ts';
 
-const HOUR_MS = 3_600_000;
-
 /** Where the process endpoints are, when INGEST_ADMIN_ADDR does not say. */
 const ADMIN_ADDRESS: BindAddress = Object.freeze({ host: '127.0.0.1', port: 9465 });
 
@@ -27,8 +25,6 @@ export function readDispatcherConfig(environment: Environment) {
     /** How many replicas must have an event before it counts as accepted. */
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
-    /** How long a queue keeps what has not landed. */
-    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     /** Undefined: plain connections. */
     tls: tls(settings),
     /** How long a queue may take. */

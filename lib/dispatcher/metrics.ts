@@ -44,10 +44,5 @@ export function dispatcherMetrics(clock: Clock) {
       'ingest_tls_reload_failures_total',
       'Changed TLS material that was refused; the last good stays.',
     ).counter(),
-    lost: counter(
-      'ingest_queue_lost_total',
-      'Accepted events that a queue dropped before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, ' +
-        'or deleted by hand.',
-    ).counter(),
   };
 }

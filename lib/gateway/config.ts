@@ -6,8 +6,6 @@ import { BlockList, isIP } from 'node:net';
 import { isLoopback, Settings, type Environment } from '../process/env.ts';
 import { checkQueueUris, isDispatcher } from '../process/queue-uri.ts';
 
-const HOUR_MS = 3_600_000;
-
 /** How much longer than the dispatcher's wait the gateway's is, when it is not set. */
 const DISPATCHER_MARGIN_MS = 100;
 
@@ -43,8 +41,6 @@ export function readGatewayConfig(environment: Environment) {
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     /** How bodies are stored on the queue. */
     queueCompression: settings.get('INGEST_QUEUE_COMPRESSION'),
-    /** How long the queue keeps what has not landed, in milliseconds. */
-    unlandedMs: settings.get('INGEST_QUEUE_UNLANDED_HOURS_MAX') * HOUR_MS,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),

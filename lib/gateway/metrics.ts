@@ -71,12 +71,6 @@ export function gatewayMetrics(
       'ingest_duplicates_differing_total',
       'Events that the queue had already, with another body: the first one stays.',
     ).counter(),
-    lost: counter(
-      'ingest_queue_lost_total',
-      'Accepted events that the queue dropped before they landed, ' +
-        'past INGEST_QUEUE_UNLANDED_HOURS_MAX or deleted by hand: ' +
-        'an upper bound, as a replica that had taken one may have landed it.',
-    ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
     refusedOverload: counter('ingest_refused_overload_total', 'Requests refused: too much was in flight.').counter(),

@@ -1,11 +1,12 @@
 // The queue port: what the gateway (accepting side) and the consumer (reading side) ask of a queue, in words.
 //
-// An implementation holds events for RETENTION_MS and knows, for as long, which id belongs to which producer. It may
+// An implementation holds events for RETENTION_MS and until they have landed, and knows, for as long, which id belongs to
+// which producer. It may
 // consist of partitions (lib/ingest/partition.ts), each of which comes and goes by itself. There are Redis Streams, and
 // a dispatcher in front of two queues, which alone says 'shed'. test/contract/queue.ts and
 // test/contract/queue-reader.ts are the suites that every implementation runs.
 
-/** How long the queue keeps an event and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
+/** How long the queue keeps an event that has landed, and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
 
 /**
@@ -98,12 +99,6 @@ export interface Delivery {
   readonly notes: EventNotes;
   /** The body is compressed, and longer than gateways accept: it is left as it is on the queue. */
   readonly oversize?: boolean;
-  /**
-   * The queue dropped the entry (past retention, or deleted by hand) after a member had taken it: only its name is
-   * left. Said to the member that holds it, and to another one only when that one is dead. Holding it, a member may
-   * have the event in hand by an earlier delivery, and must then land it.
-   */
-  readonly dropped: boolean;
   /**
    * Unix time in milliseconds of the first acceptance, by the queue's clock, 0 to TIME_MS_MAX: when the entry was
    * appended, or what a replayed or erased one says.

@@ -52,13 +52,6 @@ export const SETTINGS = Object.freeze({
     'partitions of a queue on a Redis Cluster, fixed for its life: ' +
       'another number than the queue has is refused (exit 2)',
   ),
-  INGEST_QUEUE_UNLANDED_HOURS_MAX: integer(
-    DAEMONS,
-    168,
-    [24, 8_760],
-    '',
-    'hours for which the queue keeps what has not landed; what has landed stays 24',
-  ),
   INGEST_QUEUE_REPLICAS: integer(
     ACCEPTING,
     0,

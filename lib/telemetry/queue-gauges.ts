@@ -39,10 +39,9 @@ export class QueueGauges {
     gauge('ingest_queue_lag_events', 'Events of the queue that have not landed yet.').readEach(() =>
       this.#ofEach(({ unlanded }) => unlanded),
     );
-    gauge(
-      'ingest_queue_oldest_unlanded_seconds',
-      'Age of the oldest event that has not landed yet; the queue drops it at INGEST_QUEUE_UNLANDED_HOURS_MAX.',
-    ).readEach(() => this.#ofEach(this.#oldestSeconds));
+    gauge('ingest_queue_oldest_unlanded_seconds', 'Age of the oldest event that has not landed yet.').readEach(() =>
+      this.#ofEach(this.#oldestSeconds),
+    );
     gauge('ingest_queue_events', 'Events that the queue holds, landed or not.').readEach(() =>
       sample(this.size?.events),
     );
@@ -58,15 +57,6 @@ export class QueueGauges {
   /** Takes what was seen of a part of the queue just now. */
   looked(part: string, look: Look): void {
     this.#readings.set(part, { ...look, readAtMs: this.#clock.ms() });
-  }
-
-  /** Events of all parts that have not landed, and the age of the oldest of them in seconds. */
-  get lag(): { readonly events: number; readonly oldestSeconds: number } {
-    const readings = [...this.#readings.values()];
-    return {
-      events: readings.reduce((sum, { unlanded }) => sum + unlanded, 0),
-      oldestSeconds: Math.max(0, ...readings.map(this.#oldestSeconds)),
-    };
   }
 
   /** Of the whole queue; memory is that of its fullest server. Undefined while no reading is fresh. */

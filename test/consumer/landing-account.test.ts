@@ -22,7 +22,6 @@ const delivery = (id: string, change: Partial<Delivery> = {}): Delivery => ({
   producer: 'shop',
   body: Buffer.from(JSON.stringify({ id, type: 't' })),
   notes: {},
-  dropped: false,
   acceptedAtMs: Date.now(),
   ...change,
 });

@@ -29,7 +29,6 @@ const delivery = (id: string, notes: EventNotes, body = `{"id":"${id}","type":"t
   producer: 'shop',
   body: Buffer.from(body),
   notes,
-  dropped: false,
   acceptedAtMs: 1,
 });
 

@@ -21,7 +21,6 @@ const delivery = (at: number, bytes: number, change: Partial<Delivery> = {}): De
   producer: 'shop',
   body: Buffer.from(`{"id":"order-${at}","type":"t","data":"${'x'.repeat(bytes)}"}`),
   notes: {},
-  dropped: false,
   acceptedAtMs: 1,
   ...change,
 });

@@ -23,7 +23,6 @@ describe("the consumer's metrics", () => {
     metrics.landed.add(8);
     metrics.duplicates.add(9);
     metrics.groupVanished.add(10);
-    metrics.lost.add(11);
     metrics.delay.observe(0.02);
     metrics.queueUp.readEach(() => [{ labels: { partition: '1-0' }, value: 1 }]);
     for (const [at, gauge] of [
@@ -46,7 +45,6 @@ describe("the consumer's metrics", () => {
       'ingest_landed_total 8',
       'ingest_consumer_duplicates_total 9',
       'ingest_queue_group_vanished_total 10',
-      'ingest_queue_lost_total 11',
       'ingest_landing_delay_seconds_bucket{le="0.01"} 0',
       'ingest_landing_delay_seconds_bucket{le="0.025"} 1',
       'ingest_landing_delay_seconds_bucket{le="86400"} 1',

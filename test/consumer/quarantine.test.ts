@@ -13,7 +13,6 @@ const delivery = (change: Partial<Delivery> = {}): Delivery => ({
   producer: 'shop',
   body: Buffer.from(BODY),
   notes: {},
-  dropped: false,
   acceptedAtMs: 7,
   ...change,
 });

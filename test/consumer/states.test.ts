@@ -25,11 +25,9 @@ const delivery = (at: number, change: Partial<Delivery> = {}): Delivery => ({
   producer: 'shop',
   body: Buffer.from(`{"id":"order-${at}","type":"t"}`),
   notes: {},
-  dropped: false,
   acceptedAtMs: 1,
   ...change,
 });
-const DROPPED = { dropped: true, body: undefined, producer: undefined };
 
 /** A consumer whose dependencies do what the test says: an error to fail with, or nothing. */
 function start(t: TestContext, migration?: string) {
@@ -274,36 +272,7 @@ describe('a consumer whose queue goes away', () => {
   });
 });
 
-describe('entries of which the queue has only the name', () => {
-  it('are counted and acknowledged where no batch in hand has the event, and the others land', async (t) => {
-    const { clock, answers, seen, metrics } = start(t);
-    await clock.advance(1_000);
-    answers.reads.push([delivery(1), delivery(2, DROPPED), delivery(3)]);
-    await clock.advance(5_000);
-    assert.deepEqual(seen.landed, ['order-1', 'order-3']);
-    assert.deepEqual(seen.acknowledged.toSorted(), ['1-1', '1-2', '1-3']);
-    assert.equal(metrics.lost.value, 1);
-    assert.ok(seen.lines.includes('error: the queue lost 1 accepted events that a replica had taken'));
-  });
-
-  it('are no loss where the event is about to land', async (t) => {
-    const { clock, answers, seen, metrics } = start(t);
-    await clock.advance(1_000);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    answers.land = () => promise;
-    answers.reads.push([delivery(1)], [delivery(1, DROPPED)]);
-    await clock.advance(1_000);
-    assert.deepEqual(seen.acknowledged, []);
-    resolve();
-    await clock.advance(5_000);
-    assert.deepEqual(seen.landed, ['order-1']);
-    assert.deepEqual(seen.acknowledged, ['1-1']);
-    assert.equal(metrics.lost.value, 0);
-  });
-});
-
 describe('the watch over the queue and the warehouse', () => {
-  const HOUR_MS = 3_600_000;
   const watch = (t: TestContext) => {
     const clock = new VirtualClock();
     const lines: string[] = [];
@@ -314,11 +283,11 @@ describe('the watch over the queue and the warehouse', () => {
         lines.push(`${level}: ${String(said.at(-1))}`);
         fields.push(said[0]);
       });
-    const queue = { lag: { events: 1, oldestSeconds: 0 }, size: { memoryBytes: 0, memoryLimitBytes: 0, events: 1 } };
+    const queue = { size: { memoryBytes: 0, memoryLimitBytes: 0, events: 1 } };
     const state = { prepared: true, probe: (): Promise<void> => Promise.resolve() };
     const watching = new Watch({
       ...{ queue: queue, warehouse: { probe: () => state.probe() }, clock, log },
-      ...{ unlandedMs: 10 * HOUR_MS, prepared: () => state.prepared },
+      prepared: () => state.prepared,
     });
     watching.start();
     t.after(() => watching.close());
@@ -339,27 +308,11 @@ describe('the watch over the queue and the warehouse', () => {
       assert.equal(lines.filter((line) => /^warn: the queue is nearly full/.test(line)).length, warns ? 1 : 0);
     });
 
-  for (const [oldestSeconds, alarms] of [
-    [6 * 3_600 - 1, false],
-    [6 * 3_600, true],
-    [11 * 3_600, true],
-  ] as const)
-    it(`${alarms ? 'alarms' : 'does not alarm'} ${oldestSeconds} s after the oldest event came, of ten hours`, async (t) => {
-      const { clock, lines, queue } = watch(t);
-      queue.lag = { events: 1, oldestSeconds };
-      await clock.advance(1_000);
-      assert.equal(lines.filter((line) => /^error: .*about to leave the queue/.test(line)).length, alarms ? 1 : 0);
-    });
-
-  it('says how full the queue is, and how old its oldest event', async (t) => {
+  it('says how full the queue is', async (t) => {
     const { clock, fields, queue } = watch(t);
     queue.size = { memoryBytes: 900, memoryLimitBytes: 1_000, events: 7 };
-    queue.lag = { events: 3, oldestSeconds: 30_000.4 };
     await clock.advance(1_000);
-    assert.deepEqual(fields, [
-      { events: 3, oldestS: 30_000, limitS: 36_000 },
-      { events: 7, memoryBytes: 900, memoryLimitBytes: 1_000, percent: 90 },
-    ]);
+    assert.deepEqual(fields, [{ events: 7, memoryBytes: 900, memoryLimitBytes: 1_000, percent: 90 }]);
   });
 
   it('repeats its warning once a minute', async (t) => {
@@ -489,12 +442,5 @@ describe('the settings of a consumer', () => {
     const both = readConsumerConfig({ INGEST_QUEUE_URI: 'redis://a redis://b', INGEST_WAREHOUSE_URI: 'sqlite:x' });
     assert.deepEqual(both.report.problems, []);
     assert.ok(both.config !== undefined);
-  });
-
-  it('give hours in milliseconds', () => {
-    const { config } = readConsumerConfig({
-      ...{ INGEST_QUEUE_URI: 'redis://a', INGEST_WAREHOUSE_URI: 'sqlite:x', INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' },
-    });
-    assert.equal(config?.unlandedMs, 108_000_000);
   });
 });

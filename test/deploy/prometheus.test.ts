@@ -154,10 +154,9 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
       await client.post('no json');
       await client.post(JSON.stringify({ id: 'same', type: 't', at }));
     }
-    const silent = ['IngestLandingBehind', 'IngestRetentionNear', 'IngestNothingLands'];
+    const silent = ['IngestLandingBehind', 'IngestNothingLands'];
     await firing('what stands in the way of landing', [
       ...silent,
-      'IngestEventsLost',
       'IngestReplicasDiffer',
       'IngestReloadFailed',
       'IngestProducerErrors',

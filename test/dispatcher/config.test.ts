@@ -104,10 +104,6 @@ describe("the dispatcher's configuration", () => {
     assert.deepEqual(keys(problems({ ...TLS, INGEST_DISPATCH_ADDR: '0.0.0.0:1' })), ['INGEST_DISPATCH_CLIENTS']);
   });
 
-  it('keeps what has not landed as many hours as INGEST_QUEUE_UNLANDED_HOURS_MAX says, in milliseconds', () => {
-    assert.equal(config({ INGEST_QUEUE_UNLANDED_HOURS_MAX: '30' }).unlandedMs, 108_000_000);
-  });
-
   it('waits for its queues less long than gateways wait for it', () => {
     assert.deepEqual(keys(problems({ INGEST_SHED_MS: '150', INGEST_ENQUEUE_TIMEOUT_MS: '150' })), ['INGEST_SHED_MS']);
     assert.equal(config({ INGEST_SHED_MS: '149', INGEST_ENQUEUE_TIMEOUT_MS: '150' }).shedMs, 149);

@@ -14,7 +14,6 @@ describe("the dispatcher's metrics", () => {
     metrics.certificateExpiry.readEach(() => [{ labels: { file: 'cert' }, value: 4 }]);
     metrics.tlsReloads.add(5);
     metrics.tlsReloadFailures.add(6);
-    metrics.lost.add(7);
     const text = await metrics.registry.metrics();
     const samples = [
       ...['ingest-a', 'ingest-b'].flatMap((queue) =>
@@ -29,7 +28,6 @@ describe("the dispatcher's metrics", () => {
       'ingest_tls_certificate_expiry_seconds{file="cert"} 4',
       'ingest_tls_reloads_total 5',
       'ingest_tls_reload_failures_total 6',
-      'ingest_queue_lost_total 7',
     ];
     const lines = text.split('\n');
     for (const sample of samples) assert.ok(lines.includes(sample), `${sample} in\n${text}`);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
 import { describe, it, type TestContext } from 'node:test';
 import { PATIENT } from '../support/gateway.ts';
-import { Pipeline, readiness, type Replica, metricOf } from '../support/pipeline.ts';
+import { Pipeline, readiness, type Replica } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
@@ -13,6 +13,10 @@ const EVENTS = 12;
 
 const pendingOf = async (redis: TestRedis): Promise<number> =>
   Number(((await redis.command('XPENDING', 'ingest', 'warehouse')) as unknown[])[0]);
+
+/** Any process may have trimmed the queue. */
+const outputOf = ({ gateway, replicas }: Pipeline): string =>
+  [gateway, ...replicas.map(({ program }) => program)].map(({ output }) => output).join('');
 
 /** The one replica holds EVENTS entries, which cannot land until the warehouse is brought back. */
 interface Held {
@@ -46,7 +50,7 @@ describe('entries that the queue loses while a replica holds them', () => {
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     // It is read after what is pending.
     await eventually('the gateway accepts', async () => (await pipeline.post(event('after'))).status === 202);
-    await eventually('it is read', async () => (await pending()) === EVENTS + 1);
+    await eventually('it is read', async () => (await pending()) >= 1);
     bringBack();
     await eventually('all have landed', async () => (await store.count()) === EVENTS + 1);
     await eventually('nothing is pending', async () => (await pending()) === 0);
@@ -65,7 +69,7 @@ describe('entries that the queue loses while a replica holds them', () => {
     t.diagnostic(what);
   };
 
-  it('land, and nobody says that they were dropped, when another replica might have claimed them meanwhile', async (t) => {
+  it('land when another replica might have claimed them meanwhile', async (t) => {
     const { redis, store, pipeline, pending, bringBack } = await startHeld();
     await pipeline.startConsumer();
     await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
@@ -77,17 +81,13 @@ describe('entries that the queue loses while a replica holds them', () => {
     await pipeline.stop();
   });
 
-  it('land when their holder was taken for dead, although they were counted as lost', async () => {
+  it('land when their holder was taken for dead and comes back', async () => {
     const { redis, store, pipeline, holder, bringBack } = await startHeld();
     holder.program.signal('SIGSTOP');
     await redis.command('XTRIM', 'ingest', 'MAXLEN', '0');
     bringBack();
-    const replica = await pipeline.startConsumer();
-    await eventually(
-      'they are counted',
-      async () => (await metricOf(replica, 'ingest_queue_lost_total')) === EVENTS,
-      30_000,
-    );
+    await pipeline.startConsumer();
+    await eventually('they are named', () => /deleted by hand/.test(outputOf(pipeline)), 30_000);
     assert.equal(await store.count(), 0);
     holder.program.signal('SIGCONT');
     await eventually('all have landed', async () => (await store.count()) === EVENTS);
@@ -95,24 +95,19 @@ describe('entries that the queue loses while a replica holds them', () => {
     await pipeline.stop();
   });
 
-  it('are counted as lost when their holder is dead, and those that are still there land', async () => {
+  it('are named in the log when their holder is dead, and those that are still there land', async () => {
     const { redis, store, pipeline, holder, pending, bringBack } = await startHeld();
     await holder.program.kill();
     const entries = await redis.entries();
     for (const { entry } of entries.filter((_, at) => at % 3 === 1)) await redis.command('XDEL', 'ingest', entry);
     bringBack();
-    const replica = await pipeline.startConsumer();
+    await pipeline.startConsumer();
     await eventually('the others have landed', async () => (await store.count()) === (2 * EVENTS) / 3, 30_000);
     await eventually('nothing is pending', async () => (await pending()) === 0);
     assert.deepEqual(await store.quarantine(), []);
-    await eventually(
-      'they are counted as lost',
-      async () => (await metricOf(replica, 'ingest_queue_lost_total')) === EVENTS / 3,
-    );
-    // Said once for each claim: they may have been taken at different times.
-    await eventually('they are told as lost', () => {
-      const told = [...replica.program.output.matchAll(/the queue lost (\d+) accepted events?/g)];
-      return told.reduce((sum, [, events]) => sum + Number(events), 0) === EVENTS / 3;
+    await eventually('they are named', () => {
+      const told = [...outputOf(pipeline).matchAll(/(\d+) entries were deleted by hand/g)];
+      return told.reduce((sum, [, entries]) => sum + Number(entries), 0) === EVENTS / 3;
     });
     await pipeline.stop();
   });

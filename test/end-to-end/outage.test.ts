@@ -69,8 +69,6 @@ function describeWarehouseOutage(
   });
 }
 
-const HOUR_MS = 3_600_000;
-
 const sqlite = sqliteStore();
 const { folder } = sqlite;
 describeWarehouseOutage(
@@ -145,40 +143,6 @@ describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
       await redis.signal('SIGCONT');
     }
     await goesOn('five', 5);
-  });
-
-  it('calls out in time what is about to be dropped by the queue before it has landed', async () => {
-    const [from, to] = [store.uri.slice('sqlite:'.length), `${store.uri.slice('sqlite:'.length)}.away`];
-    renameSync(from, to);
-    try {
-      await isReady(replica, false);
-      await redis.command('DEL', 'ingest');
-      // Without the group the queue would keep it for no longer than 24 hours.
-      await redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
-      await redis.command(
-        'XADD',
-        'ingest',
-        String(Date.now() - 165 * HOUR_MS),
-        'producer',
-        'shop',
-        'body',
-        event('late'),
-      );
-      await eventually(
-        'the age is seen',
-        async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) >= 165 * 3_600,
-      );
-      await eventually('it is an error in the log', () =>
-        /"level":"error".*about to leave the queue/.test(replica.program.output),
-      );
-    } finally {
-      renameSync(to, from);
-    }
-    await eventually('it lands in time', async () => (await store.count()) === 6, 15_000);
-    await eventually(
-      'the alarm ends',
-      async () => (await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) === 0,
-    );
   });
 });
 

@@ -35,7 +35,6 @@ describe("the gateway's configuration", () => {
         queueReplicas: 0,
         queueDurability: 'warn',
         queueCompression: 'none',
-        unlandedMs: 168 * 3_600_000,
         warehouseUri: undefined,
         address: { host: '127.0.0.1', port: 8443 },
         reusePort: false,

@@ -94,7 +94,7 @@ describe('the table of settings', () => {
       '  INGEST_ENQUEUE_TIMEOUT_MS (default: 150; 1 to 3600000 ms)\n      ',
       '  INGEST_QUEUE_PARTITIONS (default: 8; 1 to 256)\n' +
         '      partitions of a queue on a Redis Cluster, fixed for its life: another number than the queue has is\n' +
-        '      refused (exit 2)\n  INGEST_QUEUE_UNLANDED_HOURS_MAX (default: 168; 24 to 8760)\n',
+        '      refused (exit 2)\n',
       '  INGEST_LOG_LEVEL (default: info; debug, info, warn, error)\n      least severe level that is logged\n',
     ])
       assert.ok(help.includes(row), row);

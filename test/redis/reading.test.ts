@@ -19,7 +19,7 @@ import { PartitionedReader } from '../../lib/redis/read/partitioned-reader.ts';
 import { PartitionReading } from '../../lib/redis/read/partition-reading.ts';
 import type { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import type { ConnectionListener, RedisConnection } from '../../lib/redis/server/client.ts';
-import { decodedAgain, deliveriesOf, readFrom } from '../../lib/redis/stream/entry.ts';
+import { decodedAgain, entriesOf as readEntries, readFrom } from '../../lib/redis/stream/entry.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { NoAnswer, PartitionsDiffer, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { Reply } from '../../lib/redis/wire/reply.ts';
@@ -59,7 +59,8 @@ function keeping(t: TestContext): { readonly log: Log; readonly lines: string[] 
 
 describe('an entry that is read', () => {
   const read = (members: readonly Answer[], bytesMax?: number): Delivery => {
-    const [delivery = assert.fail()] = deliveriesOf(new Reply(written([['5-1', members]])), 'q/s', bytesMax);
+    const { deliveries } = readEntries(new Reply(written([['5-1', members]])), 'q/s', bytesMax);
+    const [delivery = assert.fail()] = deliveries;
     return delivery;
   };
 
@@ -88,28 +89,15 @@ describe('an entry that is read', () => {
   });
 
   it('has its notes, and nothing of members that nobody knows', () => {
-    const { notes, body, dropped } = read([
-      'other',
-      'x',
-      'id',
-      'é',
-      'tracestate',
-      's',
-      'traceparent',
-      't',
-      'body',
-      'b',
-    ]);
+    const { notes, body } = read(['other', 'x', 'id', 'é', 'tracestate', 's', 'traceparent', 't', 'body', 'b']);
     assert.deepEqual(notes, { id: 'é', tracestate: 's', traceparent: 't' });
     assert.equal(String(body), 'b');
-    assert.equal(dropped, false);
   });
 
-  it('is the name alone where the queue has dropped it', () => {
-    const [delivery] = deliveriesOf(new Reply(written([['7-2', null]])), 'q/s', undefined);
-    assert.deepEqual(delivery, {
-      ...{ entry: '7-2', source: 'q/s', producer: undefined, body: undefined, notes: {} },
-      ...{ dropped: true, acceptedAtMs: 7 },
+  it('is left out if it was deleted, and its name counts as read', () => {
+    assert.deepEqual(readEntries(new Reply(written([['7-2', null]])), 'q/s', undefined), {
+      deliveries: [],
+      last: '7-2',
     });
   });
 
@@ -196,7 +184,7 @@ describe('the order in which a member reads', () => {
       setServers: (n: number) => (servers = n),
     };
   }
-  const nothing: Answer = ['0-0', [], []];
+  const nothing: Answer = ['0-0', []];
   const ofStream = (...entries: readonly Answer[]): Answer => [['s', entries]];
 
   it('is what dead members took, looked for once a second, and then what is new', async () => {
@@ -207,7 +195,7 @@ describe('the order in which a member reads', () => {
     assert.deepEqual(await read(null), []);
     assert.deepEqual(asked(), ['read >']);
     await clock.advance(1);
-    assert.deepEqual(await read(['0-0', [entry('1-1')], ['1-2']]), ['1-2', '1-1']);
+    assert.deepEqual(await read(['0-0', [entry('1-1')]]), ['1-1']);
     assert.deepEqual(asked(), ['claim -']);
   });
 
@@ -228,7 +216,7 @@ describe('the order in which a member reads', () => {
 
   it('looks through the whole list of what was taken, and goes on where it had enough', async () => {
     const { clock, read, asked } = start();
-    assert.deepEqual(await read(['(3-0', [], []], ['7-1', [entry('6-1')], []]), ['6-1']);
+    assert.deepEqual(await read(['(3-0', []], ['7-1', [entry('6-1')]]), ['6-1']);
     assert.deepEqual(asked(), ['claim -', 'claim (3-0']);
     assert.deepEqual(await read(['0-0', [entry('7-1')], []]), ['7-1']);
     assert.deepEqual(asked(), ['claim 7-1'], 'without waiting for a second');
@@ -376,7 +364,7 @@ function partition(source = 'q/s') {
     replicas: 1,
   };
   const delivery = (name: string): Delivery => ({
-    ...{ entry: name, source, producer: 'p', body: Buffer.alloc(0), notes: {}, dropped: false, acceptedAtMs: 1 },
+    ...{ entry: name, source, producer: 'p', body: Buffer.alloc(0), notes: {}, acceptedAtMs: 1 },
   });
   const reader = {
     name: 'me',

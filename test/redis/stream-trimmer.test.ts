@@ -21,11 +21,7 @@ before(async () => {
   redis = await TestRedis.start();
 });
 
-async function trimmerOf(
-  stream: string,
-  losses: number[] = [],
-  onLook?: (look: QueueLook) => void,
-): Promise<StreamTrimmer> {
+async function trimmerOf(stream: string, onLook?: (look: QueueLook) => void, log = LOG): Promise<StreamTrimmer> {
   const connection = valueConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
@@ -35,9 +31,7 @@ async function trimmerOf(
     server: connection.values,
     stream,
     retentionMs: RETENTION_MS,
-    unlandedMs: 48 * HOUR_MS,
-    log: LOG,
-    onLost: (events) => losses.push(events),
+    log,
     onLook,
   });
 }
@@ -134,28 +128,6 @@ describe('a look of the trimmer', () => {
     );
   });
 
-  it('counts a loss once, however many processes look', async () => {
-    const stream = 'counted';
-    await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
-    const losses: number[] = [];
-    const trimmers = await Promise.all([
-      trimmerOf(stream, losses),
-      trimmerOf(stream, losses),
-      trimmerOf(stream, losses),
-    ]);
-    const look = async (): Promise<void> => void (await Promise.all(trimmers.map((trimmer) => trimmer.look(0))));
-    await look();
-    for (let at = 0; at < 10; at += 1) await redis.command('XADD', stream, '*', 'body', 'x');
-    await redis.command('XTRIM', stream, 'MAXLEN', '6');
-    await look();
-    assert.deepEqual(losses, [4]);
-    for (const hours of [49, 47]) await redis.command('XADD', `${stream}-cap`, hoursAgo(hours), 'body', 'x');
-    await redis.command('XGROUP', 'CREATE', `${stream}-cap`, GROUP, '0');
-    await (await trimmerOf(`${stream}-cap`, losses)).look(0);
-    assert.deepEqual(losses, [4, 1]);
-    assert.equal(await redis.length(`${stream}-cap`), 1);
-  });
-
   it('believes the clock that is behind: its own, or that of the server', async (t) => {
     for (const [stream, ageHours, aheadHours] of [
       ['own-clock-ahead', 20, 30],
@@ -170,63 +142,68 @@ describe('a look of the trimmer', () => {
     }
   });
 
-  it('without the group keeps what is younger than the longer time, and counts and logs what it drops', async () => {
+  it('without the group drops nothing, however old', async () => {
     const stream = 'groupless';
-    for (const hours of [49, 48.5, 47, 30, 1]) await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x');
-    const losses: number[] = [];
+    for (const hours of [490, 49, 30, 1]) await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x');
     const looks: QueueLook[] = [];
-    const trimmer = await trimmerOf(stream, losses, (look) => looks.push(look));
+    const trimmer = await trimmerOf(stream, (look) => looks.push(look));
     await trimmer.look(0);
-    assert.equal(await redis.length(stream), 3);
-    assert.deepEqual(losses, [2]);
-    assert.equal(looks[0]?.unlanded, 3);
-    assert.equal(Math.round((looks[0]?.oldestMs ?? 0) / HOUR_MS), 47);
-    await trimmer.look(0);
-    assert.deepEqual(losses, [2], 'a loss is counted once');
+    assert.equal(await redis.length(stream), 4);
+    assert.equal(looks[0]?.unlanded, 4);
+    assert.equal(Math.round((looks[0]?.oldestMs ?? 0) / HOUR_MS), 490);
   });
 
-  it('counts what a member had read and never acknowledged, once, and takes it off the list', async () => {
-    const stream = 'held';
-    const losses: number[] = [];
+  it('takes entries that were deleted by hand off the list, logs them once, and then drops what has landed', async (t) => {
+    const stream = 'deleted';
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const lines: unknown[] = [];
+    t.mock.method(log, 'error', (...said: readonly unknown[]) => lines.push(said));
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
     const names: string[] = [];
-    for (const hours of [50, 49.5, 49, 47, 46])
+    for (const hours of [50, 49, 48, 47, 46])
       names.push(String(await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x')));
-    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '4', 'STREAMS', stream, '>');
-    await redis.command('XACK', stream, GROUP, names[1] ?? '');
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', stream, '>');
+    await redis.command('XACK', stream, GROUP, names[1] ?? '', names[3] ?? '');
+    await redis.command('XDEL', stream, names[0] ?? '', names[2] ?? '');
     const looks: QueueLook[] = [];
-    const trimmer = await trimmerOf(stream, losses, (look) => looks.push(look));
-    await trimmer.look(0);
-    assert.deepEqual(losses, [2]);
+    const trimmers = await Promise.all([1, 2, 3].map(() => trimmerOf(stream, (look) => looks.push(look), log)));
+    for (let at = 0; at < 2; at += 1) await Promise.all(trimmers.map((trimmer) => trimmer.look(0)));
+    assert.deepEqual(lines, [
+      [{ entries: [names[0], names[2]] }, '2 entries were deleted by hand before they were acknowledged'],
+    ]);
     assert.deepEqual(
       (await redis.entries(stream)).map(({ entry }) => entry),
-      names.slice(3),
+      names.slice(4),
     );
-    assert.equal(looks.at(-1)?.unlanded, 2);
-    await trimmer.look(0);
-    assert.deepEqual(losses, [2]);
+    assert.equal(looks.at(-1)?.unlanded, 1);
+    await redis.command('XTRIM', stream, 'MAXLEN', '0');
+    await trimmers[0]?.look(0);
+    assert.equal(lines.length, 2);
+    assert.equal(looks.at(-1)?.unlanded, 0);
   });
 
-  it('counts each of many entries that are dropped before they landed, over several calls', async () => {
-    const stream = 'many-lost';
-    const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
-    await redis.command('EVAL', fill, '1', stream, hoursAgo(49));
-    await redis.command('XGROUP', 'CREATE', stream, GROUP, '0');
-    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '2500', 'STREAMS', stream, '>');
-    const losses: number[] = [];
-    await (await trimmerOf(stream, losses)).look(0);
-    assert.equal(
-      losses.reduce((sum, events) => sum + events, 0),
-      5_500,
-    );
-    assert.equal(await redis.length(stream), 0);
+  it('keeps the notes of replays until the last replay has landed, for 24 hours at least', async () => {
+    const stream = 'replayed';
+    const notes = `{${stream}}:replays`;
+    const [landed, waiting] = ['replayed-landed', 'replayed-waiting'];
+    for (const [name, hours, there] of [
+      [landed, 25, 0],
+      [`${landed}-lately`, 23, 1],
+      [waiting, 25, 1],
+    ] as const) {
+      const entry = String(await redis.command('XADD', name, hoursAgo(hours), 'body', 'x'));
+      await redis.command('XGROUP', 'CREATE', name, GROUP, name === waiting ? '0' : '$');
+      await redis.command('HSET', notes.replace(stream, name), 'q/s/1-1', entry, '\n', entry);
+      await (await trimmerOf(name)).look(0);
+      assert.equal(await redis.command('EXISTS', notes.replace(stream, name)), there, name);
+    }
   });
 
   it('says how far the group is behind and how much the server holds', async () => {
     const stream = 'seen';
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
     const looks: QueueLook[] = [];
-    const trimmer = await trimmerOf(stream, [], (look) => looks.push(look));
+    const trimmer = await trimmerOf(stream, (look) => looks.push(look));
     await trimmer.look(0);
     assert.equal(looks[0]?.unlanded, 0);
     assert.equal(looks[0].oldestMs, 0);
@@ -246,7 +223,7 @@ describe('a look of the trimmer', () => {
     const stream = 'shared';
     await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
     const looks: QueueLook[] = [];
-    const trimmers = await Promise.all([1, 2].map(() => trimmerOf(stream, [], (look) => looks.push(look))));
+    const trimmers = await Promise.all([1, 2].map(() => trimmerOf(stream, (look) => looks.push(look))));
     await trimmers[0]?.look(60_000);
     await redis.command('XADD', stream, hoursAgo(0.5), 'body', 'x');
     await trimmers[1]?.look(60_000);
@@ -263,7 +240,8 @@ describe('a look of the trimmer', () => {
 });
 
 describe('a trimmer, whose server a test answers for', () => {
-  const LOOK = [0, 0, 0, 3, 4_000, 5, 600, 700] as const;
+  type Answer = readonly (number | readonly string[])[];
+  const LOOK: Answer = [0, 0, 3, 4_000, 5, 600, 700, []];
 
   function start(t: TestContext) {
     const clock = new VirtualClock();
@@ -271,7 +249,7 @@ describe('a trimmer, whose server a test answers for', () => {
     const lines: unknown[] = [];
     for (const level of ['debug', 'error'] as const)
       t.mock.method(log, level, (fields: object, text: string) => lines.push([level, fields, text]));
-    const replies: (readonly number[] | Error | Promise<readonly number[]>)[] = [];
+    const replies: (Answer | Error | Promise<Answer>)[] = [];
     const sent: (readonly string[])[] = [];
     const send = async (command: readonly (string | Buffer)[]): Promise<RedisValue> => {
       sent.push(command.slice(3).map(String));
@@ -280,13 +258,12 @@ describe('a trimmer, whose server a test answers for', () => {
       return reply;
     };
     const looks: QueueLook[] = [];
-    const losses: number[] = [];
     const trimmer = new StreamTrimmer({
-      ...{ server: { send }, stream: 's', retentionMs: 10, unlandedMs: 20, clock, log },
-      ...{ onLook: (look) => looks.push(look), onLost: (events) => losses.push(events) },
+      ...{ server: { send }, stream: 's', retentionMs: 10, clock, log },
+      onLook: (look) => looks.push(look),
     });
     t.after(() => trimmer.stop());
-    return { clock, trimmer, replies, sent, looks, losses, lines };
+    return { clock, trimmer, replies, sent, looks, lines };
   }
 
   it('looks every two seconds, until it is stopped, and shares looks of the last one and a half', async (t) => {
@@ -296,7 +273,7 @@ describe('a trimmer, whose server a test answers for', () => {
     await clock.advance(1_999);
     assert.equal(sent.length, 0);
     await clock.advance(1);
-    assert.deepEqual(sent, [['s', '10', '20', String(clock.epochMs()), GROUP, '1000', '1500']]);
+    assert.deepEqual(sent, [['s', '10', String(clock.epochMs()), GROUP, '1000', '1500']]);
     await clock.advance(2_000);
     assert.equal(sent.length, 2);
     trimmer.stop();
@@ -305,9 +282,9 @@ describe('a trimmer, whose server a test answers for', () => {
   });
 
   it('tells what it saw, and of memory nothing where the server does not', async (t) => {
-    const { trimmer, replies, looks, losses, lines } = start(t);
+    const { trimmer, replies, looks, lines } = start(t);
     await trimmer.look();
-    replies.push([0, 0, 0, 0, 0, 0, -1, -1], [0, 0, 0, 0, 0, 0, 0, 0]);
+    replies.push([0, 0, 0, 0, 0, -1, -1, []], [0, 0, 0, 0, 0, 0, 0, []]);
     await trimmer.look();
     await trimmer.look();
     assert.deepEqual(looks, [
@@ -315,13 +292,12 @@ describe('a trimmer, whose server a test answers for', () => {
       { unlanded: 0, oldestMs: 0, events: 0, memoryBytes: undefined, memoryLimitBytes: undefined },
       { unlanded: 0, oldestMs: 0, events: 0, memoryBytes: 0, memoryLimitBytes: 0 },
     ]);
-    assert.deepEqual(losses, []);
     assert.deepEqual(lines, []);
   });
 
-  it('goes on, call by call with a pause, while there is more to drop, and says what was dropped and lost', async (t) => {
-    const { clock, trimmer, replies, sent, losses, lines } = start(t);
-    replies.push([7, 2, 1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0]);
+  it('goes on, call by call with a pause, while there is more to drop, and logs what it dropped', async (t) => {
+    const { clock, trimmer, replies, sent, lines } = start(t);
+    replies.push([7, 1, 0, 0, 0, 0, 0, []], [1, 0, 0, 0, 0, 0, 0, ['1-1']]);
     const look = trimmer.look();
     assert.equal(trimmer.look(), look, 'one at a time');
     await clock.advance(9);
@@ -329,15 +305,10 @@ describe('a trimmer, whose server a test answers for', () => {
     await clock.advance(1);
     await look;
     assert.equal(sent.length, 2);
-    assert.deepEqual(losses, [2]);
     assert.deepEqual(lines, [
       ['debug', { dropped: 7 }, 'dropped entries past retention'],
-      [
-        'error',
-        { events: 2 },
-        'the queue lost 2 accepted events before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, or deleted by hand',
-      ],
       ['debug', { dropped: 1 }, 'dropped entries past retention'],
+      ['error', { entries: ['1-1'] }, '1 entries were deleted by hand before they were acknowledged'],
     ]);
   });
 

@@ -21,7 +21,7 @@ import {
 import type { RedisServer } from './redis-server.ts';
 import { isNotMaster } from '../../lib/redis/server/facts.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
-import type { Reply } from '../../lib/redis/wire/reply.ts';
+import type { RedisValue, Reply } from '../../lib/redis/wire/reply.ts';
 import type { Argument } from '../../lib/redis/wire/script.ts';
 import { actor, Schedule } from './schedule.ts';
 import { drawSends, type Send } from './sends.ts';
@@ -517,15 +517,15 @@ class Simulation {
       if (fields.length > 1) marks.reach('one call carried several events');
       if (new Set(fields.map(String)).size < fields.length) marks.reach('two events of one call had one id');
     } else if (kind === 'claim') {
-      const [, taken, dropped] = answer.value() as readonly [string, readonly unknown[], readonly unknown[]];
-      if (dropped.length > 0) marks.reach('an entry that a dead member held had vanished');
+      const [, taken] = answer.value() as readonly [string, readonly unknown[]];
       if (taken.length > 0) marks.reach('an entry was taken over');
     } else if (kind === 'XREADGROUP' && command.at(-1) !== '>') {
       const streams = answer.value() as readonly (readonly [string, readonly unknown[]])[] | null;
       if ((streams?.[0]?.[1].length ?? 0) > 0) marks.reach('entries were read again after a lost answer');
     } else if (kind === 'trim') {
-      const [dropped = 0] = answer.value() as readonly number[];
-      if (dropped > 0) marks.reach('entries past retention were dropped');
+      const reply = answer.value() as readonly RedisValue[];
+      if (Number(reply[0]) > 0) marks.reach('entries past retention were dropped');
+      if ((reply[7] as readonly string[]).length > 0) marks.reach('an entry that a dead member held had vanished');
     }
   }
 }

@@ -197,8 +197,7 @@ export class MemoryQueueReader implements QueueReader {
       if (deliveries.length === max) return deliveries;
       if (taken.holder === this || now - taken.takenAtMs < idleMs) continue;
       const entry = this.#store.entries.find((candidate) => candidate.entry === name);
-      // Only its holder may say that an entry was dropped, while that one lives.
-      if (entry === undefined && taken.holder !== this && this.#store.replicas.has(taken.holder)) continue;
+      if (entry === undefined) continue;
       taken.takenAtMs = now;
       taken.holder = this;
       deliveries.push(this.#delivery(name, taken.acceptedAtMs, entry));
@@ -219,7 +218,6 @@ export class MemoryQueueReader implements QueueReader {
       producer: entry?.producer,
       body: entry?.body === undefined ? undefined : Buffer.from(entry.body),
       notes: entry?.notes ?? {},
-      dropped: entry === undefined,
       acceptedAtMs,
     };
   }

@@ -28,7 +28,7 @@ import type { Reply } from '../wire/reply.ts';
 import { type Replicated, ReplicatedSender } from './replicated-sender.ts';
 import type { Argument } from '../wire/script.ts';
 import { STREAM } from '../stream/layout.ts';
-import { StreamTrimmer, UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
+import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { namesIn } from '../../ingest/erased.ts';
 import { withTimeout } from '../wire/deadline.ts';
 
@@ -49,8 +49,6 @@ export interface StreamQueueOptions extends ClockAndRandom {
   readonly retentionMs?: number;
   /** How bodies are put on the queue (entry.ts); `none` by default. What is there is read either way. */
   readonly compression?: 'none' | 'zstd';
-  /** How long what has not landed stays in the queue, in milliseconds; at least `retentionMs`. */
-  readonly unlandedMs?: number;
   readonly stream?: string;
   /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
   readonly replicated?: Replicated | undefined;
@@ -64,8 +62,6 @@ export interface StreamQueueOptions extends ClockAndRandom {
   readonly defer?: (task: () => void) => void;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
-  /** Called with the number of accepted events that the queue lost before they landed. */
-  readonly onLost?: (events: number) => void;
   /** Called with what each look at the stream saw, every few seconds; a dispatcher is not looked at. */
   readonly onLook?: (look: QueueLook) => void;
 }
@@ -117,8 +113,6 @@ export class StreamQueue implements Queue {
           ...about,
           clock,
           server: this.#connection.values,
-          unlandedMs: options.unlandedMs ?? Math.max(retentionMs, UNLANDED_HOURS_MAX * 3_600_000),
-          onLost: options.onLost ?? (() => undefined),
           onLook: options.onLook,
         });
       this.#trimmer?.start();

@@ -11,7 +11,7 @@ import type {
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
 import type { Server } from '../server/client.ts';
-import { deliveryOf, elementsOf } from '../stream/entry.ts';
+import { entriesOf } from '../stream/entry.ts';
 import { durabilityFaults, serverInfo, serverName } from '../server/facts.ts';
 import { Histories } from '../server/histories.ts';
 import { ensureGroup } from '../stream/group.ts';
@@ -22,7 +22,6 @@ import { QueueRefusal } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
-import { UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
 
 /** Bytes of bodies that one call of scan.lua should look at: Redis does nothing else meanwhile. */
 const SCAN_BYTES = 4 << 20;
@@ -116,7 +115,7 @@ export class StreamAdmin {
 
   replay(rows: readonly Replay[], again: boolean): Promise<readonly StreamReplayed[]> {
     return this.#telling(async () => {
-      const args: Argument[] = [GROUP, String(UNLANDED_HOURS_MAX * 3_600_000), again ? '1' : '0'];
+      const args: Argument[] = [GROUP, again ? '1' : '0'];
       for (const { replayOf, id, traceparent, producer, body, acceptedAtMs } of rows) {
         const idNote = id === undefined || id === namesIn(body).id ? '' : `id\n${id}\n`;
         const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
@@ -240,12 +239,8 @@ export class StreamAdmin {
   /** Those of one event. Each body may be large once it is not compressed any more: the others are not kept. */
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
     const servers = this.#histories.of(this);
-    const copies = elementsOf(reply, () => {
-      const { entry, source, producer, body, notes, acceptedAtMs, replayOf } = deliveryOf(
-        reply,
-        this.#source,
-        this.#identity?.bodyBytesMax,
-      );
+    const { deliveries } = entriesOf(reply, this.#source, this.#identity?.bodyBytesMax);
+    const copies = deliveries.map(({ entry, source, producer, body, notes, acceptedAtMs, replayOf }) => {
       if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
       const place = { stream: this.#stream, source, entry, ...(servers === 0 ? {} : { servers }) };
       return [{ ...place, id, producer, acceptedAtMs, replayOf, body: body ?? Buffer.alloc(0) }];

@@ -10,7 +10,7 @@ import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/que
 import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { deliveriesOf, droppedDelivery, elementsOf, readFrom } from '../stream/entry.ts';
+import { entriesOf, readFrom, type ReadEntries } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
@@ -71,11 +71,11 @@ export class EntryReading {
     if (this.#againFrom !== undefined) {
       // What was taken with an answer that never came is this member's. What is in hand meanwhile comes once more.
       const own = await this.#readGroup(max, 0, this.#againFrom);
-      this.#againFrom = own.at(-1)?.entry;
-      if (own.length > 0) return own;
+      this.#againFrom = own.last;
+      if (own.deliveries.length > 0) return own.deliveries;
     }
     const claimed = await this.#claim(max, idleMs);
-    return claimed.length > 0 ? claimed : this.#readGroup(max, waitMs, '>');
+    return claimed.length > 0 ? claimed : (await this.#readGroup(max, waitMs, '>')).deliveries;
   }
 
   async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
@@ -89,8 +89,7 @@ export class EntryReading {
       const reply = await this.#claimScript.run({ send: (sent) => this.#send(sent, 0) }, command);
       reply.array();
       this.#claimCursor = reply.text();
-      const entries = deliveriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
-      const claimed = [...elementsOf(reply, () => droppedDelivery(reply.text(), this.#options.source())), ...entries];
+      const { deliveries: claimed } = entriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
       if (claimed.length > 0 || this.#claimCursor === '0-0') {
         if (this.#claimCursor === '0-0') this.#claimCursor = '-';
         return claimed;
@@ -98,7 +97,7 @@ export class EntryReading {
     }
   }
 
-  async #readGroup(max: number, waitMs: number, from: string): Promise<readonly Delivery[]> {
+  async #readGroup(max: number, waitMs: number, from: string): Promise<ReadEntries> {
     // BLOCK 0 would wait for ever.
     const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
     const { stream, member } = this.#options;
@@ -112,10 +111,10 @@ export class EntryReading {
     // asked again.
     if (reply === undefined) return this.#readGroup(max, 0, from);
     // An array of one stream, which is its name and its entries; no array where there is nothing.
-    if (reply.array() === undefined) return [];
+    if (reply.array() === undefined) return { deliveries: [], last: undefined };
     reply.array();
     reply.text();
-    return deliveriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
+    return entriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
   }
 
   /** A command on the reading connection that may block for `waitMs`. */

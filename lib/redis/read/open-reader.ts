@@ -14,9 +14,6 @@ interface ReadingOptions extends ClockAndRandom {
   /** Of each queue on a Redis Cluster; 8 by default. */
   readonly partitions?: number;
   readonly log: Log;
-  /** See StreamReaderOptions. */
-  readonly unlandedMs?: number;
-  readonly onLost?: (events: number) => void;
   /** Called with what each look at a partition saw, and the partition's name. */
   readonly onLook?: (look: QueueLook, partition: string) => void;
 }

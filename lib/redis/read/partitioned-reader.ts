@@ -7,8 +7,7 @@
 // process dies is pending, and another member claims it. At most READ_AHEAD_ENTRIES entries wait, or one of each
 // partition.
 //
-// Replicas are counted in the first partition; in the others this member gives a sign of life, by which an entry that
-// the queue dropped is distinguished from a dead member's (claim.lua).
+// Replicas are counted in the first partition; in the others this member gives a sign of life.
 import assert from 'node:assert/strict';
 import { GroupVanished, type Delivery, type EntryName, type QueueReader, type QueueState } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';

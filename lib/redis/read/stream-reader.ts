@@ -31,7 +31,7 @@ import type { RedisValue, Reply } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Argument, Script } from '../wire/script.ts';
 import { GROUP, STREAM } from '../stream/layout.ts';
-import { StreamTrimmer, UNLANDED_HOURS_MAX } from '../stream/stream-trimmer.ts';
+import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
 const ONLY_PARTITION = '0';
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
@@ -45,15 +45,11 @@ export interface StreamReaderOptions extends ClockAndRandom {
   readonly name?: string;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: Identify;
-  /** How long what has not landed stays in the queue, in milliseconds. */
-  readonly unlandedMs?: number;
   /** Who makes the clients of the two connections; ByteClient and node-redis by default. */
   readonly clients?: {
     readonly bytes: (uri: string, name: string) => Client<Reply>;
     readonly values: (uri: string, name: string) => Client<RedisValue>;
   };
-  /** Called with the number of accepted events that the queue lost before they landed. */
-  readonly onLost?: (events: number) => void;
   /** Called with what each look at the stream saw, every few seconds. */
   readonly onLook?: (look: QueueLook) => void;
 }
@@ -101,9 +97,7 @@ export class StreamReader implements QueueReader {
       server: this.#control.values,
       stream,
       retentionMs: RETENTION_MS,
-      unlandedMs: options.unlandedMs ?? UNLANDED_HOURS_MAX * 3_600_000,
       log,
-      onLost: options.onLost ?? (() => undefined),
       onLook: options.onLook,
     });
     for (const connection of [this.#reading, this.#control])

@@ -69,27 +69,34 @@ const ROW_NAME = /^[^\p{Cc}]{1,256}$/u;
 /** Nearly every entry's. */
 const NO_NOTES: EventNotes = Object.freeze({});
 
+/** Entries of one answer, without those that were deleted, of which only the names are left. */
+export interface ReadEntries {
+  readonly deliveries: readonly Delivery[];
+  /** The last entry's name, deleted or not; undefined if there were no entries. */
+  readonly last: string | undefined;
+}
+
 /** An array of entries. `source`: see Delivery; `bytesMax`: see `decoded`. */
-export const deliveriesOf = (reply: Reply, source: string, bytesMax: number | undefined): Delivery[] =>
-  elementsOf(reply, () => deliveryOf(reply, source, bytesMax));
+export function entriesOf(reply: Reply, source: string, bytesMax: number | undefined): ReadEntries {
+  const deliveries: Delivery[] = [];
+  let last: string | undefined;
+  for (let left = reply.array() ?? 0; left > 0; left -= 1) {
+    reply.array();
+    last = reply.text();
+    const delivery = deliveryOf(reply, last, source, bytesMax);
+    if (delivery !== undefined) deliveries.push(delivery);
+  }
+  return { deliveries, last };
+}
 
 /** The same deliveries with the number of the server that they were read from: see Delivery. */
 export const readFrom = (servers: number, deliveries: readonly Delivery[]): readonly Delivery[] =>
   servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
 
-/** What `read` makes of each element of the array that comes next. */
-export function elementsOf<T>(reply: Reply, read: () => T): T[] {
-  const elements: T[] = [];
-  for (let left = reply.array() ?? 0; left > 0; left -= 1) elements.push(read());
-  return elements;
-}
-
-/** One entry: its name, and names and values by turns; no array of them where the entry is gone. */
-export function deliveryOf(reply: Reply, source: string, bytesMax: number | undefined): Delivery {
-  reply.array();
-  const entry = reply.text();
+/** An entry's names and values, by turns; undefined if it was deleted. */
+function deliveryOf(reply: Reply, entry: string, source: string, bytesMax: number | undefined): Delivery | undefined {
   const members = reply.array();
-  if (members === undefined) return droppedDelivery(entry, source);
+  if (members === undefined) return undefined;
   let producer: string | undefined;
   let body: Buffer | undefined;
   let acceptedAt: Buffer | undefined;
@@ -116,7 +123,6 @@ export function deliveryOf(reply: Reply, source: string, bytesMax: number | unde
     producer,
     body,
     notes,
-    dropped: false,
     acceptedAtMs: firstAcceptedAtMs(entry, acceptedAt),
   };
   const row = replayOf?.toString('utf8') ?? '';
@@ -132,17 +138,6 @@ function decodedDelivery(delivery: Delivery, encoding: string, bytesMax: number 
 /** The same deliveries once longer bodies are known to be accepted. */
 export const decodedAgain = (deliveries: readonly Delivery[], bytesMax: number | undefined): readonly Delivery[] =>
   deliveries.map((one) => (one.oversize === true ? decodedDelivery(one, ZSTD, bytesMax) : one));
-
-/** What is left of an entry that the queue dropped. */
-export const droppedDelivery = (entry: string, source: string): Delivery => ({
-  entry,
-  source,
-  producer: undefined,
-  body: undefined,
-  notes: NO_NOTES,
-  dropped: true,
-  acceptedAtMs: acceptedAtMs(entry),
-});
 
 /** What the entry's member `acceptedAt` says, where it has one that is a time; else when it was appended. */
 function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {

@@ -1,10 +1,9 @@
-// Trims a stream and its id index every few seconds, by trim.lua, which has the rules, notices losses and says how far
-// the group is behind. All processes share one look: it costs the server the same however many there are.
+// Trims a stream and its id index every few seconds, by trim.lua, which has the rules and reports how far the group is
+// behind. All processes share one look, so it costs the server the same however many there are.
 //
-// It is no part of accepting: it runs also while the queue is idle or Redis full, from any number of processes. A look
-// that fails is made again at the next interval: the accepting and the reading side report what is wrong with the
-// queue.
-import assert from 'node:assert/strict';
+// Trimming is not a part of accepting: it runs also while the queue is idle or Redis full, from any number of processes.
+// A look that fails is made again at the next interval; the accepting and the reading side report what is wrong with
+// the queue.
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -14,9 +13,7 @@ import { Script } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;
-/**
- * A look that any process made so lately is given again. Shorter than INTERVAL_MS: one process alone looks each time.
- */
+/** A look is shared for this long. Shorter than INTERVAL_MS: a process alone looks each time. */
 const SHARED_MS = 1_500;
 const ANSWER_TIMEOUT_MS = 5_000;
 /** Entries that one call drops: Redis does nothing else meanwhile. */
@@ -24,34 +21,26 @@ const CALL_ENTRIES = 1_000;
 /** Between the calls of one look. */
 const PAUSE_MS = 10;
 
-/** How long what has not landed stays: the default of INGEST_QUEUE_UNLANDED_HOURS_MAX. */
-export const UNLANDED_HOURS_MAX = 168;
-
 interface TrimmerOptions {
   readonly server: Server;
   readonly stream: string;
-  /** How long an entry stays that has landed. */
+  /** How long an entry stays after it was acknowledged. One that was not acknowledged stays. */
   readonly retentionMs: number;
-  /** How long an entry stays that has not landed, at least `retentionMs`. */
-  readonly unlandedMs: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called with what each look saw. */
   readonly onLook?: ((look: QueueLook) => void) | undefined;
-  /** Called with the number of events that the queue lost before they landed, where there are some. */
-  readonly onLost: (events: number) => void;
 }
 
 /** The reply of trim.lua. */
 type Look = readonly [
   dropped: number,
-  lost: number,
   more: number,
   unlanded: number,
   oldestMs: number,
   events: number,
   memory: number,
   limit: number,
+  gone: readonly string[],
 ];
 
 export class StreamTrimmer {
@@ -61,7 +50,6 @@ export class StreamTrimmer {
   #looking: Promise<void> | undefined;
 
   constructor(options: TrimmerOptions) {
-    assert(options.unlandedMs >= options.retentionMs);
     this.#options = options;
   }
 
@@ -69,7 +57,7 @@ export class StreamTrimmer {
     this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => void this.look());
   }
 
-  /** Trims what is to be trimmed now, unless another process did so within `sharedMs`. Never rejects. */
+  /** Trims the stream, unless another process did so within `sharedMs`. Never rejects. */
   look(sharedMs = SHARED_MS): Promise<void> {
     this.#looking ??= this.#look(sharedMs).finally(() => (this.#looking = undefined));
     return this.#looking;
@@ -88,24 +76,18 @@ export class StreamTrimmer {
     }
   }
 
-  /** One call; true when there is more to drop. */
+  /** One call; true if there is more to drop. */
   async #trim(sharedMs: number): Promise<boolean> {
-    const { server, stream, retentionMs, unlandedMs, clock, log, onLost, onLook } = this.#options;
-    const args = [retentionMs, unlandedMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
+    const { server, stream, retentionMs, clock, log, onLook } = this.#options;
+    const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
     const command = [...this.#script.command(stream), ...args];
     const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
-    const [dropped, lost, more, unlanded, oldestMs, events, memory, limit] = reply as Look;
-    const told = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
-    onLook?.({ unlanded, oldestMs, events, memoryBytes: told(memory), memoryLimitBytes: told(limit) });
+    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone] = reply as Look;
+    const reported = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
+    onLook?.({ unlanded, oldestMs, events, memoryBytes: reported(memory), memoryLimitBytes: reported(limit) });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
-    if (lost > 0) {
-      onLost(lost);
-      log.error(
-        { events: lost },
-        `the queue lost ${lost} accepted events before they landed: past INGEST_QUEUE_UNLANDED_HOURS_MAX, ` +
-          'or deleted by hand',
-      );
-    }
+    if (gone.length > 0)
+      log.error({ entries: gone }, `${gone.length} entries were deleted by hand before they were acknowledged`);
     return more === 1;
   }
 }

@@ -4,11 +4,10 @@
 -- KEYS[1]  the stream
 -- ARGV     the group, this member's name, milliseconds, the entry to begin at, entries to take at most, bytes to take,
 --          the milliseconds that a replica counts as alive without a sign
--- Reply    the entry to begin at next time ('0-0': the list was looked through), the entries taken over, and the names
---          of those that the queue has dropped and whose holder is dead
+-- Reply    the entry to begin at next time ('0-0': the list was looked through), and the entries taken over
 --
--- A dropped entry stays in the list, and belongs to its holder for as long as that one lives: it has the event in hand,
--- and will land it. XAUTOCLAIM would forget the entry, so that the claimer could not tell.
+-- An entry that was deleted by hand stays in the list: its holder may have the event in hand, and trim.lua takes the
+-- name off. XAUTOCLAIM would do so without a trace.
 --
 -- After the server's clock has gone back, an entry that was taken before has been idle for a negative time, which
 -- XPENDING shows as 0 and leaves out where at least -1 ms are asked for. Such an entry is taken over when its holder
@@ -35,12 +34,12 @@ local function taken_in_the_future(entry)
   return #redis.call('XPENDING', stream, group, 'IDLE', -1, entry, entry, 1) == 0
 end
 
-local taken, dropped, size = {}, {}, 0
+local taken, size = {}, 0
 local list = redis.pcall('XPENDING', stream, group, cursor, '+', LOOKED_AT_MAX)
 if list.err then return redis.error_reply('NOGROUP ' .. list.err) end
 for _, pending in ipairs(list) do
   local entry, holder, idle_for = pending[1], pending[2], pending[3]
-  if #taken + #dropped >= max or size >= bytes then return { entry, taken, dropped } end
+  if #taken >= max or size >= bytes then return { entry, taken } end
   local stale = idle_for >= idle or idle_for == 0 and not lives(holder) and taken_in_the_future(entry)
   if holder ~= me and stale then
     local found = redis.call('XRANGE', stream, entry, entry)[1]
@@ -48,10 +47,8 @@ for _, pending in ipairs(list) do
       redis.call('XCLAIM', stream, group, me, 0, entry, 'JUSTID')
       taken[#taken + 1] = found
       for at = 2, #found[2], 2 do size = size + #found[2][at] end
-    elseif not lives(holder) then
-      dropped[#dropped + 1] = entry
     end
   end
 end
-if #list < LOOKED_AT_MAX then return { '0-0', taken, dropped } end
-return { '(' .. list[#list][1], taken, dropped }
+if #list < LOOKED_AT_MAX then return { '0-0', taken } end
+return { '(' .. list[#list][1], taken }

@@ -8,8 +8,7 @@
 -- Reply    'erased'; 'gone' where the entry is not there; 'held' where a living member has it in hand, and nothing was
 --          changed: it would land the old body after this
 --
--- What a dead member holds is acknowledged in its name: it is not reported as dropped, as the new entry has
--- its event. The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the
+-- An entry that a dead member holds is acknowledged in its name. The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the
 -- quarantine: it makes no second row there. The id index and the note of a replay point to it.
 local stream, group, entry, body, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
@@ -50,15 +49,7 @@ for start in string.gmatch(starts, '%d+') do
     end
   end
 end
-if row and call('HEXISTS', tag .. 'replays', row) == 1 then call('HSET', tag .. 'replays', row, new) end
+if row and call('HEXISTS', tag .. 'replays', row) == 1 then call('HSET', tag .. 'replays', row, new, '\n', new) end
 
 call('XDEL', stream, entry)
--- Nothing was lost: trim.lua compares these with what it finds.
-if call('EXISTS', tag .. 'looked') == 1 then
-  local about = call('XINFO', 'STREAM', stream)
-  for at = 1, #about, 2 do
-    if about[at] == 'max-deleted-entry-id' then call('HSET', tag .. 'looked', 'tombstone', about[at + 1]) end
-  end
-  call('HINCRBY', tag .. 'looked', 'length', -1)
-end
 return 'erased'
