@@ -2,7 +2,6 @@
 import { Settings, type Environment } from '../process/env.ts';
 import { queueUrisOf } from '../process/queue-uri.ts';
 
-
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;
 
 /** The configuration, or undefined when the report holds problems. Times are in milliseconds. */
