@@ -119,7 +119,8 @@ export class Network {
     schedule.note(`${link.actor.name} ${line}`);
     call.state = 'run';
     watch(kind, command, answer instanceof RedisError ? answer : answer.again());
-    link.answered(call, answer);
+    // A Reply is read once: whoever else has this one, its reader begins at the start.
+    link.answered(call, answer instanceof RedisError ? answer : answer.again());
     return { kind, isNothing: false };
   }
 }

@@ -1,5 +1,5 @@
-// `make simulate`: SIM_SEEDS runs from SIM_FROM on. Exits with 0 only where none violated the promise and every mark was
-// reached.
+// `make simulate`: SIM_SEEDS runs from SIM_FROM on; with SIM_TWICE=1 every seed runs twice. Exits with 1 if a run violated
+// the promise, if two runs of a seed differ, or if MARKED_SEEDS runs left a mark unreached.
 import { Marks } from './marks.ts';
 import { RedisServer } from './redis-server.ts';
 import { runSeeds } from './runs.ts';
@@ -7,7 +7,9 @@ import { Store } from './store.ts';
 import { commitBefore, consumerOf } from './version-before.ts';
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
-const { SIM_SEEDS = '300', SIM_FROM = '1' } = process.env;
+const { SIM_SEEDS = '300', SIM_FROM = '1', SIM_TWICE } = process.env;
+/** Fewer seeds leave a rare mark unreached by chance. */
+const MARKED_SEEDS = 300;
 
 const commit = commitBefore();
 print(
@@ -20,7 +22,8 @@ const parts = {
   ...(commit === undefined ? {} : { before: await consumerOf(commit) }),
 };
 const begunMs = performance.now();
-const { seeds, accepted, finding } = await runSeeds(parts, { from: Number(SIM_FROM), seeds: Number(SIM_SEEDS) });
+const runs = { from: Number(SIM_FROM), seeds: Number(SIM_SEEDS), repeatedOneIn: SIM_TWICE === '1' ? 1 : 20 };
+const { seeds, accepted, finding } = await runSeeds(parts, runs);
 await parts.server.stop();
 parts.store.close();
 
@@ -30,4 +33,5 @@ print(
 );
 if (finding !== undefined) print(finding.text);
 else for (const mark of parts.marks.unreached) print(`no seed reached this: ${mark}`);
-process.exit(finding === undefined && parts.marks.unreached.length === 0 ? 0 : 1);
+const missed = seeds >= MARKED_SEEDS && parts.marks.unreached.length > 0;
+process.exit(finding === undefined && !missed ? 0 : 1);
