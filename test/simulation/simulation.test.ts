@@ -15,7 +15,12 @@ const SEEDS_MAX = 150;
 describe('a simulation', () => {
   it('finds no violation of the promise, and leaves the same trace when it is repeated', async () => {
     const parts = { server: await RedisServer.start(), store: await Store.open(), marks: new Marks() };
-    const { finding, accepted } = await runSeeds(parts, { from: 1, seeds: SEEDS_MAX, repeatedOneIn: 20, forMs: FOR_MS });
+    const { finding, accepted } = await runSeeds(parts, {
+      from: 1,
+      seeds: SEEDS_MAX,
+      repeatedOneIn: 20,
+      forMs: FOR_MS,
+    });
     await parts.server.stop();
     parts.store.close();
     assert.equal(finding?.text, undefined);
