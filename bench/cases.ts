@@ -16,6 +16,7 @@ import { partitions } from './cases/partitions.ts';
 import { queueMemory } from './cases/queue-memory.ts';
 import { replicas } from './cases/replicas.ts';
 import { saturation } from './cases/saturation.ts';
+import { sender } from './cases/sender.ts';
 import { synchronousRedis } from './cases/synchronous-redis.ts';
 
 export const CASES: readonly BenchCase[] = [
@@ -36,4 +37,5 @@ export const CASES: readonly BenchCase[] = [
   compression,
   allocation,
   landing,
+  sender,
 ];

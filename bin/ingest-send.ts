@@ -17,6 +17,9 @@ import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 
+const NO_CA =
+  '--cert without --ca: the gateway needs a certificate of an authority that Node trusts; name its own authority with --ca';
+
 const complain = complainer('ingest-send');
 
 async function main(): Promise<number> {
@@ -42,7 +45,9 @@ async function main(): Promise<number> {
 async function run(settings: Settings, input: Input, position: Position | undefined): Promise<number> {
   if (position !== undefined && position.line > 0 && !settings.quiet)
     complain(`continuing after line ${position.line}, where ${position.path} says that an earlier run was`);
-  const client = new GatewayClient({ ...SYSTEM, ...settings, connectionsMax: settings.concurrency });
+  const isTrustDefault = settings.identity.ca === undefined;
+  if (isTrustDefault && !settings.quiet) complain(NO_CA);
+  const client = new GatewayClient({ ...SYSTEM, ...settings, ...settings.flow });
   const progress = settings.quiet ? undefined : new Progress(input, process.stderr, SYSTEM.clock);
   const refused = new RefusedFile(settings.refusedFile);
   const interrupted = stopSignal();
@@ -52,7 +57,7 @@ async function run(settings: Settings, input: Input, position: Position | undefi
     const results = sendAll(begun(input.events, position), {
       ...SYSTEM,
       send: ({ bytes }) => client.send(bytes),
-      concurrency: settings.concurrency,
+      concurrency: settings.flow.concurrency,
       ratePerS: settings.ratePerS,
       triesMax: settings.triesMax,
       signal: interrupted,
@@ -78,8 +83,9 @@ async function run(settings: Settings, input: Input, position: Position | undefi
   } catch (cause) {
     failure ??= cause;
   }
-  print(summary.table());
-  if (refused.written) print(`the refused events and their answers are in ${refused.path}\n`);
+  if (settings.json) print(summary.json(refused.written ? refused.path : undefined));
+  else print(summary.table());
+  if (refused.written && !settings.json) print(`the refused events and their answers are in ${refused.path}\n`);
   return exitCode(failure, interrupted.aborted, summary.missing);
 }
 

@@ -1,9 +1,9 @@
 // The command line of ingest-send, read into settings. All of its text is here.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createSecureContext } from 'node:tls';
 import { parseArgs } from 'node:util';
-import { gatewayUrl, type ClientIdentity } from './gateway-client.ts';
+import { flowOf, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
+import { tlsOptionsOf, type ClientIdentity } from './identity.ts';
 import { codeOf } from './input.ts';
 import { freeName, whyUnwritable } from './refused-file.ts';
 
@@ -15,7 +15,9 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --key FILE         its key, PEM              } in INGEST_STATE_DIR (.ingest), where
   --ca FILE          the gateway's CA, PEM     } a gateway made them
   --token FILE       a bearer token, where the gateway requires one
-  --concurrency N    events in flight at a time (default 16)
+  --concurrency N    events in flight at a time, at most connections x pipelining (default 64)
+  --connections N    connections to the gateway (default 4; with --pipelining 1 as many as --concurrency)
+  --pipelining N     requests on a connection at a time, 1 to 32 (default 16)
   --rate N           events started in a second, at most (default: as many as the gateway takes)
   --tries N          tries for one event (default 10)
   --timeout MS       time for one try in all, up to the last byte of its answer (default 30000)
@@ -23,6 +25,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --sample N         send N sample events with new ids, instead of a file
   --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
                      name with a number where it exists); written only when there are any, never overwritten
+  --json             the summary as one JSON object
   --quiet            no progress and no messages about waiting
   --help, --version
 
@@ -47,12 +50,13 @@ export interface Settings {
   readonly resend: boolean;
   /** How many sample events to send instead of a file. */
   readonly sample: number | undefined;
-  readonly concurrency: number;
+  readonly flow: Flow;
   readonly ratePerS: number | undefined;
   readonly triesMax: number;
   readonly timeoutMs: number;
   readonly refusedFile: string;
   readonly quiet: boolean;
+  readonly json: boolean;
 }
 
 /**
@@ -68,7 +72,9 @@ export function readSettings(args: readonly string[], stateFolder: string): Sett
       key: { type: 'string' },
       ca: { type: 'string' },
       token: { type: 'string' },
-      concurrency: { type: 'string', default: '16' },
+      concurrency: { type: 'string' },
+      connections: { type: 'string' },
+      pipelining: { type: 'string' },
       rate: { type: 'string' },
       tries: { type: 'string', default: '10' },
       timeout: { type: 'string', default: '30000' },
@@ -76,6 +82,7 @@ export function readSettings(args: readonly string[], stateFolder: string): Sett
       sample: { type: 'string' },
       refused: { type: 'string' },
       quiet: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
       version: { type: 'boolean', default: false },
     },
@@ -84,19 +91,26 @@ export function readSettings(args: readonly string[], stateFolder: string): Sett
   if (values.version) return 'version';
   const given = [values.resend, values.sample].filter((value) => value !== undefined);
   if (positionals.length + given.length > 1) throw new Error('expected one file at a time');
+  const number = (name: 'concurrency' | 'connections' | 'pipelining' | 'rate' | 'sample', max: number) =>
+    values[name] === undefined ? undefined : integer(name, values[name], max);
   const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
   return {
     url: urlOf(values.url),
     identity: identity(values, join(stateFolder, 'tls')),
     file,
     resend: values.resend !== undefined,
-    sample: values.sample === undefined ? undefined : integer('sample', values.sample, 1_000_000),
-    concurrency: integer('concurrency', values.concurrency, 1_000),
-    ratePerS: values.rate === undefined ? undefined : integer('rate', values.rate, 1_000_000),
+    sample: number('sample', 1_000_000),
+    flow: flowOf({
+      concurrency: number('concurrency', 1_000),
+      connections: number('connections', 1_000),
+      pipelining: number('pipelining', PIPELINING_MAX),
+    }),
+    ratePerS: number('rate', 1_000_000),
     triesMax: integer('tries', values.tries, 1_000_000),
     timeoutMs: integer('timeout', values.timeout, 3_600_000),
     refusedFile: refusedFile(values.refused, file),
     quiet: values.quiet,
+    json: values.json,
   };
 }
 
@@ -128,11 +142,7 @@ function identity(paths: { cert?: string; key?: string; ca?: string; token?: str
     key: readText('--key', paths.key ?? join(folder, 'producer-key.pem')),
     ca: ca === undefined ? undefined : readText('--ca', ca),
   };
-  try {
-    createSecureContext({ cert: pem.cert, key: pem.key, ...(pem.ca === undefined ? {} : { ca: pem.ca }) });
-  } catch (cause) {
-    throw new Error(`--cert, --key, --ca: expected PEM files that belong together (${codeOf(cause)})`, { cause });
-  }
+  tlsOptionsOf(pem);
   return { ...pem, token: paths.token === undefined ? undefined : readText('--token', paths.token).trim() };
 }
 

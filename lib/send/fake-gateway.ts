@@ -15,10 +15,10 @@ import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 
 /**
- * An answer in the place of the usual one. `noAnswer`: the event is accepted, and the producer learns nothing of it
- * until its own time-out.
+ * An answer in place of the usual one. `noAnswer` accepts the event and closes the connection. `silence` accepts the
+ * event and does not answer, so the producer waits for its own time-out.
  */
-export type NextAnswer = 'rateLimited' | 'unavailable' | 'overloaded' | 'internal' | 'noAnswer';
+export type NextAnswer = 'rateLimited' | 'unavailable' | 'overloaded' | 'internal' | 'noAnswer' | 'silence';
 
 export interface FakeGatewayOptions {
   /** PEM texts: https in place of http. With `ca`, a client without a certificate of it is answered 401. */
@@ -54,7 +54,7 @@ export interface FakeGateway {
 /** A caller of the library has no clock to hand in. */
 const [clock, random] = [new SystemClock(), new SystemRandom()];
 
-const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer'>, Refusal>> = {
+const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer' | 'silence'>, Refusal>> = {
   rateLimited: 'producerRateLimited',
   unavailable: 'queueUnavailable',
   overloaded: 'queueOverloaded',
@@ -123,6 +123,9 @@ class Gateway implements FakeGateway {
   }
 
   next(...answers: readonly NextAnswer[]): void {
+    const known: readonly NextAnswer[] = [...(Object.keys(REFUSALS) as NextAnswer[]), 'noAnswer', 'silence'];
+    const unknown = answers.find((one) => !known.includes(one));
+    if (unknown !== undefined) throw new TypeError(`next: ${unknown}: expected one of ${known.join(', ')}`);
     this.#next.push(...answers);
   }
 
@@ -183,6 +186,8 @@ class Gateway implements FakeGateway {
       if (bytes <= this.#bodyBytesMax) chunks.push(chunk);
     });
     request.on('end', () => {
+      // Behind a request whose connection `noAnswer` closed.
+      if (request.socket.destroyed) return;
       const maxOutputLength = this.#bodyBytesMax;
       const body = bytes > maxOutputLength ? 'eventTooLarge' : decoded(decode, Buffer.concat(chunks), maxOutputLength);
       if (body === 'eventTooLarge') refuse(response, body, `the body is over the limit of ${maxOutputLength} bytes`);
@@ -195,7 +200,8 @@ class Gateway implements FakeGateway {
     const body = bytes.toString('utf8');
     const event = envelopeOf(body);
     const next = this.#next.shift();
-    if (next !== undefined && next !== 'noAnswer') return refuse(response, REFUSALS[next], `asked for: ${next}`);
+    if (next !== undefined && next !== 'noAnswer' && next !== 'silence')
+      return refuse(response, REFUSALS[next], `asked for: ${next}`);
     if ('path' in event) {
       const detail = event.path === '' ? event.message : 'the envelope failed its schema';
       return refuse(response, 'invalidEvent', detail, [event]);
@@ -210,7 +216,8 @@ class Gateway implements FakeGateway {
     const first = this.#events.get(id);
     if (first === undefined)
       this.#events.set(id, { id, type, body, acceptedAt: new Date(clock.epochMs()).toISOString() });
-    if (next === 'noAnswer') return;
+    if (next === 'noAnswer') return void response.req.socket.destroy();
+    if (next === 'silence') return;
     const duplicate = first === undefined ? {} : { duplicate: true };
     const differs = first === undefined || first.body === body ? {} : { differs: true };
     answer(response, 202, { id, status: 'accepted', ...duplicate, ...differs });
@@ -254,5 +261,6 @@ function refuse(response: ServerResponse, refusal: Refusal, detail: string, erro
 }
 
 function answer(response: ServerResponse, status: number, body: object, type = 'application/json'): void {
-  response.writeHead(status, { 'Content-Type': type }).end(JSON.stringify(body));
+  const text = JSON.stringify(body);
+  response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) }).end(text);
 }

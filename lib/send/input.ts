@@ -12,6 +12,8 @@ export class InputError extends Error {
   override readonly name = 'InputError';
 }
 
+const OBJECT_WITHIN_LINES = 10;
+
 /** One event. `number`: its line in the file that it first came from; `line`: in the file that is read. */
 export interface InputEvent extends FileLine {
   readonly number: number;
@@ -75,8 +77,9 @@ async function* events(
   position: Position | undefined,
 ): AsyncGenerator<InputEvent> {
   let last = 0;
+  const all = lines(source as AsyncIterable<Buffer>);
   try {
-    for await (const line of lines(source as AsyncIterable<Buffer>)) {
+    for await (const line of refused || position?.line ? all : objects(all, name)) {
       last = line.number;
       const event = refused ? refusedEvent(line, name) : { ...line, line: line.number };
       const passed = position?.passed(event) ?? false;
@@ -87,6 +90,39 @@ async function* events(
   } catch (cause) {
     if (cause instanceof InputError) throw cause;
     throw new InputError(`${name}: ${whyUnreadable(cause, last)}`, { cause });
+  }
+}
+
+/**
+ * The same lines. Throws before the first one if none of the first ten is a JSON object: every event would be refused.
+ * It holds lines back only until it has found an object, because the next line of a pipe may be far off.
+ */
+async function* objects(all: AsyncIterable<Line>, name: string): AsyncGenerator<Line> {
+  const held: Line[] = [];
+  let isFound = false;
+  for await (const line of all) {
+    if (isFound) {
+      yield line;
+      continue;
+    }
+    held.push(line);
+    isFound = isObject(line.bytes);
+    if (isFound) yield* held.splice(0);
+    else if (held.length === OBJECT_WITHIN_LINES) break;
+  }
+  if (held.length > 0)
+    throw new InputError(
+      `${name}: expected one JSON object on each line, found none in the first ${held.length}; ` +
+        `jq -c '.[]' writes the elements of an array, jq -c . an object, as one line each`,
+    );
+}
+
+function isObject(bytes: Buffer): boolean {
+  try {
+    const value: unknown = JSON.parse(bytes.toString('utf8'));
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
   }
 }
 

@@ -6,14 +6,20 @@
 // A settled mark is written without fsync: where it is lost, the event is sent once more and is a duplicate.
 //
 // Limits: events that are put at the same time share one fsync. Beyond REWRITE_BYTES of settled lines the file is
-// written anew. One process at a time, by FILE.lock.
+// written again without them. One process at a time uses it, by FILE.lock (lease.ts); if another one takes the lease from
+// a process that was frozen, `put` of the frozen one rejects.
 import { isUtf8 } from 'node:buffer';
-import { createReadStream, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { open, rename, type FileHandle } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import type { ClockAndRandom } from '../process/clock.ts';
+import { isAt, Lease } from './lease.ts';
 import { lines } from './lines.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
+
+/** The mode of files with events in them. */
+const OWNER_ONLY = 0o600;
 
 /** An event of the journal. */
 export interface Entry {
@@ -28,11 +34,9 @@ interface Row {
   readonly bodyBase64?: string;
 }
 
-/** Journals that this process has open. */
-const held = new Set<string>();
-
 export class Journal {
   readonly #path: string;
+  readonly #lease: Lease;
   readonly #unsettled: Set<number>;
   readonly #resumedBytes: number;
   #file: FileHandle;
@@ -45,8 +49,9 @@ export class Journal {
   #bytes: number;
   #rewriteAtBytes: number;
 
-  private constructor(path: string, file: FileHandle, unsettled: Set<number>, bytes: number) {
+  private constructor(path: string, lease: Lease, { file, bytes }: Rewritten, unsettled: Set<number>) {
     this.#path = path;
+    this.#lease = lease;
     this.#file = file;
     this.#unsettled = unsettled;
     this.#resumedBytes = bytes;
@@ -59,20 +64,19 @@ export class Journal {
    * Opens the journal, or makes it. Rejects where another process has it open, where a line of it is damaged, and with
    * the system's error.
    */
-  static async open(path: string): Promise<Journal> {
+  static async open(path: string, system: ClockAndRandom): Promise<Journal> {
     const name = resolve(path);
-    lock(name);
+    const lease = await Lease.take(`${name}.lock`, system);
     try {
-      await (await open(name, 'a')).close();
+      await (await open(name, 'a', OWNER_ONLY)).close();
       const unsettled = new Set<number>();
       for await (const { put, settled } of rows(name)) {
         if (put !== undefined) unsettled.add(put);
         if (settled !== undefined) unsettled.delete(settled);
       }
-      const { file, bytes } = await rewritten(name, unsettled);
-      return new Journal(name, file, unsettled, bytes);
+      return new Journal(name, lease, await rewritten(name, lease, unsettled), unsettled);
     } catch (cause) {
-      unlock(name);
+      await lease.release();
       throw cause;
     }
   }
@@ -108,7 +112,7 @@ export class Journal {
       await this.#written();
     } finally {
       await this.#file.close();
-      unlock(this.#path);
+      await this.#lease.release();
     }
   }
 
@@ -129,7 +133,7 @@ export class Journal {
     this.#puts = false;
     try {
       await this.#file.appendFile(text);
-      if (puts) await this.#file.datasync();
+      if (puts) await this.#synced();
       await this.#appended(Buffer.byteLength(text));
     } catch (cause) {
       // A line may be cut off now, and must stay the last one.
@@ -138,33 +142,54 @@ export class Journal {
     }
   }
 
+  /** A line in a file that nobody reads any more is not kept, nor one after the next process has read the file. */
+  async #synced(): Promise<void> {
+    if (!(await isAt(this.#file, this.#path))) throw new Error(`${this.#path}: the journal was removed or replaced`);
+    await this.#file.datasync();
+    if (!(await this.#lease.isHeld())) throw takenOver(this.#path);
+  }
+
   async #appended(bytes: number): Promise<void> {
     this.#bytes += bytes;
     if (this.#bytes < this.#rewriteAtBytes) return;
-    const anew = await rewritten(this.#path, this.#unsettled);
+    const { file, bytes: left } = await rewritten(this.#path, this.#lease, this.#unsettled);
     await this.#file.close();
-    this.#file = anew.file;
-    this.#bytes = anew.bytes;
-    this.#rewriteAtBytes = anew.bytes + REWRITE_BYTES;
+    this.#file = file;
+    this.#bytes = left;
+    this.#rewriteAtBytes = left + REWRITE_BYTES;
   }
 }
 
-/** Writes the file anew, with the unsettled events only, in the place of the old one. */
-async function rewritten(path: string, unsettled: ReadonlySet<number>): Promise<{ file: FileHandle; bytes: number }> {
-  const file = await open(`${path}.new`, 'w');
-  let bytes = 0;
-  for await (const row of rows(path)) {
-    if (row.put === undefined || !unsettled.has(row.put)) continue;
-    const text = `${JSON.stringify(row)}\n`;
-    await file.appendFile(text);
-    bytes += Buffer.byteLength(text);
+const takenOver = (path: string): Error => new Error(`${path}: another process has taken over this journal`);
+
+interface Rewritten {
+  readonly file: FileHandle;
+  readonly bytes: number;
+}
+
+/** Replaces the journal by one with the unsettled events only. */
+async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<number>): Promise<Rewritten> {
+  await rm(`${path}.new`, { force: true });
+  const file = await open(`${path}.new`, 'wx', OWNER_ONLY);
+  try {
+    let bytes = 0;
+    for await (const row of rows(path)) {
+      if (row.put === undefined || !unsettled.has(row.put)) continue;
+      const text = `${JSON.stringify(row)}\n`;
+      await file.appendFile(text);
+      bytes += Buffer.byteLength(text);
+    }
+    await file.sync();
+    if (!(await lease.isHeld()) || !(await isAt(file, `${path}.new`))) throw takenOver(path);
+    await rename(`${path}.new`, path);
+    // The rename is durable once the folder is.
+    const folder = await open(dirname(path), 'r');
+    await folder.sync().finally(() => folder.close());
+    return { file, bytes };
+  } catch (cause) {
+    await file.close();
+    throw cause;
   }
-  await file.sync();
-  await rename(`${path}.new`, path);
-  // The rename is durable once the folder is.
-  const folder = await open(dirname(path), 'r');
-  await folder.sync().finally(() => folder.close());
-  return { file, bytes };
 }
 
 /** A crash may have cut the last line off: its event was not sent yet. */
@@ -190,31 +215,3 @@ function rowOf(line: Buffer): Row | undefined {
 
 const bodyOf = ({ body, bodyBase64 = '' }: Row): Buffer =>
   body === undefined ? Buffer.from(bodyBase64, 'base64') : Buffer.from(body);
-
-function lock(path: string): void {
-  const file = `${path}.lock`;
-  const owner = held.has(path) ? process.pid : ownerOf(file);
-  if (owner !== undefined) throw new Error(`${path}: process ${owner} has this journal open (${file})`);
-  rmSync(file, { force: true });
-  writeFileSync(file, String(process.pid), { flag: 'wx' });
-  held.add(path);
-}
-
-function unlock(path: string): void {
-  held.delete(path);
-  rmSync(`${path}.lock`, { force: true });
-}
-
-/**
- * Of a lock whose process has ended nothing is left. One with this process's id is of an earlier one (in a container).
- */
-function ownerOf(file: string): number | undefined {
-  try {
-    const pid = Number(readFileSync(file, 'utf8'));
-    if (!Number.isInteger(pid) || pid <= 0 || pid === process.pid) return undefined;
-    process.kill(pid, 0);
-    return pid;
-  } catch (cause) {
-    return (cause as NodeJS.ErrnoException).code === 'EPERM' ? Number(readFileSync(file, 'utf8')) : undefined;
-  }
-}

@@ -21,7 +21,8 @@ export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line
   for await (const chunk of chunks) {
     let from = 0;
     for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, from)) {
-      const bytes = Buffer.concat([...begun, chunk.subarray(from, at)]);
+      const rest = chunk.subarray(from, at);
+      const bytes = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
       begun = [];
       begunBytes = 0;
       from = at + 1;

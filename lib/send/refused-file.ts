@@ -52,7 +52,7 @@ export class RefusedFile {
     const body = isUtf8(event.bytes)
       ? { body: event.bytes.toString('utf8') }
       : { bodyBase64: event.bytes.toString('base64') };
-    const file = await (this.#file ??= open(this.path, 'wx'));
+    const file = await (this.#file ??= open(this.path, 'wx', 0o600));
     await file.appendFile(`${JSON.stringify({ line: event.number, code, status, answer, ...body })}\n`);
     this.#written = true;
   }

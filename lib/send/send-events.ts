@@ -4,12 +4,16 @@
 // event that was begun gets a result. `accepted` means what a 202 means: the event is in the queue and
 // lands.
 import { SystemClock, SystemRandom } from '../process/clock.ts';
-import { GatewayClient, gatewayUrl, type Try } from './gateway-client.ts';
+import { flowOf, GatewayClient, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
 import { Journal } from './journal.ts';
 import { sendAll, type Retry, type SenderOptions, type SendResult } from './sender.ts';
+import type { Try } from './try.ts';
 
-export { NO_ANSWER } from './gateway-client.ts';
+export { NO_ANSWER } from './try.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
+
+/** The code of an event that JSON.stringify cannot write. It was not sent. */
+export const UNSERIALIZABLE = 'UNSERIALIZABLE';
 
 /** A caller of the library has no clock to hand in. */
 const SYSTEM = { clock: new SystemClock(), random: new SystemRandom() };
@@ -30,8 +34,12 @@ export interface SendEventsOptions {
   readonly ca?: string | Buffer;
   /** A bearer token, where the gateway requires one. */
   readonly token?: string;
-  /** Events in flight at a time; 16. */
+  /** Events in flight at a time, at most `connections` x `pipelining`; 64. */
   readonly concurrency?: number;
+  /** Connections to the gateway; 4, or as many as `concurrency` if `pipelining` is 1. */
+  readonly connections?: number;
+  /** Requests on a connection at a time, 1 to 32; 16. */
+  readonly pipelining?: number;
   /** Tries for one event; 10. */
   readonly tries?: number;
   /** For one try in all, up to the last byte of its answer, in milliseconds; 30,000. */
@@ -55,6 +63,23 @@ export interface JournalOptions<T> extends SendEventsOptions {
   readonly onJournaled?: (event: T) => void;
 }
 
+const OPTIONS: ReadonlySet<string> = new Set([
+  ...[
+    'url',
+    'cert',
+    'key',
+    'ca',
+    'token',
+    'concurrency',
+    'connections',
+    'pipelining',
+    'tries',
+    'timeoutMs',
+    'ratePerS',
+  ],
+  ...['signal', 'onRetry', 'journal', 'onJournaled'],
+]);
+
 /**
  * Sends events and gives the result of each, in the order in which they were settled. Throws at once a TypeError or
  * RangeError for options that cannot be used; later SendingStopped where no event can be accepted (the server is not
@@ -72,18 +97,25 @@ export function sendEvents<T extends EventInput>(
   events: AsyncIterable<T> | Iterable<T>,
   options: SendEventsOptions | JournalOptions<T>,
 ): AsyncGenerator<SendResult<T | Buffer>, void, undefined> {
-  const { concurrency = 16, tries = 10, timeoutMs = 30_000, ratePerS, signal, onRetry } = options;
+  for (const name of Object.keys(options))
+    if (!OPTIONS.has(name)) throw new TypeError(`${name}: unknown option, expected one of ${[...OPTIONS].join(', ')}`);
+  const { tries = 10, timeoutMs = 30_000, ratePerS, signal, onRetry } = options;
   if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
-  const client = clientOf(options, wholeNumber('concurrency', concurrency), wholeNumber('timeoutMs', timeoutMs));
+  for (const name of ['concurrency', 'connections', 'tries', 'timeoutMs'] as const) wholeNumber(name, options[name]);
+  wholeNumber('pipelining', options.pipelining, PIPELINING_MAX);
+  const flow = flowOf(options);
+  const client = clientOf(options, flow, timeoutMs);
   const sending = {
     ...SYSTEM,
-    concurrency,
-    triesMax: wholeNumber('tries', tries),
+    concurrency: flow.concurrency,
+    triesMax: tries,
     ratePerS,
     signal: signal ?? new AbortController().signal,
     onRetry: onRetry ?? (() => undefined),
   };
-  return 'journal' in options ? sendJournaled(events, options, client, sending) : sendDirectly(events, client, sending);
+  return 'journal' in options && options.journal !== undefined
+    ? sendJournaled(events, options, client, sending)
+    : sendDirectly(events, client, sending);
 }
 
 type Sending = Omit<SenderOptions<unknown>, 'send'>;
@@ -94,7 +126,11 @@ async function* sendDirectly<T extends EventInput>(
   sending: Sending,
 ): AsyncGenerator<SendResult<T>, void, undefined> {
   try {
-    yield* sendAll(events, { ...sending, send: (event) => client.send(bodyOf(event)) });
+    const send = async (event: T): Promise<Try> => {
+      const body = bodyOf(event);
+      return Buffer.isBuffer(body) ? client.send(body) : body;
+    };
+    yield* sendAll(events, { ...sending, send });
   } finally {
     client.close();
   }
@@ -112,13 +148,14 @@ async function* sendJournaled<T extends EventInput>(
   client: GatewayClient,
   sending: Sending,
 ): AsyncGenerator<SendResult<T | Buffer>, void, undefined> {
-  const journal = await Journal.open(path);
+  const journal = await Journal.open(path, SYSTEM);
   async function* all(): AsyncGenerator<Journaled<T | Buffer>> {
     for await (const { number, body } of journal.resumed()) yield { number, event: body };
     for await (const event of events) yield { event };
   }
   const send = async (item: Journaled<T | Buffer>): Promise<Try> => {
     const body = bodyOf(item.event);
+    if (!Buffer.isBuffer(body)) return body;
     if (item.number === undefined) {
       item.number = await journal.put(body);
       onJournaled?.(item.event as T);
@@ -138,24 +175,32 @@ async function* sendJournaled<T extends EventInput>(
   }
 }
 
-function clientOf(options: SendEventsOptions, connectionsMax: number, timeoutMs: number): GatewayClient {
+function clientOf(options: SendEventsOptions, flow: Flow, timeoutMs: number): GatewayClient {
   const { cert, key, ca, token } = options;
   const url = gatewayUrl(options.url);
   if (url.protocol === 'https:' && (cert === undefined || key === undefined))
     throw new TypeError('cert, key: expected the PEM texts of the producer, which a gateway asks for');
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
     throw new TypeError('token: expected visible ASCII characters');
-  return new GatewayClient({ ...SYSTEM, url, identity: { cert, key, ca, token }, connectionsMax, timeoutMs });
+  return new GatewayClient({ ...SYSTEM, ...flow, url, identity: { cert, key, ca, token }, timeoutMs });
 }
 
-/** For counts and for milliseconds, which node's timers hold up to this number. */
-function wholeNumber(name: string, value: number): number {
-  if (Number.isInteger(value) && value >= 1 && value < 2 ** 31) return value;
-  throw new RangeError(`${name} ${value}: expected a whole number from 1 to 2147483647`);
+/** Node's timers hold milliseconds up to the default of `max`. */
+function wholeNumber(name: string, value: number | undefined, max = 2 ** 31 - 1): void {
+  if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= max)) return;
+  throw new RangeError(`${name} ${value}: expected a whole number from 1 to ${max}`);
 }
 
-function bodyOf(event: EventInput): Buffer {
+/** The bytes to send, or the refusal of an object that JSON cannot hold. */
+function bodyOf(event: EventInput): Buffer | Try {
   if (typeof event === 'string') return Buffer.from(event);
   if (event instanceof Uint8Array) return Buffer.from(event.buffer, event.byteOffset, event.byteLength);
-  return Buffer.from(JSON.stringify(event));
+  let error = 'JSON.stringify returned undefined';
+  try {
+    const text = JSON.stringify(event) as string | undefined;
+    if (text !== undefined) return Buffer.from(text);
+  } catch (cause) {
+    error = cause instanceof Error ? cause.message : String(cause);
+  }
+  return { kind: 'refused', code: UNSERIALIZABLE, status: 0, answer: { error }, requestId: undefined };
 }

@@ -9,9 +9,9 @@
 //
 // What it does not do: keep the events in order.
 import { pauseMs } from '../process/backoff.ts';
-import type { ClockAndRandom } from '../process/clock.ts';
+import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
-import type { Try } from './gateway-client.ts';
+import type { Try } from './try.ts';
 
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
@@ -94,6 +94,8 @@ class Run<T> {
   readonly #options: SenderOptions<T>;
   readonly #stopped = new AbortController();
   readonly #signal: AbortSignal;
+  /** Ends each pause. One listener for all: an AbortSignal warns about more than ten. */
+  readonly #pauses = new Set<() => void>();
   readonly #done: SendResult<T>[] = [];
   #sending = 0;
   #ended = false;
@@ -106,7 +108,11 @@ class Run<T> {
   constructor(options: SenderOptions<T>) {
     this.#options = options;
     this.#signal = AbortSignal.any([options.signal, this.#stopped.signal]);
-    this.#signal.addEventListener('abort', () => this.#wake(), { once: true });
+    const aborted = (): void => {
+      for (const end of this.#pauses) end();
+      this.#wake();
+    };
+    this.#signal.addEventListener('abort', aborted, { once: true });
   }
 
   stop(): void {
@@ -154,7 +160,21 @@ class Run<T> {
     const now = clock.ms();
     const start = Math.max(now, this.#nextStartMs);
     this.#nextStartMs = start + 1000 / ratePerS;
-    if (start > now) await clock.sleep(start - now, this.#signal);
+    if (start > now) await this.#pause(start - now);
+  }
+
+  /** Resolves after `ms`, or when the run is aborted. */
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#signal.aborted) return resolve();
+      const end = (): void => {
+        timer.close();
+        this.#pauses.delete(end);
+        resolve();
+      };
+      const timer: Timer = this.#options.clock.after(ms, end);
+      this.#pauses.add(end);
+    });
   }
 
   async #send(event: T): Promise<void> {
@@ -190,7 +210,7 @@ class Run<T> {
       const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
       if (!this.#signal.aborted) {
         onRetry({ code, status, answer, tries, pauseMs: waitMs });
-        await clock.sleep(waitMs, this.#signal);
+        await this.#pause(waitMs);
       }
       if (this.#signal.aborted) return { kind: 'interrupted', event, tries };
     }

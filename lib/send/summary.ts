@@ -40,10 +40,27 @@ export class Summary {
     if (result.differs) this.#differing += 1;
   }
 
+  /** For programs. `refusedFile`: where the refused events are, if there are any. */
+  json(refusedFile: string | undefined): string {
+    const figures = {
+      accepted: this.#accepted,
+      duplicate: this.#duplicates,
+      differing: this.#differing,
+      refused: this.#refusedCount,
+      refusedByCode: Object.fromEntries(this.#refused),
+      interrupted: this.#interrupted,
+      retries: this.#retries,
+      eventsPerS: Math.round(this.#perS),
+      p50Ms: this.#percentileMs(50),
+      p99Ms: this.#percentileMs(99),
+      refusedFile: refusedFile ?? null,
+    };
+    return `${JSON.stringify(figures)}\n`;
+  }
+
   /** One row for each figure: its name, its value. Lines end with a line feed. */
   table(): string {
-    const seconds = (this.#clock.ms() - this.#startMs) / 1000;
-    const count = this.#accepted + this.#refusedCount;
+    const shown = (ms: number | null): string => ms?.toFixed(1) ?? '-';
     const rows: [name: string, value: string][] = [
       ['accepted', String(this.#accepted)],
       ['  of these duplicate', String(this.#duplicates)],
@@ -52,9 +69,9 @@ export class Summary {
       ...[...this.#refused].sort().map(([code, times]): [string, string] => [`  ${code}`, String(times)]),
       ['interrupted', String(this.#interrupted)],
       ['retries', String(this.#retries)],
-      ['events/s', (count / seconds).toFixed(0)],
-      ['p50 ms', this.#percentileMs(50)],
-      ['p99 ms', this.#percentileMs(99)],
+      ['events/s', this.#perS.toFixed(0)],
+      ['p50 ms', shown(this.#percentileMs(50))],
+      ['p99 ms', shown(this.#percentileMs(99))],
     ];
     const nameWidth = Math.max(...rows.map(([name]) => name.length));
     const valueWidth = Math.max(...rows.map(([, value]) => value.length));
@@ -67,7 +84,11 @@ export class Summary {
     return sum;
   }
 
-  #percentileMs(percent: number): string {
-    return this.#answers.count === 0 ? '-' : (this.#answers.percentile(percent) / 1000).toFixed(1);
+  get #perS(): number {
+    return (this.#accepted + this.#refusedCount) / ((this.#clock.ms() - this.#startMs) / 1000);
+  }
+
+  #percentileMs(percent: number): number | null {
+    return this.#answers.count === 0 ? null : Math.round(this.#answers.percentile(percent) / 100) / 10;
   }
 }

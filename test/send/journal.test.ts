@@ -1,14 +1,24 @@
 // The journal of sendEvents: the file alone.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Journal, type Entry } from '../../lib/send/journal.ts';
-import { eventually, start, temporaryFolder } from '../support/scope.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const folder = temporaryFolder();
+/** A process that opens a journal, puts an event, and puts one more for each line of its input. */
+function startHolder(path: string) {
+  const program = new URL('journal-holder.ts', import.meta.url).pathname;
+  const holder = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, path]);
+  atEnd(() => void holder.kill('SIGKILL'));
+  return holder;
+}
+
 let files = 0;
 const newPath = (): string => join(folder, `journal-${(files += 1)}`);
 
@@ -20,7 +30,7 @@ async function resumed(journal: Journal): Promise<[number, string][]> {
 
 /** What the next process finds in it. */
 async function leftIn(path: string): Promise<string[]> {
-  const journal = await Journal.open(path);
+  const journal = await Journal.open(path, SYSTEM);
   const bodies = (await resumed(journal)).map(([, body]) => body);
   await journal.close();
   return bodies;
@@ -29,14 +39,14 @@ async function leftIn(path: string): Promise<string[]> {
 describe('a journal', () => {
   it('gives the next process what was not settled, in order and byte for byte', async () => {
     const path = newPath();
-    const journal = await Journal.open(path);
+    const journal = await Journal.open(path, SYSTEM);
     assert.deepEqual(await resumed(journal), []);
     const binary = Buffer.from([0x7b, 0xff, 0x0a, 0x7d]);
     const numbers = await Promise.all(['a', 'b\n', 'c'].map((text) => journal.put(Buffer.from(text))));
     await journal.put(binary);
     journal.settle(numbers[0] ?? 0);
     await journal.close();
-    const next = await Journal.open(path);
+    const next = await Journal.open(path, SYSTEM);
     const entries: Entry[] = [];
     for await (const entry of next.resumed()) entries.push(entry);
     assert.deepEqual(
@@ -52,7 +62,7 @@ describe('a journal', () => {
 
   it('holds an event once put has resolved, and a mark soon after settle', async () => {
     const path = newPath();
-    const journal = await Journal.open(path);
+    const journal = await Journal.open(path, SYSTEM);
     const number = await journal.put(Buffer.from('{"id":"1"}'));
     assert.equal(readFileSync(path, 'utf8'), '{"put":1,"body":"{\\"id\\":\\"1\\"}"}\n');
     journal.settle(number);
@@ -66,7 +76,7 @@ describe('a journal', () => {
     const probe = await open(newPath(), 'w');
     const handles = Object.getPrototypeOf(probe) as FileHandle;
     await probe.close();
-    const journal = await Journal.open(newPath());
+    const journal = await Journal.open(newPath(), SYSTEM);
     let syncs = 0;
     let letGo = (): void => undefined;
     t.mock.method(handles, 'datasync', () => {
@@ -89,31 +99,74 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['a']);
     for (const line of ['{"put":2,"bo', 'null', '[]', '{"put":3}', '7']) {
       writeFileSync(path, `{"put":1,"body":"a"}\n${line}\n{"put":4,"body":"b"}\n`);
-      await assert.rejects(Journal.open(path), /line 2 is no line of a journal/, line);
+      await assert.rejects(Journal.open(path, SYSTEM), /line 2 is no line of a journal/, line);
     }
     assert.equal(existsSync(`${path}.lock`), false);
   });
 
-  it('is open in one process at a time, and free once that has ended', async () => {
+  it('is open in one process at a time, also if process ids say nothing, and free after the holder has ended', async () => {
     const path = newPath();
-    const journal = await Journal.open(path);
-    await assert.rejects(Journal.open(path), new RegExp(`process ${process.pid} has this journal open`));
-    await journal.close();
+    const holder = startHolder(path);
+    await once(holder.stdout, 'data');
+    const lock = JSON.parse(readFileSync(`${path}.lock`, 'utf8')) as Record<string, unknown>;
+    assert.deepEqual(Object.keys(lock), ['bootId', 'token', 'beat']);
+    await assert.rejects(Journal.open(path, SYSTEM), /another process has this journal open/);
+    holder.kill('SIGKILL');
+    await once(holder, 'exit');
+    assert.deepEqual(await leftIn(path), ['kept']);
     assert.equal(existsSync(`${path}.lock`), false);
-    const other = start(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
-    writeFileSync(`${path}.lock`, String(other.pid));
-    await assert.rejects(Journal.open(path), new RegExp(`process ${other.pid} has this journal open`));
-    other.kill('SIGKILL');
-    await once(other, 'exit');
-    for (const left of [String(other.pid), '', 'nonsense', String(process.pid)]) {
+  });
+
+  it('is free after a lock that nobody renews, and taken by one of several that ask', async () => {
+    const freed = async (left: string): Promise<void> => {
+      const path = newPath();
       writeFileSync(`${path}.lock`, left);
-      assert.deepEqual(await leftIn(path), [], left);
-    }
+      const opened = await Promise.allSettled([1, 2, 3].map(() => Journal.open(path, SYSTEM)));
+      const journals = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+      assert.equal(journals.length, 1, left);
+      await Promise.all(journals.map((journal) => journal.close()));
+    };
+    await Promise.all(['', 'nonsense', '1234'].map(freed));
+  });
+
+  it('takes nothing more in a process that was frozen while another one took over', async () => {
+    const path = newPath();
+    const holder = startHolder(path);
+    const output: string[] = [];
+    holder.stdout.on('data', (chunk: Buffer) => output.push(String(chunk)));
+    await eventually('it holds the journal', () => output.length > 0);
+    holder.kill('SIGSTOP');
+    const journal = await Journal.open(path, SYSTEM);
+    holder.kill('SIGCONT');
+    holder.stdin.write('more\n');
+    await eventually('it has answered', () => output.length > 1);
+    assert.match(output[1] ?? '', /journal was removed or replaced|taken over this journal/);
+    assert.deepEqual(await resumed(journal), [[1, 'kept']]);
+    await journal.close();
+    assert.deepEqual(await leftIn(path), ['kept']);
+  });
+
+  it('promises nothing once its file was replaced', async () => {
+    const path = newPath();
+    const journal = await Journal.open(path, SYSTEM);
+    await journal.put(Buffer.from('a'));
+    renameSync(path, `${path}.moved`);
+    writeFileSync(path, '');
+    await assert.rejects(journal.put(Buffer.from('b')), /was removed or replaced/);
+    await assert.rejects(journal.close(), /was removed or replaced/);
+  });
+
+  it('is readable for its owner only, also if it was not before', async () => {
+    const path = newPath();
+    writeFileSync(path, '{"put":1,"body":"a"}\n', { mode: 0o644 });
+    const journal = await Journal.open(path, SYSTEM);
+    for (const file of [path, `${path}.lock`]) assert.equal(statSync(file).mode & 0o777, 0o600, file);
+    await journal.close();
   });
 
   it('is written anew when it holds 16 MiB of what is settled, with what is not', async () => {
     const path = newPath();
-    const journal = await Journal.open(path);
+    const journal = await Journal.open(path, SYSTEM);
     await journal.put(Buffer.from('kept'));
     const body = Buffer.alloc(1024 * 1024, 'x');
     for (let at = 0; at < 40; at += 1) journal.settle(await journal.put(body));
@@ -124,7 +177,7 @@ describe('a journal', () => {
   });
 
   it('takes nothing more once the disk has refused something', async () => {
-    const journal = await Journal.open(newPath());
+    const journal = await Journal.open(newPath(), SYSTEM);
     await journal.close();
     await assert.rejects(journal.put(Buffer.from('late')), /closed|EBADF/);
     await assert.rejects(journal.put(Buffer.from('later')), /closed|EBADF/);
@@ -133,13 +186,13 @@ describe('a journal', () => {
   it('writes only the events that are not settled anew', async () => {
     const path = newPath();
     writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"body":"b"}\n{"settled":1}\n');
-    const journal = await Journal.open(path);
+    const journal = await Journal.open(path, SYSTEM);
     assert.equal(readFileSync(path, 'utf8'), '{"put":2,"body":"b"}\n');
     assert.deepEqual(await resumed(journal), [[2, 'b']]);
     await journal.close();
   });
 
   it('names the folder that is not there', async () => {
-    await assert.rejects(Journal.open(join(folder, 'absent', 'journal')), { code: 'ENOENT' });
+    await assert.rejects(Journal.open(join(folder, 'absent', 'journal'), SYSTEM), { code: 'ENOENT' });
   });
 });

@@ -1,7 +1,7 @@
 // The sender alone: what it does about each result of a try. The tries are functions of the test.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { NO_ANSWER, type Try } from '../../lib/send/gateway-client.ts';
+import { NO_ANSWER, type Try } from '../../lib/send/try.ts';
 import {
   reasonOf,
   sendAll,

@@ -1,0 +1,128 @@
+// The right to use a file, as a lock file beside it, which one process at a time holds.
+//
+// It does not depend on process ids: two containers on one volume have the same ones. The lock file is created with
+// O_EXCL and holds the boot id of the holder's machine, a random token, and a number that a heartbeat raises. A process
+// that finds the file watches it: if the number stays the same for a lease, the holder has ended.
+//
+// A holder that was frozen for longer can lose its lease while it writes. So it asks `isHeld` after each fsync and
+// before it relies on it: its lock file is gone then, or another file has its name.
+import { readFileSync } from 'node:fs';
+import { link, open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import type { Clock, ClockAndRandom, Timer } from '../process/clock.ts';
+
+const HEARTBEAT_MS = 300;
+const LEASE_MS = 3_000;
+/** For a holder on another machine (or before a restart): network file systems show its heartbeat late. */
+const REMOTE_LEASE_MS = 10_000;
+
+interface Holder {
+  readonly bootId: string;
+  readonly token: string;
+  readonly beat: number;
+}
+
+export class Lease {
+  readonly #path: string;
+  readonly #file: FileHandle;
+  readonly #holder: Omit<Holder, 'beat'>;
+  #timer: Timer | undefined;
+  #beat = 0;
+  #beating = Promise.resolve();
+
+  private constructor(path: string, file: FileHandle, holder: Omit<Holder, 'beat'>) {
+    this.#path = path;
+    this.#file = file;
+    this.#holder = holder;
+  }
+
+  /** Rejects if another process holds the lease, and with the system's error. */
+  static async take(path: string, { clock, random }: ClockAndRandom): Promise<Lease> {
+    const holder = { bootId: bootIdOfMachine(), token: random.bytes(16).toString('hex') };
+    for (;;) {
+      const file = await created(path);
+      if (file !== undefined) {
+        const lease = new Lease(path, file, holder);
+        await lease.#write();
+        lease.#timer = clock.every(HEARTBEAT_MS, () => lease.#renew());
+        lease.#timer.unref();
+        return lease;
+      }
+      await removeEnded(path, holder, clock);
+    }
+  }
+
+  /** Whether this process still holds the lease. */
+  isHeld(): Promise<boolean> {
+    return isAt(this.#file, this.#path);
+  }
+
+  async release(): Promise<void> {
+    this.#timer?.close();
+    await this.#beating;
+    if (await this.isHeld()) await rm(this.#path, { force: true });
+    await this.#file.close();
+  }
+
+  #renew(): void {
+    // A failure is a heartbeat that is missing.
+    this.#beating = this.#beating.then(() => this.#write()).catch(() => undefined);
+  }
+
+  async #write(): Promise<void> {
+    this.#beat += 1;
+    // The length never changes, so that a reader never finds a part.
+    const text = JSON.stringify({ ...this.#holder, beat: this.#beat });
+    await this.#file.write(`${text.padEnd(150)}\n`, 0);
+  }
+}
+
+/** Whether the path still names the open file: nobody removed or replaced it. */
+export async function isAt(file: FileHandle, path: string): Promise<boolean> {
+  const [own, named] = await Promise.all([file.stat(), stat(path).catch(() => undefined)]);
+  return named !== undefined && own.ino === named.ino && own.dev === named.dev;
+}
+
+async function created(path: string): Promise<FileHandle | undefined> {
+  return open(path, 'wx', 0o600).catch((cause: unknown) => {
+    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return undefined;
+    throw cause;
+  });
+}
+
+/** Removes the lock file of a holder that has ended. Rejects if the holder has not. */
+async function removeEnded(path: string, own: Omit<Holder, 'beat'>, clock: Clock): Promise<void> {
+  const text = await textOf(path);
+  if (text === undefined) return;
+  const holder = bootIdIn(text);
+  const untilMs = clock.ms() + (holder === undefined || holder === own.bootId ? LEASE_MS : REMOTE_LEASE_MS);
+  while (clock.ms() < untilMs) {
+    await clock.sleep(HEARTBEAT_MS / 2);
+    const now = await textOf(path);
+    if (now === undefined) return;
+    if (now !== text) throw new Error(`another process has this journal open (${path})`);
+  }
+  // Two processes can do this at the same time. The slower one moves the lock of the faster one, and puts it back.
+  const moved = `${path}.${own.token}`;
+  await rename(path, moved).catch(() => undefined);
+  if ((await textOf(moved)) !== text) await link(moved, path).catch(() => undefined);
+  await rm(moved, { force: true });
+}
+
+const textOf = (path: string): Promise<string | undefined> => readFile(path, 'utf8').catch(() => undefined);
+
+function bootIdIn(text: string): string | undefined {
+  try {
+    return (JSON.parse(text) as Partial<Holder> | null)?.bootId;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Linux's name for the time since the machine started; elsewhere all machines count as this one. */
+function bootIdOfMachine(): string {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  } catch {
+    return 'unknown';
+  }
+}

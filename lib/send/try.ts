@@ -1,0 +1,134 @@
+// The result of sending an event once: what an answer, or its absence, means (openapi/rules.md, 5).
+import type { Answer } from './answer-reader.ts';
+
+/**
+ * - `accepted`: the gateway has the event; `duplicate` if it had it before, `differs` if with another body.
+ * - `refused`: the answer does not allow another try.
+ * - `retry`: the body says `retryable: true`, or the gateway did not answer (code NO_ANSWER; `status` is 0 if there was
+ *   no answer at all). The id makes another try safe.
+ * - `untrusted`: the server's certificate is not accepted. Nothing was sent, and another try cannot help.
+ *
+ * `requestId` is the answer's X-Request-Id, which is in the gateway's log.
+ */
+export type Try =
+  | {
+      readonly kind: 'accepted';
+      readonly duplicate: boolean;
+      readonly differs: boolean;
+      readonly requestId: string | undefined;
+    }
+  | { readonly kind: 'untrusted'; readonly reason: string }
+  | ({ readonly kind: 'refused' } & NotAccepted)
+  | ({ readonly kind: 'retry'; readonly afterMs: number } & NotAccepted);
+
+interface NotAccepted {
+  readonly code: string;
+  readonly status: number;
+  readonly answer: unknown;
+  readonly requestId: string | undefined;
+}
+
+/** The code of a try that the gateway did not answer. */
+export const NO_ANSWER = 'NO_ANSWER';
+
+/** Characters kept of an answer that does not come from a gateway. */
+const FOREIGN_ANSWER_LENGTH_MAX = 1_000;
+
+/** A gateway never asks for more. A larger number by mistake would stop the sender. */
+const RETRY_AFTER_MAX_MS = 300_000;
+
+/** The form of codes in the API file, so that any code can be printed. */
+const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
+
+/** Node's errors for a server's certificate that is not accepted (node:tls, "X509 certificate error codes"). */
+const TRUST_ERRORS: ReadonlySet<string> = new Set([
+  'CERT_CHAIN_TOO_LONG',
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REJECTED',
+  'CERT_REVOKED',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+  'HOSTNAME_MISMATCH',
+  'INVALID_CA',
+  'INVALID_PURPOSE',
+  'PATH_LENGTH_EXCEEDED',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/** The result if a connection failed before the answer was complete. */
+export function unansweredTry({ message, code }: NodeJS.ErrnoException): Try {
+  const error = message || String(code);
+  if (TRUST_ERRORS.has(code ?? '')) return { kind: 'untrusted', reason: `${error} (${code})` };
+  return noAnswer(0, { error }, undefined);
+}
+
+const noAnswer = (status: number, answer: object, requestId: string | undefined): Try => ({
+  kind: 'retry',
+  code: NO_ANSWER,
+  status,
+  answer,
+  requestId,
+  afterMs: 0,
+});
+
+/**
+ * The result that an answer to a request means. A 202 carries the event's id, every other answer of a gateway the
+ * request's X-Request-Id. `misplaced`: the answer names another event or request, so the connection is out of step.
+ */
+export function tryOf(
+  answer: Answer,
+  request: { readonly body: Buffer; readonly requestId: string },
+  nowMs: number,
+): { readonly result: Try; readonly misplaced: boolean } {
+  const { status, contentType = '', body: text } = answer;
+  const requestId = /^[\x21-\x7e]{1,128}$/.exec(answer.requestId ?? '')?.[0];
+  const members = /^application\/(problem\+)?json *(;|$)/i.test(contentType) ? objectOf(text) : undefined;
+  const foreign = (reason: string, misplaced = false): { result: Try; misplaced: boolean } => ({
+    result: noAnswer(status, { error: reason, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) }, requestId),
+    misplaced,
+  });
+  const inPlace = (result: Try): { result: Try; misplaced: boolean } => ({ result, misplaced: false });
+  if (status === 202) {
+    const id = members?.['id'];
+    if (typeof id !== 'string' || id !== objectOf(request.body.toString('utf8'))?.['id'])
+      return foreign('the answer is for another id', typeof id === 'string');
+    if (members?.['status'] === 'accepted')
+      return inPlace({
+        kind: 'accepted',
+        duplicate: members['duplicate'] === true,
+        differs: members['differs'] === true,
+        requestId,
+      });
+  }
+  const { code, retryable } = members ?? {};
+  if (members === undefined || typeof code !== 'string' || !CODE.test(code) || typeof retryable !== 'boolean')
+    return foreign(`status ${status} without an answer of a gateway`);
+  if (status !== 202 && requestId !== request.requestId)
+    return foreign('the answer is for another request', requestId !== undefined);
+  if (!retryable) return inPlace({ kind: 'refused', code, status, answer: members, requestId });
+  const afterMs = retryAfterMs(answer.retryAfter, nowMs);
+  return inPlace({ kind: 'retry', code, status, answer: members, requestId, afterMs });
+}
+
+/** The members of the JSON object in `text`; undefined for anything else. */
+function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Seconds or a date (RFC 9110, section 10.2.3); 0 without a usable value. */
+function retryAfterMs(value: string | undefined, nowMs: number): number {
+  if (value === undefined) return 0;
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - nowMs;
+  return Number.isNaN(ms) ? 0 : Math.min(Math.max(0, ms), RETRY_AFTER_MAX_MS);
+}
