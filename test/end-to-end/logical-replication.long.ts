@@ -1,0 +1,104 @@
+// deploy/out-of-the-warehouse.md as it stands: its statements, a slot, and a second database that subscribes, while events
+// land, are erased and are pruned.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { event, PATIENT } from '../support/gateway.ts';
+import { Pipeline } from '../support/pipeline.ts';
+import { startPrivatePostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+
+const PAGE = readFileSync(new URL('../../deploy/out-of-the-warehouse.md', import.meta.url), 'utf8');
+const STATEMENTS = [...PAGE.matchAll(/^ *```sql\n([^]*?)```/gm)].flatMap(([, block = '']) =>
+  block
+    .split(';')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== ''),
+);
+
+/** The statement of the page that begins so. */
+function statement(begins: string): string {
+  const found = STATEMENTS.filter((one) => one.startsWith(begins));
+  assert.equal(found.length, 1, begins);
+  return found[0] ?? '';
+}
+
+describe('a warehouse that is replicated', () => {
+  let postgres: PrivatePostgres;
+  let pipeline: Pipeline;
+  let warehouse: string;
+  let copy: string;
+  let env: Readonly<Record<string, string>>;
+  const sql = (text: string): Promise<Readonly<Record<string, unknown>>[]> => postgres.query(warehouse, text);
+  const copied = (): Promise<readonly { id: string; body: string }[]> =>
+    postgres.query(copy, 'SELECT id, body FROM events ORDER BY id');
+
+  async function admin(...args: string[]): Promise<void> {
+    const program = new Program('ingest-admin', { args, env });
+    assert.equal(await program.ended, 0, program.output);
+  }
+
+  before(async () => {
+    postgres = await startPrivatePostgres({ durable: false, settings: ['wal_level=logical'] });
+    [warehouse, copy] = [await postgres.freshDatabase(), await postgres.freshDatabase()];
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: warehouse };
+    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: warehouse, env: PATIENT });
+    await eventually(
+      'the tables are there',
+      async () => (await sql("SELECT to_regclass('events') AS name"))[0]?.['name'] !== null,
+    );
+  });
+  after(async () => {
+    await pipeline.stop();
+    await postgres.stop();
+  });
+
+  it('has an insert for each event, an update for an erasure and a delete for a pruned row', async () => {
+    await sql(statement('CREATE PUBLICATION'));
+    await sql(statement('CREATE ROLE'));
+    await sql(statement('GRANT'));
+    await sql(statement('SELECT pg_create_logical_replication_slot'));
+    const columns = await sql(
+      "SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) AS list " +
+        "FROM pg_attribute WHERE attrelid = 'events'::regclass AND attnum > 0 AND NOT attisdropped",
+    );
+    await postgres.query(copy, `CREATE TABLE events (${String(columns[0]?.['list'])}, PRIMARY KEY (id))`);
+    // Within one server a subscription cannot make its slot while its own transaction is open.
+    await sql("SELECT pg_create_logical_replication_slot('copy', 'pgoutput')");
+    const connection = `host=${postgres.socketFolder} dbname=${new URL(warehouse).pathname.slice(1)} user=ingest`;
+    const subscribe = statement('CREATE SUBSCRIPTION').replace(/CONNECTION '[^']*'/, `CONNECTION '${connection}'`);
+    await postgres.query(copy, `${subscribe} WITH (create_slot = false, slot_name = 'copy')`);
+
+    for (const id of ['one', 'two']) assert.equal((await pipeline.post(event(id, { total: 7 }))).status, 202);
+    await eventually('both are copied', async () => (await copied()).length === 2);
+
+    await admin('erase', 'one', '--yes');
+    await eventually('the copy is erased', async () => /"erased":true/.test((await copied())[0]?.body ?? ''));
+
+    await sql(
+      "UPDATE events SET accepted_at = accepted_at - interval '90 days', landed_at = landed_at - interval '90 days'",
+    );
+    await admin('prune', '--older-than', '60d', '--yes');
+    await eventually('the copy is pruned', async () => (await copied()).length === 0);
+    const [slot] = await sql(statement('SELECT slot_name'));
+    assert.ok(slot !== undefined && Number(slot['bytes_behind']) >= 0);
+  });
+
+  it('keeps rows in the copy if deletes are not published, and answers the queries of the page', async () => {
+    await sql(statement('ALTER PUBLICATION'));
+    assert.equal((await pipeline.post(event('three', { total: 9 }))).status, 202);
+    await eventually('it is copied', async () => (await copied()).length === 1);
+    for (const begins of ['SELECT type', 'SELECT id, body', 'SELECT percentile_cont'])
+      assert.ok(Array.isArray(await sql(statement(begins))), begins);
+    await sql(
+      "UPDATE events SET accepted_at = accepted_at - interval '90 days', landed_at = landed_at - interval '90 days'",
+    );
+    await admin('prune', '--older-than', '60d', '--yes');
+    assert.equal((await sql('SELECT count(*)::int AS count FROM events'))[0]?.['count'], 0);
+    assert.equal((await pipeline.post(event('four'))).status, 202);
+    await eventually('the next one is copied', async () => (await copied()).length === 2);
+  });
+});
