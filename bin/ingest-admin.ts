@@ -11,7 +11,7 @@ import { processEnvironment } from '../lib/process/env.ts';
 import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { PartitionsDiffer } from '../lib/redis/wire/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
-import { complainer, draw, print } from './output.ts';
+import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
@@ -46,8 +46,7 @@ async function main(): Promise<number> {
   const queue = new PartitionedAdmin({ ...SYSTEM, uris, partitions, makes, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri);
   try {
-    const rows = (): number | undefined => (process.stdout.isTTY ? process.stdout.rows : undefined);
-    return await runCommand(session(line, queue, warehouse), line.command, rows);
+    return await runCommand(session(line, queue, warehouse), line.command);
   } finally {
     await Promise.allSettled([queue.close(), warehouse.close()]);
   }
@@ -65,7 +64,6 @@ function session(
     warehouse,
     json,
     print,
-    draw,
     printed: () => written(process.stdout),
     tell: complain,
     stopped,

@@ -10,6 +10,3 @@ export const complainer =
   (text: string): void => {
     for (const line of text.split('\n')) process.stderr.write(`${name}: ${printableLines(line)}\n`);
   };
-
-/** Text with terminal sequences of our own; the caller has made the rest printable. */
-export const draw = (text: string): void => void process.stdout.write(text);

@@ -9,8 +9,7 @@ import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
 export const HELP = `ingest-admin: looks into the queue and the warehouse, and puts things right.
 
 Usage: ingest-admin [options] COMMAND
-  status [--watch]     how much the queue holds and how far landing is, the replicas, the quarantine by reason;
-                       --watch: again each second, on a terminal as one screen, elsewhere as lines
+  status               how much the queue holds and how far landing is, the replicas, the quarantine by reason
   event ID             all that is known of one event, in queue, warehouse and quarantine, for any producer
   quarantine list [--reason R] [--since T] [--limit N]
                        quarantine rows, the newest first (default: 50 of them)
@@ -21,11 +20,10 @@ Usage: ingest-admin [options] COMMAND
                        until they have landed; a row goes only then. Interrupted, it is simply run again
   quarantine drop (ENTRY... | --reason R | --all) [--since T] [--limit N]
                        removes rows, and says how many
-  erase (ID... | --file F) [--scan]
+  erase (ID... | --file F)
                        overwrites events' bodies in queue, warehouse and quarantine by
                        {"id":...,"type":...,"erased":true}; ids and rows stay. --file: an id on each line, "-" is
-                       standard input; --scan: reads the whole queue for entries that are in no index,
-                       also where it has more than 100,000 entries
+                       standard input
   prune --older-than T [--type T | --quarantine]
                        removes events that landed before T, of one type or of all; --quarantine: rows of the quarantine
                        in place of events. At least 48h, and nothing younger than the oldest event that has not landed
@@ -34,7 +32,7 @@ Usage: ingest-admin [options] COMMAND
   schema try TYPE.json [--since T]
                        which events of the type TYPE that have landed since T (default: 24h) the schema would refuse
 
-  --json               for programs: one JSON value (status --watch: one on each line)
+  --json               for programs: one JSON value
   --yes                do not ask before a change; each change is a line of standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
   --since T            rows put there, or entries that came, at T (2026-01-31T12:00:00Z) or later,
@@ -52,10 +50,10 @@ export type Selection =
   | { readonly kind: 'filter'; readonly filter: QuarantineFilter; readonly limit: number };
 
 export type Command =
-  | { readonly kind: 'status'; readonly watch: boolean }
+  | { readonly kind: 'status' }
   | { readonly kind: 'event'; readonly id: string }
-  | { readonly kind: 'erase'; readonly ids: readonly string[]; readonly scan: boolean }
-  | { readonly kind: 'erase'; readonly file: string; readonly scan: boolean }
+  | { readonly kind: 'erase'; readonly ids: readonly string[] }
+  | { readonly kind: 'erase'; readonly file: string }
   | { readonly kind: 'list'; readonly filter: QuarantineFilter; readonly limit: number }
   | { readonly kind: 'show'; readonly entry: string }
   | { readonly kind: 'replay' | 'drop'; readonly selection: Selection }
@@ -81,7 +79,6 @@ const DURATION_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as cons
 const OPTIONS = {
   json: { type: 'boolean', default: false },
   yes: { type: 'boolean', default: false },
-  watch: { type: 'boolean', default: false },
   all: { type: 'boolean', default: false },
   reason: { type: 'string' },
   since: { type: 'string' },
@@ -90,7 +87,6 @@ const OPTIONS = {
   'older-than': { type: 'string' },
   type: { type: 'string' },
   quarantine: { type: 'boolean', default: false },
-  scan: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', short: 'V', default: false },
 } as const;
@@ -99,9 +95,9 @@ type Values = ReturnType<typeof parsed>['values'];
 
 /** Which options, besides --json and --yes, each command takes. */
 const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
-  status: ['watch'],
+  status: [],
   event: [],
-  erase: ['file', 'scan'],
+  erase: ['file'],
   list: ['reason', 'since', 'limit'],
   show: [],
   replay: ['reason', 'since', 'limit', 'all'],
@@ -138,7 +134,7 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
       throw new UsageError('expected a command');
     case 'status':
       none(words.slice(1));
-      return { kind: 'status', watch: values.watch };
+      return { kind: 'status' };
     case 'event':
       return { kind: 'event', id: eventId(one(words.slice(1), 'an event id')) };
     case 'erase':
@@ -179,11 +175,11 @@ function trying(verb: string | undefined, words: readonly string[], { since }: V
   return { kind: 'try', path, sinceMs: timeOf('since', since ?? '24h', nowMs) };
 }
 
-function erasing(words: readonly string[], { file, scan }: Values): Command {
+function erasing(words: readonly string[], { file }: Values): Command {
   if ((file === undefined) === (words.length === 0)) throw new UsageError('expected either event ids, or --file F');
   return file === undefined
-    ? { kind: 'erase', ids: [...new Set(words.map(eventId))], scan }
-    : { kind: 'erase', file, scan };
+    ? { kind: 'erase', ids: [...new Set(words.map(eventId))] }
+    : { kind: 'erase', file };
 }
 
 function selectionOf(entries: readonly string[], values: Values, nowMs: number): Selection {

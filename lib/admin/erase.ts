@@ -5,9 +5,8 @@
 // have written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it
 // was cut short.
 //
-// Entries are found by the id index, by the names of quarantine rows and by the notes of replays. What another hand put
-// on the queue with an id that had landed before is in none of them: for it the whole queue is read, with --scan, or
-// where that takes a second.
+// Entries are found by the id index, by the names of quarantine rows and by the notes of replays. An entry that somebody
+// added by hand is in none of them.
 //
 // What it does not reach is in deploy/RUNBOOK.md, "Erasing an event".
 import { createReadStream } from 'node:fs';
@@ -25,15 +24,6 @@ import { counted } from './text.ts';
 /** How long a consumer may hold an entry before this gives up: longer than another one takes to claim it. */
 const HELD_MS = 30_000;
 const POLL_MS = 100;
-
-/** Entries that are looked at without --scan, for all events together. */
-const SCANNED_MAX = 100_000;
-
-/** Which events; `scan` reads the whole queue for each, however long it is. */
-export interface Erasing {
-  readonly ids: readonly string[];
-  readonly scan: boolean;
-}
 
 /** What there is of an event and is not erased. */
 interface Left {
@@ -56,25 +46,18 @@ interface Erased {
   readonly unknown: string[];
 }
 
-export async function eraseEvents(session: Session, { ids, scan: asked }: Erasing): Promise<Outcome> {
-  const length = await session.queue.length();
-  const scan = asked || ids.length * length <= SCANNED_MAX;
+export async function eraseEvents(session: Session, ids: readonly string[]): Promise<Outcome> {
   const [only = ''] = ids;
-  const found = ids.length === 1 ? await leftOf(session, only, scan) : undefined;
+  const found = ids.length === 1 ? await leftOf(session, only) : undefined;
   const question = found === undefined ? `Erase ${counted(ids.length, 'event')} for good?` : aboutOne(found);
   if (question !== undefined && !(await session.confirm(question))) return OUTCOME.nothing;
-  if (!scan)
-    session.tell(
-      `entries that are in no index are not looked for among the ${counted(length, 'entry', 'entries')} of the ` +
-        'queue; --scan looks at each',
-    );
-  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, { ids, scan }, tally, found));
+  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, ids, tally, found));
 }
 
 /** `found`: what there is of the first event, where that is known. */
 async function eraseAll(
   session: Session,
-  { ids, scan }: Erasing,
+  ids: readonly string[],
   tally: Tally,
   found: Left | undefined,
 ): Promise<Outcome> {
@@ -83,7 +66,7 @@ async function eraseAll(
   let looked = 0;
   for (const id of ids) {
     if (session.stopped.aborted) break;
-    const left = (looked === 0 ? found : undefined) ?? (await leftOf(session, id, scan));
+    const left = (looked === 0 ? found : undefined) ?? (await leftOf(session, id));
     if (nothing(left)) {
       if (left.known) sum.already += 1;
       else sum.unknown.push(id);
@@ -135,19 +118,17 @@ function aboutOne(left: Left): string | undefined {
   return `Erase this event for good (${places})?`;
 }
 
-async function leftOf({ queue, warehouse }: Session, id: string, scan: boolean): Promise<Left> {
+async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> {
   const [landed, quarantined] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
-  const found = await queue.copies(
+  const copies = await queue.copies(
     id,
     quarantined.map(({ entry }) => entry),
   );
-  const copies = new Map(found.map((copy) => [`${copy.source}/${copy.entry}`, copy]));
-  if (scan) for await (const copy of queue.scan(id)) copies.set(`${copy.source}/${copy.entry}`, copy);
   return {
-    copies: [...copies.values()].filter(({ body }) => !isErased(body)),
+    copies: copies.filter(({ body }) => !isErased(body)),
     landed: landed !== undefined && !isErased(landed.body) ? landed : undefined,
     quarantined: quarantined.filter(({ body }) => !isErased(body)),
-    known: landed !== undefined || quarantined.length > 0 || copies.size > 0,
+    known: landed !== undefined || quarantined.length > 0 || copies.length > 0,
   };
 }
 

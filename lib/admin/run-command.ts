@@ -1,5 +1,5 @@
 // What each command of ingest-admin runs; the exit code is that of the program.
-import { failureOf, look, lookJson, lookText, watchStatus } from './status.ts';
+import { showStatus } from './status.ts';
 import type { Command } from './command-line.ts';
 import { eraseEvents, idsOf } from './erase.ts';
 import { showEvent } from './find.ts';
@@ -7,16 +7,14 @@ import { pruneRows } from './prune.ts';
 import { dropRows, listRows, showRow } from './quarantine.ts';
 import { replayRows } from './replay.ts';
 import { landAgain } from './land-again.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import type { Outcome, Session } from './session.ts';
 import { trySchema } from './schema-try.ts';
 
-/** `rows` of the terminal, asked for each time; undefined where there is none. Rejects with what was away. */
-export async function runCommand(session: Session, command: Command, rows: () => number | undefined): Promise<Outcome> {
+/** Rejects with what was away. */
+export async function runCommand(session: Session, command: Command): Promise<Outcome> {
   switch (command.kind) {
     case 'status':
-      if (!command.watch) return showStatus(session);
-      await watchStatus(session, rows);
-      return OUTCOME.done;
+      return showStatus(session);
     case 'event':
       return showEvent(session, command.id);
     case 'list':
@@ -34,16 +32,6 @@ export async function runCommand(session: Session, command: Command, rows: () =>
     case 'land-again':
       return landAgain(session, command.sinceMs);
     case 'erase':
-      return eraseEvents(session, { ...command, ids: 'ids' in command ? command.ids : await idsOf(command.file) });
+      return eraseEvents(session, 'ids' in command ? command.ids : await idsOf(command.file));
   }
-}
-
-/** Shows what answers, then rejects with what does not, also in part. */
-async function showStatus(session: Session): Promise<Outcome> {
-  const found = await look(session);
-  if (session.json) printJson(session, lookJson(found));
-  else session.print(lookText(session, found));
-  const failure = failureOf(found);
-  if (failure !== undefined) throw failure;
-  return OUTCOME.done;
 }

@@ -20,8 +20,6 @@ export interface Session extends ClockAndRandom {
   readonly json: boolean;
   /** Lines on standard output. */
   readonly print: (text: string) => void;
-  /** Draws on the terminal: text with terminal sequences. */
-  readonly draw: (text: string) => void;
   /** Resolves once what was printed is written: between parts of a long output, so that it is not held in memory. */
   readonly printed: () => Promise<void>;
   /** Words on standard error. */

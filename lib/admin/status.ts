@@ -1,23 +1,26 @@
 // `status`: how much the queue holds and how far landing is, as one look, for people or for programs.
 //
 // A part that is unreachable is named in its place; the rest is shown nevertheless.
-import { QueueFailed, type PartitionStatus, type QueueStatus, type ServerStatus } from '../ingest/queue-admin.ts';
+import { QueueFailed, type QueueStatus, type ServerStatus } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
-import { printable, printableLines } from '../process/printable.ts';
-import { printJson, type Session } from './session.ts';
+import { printable } from '../process/printable.ts';
+import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { bytesText, counted, countText, durationText, table, timeText } from './text.ts';
-
-const INTERVAL_MS = 1_000;
-const HOME = '\x1b[H';
-const CLEAR_LINE = '\x1b[K';
-const CLEAR_BELOW = '\x1b[J';
-const OTHER_SCREEN = '\x1b[?1049h\x1b[?25l';
-const BACK = '\x1b[?25h\x1b[?1049l';
 
 export interface Look {
   readonly atMs: number;
   readonly queue: QueueStatus | QueueFailed;
   readonly warehouse: WarehouseCounts | WarehouseFailed;
+}
+
+/** Shows what answers, then rejects with what does not, also in part. */
+export async function showStatus(session: Session): Promise<Outcome> {
+  const found = await look(session);
+  if (session.json) printJson(session, lookJson(found));
+  else session.print(lookText(session, found));
+  const failure = failureOf(found);
+  if (failure !== undefined) throw failure;
+  return OUTCOME.done;
 }
 
 /** Rejects never for what is away. */
@@ -62,39 +65,7 @@ export function lookText(session: Pick<Session, 'queue' | 'warehouse'>, { queue,
   return `${lines.join('\n')}\n`;
 }
 
-/** One line, for a log of looks. */
-export function lookLine({ atMs, queue, warehouse }: Look): string {
-  const fields = [timeText(atMs)];
-  if (queue instanceof QueueFailed) fields.push('queue=away');
-  else {
-    const { partitions } = queue;
-    const sum = (value: (one: PartitionStatus) => number): number =>
-      partitions.reduce((total, one) => total + value(one), 0);
-    fields.push(
-      `events=${sum(({ events }) => events)}`,
-      `unread=${sum(({ unread }) => unread)}`,
-      `pending=${sum(({ pending }) => pending)}`,
-      `oldest=${(Math.max(0, ...partitions.map((one) => one.oldestUnlandedMs)) / 1_000).toFixed(1)}s`,
-      `replicas=${living(queue)}`,
-      `memory=${memoryOf(queue) ?? 'unknown'}`,
-      ...(queue.away.length > 0 ? [`away=${queue.away.length}`] : []),
-    );
-  }
-  if (warehouse instanceof WarehouseFailed) fields.push('warehouse=away');
-  else {
-    const quarantined = warehouse.quarantine.reduce((total, { rows }) => total + rows, 0);
-    fields.push(`rows=${warehouse.events}`, `quarantine=${quarantined}`);
-  }
-  return fields.join(' ');
-}
-
 const away = (cause: Error): string => `  away: ${cause.message}`;
-
-/** What all servers have in memory together; undefined where one does not tell. */
-function memoryOf({ servers }: QueueStatus): number | undefined {
-  const known = servers.flatMap(({ memoryBytes }) => (memoryBytes === undefined ? [] : [memoryBytes]));
-  return known.length < servers.length ? undefined : known.reduce((sum, bytes) => sum + bytes, 0);
-}
 
 function living({ partitions }: QueueStatus): number {
   const names = partitions.flatMap(({ replicas }) => replicas.filter(({ signMs }) => signMs !== undefined));
@@ -155,40 +126,4 @@ function warehouseLines({ events, estimated, quarantine }: WarehouseCounts): str
     ).map((line) => `    ${line}`),
   );
   return lines;
-}
-
-/**
- * A look each second, until a signal: on a terminal one screen that is drawn again in its place, elsewhere lines.
- * `rows` of the terminal, asked for each time; undefined where there is none.
- */
-export async function watchStatus(session: Session, rows: () => number | undefined): Promise<void> {
-  const screen = !session.json && rows() !== undefined;
-  if (screen) session.draw(OTHER_SCREEN);
-  try {
-    while (!session.stopped.aborted) {
-      const now = await look(session);
-      if (session.stopped.aborted) break;
-      if (session.json) printJson(session, lookJson(now));
-      else if (screen)
-        session.draw(
-          frame(`${timeText(now.atMs)}   Ctrl-C ends\n\n${printableLines(lookText(session, now))}`, rows() ?? 0),
-        );
-      else session.print(`${lookLine(now)}\n`);
-      await session.clock.sleep(INTERVAL_MS, session.stopped);
-    }
-  } finally {
-    if (screen) session.draw(BACK);
-  }
-}
-
-/**
- * Drawn over the last one, line by line, so that nothing flickers; what does not fit is left out. A terminal of 0 rows
- * does not tell.
- */
-function frame(text: string, rows: number): string {
-  const lines = text
-    .trimEnd()
-    .split('\n')
-    .slice(0, rows === 0 ? undefined : Math.max(1, rows - 1));
-  return `${HOME}${lines.map((line) => `${line}${CLEAR_LINE}`).join('\n')}\n${CLEAR_BELOW}`;
 }

@@ -27,11 +27,12 @@ export function showProgress(stderr: NodeJS.WriteStream, unit: string): Progress
   };
 }
 
-/** Asks on the terminal; anything but `y` or `yes` is a no, and so is a stop. */
+/** Asks on the terminal. Only the word `yes` agrees: Enter by mistake changes nothing. A stop is a no. */
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^y(es)?$/i.test((await lines.question(`${printableLines(question)} [y/N] `, { signal: stopped })).trim());
+    const answer = await lines.question(`${printableLines(question)} Type yes to go on: `, { signal: stopped });
+    return answer.trim() === 'yes';
   } catch {
     return false;
   } finally {

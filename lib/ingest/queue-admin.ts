@@ -116,10 +116,6 @@ export interface QueueAdmin {
    * quarantine rows `rows`, and replays. Rejects where a partition is away.
    */
   copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
-  /** Entries in all partitions. */
-  length(): Promise<number>;
-  /** Reads the whole queue and gives every entry whose event has this id. */
-  scan(id: string): AsyncIterable<QueuedCopy>;
   /**
    * Replaces an entry by one with another body, in one atomic step: the id stays taken, and what has not landed lands
    * with the new body. `id` is that of the event.

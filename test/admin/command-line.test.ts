@@ -9,11 +9,7 @@ const NONE = { reason: undefined, sinceMs: undefined };
 
 describe("ingest-admin's command line", () => {
   it('reads each command', () => {
-    assert.deepEqual(read('status --watch --json'), {
-      command: { kind: 'status', watch: true },
-      json: true,
-      yes: false,
-    });
+    assert.deepEqual(read('status --json'), { command: { kind: 'status' }, json: true, yes: false });
     assert.deepEqual(command('event order-1'), { kind: 'event', id: 'order-1' });
     assert.deepEqual(command('event -- --odd'), { kind: 'event', id: '--odd' });
     assert.deepEqual(command('quarantine list'), { kind: 'list', filter: NONE, limit: 50 });
@@ -26,7 +22,7 @@ describe("ingest-admin's command line", () => {
       kind: 'drop',
       selection: { kind: 'filter', filter: NONE, limit: 3 },
     });
-    assert.deepEqual(command('erase order-1 --yes'), { kind: 'erase', ids: ['order-1'], scan: false });
+    assert.deepEqual(command('erase order-1 --yes'), { kind: 'erase', ids: ['order-1'] });
     assert.deepEqual(command('land-again --since 1970-01-01T00:00:05Z'), { kind: 'land-again', sinceMs: 5_000 });
     assert.deepEqual(command('prune --older-than 400d --type order.paid'), {
       kind: 'prune',
@@ -75,7 +71,8 @@ describe("ingest-admin's command line", () => {
       ['prune --older-than 47h', /expected 48h at least/],
       ['prune --older-than 400d --type t --quarantine', /either --type or --quarantine/],
       ['status --older-than 400d', /--older-than has no meaning/],
-      ['status --wacth', /wacth/],
+      ['status --watch', /watch/],
+      ['erase a --scan', /scan/],
     ];
     for (const [line, message] of wrong)
       assert.throws(

@@ -62,7 +62,6 @@ export class InProcess {
       json: false,
       readSchema,
       print: (text: string) => void (session.out += text),
-      draw: (text: string) => void (session.out += text),
       printed: () => Promise.resolve(),
       tell: (text: string) => void (session.err += `${text}\n`),
       stopped: new AbortController().signal,
@@ -79,7 +78,7 @@ export class InProcess {
     assert.ok(typeof read === 'object');
     const session = this.session(t, { json: read.json, ...change });
     let failure: unknown;
-    const code = await runCommand(session, read.command, () => undefined).catch((cause: unknown) => {
+    const code = await runCommand(session, read.command).catch((cause: unknown) => {
       failure = cause;
       return undefined;
     });

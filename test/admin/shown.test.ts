@@ -1,9 +1,9 @@
-// What ingest-admin shows: numbers, tables, a look at queue and warehouse, the screen of --watch, the bar and the question.
+// What ingest-admin shows: numbers, tables, a look at queue and warehouse, the bar and the question.
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { Session } from '../../lib/admin/session.ts';
-import { failureOf, look, lookJson, lookLine, lookText, watchStatus, type Look } from '../../lib/admin/status.ts';
+import { failureOf, look, lookJson, lookText, type Look } from '../../lib/admin/status.ts';
 import { showProgress } from '../../lib/admin/terminal.ts';
 import { bytesText, counted, durationText, table } from '../../lib/admin/text.ts';
 import { QueueFailed, type PartitionStatus, type QueueStatus } from '../../lib/ingest/queue-admin.ts';
@@ -114,23 +114,6 @@ warehouse  sqlite:w
     assert.match(shown, /^ {2}about 1,234 events/m);
   });
 
-  it('is one line with the sums of all partitions, and each living replica once', () => {
-    const replicas = [
-      { name: 'one', holds: 1, signMs: 5 },
-      { name: 'dead', holds: 1, signMs: undefined },
-    ];
-    const partitions = [partition('a', { replicas }), partition('b', { replicas, oldestUnlandedMs: 700 })];
-    const line = lookLine(seen(status({ partitions })));
-    assert.equal(
-      line,
-      '1970-01-01T00:00:00.000Z events=6 unread=2 pending=4 oldest=1.5s replicas=1 memory=1024 rows=1234 quarantine=15',
-    );
-    const [server] = status().servers;
-    const silent = { ...server, memoryBytes: undefined } as QueueStatus['servers'][number];
-    const partly = lookLine(seen(status({ partitions: [], servers: [...status().servers, silent], away: ['x'] })));
-    assert.match(partly, /oldest=0\.0s replicas=0 memory=unknown away=1 rows/);
-  });
-
   it('fails for what is away, the queue before the warehouse, also where only a part is', async () => {
     const [queueAway, warehouseAway] = [new QueueFailed('q'), new WarehouseFailed('w')];
     assert.equal(failureOf(seen(queueAway, warehouseAway)), queueAway);
@@ -144,72 +127,9 @@ warehouse  sqlite:w
       queue: { error: 'q' },
       warehouse: { error: 'w' },
     });
-    assert.equal(lookLine(seen(queueAway, warehouseAway)), '1970-01-01T00:00:00.000Z queue=away warehouse=away');
     const bug = { status: () => Promise.reject(new TypeError('bug')) } as unknown as Session['queue'];
     const counts = { counts: () => Promise.reject(warehouseAway) } as unknown as Session['warehouse'];
     await assert.rejects(look({ queue: bug, warehouse: counts, clock: new VirtualClock() }), /bug/);
-  });
-});
-
-describe('status --watch', () => {
-  const watch = async (rows: () => number | undefined, json = false): Promise<{ drawn: string; printed: string }> => {
-    const clock = new VirtualClock();
-    const stop = new AbortController();
-    const shown = { drawn: '', printed: '' };
-    let looks = 0;
-    const session = {
-      clock,
-      json,
-      stopped: stop.signal,
-      queue: { place: 'redis://q', status: () => Promise.resolve((looks += 1) && status()) },
-      warehouse: { place: 'sqlite:w', counts: () => Promise.resolve(COUNTS) },
-      draw: (text: string) => void (shown.drawn += text),
-      print: (text: string) => void (shown.printed += text),
-    } as unknown as Session;
-    const watching = watchStatus(session, rows);
-    await clock.advance(999);
-    assert.equal(looks, 1, 'one look each second');
-    await clock.advance(1);
-    assert.equal(looks, 2);
-    stop.abort();
-    await watching;
-    assert.equal(looks, 2);
-    assert.equal(clock.pending, 0);
-    return shown;
-  };
-
-  it('prints a line, or a JSON value, for each look where there is no terminal', async () => {
-    const { drawn, printed } = await watch(() => undefined);
-    assert.match(printed, /^\S+Z events=3 .*\n\S+:01\.000Z events=3 .*\n$/);
-    assert.equal(drawn, '');
-    const json = await watch(() => 24, true);
-    assert.equal(json.drawn, '');
-    assert.equal(
-      json.printed
-        .trimEnd()
-        .split('\n')
-        .map((line) => JSON.parse(line) as object).length,
-      2,
-    );
-  });
-
-  it('draws over one screen of its own, and gives the terminal back', async () => {
-    const { drawn, printed } = await watch(() => 24);
-    assert.equal(printed, '');
-    const [before, ...frames] = drawn.split('\x1b[H');
-    assert.equal(before, '\x1b[?1049h\x1b[?25l');
-    assert.equal(frames.length, 2);
-    const [first = ''] = frames;
-    assert.ok(first.startsWith('2026-01-01T00:00:00.000Z   Ctrl-C ends\x1b[K\n\x1b[K\nqueue      redis://q\x1b[K\n'));
-    assert.ok(first.endsWith('\n\x1b[J'));
-    assert.ok(drawn.endsWith('\x1b[?25h\x1b[?1049l'));
-  });
-
-  it('leaves out the lines that do not fit, but none where the terminal says 0 rows', async () => {
-    const lines = async (rows: number): Promise<number> =>
-      ((await watch(() => rows)).drawn.split('\x1b[H')[1] ?? '').split('\x1b[K').length - 1;
-    assert.deepEqual([await lines(4), await lines(1), await lines(0)], [3, 1, await lines(100)]);
-    assert.ok((await lines(0)) > 9);
   });
 });
 

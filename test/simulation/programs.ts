@@ -192,7 +192,6 @@ export class Operator extends Program {
       warehouse: world.store.adminOf(this.actor),
       json: false,
       print: () => undefined,
-      draw: () => undefined,
       printed: () => Promise.resolve(),
       tell: () => undefined,
       readSchema: () => Promise.reject(new Error('no schemas are simulated')),
@@ -212,7 +211,7 @@ export class Operator extends Program {
   }
 
   erase(id: string): Promise<Outcome> {
-    return this.#run((session) => eraseEvents(session, { ids: [id], scan: true }));
+    return this.#run((session) => eraseEvents(session, [id]));
   }
 
   prune(): Promise<Outcome> {
