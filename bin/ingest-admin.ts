@@ -1,9 +1,8 @@
 // ingest-admin: looks into the queue and the warehouse, and puts things right. It ties the parts together, and decides
 // about exit codes.
-import { readCommandLine, HELP, UsageError, type Command, type CommandLine } from '../lib/admin/command-line.ts';
+import { HELP, readCommandLine, runCommand, type Command, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
-import { runCommand } from '../lib/admin/run-command.ts';
-import type { Session } from '../lib/admin/session.ts';
+import { UsageError, type Session } from '../lib/admin/session.ts';
 import { ask, showProgress } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';

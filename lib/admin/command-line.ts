@@ -1,10 +1,19 @@
-// The command line of ingest-admin, read into a command. All of its text is here.
+// The command line of ingest-admin, read into a command, and the call that runs it.
 import { parseArgs } from 'node:util';
 import { messageOf } from '../process/message-of.ts';
 import { settingsHelp } from '../process/settings-text.ts';
 import { isEventId } from '../ingest/event.ts';
 import { PRUNE_AGE_MS_MIN, type Pruning } from '../ingest/warehouse.ts';
 import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
+import { showStatus } from './status.ts';
+import { eraseEvents, idsOf } from './erase.ts';
+import { showEvent } from './event.ts';
+import { pruneRows } from './prune.ts';
+import { dropRows, listRows, showRow, type Selection } from './quarantine.ts';
+import { replayRows } from './replay.ts';
+import { landAgain } from './land-again.ts';
+import { trySchema } from './schema-try.ts';
+import { UsageError, type Outcome, type Session } from './session.ts';
 
 export const HELP = `ingest-admin: looks into the queue and the warehouse, and puts things right.
 
@@ -44,11 +53,6 @@ ${settingsHelp('admin')}
 Exit codes: 0 done, 1 found nothing or not (all) done, 2 usage or configuration, 4 queue, 5 warehouse.
 `;
 
-/** Which quarantine rows a change concerns. */
-export type Selection =
-  | { readonly kind: 'entries'; readonly entries: readonly string[] }
-  | { readonly kind: 'filter'; readonly filter: QuarantineFilter; readonly limit: number };
-
 export type Command =
   | { readonly kind: 'status' }
   | { readonly kind: 'event'; readonly id: string }
@@ -65,11 +69,6 @@ export interface CommandLine {
   readonly command: Command;
   readonly json: boolean;
   readonly yes: boolean;
-}
-
-/** The arguments are no command of this program. The message says what was expected. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
 }
 
 const LIST_LIMIT = 50;
@@ -177,9 +176,7 @@ function trying(verb: string | undefined, words: readonly string[], { since }: V
 
 function erasing(words: readonly string[], { file }: Values): Command {
   if ((file === undefined) === (words.length === 0)) throw new UsageError('expected either event ids, or --file F');
-  return file === undefined
-    ? { kind: 'erase', ids: [...new Set(words.map(eventId))] }
-    : { kind: 'erase', file };
+  return file === undefined ? { kind: 'erase', ids: [...new Set(words.map(eventId))] } : { kind: 'erase', file };
 }
 
 function selectionOf(entries: readonly string[], values: Values, nowMs: number): Selection {
@@ -239,4 +236,30 @@ function one(words: readonly string[], what: string): string {
 
 function none(words: readonly string[]): void {
   if (words.length > 0) throw new UsageError(`unexpected argument ${words[0]}`);
+}
+
+/** Rejects with QueueFailed or WarehouseFailed if either is unavailable. */
+export async function runCommand(session: Session, command: Command): Promise<Outcome> {
+  switch (command.kind) {
+    case 'status':
+      return showStatus(session);
+    case 'event':
+      return showEvent(session, command.id);
+    case 'list':
+      return listRows(session, command.filter, command.limit);
+    case 'show':
+      return showRow(session, command.entry);
+    case 'replay':
+      return replayRows(session, command.selection);
+    case 'drop':
+      return dropRows(session, command.selection);
+    case 'prune':
+      return pruneRows(session, command.pruning);
+    case 'try':
+      return trySchema(session, command.path, command.sinceMs);
+    case 'land-again':
+      return landAgain(session, command.sinceMs);
+    case 'erase':
+      return eraseEvents(session, 'ids' in command ? command.ids : await idsOf(command.file));
+  }
 }

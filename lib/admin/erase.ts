@@ -16,10 +16,8 @@ import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { audited, type Tally } from './audit.ts';
-import { UsageError } from './command-line.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { counted } from './text.ts';
+import { audited, UsageError, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
+import { counted } from './terminal.ts';
 
 /** How long a consumer may hold an entry before this gives up: longer than another one takes to claim it. */
 const HELD_MS = 30_000;

@@ -3,9 +3,8 @@
 //
 // It reaches as far back as the queue does: 24 hours of what has landed. Entries whose event went to quarantine are
 // read again too, and keep their row there.
-import { audited } from './audit.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { counted, countText, timeText } from './text.ts';
+import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { counted, countText, timeText } from './terminal.ts';
 
 export async function landAgain(session: Session, sinceMs: number): Promise<Outcome> {
   const { queue, json } = session;

@@ -4,9 +4,8 @@
 // oldest event that has not landed in any partition.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
-import { audited } from './audit.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { counted, timeText } from './text.ts';
+import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { counted, timeText } from './terminal.ts';
 
 /** Rows of one statement, and the pause behind it in which others write. */
 const PAGE = 1_000;

@@ -1,11 +1,14 @@
 // `quarantine list`, `show` and `drop`.
 import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { audited, type Tally } from './audit.ts';
-import type { Selection } from './command-line.ts';
-import { rowJson, rowText } from './find.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { bytesText, counted, table, timeText } from './text.ts';
+import { rowJson, rowText } from './event.ts';
+import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
+import { bytesText, counted, table, timeText } from './terminal.ts';
+
+/** Which quarantine rows a change concerns. */
+export type Selection =
+  | { readonly kind: 'entries'; readonly entries: readonly string[] }
+  | { readonly kind: 'filter'; readonly filter: QuarantineFilter; readonly limit: number };
 
 /** Rows of one statement. */
 const PAGE = 500;

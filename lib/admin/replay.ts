@@ -11,11 +11,9 @@
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { audited, type Tally as AuditTally } from './audit.ts';
-import type { Selection } from './command-line.ts';
-import { selected, selectedCount, selectionText } from './quarantine.ts';
-import { OUTCOME, printJson, type Outcome, type Progress, type Session } from './session.ts';
-import { counted } from './text.ts';
+import { selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
+import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally as AuditTally } from './session.ts';
+import { counted, type Progress } from './terminal.ts';
 
 /** Rows replayed at a time, and bytes of their bodies in one call. */
 const WINDOW = 256;

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import { printable } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { counted, countText, timeText } from './text.ts';
+import { counted, countText, timeText } from './terminal.ts';
 
 /** Refused events that are shown. */
 const SHOWN_MAX = 10;

@@ -1,16 +1,19 @@
-// What every command of ingest-admin is given: the queue and the warehouse, where its output goes, and how it asks.
+// The session of a command of ingest-admin: its queue and warehouse, its output, its questions, and the record of what
+// it changed.
+import { hostname, userInfo } from 'node:os';
 import type { QueueAdmin } from '../ingest/queue-admin.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
+import { printable } from '../process/printable.ts';
+import { countText, timeText, type Progress } from './terminal.ts';
 
 /** How a command ended; the program's exit code. `nothing`: found nothing, or not all was done. */
 export const OUTCOME = { done: 0, nothing: 1 } as const;
 export type Outcome = (typeof OUTCOME)[keyof typeof OUTCOME];
 
-/** How far a change is. */
-export interface Progress {
-  update(done: number, of: number): void;
-  stop(): void;
+/** The arguments are not a command of this program. The message says what was expected. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
 }
 
 export interface Session extends ClockAndRandom {
@@ -36,3 +39,47 @@ export interface Session extends ClockAndRandom {
 /** The one JSON value of a command. */
 export const printJson = ({ print }: Pick<Session, 'print'>, value: unknown): void =>
   print(`${JSON.stringify(value)}\n`);
+
+const LINE_CHARACTERS_MAX = 400;
+
+/** What a change counts: rows, entries or events, as the command says. */
+export interface Tally {
+  changed: number;
+}
+
+/**
+ * Runs a change and records it: a line on standard error, and a row of the warehouse's table `ingest_audit`. `what` is
+ * the selection as it was given. Rejects with WarehouseFailed if the change cannot be recorded.
+ *
+ * Invariant: the row is there before the change begins, without a count, and gets its count when the change ends,
+ * however it ends. A row without a count is that of a program that was killed.
+ */
+export async function audited(
+  session: Pick<Session, 'warehouse' | 'tell' | 'clock' | 'random'>,
+  command: string,
+  what: string,
+  change: (tally: Tally) => Promise<Outcome>,
+): Promise<Outcome> {
+  const record = { id: session.random.uuid(), atMs: session.clock.epochMs(), actor: actor(), command, what };
+  await session.warehouse.audit({ ...record, changed: undefined });
+  const tally: Tally = { changed: 0 };
+  try {
+    return await change(tally);
+  } finally {
+    const shown = what.length > LINE_CHARACTERS_MAX ? `${what.slice(0, LINE_CHARACTERS_MAX)}…` : what;
+    session.tell(
+      `audit: ${timeText(record.atMs)} ${printable(record.actor)} ${command} ${printable(shown)}: ` +
+        `${countText(tally.changed)} changed`,
+    );
+    await session.warehouse.audit({ ...record, changed: tally.changed });
+  }
+}
+
+function actor(): string {
+  try {
+    return `${userInfo().username}@${hostname()}`;
+  } catch {
+    // In a container a user may have no name.
+    return `uid ${process.getuid?.()}@${hostname()}`;
+  }
+}

@@ -5,7 +5,7 @@ import { QueueFailed, type QueueStatus, type ServerStatus } from '../ingest/queu
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { bytesText, counted, countText, durationText, table, timeText } from './text.ts';
+import { bytesText, counted, countText, durationText, table, timeText } from './terminal.ts';
 
 export interface Look {
   readonly atMs: number;

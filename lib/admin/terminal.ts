@@ -1,8 +1,52 @@
-// How ingest-admin asks, and shows how far it is: a bar on a terminal, nothing elsewhere.
+// Text for people: numbers, times and tables; and the question and the progress bar of a terminal.
 import { createInterface } from 'node:readline/promises';
 import { SingleBar } from 'cli-progress';
 import { printableLines } from '../process/printable.ts';
-import type { Progress } from './session.ts';
+
+/** Rows of cells as aligned lines. `right` lists the columns of numbers. */
+export function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
+  const widths: number[] = [];
+  for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, cell.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, at) => (right.includes(at) ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0)))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function bytesText(bytes: number | undefined): string {
+  if (bytes === undefined) return 'unknown';
+  let value = bytes;
+  let unit = 0;
+  for (; value >= 1_024 && unit < UNITS.length - 1; unit += 1) value /= 1_024;
+  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+export function durationText(ms: number): string {
+  const seconds = ms / 1_000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export const countText = (count: number): string => count.toLocaleString('en-US');
+
+/** `one row`, `2 rows`. */
+export const counted = (count: number, one: string, many = `${one}s`): string =>
+  `${countText(count)} ${count === 1 ? one : many}`;
+
+/** RFC 3339, UTC, milliseconds. */
+export const timeText = (ms: number): string => new Date(ms).toISOString();
+
+/** The progress of a change: a bar on a terminal, nothing elsewhere. */
+export interface Progress {
+  update(done: number, of: number): void;
+  stop(): void;
+}
 
 const SILENT: Progress = { update: () => undefined, stop: () => undefined };
 

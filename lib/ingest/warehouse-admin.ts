@@ -49,7 +49,7 @@ export interface WarehouseCounts {
   readonly quarantine: readonly { readonly code: string; readonly rows: number }[];
 }
 
-/** What an operator changed; see lib/admin/audit.ts. */
+/** What an operator changed; see lib/admin/session.ts. */
 export interface AuditRecord {
   readonly id: string;
   readonly atMs: number;

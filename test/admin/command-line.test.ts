@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readCommandLine, UsageError } from '../../lib/admin/command-line.ts';
+import { readCommandLine } from '../../lib/admin/command-line.ts';
+import { UsageError } from '../../lib/admin/session.ts';
 
 const NOW = Date.UTC(2026, 0, 31, 12);
 const read = (line: string): unknown => readCommandLine(line.split(' '), NOW);

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { UsageError } from '../../lib/admin/command-line.ts';
+import { UsageError } from '../../lib/admin/session.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 
 const SECRET = 'sensitive-personal-data';

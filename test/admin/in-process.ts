@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { before, beforeEach, type TestContext } from 'node:test';
-import { readCommandLine } from '../../lib/admin/command-line.ts';
-import { runCommand } from '../../lib/admin/run-command.ts';
+import { readCommandLine, runCommand } from '../../lib/admin/command-line.ts';
 import type { Session } from '../../lib/admin/session.ts';
 import { readSchema } from '../../lib/consumer/schemas.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';

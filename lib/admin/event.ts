@@ -6,7 +6,7 @@ import type { EntryState, QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable, printableLines } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { timeText } from './text.ts';
+import { timeText } from './terminal.ts';
 
 export interface Known {
   readonly queued: QueuedCopy | undefined;
