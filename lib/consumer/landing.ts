@@ -6,7 +6,6 @@
 //
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
-import { isErased } from '../ingest/erased.ts';
 import { isSampled } from '../ingest/trace-context.ts';
 import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
@@ -64,7 +63,7 @@ export class Landing {
     try {
       const refused = [
         ...(await this.#landOrHalve(some.filter((one): one is EnteredEvent => !isRejection(one)))),
-        ...(await this.#notLanded(some.filter(isRejection))),
+        ...(await this.#notLanded(some.filter(isRejection)).catch((cause: unknown) => this.#shrunk(some, cause))),
       ];
       const startMs = this.#clock.epochMs();
       await this.#quarantine(refused);
@@ -75,9 +74,15 @@ export class Landing {
       if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       return { done: some, left: entries.slice(end) };
     } catch (cause) {
-      if (cause instanceof BatchTooSlow) this.#weightMax = Math.max(1, weightOf(some) / 2);
+      if (cause instanceof BatchTooSlow) this.#shrunk(some, cause);
       throw cause;
     }
+  }
+
+  /** Makes the next transaction half as large as this one, which failed with `cause`. */
+  #shrunk(some: readonly Entered[], cause: unknown): never {
+    this.#weightMax = Math.max(1, weightOf(some) / 2);
+    throw cause;
   }
 
   /** Where to cut: behind the last one that keeps to the weight. */
@@ -153,19 +158,19 @@ export class Landing {
     if (replayed.length > 0) await this.#warehouse.release(replayed);
   }
 
-  /** Without the events that had landed before their type's schema refused them: an entry may be read again later. */
+  /**
+   * The rejections whose events have not landed: an entry may be read again after its event landed, under a schema that
+   * refuses it now. One query asks for all of them.
+   */
   async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
-    const known = await Promise.all(rejections.map((rejection) => this.#hasLanded(rejection)));
-    return rejections.filter((_, at) => known[at] === false);
-  }
-
-  async #hasLanded({ code, id, producer, body }: Rejection): Promise<boolean> {
-    if (code !== 'schema' || id === undefined) return false;
-    const found = await this.#warehouse.find(id, producer);
-    if (found.kind === 'unavailable') throw new Error('the warehouse does not answer a look-up');
-    const landed = found.kind === 'landed' && (isErased(found.text) || body.equals(Buffer.from(found.text)));
-    if (landed) this.#metrics.duplicates.add();
-    return landed;
+    const asked = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
+    if (asked.length === 0) return rejections;
+    const answers = await this.#warehouse.haveLanded(
+      asked.map(({ id = '', producer, body }) => ({ id, producer, body })),
+    );
+    const landed = new Set(asked.filter((_, at) => answers[at]));
+    for (let at = 0; at < landed.size; at += 1) this.#metrics.duplicates.add();
+    return rejections.filter((one) => !landed.has(one));
   }
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {

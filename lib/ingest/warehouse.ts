@@ -23,6 +23,9 @@ export interface LandingEvent {
   readonly traceparent?: string | undefined;
 }
 
+/** An event that may have landed before. */
+export type LandedBefore = Pick<LandingEvent, 'id' | 'producer' | 'body'>;
+
 /** The last time that a JavaScript Date can hold, and that both PostgreSQL and SQLite keep. */
 export const TIME_MS_MAX = 8.64e15;
 
@@ -36,20 +39,31 @@ export const TIME_MS_MAX = 8.64e15;
 export type LandingOutcome = 'landed' | RepeatOutcome;
 export type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
 
-/** What an event finds in its id's row: `otherBody` is null where the bodies are the same. */
-export interface FoundRow {
-  readonly producer: string;
-  readonly otherBody: string | null;
+/**
+ * The row of an event's id, as the warehouse itself compares it: neither its body nor its producer leaves the warehouse,
+ * so a landing transaction brings back a few bytes for each event, however long the rows are.
+ * `own`: of the same producer. `same`: with the same body, or with an erased one.
+ */
+export interface ComparedRow {
+  readonly own: boolean;
+  readonly same: boolean;
 }
 
 /**
  * The outcome of an event whose id has a row. An entry may be read again while its event is being erased, so an erased
- * body counts as any body.
+ * body equals any body.
  */
-export function repeatOutcome(producer: string, body: Buffer, row: FoundRow): RepeatOutcome {
-  if (row.producer !== producer) return 'conflict';
-  return row.otherBody === null || isErased(row.otherBody) || isErased(body) ? 'duplicate' : 'reused';
+export function repeatOutcome(body: Buffer, { own, same }: ComparedRow): RepeatOutcome {
+  if (!own) return 'conflict';
+  return same || isErased(body) ? 'duplicate' : 'reused';
 }
+
+/**
+ * SQL for the erased body of a row. `id` is a parameter with the id as a JSON string; `type` is a column, and types need
+ * no escapes.
+ */
+export const erasedBodySql = (id: string, type: string): string =>
+  `'{"id":' || ${id} || ',"type":"' || ${type} || '","erased":true}'`;
 
 /**
  * One entry that cannot land. `id` is absent where none could be read. `body` is the raw bytes. The quarantine takes
@@ -248,6 +262,8 @@ export interface Warehouse {
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
   /** Removes the quarantine rows of events that were replayed and have landed now; `entry` is the row's name. */
   release(events: readonly QuarantinedEvent[]): Promise<void>;
+  /** Whether each event has landed: its id has a row of its producer, with its body or an erased one. One query. */
+  haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */
   find(id: string, producer: string): Promise<WarehouseLookup>;
   /** Resolves when the warehouse can be written to, rejects when not. */

@@ -9,10 +9,11 @@ import {
   BatchRefused,
   BatchTooSlow,
   repeatOutcome,
-  type FoundRow,
+  erasedBodySql,
+  type ComparedRow,
+  type LandedBefore,
   type LandingEvent,
   type LandingOutcome,
-  type RepeatOutcome,
 } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { textArray, timeArray } from './binary-array.ts';
@@ -43,9 +44,11 @@ export async function insertEvents(
   return new Set(rows.map(({ id }) => id));
 }
 
-const FOUND = `
-  SELECT batch.at, found.producer, NULLIF(found.body, batch.body) AS "otherBody"
-  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS batch (id, body, at) JOIN events AS found USING (id)`;
+const COMPARED = `
+  SELECT batch.at::int, found.producer = batch.producer AS own,
+    found.body = batch.body OR found.body = ${erasedBodySql('batch.quoted', 'found.type')} AS same
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
+    AS batch (id, quoted, producer, body, at) JOIN events AS found USING (id)`;
 
 export class Landing {
   readonly #pool: pg.Pool;
@@ -73,8 +76,29 @@ export class Landing {
     const pending = new Set(landed);
     const isNew = batch.map(({ id }) => pending.delete(id));
     const repeats = batch.filter((_, at) => isNew[at] === false);
-    const outcomes = (await transacted(this.#system, () => repeatOutcomes(this.#pool, repeats))).values();
-    return isNew.map((landedNow) => (landedNow ? 'landed' : (outcomes.next().value as LandingOutcome)));
+    const rows = await telling(transacted(this.#system, () => comparedRows(this.#pool, repeats)));
+    let at = -1;
+    return isNew.map((landedNow, place) => {
+      if (landedNow) return 'landed';
+      at += 1;
+      const [event, row] = [batch[place], rows.get(at)];
+      if (event === undefined || row === undefined) throw new Error('a row vanished while its batch landed');
+      return repeatOutcome(event.body, row);
+    });
+  }
+
+  /** See Warehouse.haveLanded. */
+  async haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]> {
+    const storable = events.map(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
+    const asked = events.filter((_, at) => storable[at]);
+    const rows = await telling(transacted(this.#system, () => comparedRows(this.#pool, asked)));
+    let at = -1;
+    return storable.map((isAsked) => {
+      if (!isAsked) return false;
+      at += 1;
+      const row = rows.get(at);
+      return row !== undefined && row.own && row.same;
+    });
   }
 
   /** Rows that are all new, by COPY; undefined where the server would not have it, and nothing was written. */
@@ -115,20 +139,17 @@ const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
 ];
 
 /**
- * Outcomes of events whose ids had rows. A separate statement, because a row that another transaction committed while
- * ours waited for it is not in the INSERT's snapshot.
+ * The rows of events' ids, by the place of the event. A separate statement, because a row that another transaction
+ * committed while ours waited for it is not in the INSERT's snapshot.
  */
-async function repeatOutcomes(pool: pg.Pool, repeats: readonly LandingEvent[]): Promise<readonly RepeatOutcome[]> {
-  const { rows } = await pool.query<FoundRow & { at: string }>(FOUND, [
-    textArray(repeats.map(({ id }) => id)),
-    textArray(repeats.map(({ body }) => body)),
+async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
+  const { rows } = await pool.query<ComparedRow & { at: number }>(COMPARED, [
+    textArray(events.map(({ id }) => id)),
+    textArray(events.map(({ id }) => JSON.stringify(id))),
+    textArray(events.map(({ producer }) => producer)),
+    textArray(events.map(({ body }) => body)),
   ]);
-  const found = new Map(rows.map((row) => [Number(row.at), row]));
-  return repeats.map(({ producer, body }, at) => {
-    const row = found.get(at + 1);
-    if (row === undefined) throw new Error('a row vanished while its batch landed');
-    return repeatOutcome(producer, body, row);
-  });
+  return new Map(rows.map((row) => [row.at - 1, row]));
 }
 
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of the data and would say the same tomorrow: data

@@ -62,6 +62,8 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     quarantine: (entries) => configured(quarantine(pool, options, entries)),
 
+    haveLanded: (events) => configured(landing.haveLanded(events)),
+
     release: (events) => release(pool, options, events),
 
     find: (id, producer) => find(pool, options, id, producer),

@@ -12,10 +12,12 @@ import {
   BatchRefused,
   isRowOf,
   ownRowName,
+  erasedBodySql,
   repeatOutcome,
   storableText,
   type FoundQuarantined,
-  type FoundRow,
+  type ComparedRow,
+  type LandedBefore,
   type QuarantinedEntry,
   type QuarantinedEvent,
   type WarehouseLookup,
@@ -32,7 +34,10 @@ const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
 // where one of them is not new; they are then inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
-const FOUND_ROW = 'SELECT producer, NULLIF(body, CAST(? AS TEXT)) AS otherBody FROM events WHERE id = ?';
+// Parameters: producer, body, the id as a JSON string, id.
+const COMPARED = `
+  SELECT producer = ? AS own, body = CAST(? AS TEXT) OR body = ${erasedBodySql('?', 'type')} AS same
+  FROM events WHERE id = ?`;
 const QUARANTINE = `INSERT INTO events_quarantine
   (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
@@ -112,6 +117,15 @@ export class Database {
           const row = statement(open, FIND_QUARANTINED).get(event.entry) as unknown as FoundQuarantined | undefined;
           if (row !== undefined && isRowOf(row, event)) statement(open, RELEASE).run(event.entry);
         }
+      }),
+    );
+  }
+
+  haveLanded(events: readonly LandedBefore[]): readonly boolean[] {
+    return this.#using((open) =>
+      events.map((event) => {
+        const row = comparedRow(open, event);
+        return row !== undefined && row.own && row.same;
       }),
     );
   }
@@ -200,9 +214,16 @@ function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: st
 function landOne(open: Handle, batch: LandingColumns, at: number, landedAt: string): number {
   const row = rowOf(batch, at, landedAt);
   if (statement(open, LAND).run(...row).changes === 1) return VERDICT.landed;
-  const [id, , producer, , , body] = row;
-  const found = statement(open, FOUND_ROW).get(body, id) as unknown as FoundRow;
-  return VERDICT[repeatOutcome(producer, Buffer.from(body.buffer, body.byteOffset, body.byteLength), found)];
+  const [id, , producer, , , bytes] = row;
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const compared = comparedRow(open, { id, producer, body });
+  if (compared === undefined) throw new Error('a row vanished while its batch landed');
+  return VERDICT[repeatOutcome(body, compared)];
+}
+
+function comparedRow(open: Handle, { id, producer, body }: LandedBefore): ComparedRow | undefined {
+  const found = statement(open, COMPARED).get(producer, body, JSON.stringify(id), id);
+  return found && { own: found['own'] === 1, same: found['same'] === 1 };
 }
 
 /** Whether there was no row of this name. */

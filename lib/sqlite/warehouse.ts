@@ -28,6 +28,7 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
     },
     quarantine: (entries) => thread.ask('quarantine', [copiesOf(entries)]),
     release: (events) => thread.ask('release', [copiesOf(events)]),
+    haveLanded: (events) => thread.ask('haveLanded', [copiesOf(events)]),
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {

@@ -6,7 +6,10 @@ import { messageOf } from '../process/message-of.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
 /** What the warehouse's thread may ask for. */
-export type Methods = Pick<Database, 'prepare' | 'land' | 'quarantine' | 'release' | 'find' | 'probe' | 'close'>;
+export type Methods = Pick<
+  Database,
+  'prepare' | 'land' | 'quarantine' | 'release' | 'haveLanded' | 'find' | 'probe' | 'close'
+>;
 
 /** A call by the warehouse's thread. */
 export type WorkerCall = {

@@ -4,7 +4,7 @@ import { Landing } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS, classify, type Entered } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
-import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import { BatchTooSlow, type LandedBefore, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
@@ -32,25 +32,33 @@ interface UnderTest {
   readonly store: SqliteStore;
   /** What each transaction brought. */
   readonly calls: (readonly LandingEvent[])[];
+  /** The events of each call that asked if they had landed. */
+  readonly asked: (readonly LandedBefore[])[];
   /** Lands all of it as the consumer does, and gives the entries that may be acknowledged, in their order. */
   readonly landAll: (batch: readonly Entered[]) => Promise<string[]>;
 }
 
-/** Landing into a real file; `slow` says of a batch that it takes too long. */
+/** Landing into a real file. `slow`: a batch takes too long; `fails`: so does the query for events that landed before. */
 async function start(
   t: TestContext,
   slow: (batch: readonly LandingEvent[]) => boolean = () => false,
+  fails: (asked: readonly LandedBefore[]) => boolean = () => false,
 ): Promise<UnderTest> {
   const store = sqliteStore();
   const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
   t.after(() => real.close());
   await real.prepare();
   const calls: (readonly LandingEvent[])[] = [];
+  const asked: (readonly LandedBefore[])[] = [];
   const warehouse: Warehouse = {
     ...real,
     land: (batch) => {
       calls.push(batch);
       return slow(batch) ? Promise.reject(new BatchTooSlow('slow')) : real.land(batch);
+    },
+    haveLanded: (events) => {
+      asked.push(events);
+      return fails(events) ? Promise.reject(new Error('no answer in time')) : real.haveLanded(events);
     },
   };
   const log = createLog('test', 'error').child({}, { level: 'silent' });
@@ -76,7 +84,7 @@ async function start(
     }
     return done;
   };
-  return { landing, store, calls, landAll };
+  return { landing, store, calls, asked, landAll };
 }
 
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
@@ -126,6 +134,28 @@ describe('landing', () => {
       '2-2',
     ]);
     assert.equal((await store.quarantine()).length, 2, 'one that never landed, and one of another body');
+  });
+
+  it('asks once for all events of a transaction that miss their schema', async (t) => {
+    const { store, asked, landAll } = await start(t);
+    await landAll(classify(deliveries(100, 0), { problemsOf: () => ['refused'] }));
+    assert.deepEqual(
+      asked.map((events) => events.length),
+      [100],
+    );
+    assert.equal((await store.quarantine()).length, 100);
+  });
+
+  it('makes the next transaction smaller if the warehouse does not say which of them landed before', async (t) => {
+    const { store, asked, landAll } = await start(
+      t,
+      () => false,
+      (events) => events.length > 10,
+    );
+    await landAll(classify(deliveries(100, 0), { problemsOf: () => ['refused'] }));
+    const lengths = asked.map((events) => events.length);
+    assert.deepEqual(lengths.slice(0, 5), [100, 50, 25, 12, 6]);
+    assert.equal((await store.quarantine()).length, 100);
   });
 
   it('cuts by the number of rows too, and not where all of it fits', async (t) => {

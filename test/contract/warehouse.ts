@@ -142,6 +142,31 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal('text' in found ? found.text : found.kind, String(whole?.body));
     });
 
+    it('says in one call which events have landed: by their producer, with their body or an erased one', async () => {
+      const [erased, other] = ['asked-"erased\\"', 'asked-other'];
+      await warehouse.land([
+        event('asked'),
+        event(erased, 'shop', erasedBody(erased, 'order.paid')),
+        event(other, 'shop', erasedBody('another', 'order.paid')),
+      ]);
+      const asked: readonly (readonly [LandingEvent, boolean])[] = [
+        [event('asked'), true],
+        [event('asked', 'shop', '{}'), false],
+        [event('asked', 'thief'), false],
+        [event('asked', 'sh\0p'), false],
+        [event('asked-never'), false],
+        [event('asked'), true],
+        [event(erased), true],
+        [event(erased, 'thief'), false],
+        [event(other), false],
+      ];
+      assert.deepEqual(
+        await warehouse.haveLanded(asked.map(([one]) => one)),
+        asked.map(([, landed]) => landed),
+      );
+      assert.deepEqual(await warehouse.haveLanded([]), []);
+    });
+
     it('gives the verdicts in the order of the batch', async () => {
       const ids = Array.from({ length: 50 }, (_, at) => `order-${(at * 37) % 50}`);
       await warehouse.land(ids.filter((_, at) => at % 3 === 0).map((id) => event(id)));

@@ -145,14 +145,11 @@ describe('tables of a later program', () => {
 
 it('an event whose id has a row is a duplicate, reused or a conflict, by producer and body', () => {
   const body = Buffer.from('{"id":"a","type":"t"}');
-  const outcome = (producer: string, otherBody: string | null, own = body): string =>
-    repeatOutcome('shop', own, { producer, otherBody });
-  assert.equal(outcome('shop', null), 'duplicate');
-  assert.equal(outcome('shop', '{}'), 'reused');
-  assert.equal(outcome('shop', ERASED), 'duplicate');
-  assert.equal(outcome('shop', '{}', Buffer.from(ERASED)), 'duplicate');
-  assert.equal(outcome('till', null), 'conflict');
-  assert.equal(outcome('till', ERASED), 'conflict');
+  assert.equal(repeatOutcome(body, { own: true, same: true }), 'duplicate');
+  assert.equal(repeatOutcome(body, { own: true, same: false }), 'reused');
+  assert.equal(repeatOutcome(Buffer.from(ERASED), { own: true, same: false }), 'duplicate');
+  assert.equal(repeatOutcome(body, { own: false, same: true }), 'conflict');
+  assert.equal(repeatOutcome(Buffer.from(ERASED), { own: false, same: true }), 'conflict');
 });
 
 it('an event is in the warehouse for twice the time of the queue at least', () =>

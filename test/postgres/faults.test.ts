@@ -105,6 +105,22 @@ describe('a PostgreSQL server with faults', () => {
     assert.deepEqual(await admin.counts(), { events: 0, estimated: false, quarantine: [] });
   });
 
+  it('compares the rows of repeated ids itself, and sends none of their bodies', async (t) => {
+    const { uri, link } = await linked(t, await server.freshDatabase());
+    const warehouse = await open(t, uri);
+    const long = (id: string, fill: string): LandingEvent => ({
+      ...event(id),
+      body: Buffer.from(`{"id":"${id}","type":"t","data":"${fill.repeat(250_000)}"}`),
+    });
+    const ids = Array.from({ length: 40 }, (_, at) => `long-${at}`);
+    await warehouse.land(ids.map((id) => long(id, 'a')));
+    const before = link.received;
+    assert.deepEqual(new Set(await warehouse.land(ids.map(event))), new Set(['reused']));
+    assert.deepEqual(new Set(await warehouse.land(ids.map((id) => long(id, 'b')))), new Set(['reused']));
+    assert.deepEqual(new Set(await warehouse.haveLanded(ids.map((id) => long(id, 'a')))), new Set([true]));
+    assert.ok(link.received - before < 40_000, `${link.received - before} bytes`);
+  });
+
   it('is inspected without a change, and lacks are named', async (t) => {
     const uri = await server.freshDatabase();
     await inspectPostgres(uri);

@@ -157,6 +157,7 @@ export class Store {
           this.#marks.reach('the row of a replayed event was removed');
           this.#database.release(entries);
         }),
+      haveLanded: (events) => ask('find', () => this.#database.haveLanded(events)),
       find: (id, producer) =>
         ask('find', () => this.#database.find(id, producer)).catch((): WarehouseLookup => ({ kind: 'unavailable' })),
       close: () => Promise.resolve(),

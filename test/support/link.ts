@@ -18,8 +18,9 @@ export interface Link {
   hold(direction: 'to the server' | 'from the server'): void;
   /** Closes every connection; new ones are taken, and nothing goes through them, also after `mend`. */
   silence(): void;
-  /** How many connections were taken. */
+  /** How many connections were taken, and how many bytes the server sent. */
   readonly taken: number;
+  readonly received: number;
   /** New connections go to another server; those that are open stay. */
   retarget(target: NetConnectOpts): void;
   close(): Promise<void>;
@@ -38,6 +39,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
   let rate: number | undefined;
   let silent = false;
   let taken = 0;
+  let received = 0;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket): Socket => {
     sockets.add(socket);
@@ -50,6 +52,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     try {
       for await (const chunk of from) {
         const bytes = chunk as Buffer;
+        if (direction === down) received += bytes.length;
         await direction.held?.promise;
         if (onwards.destroyed) return;
         if (!onwards.write(bytes)) await once(onwards, 'drain');
@@ -107,6 +110,9 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     },
     get taken() {
       return taken;
+    },
+    get received() {
+      return received;
     },
     retarget: (other) => (target = other),
     close: async () => {
