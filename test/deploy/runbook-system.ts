@@ -10,6 +10,7 @@ import { startPrivatePostgres } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
 import { TestCluster } from '../support/redis-cluster.ts';
 import { TestRedis } from '../support/redis.ts';
+import { rule } from '../support/redis-rights.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { postgresStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { tool } from './deploy-files.ts';
@@ -43,9 +44,12 @@ export class RunbookSystem {
       prometheusUrl: this.prometheusUrl,
     } = parts);
     this.#env = { ...env, PATH: [this.#programs, BIN, psql, process.env['PATH'] ?? ''].join(delimiter) };
-    this.#wrap('redis-cli', `exec ${tool('redis-cli', 'redis-tools')} -p ${parts.redis.port} "$@"`);
-    // The answer to its question.
-    this.#wrap('ingest-admin', `exec ${BIN}ingest-admin --yes "$@"`);
+    this.#wrap('redis-cli', `exec ${tool('redis-cli', 'redis-tools')} -p ${parts.redis.port} ${OPERATOR} "$@"`);
+    for (const name of ['ingest-gateway', 'ingest-consumer', 'ingest-admin']) {
+      // The answer to its question.
+      const yes = name === 'ingest-admin' ? ' --yes' : '';
+      this.#wrap(name, `INGEST_QUEUE_URI=${uriOf(parts.redis, name)} exec ${BIN}${name}${yes} "$@"`);
+    }
     execFileSync(tool('sqlite3', 'sqlite3'), [join(this.folder, 'warehouse.db'), 'CREATE TABLE events (id TEXT)']);
     writeFileSync(join(this.folder, 'F'), 'e-1\n');
     for (const name of ['server.pem', 'crl.pem']) copyFileSync(parts.gateway.pki.path(name), join(this.folder, name));
@@ -63,12 +67,14 @@ export class RunbookSystem {
       INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([])),
       INGEST_ADMIN_ADDR: `127.0.0.1:${admin}`,
       INGEST_CONSUMER_ADDR: `127.0.0.1:${consumerPort}`,
-      INGEST_QUEUE_URI: redis.uri,
       INGEST_WAREHOUSE_URI: store.uri,
     };
-    const consumer = new Program('ingest-consumer', { env });
+    const as = (user: string) => ({ ...env, INGEST_QUEUE_URI: uriOf(redis, user) });
+    for (const node of cluster.nodes)
+      await node.command('ACL', 'SETUSER', 'ingest-operator', ...rule('ingest-operator'));
+    const consumer = new Program('ingest-consumer', { env: as('ingest-consumer') });
     const consumerUrl = await consumer.listening();
-    const gateway = await TestGateway.start(redis, pki, env);
+    const gateway = await TestGateway.start(redis, pki, as('ingest-gateway'));
     const prometheus = await RunningPrometheus.start({
       'ingest-gateway': `127.0.0.1:${admin}`,
       'ingest-consumer': `127.0.0.1:${consumerPort}`,
@@ -117,10 +123,17 @@ export class RunbookSystem {
   }
 }
 
-/** A server whose users are in a file. */
+/** Each command runs as the user that the pages name for it. */
+const OPERATOR = '--user ingest-operator --pass secret --no-auth-warning';
+const USERS = ['ingest-gateway', 'ingest-consumer', 'ingest-admin', 'ingest-operator'] as const;
+
+const uriOf = ({ port }: TestRedis, user: string): string => `redis://${user}:secret@127.0.0.1:${port}`;
+
+/** A server whose users are in a file; the default one is the test's own. */
 function redisWithUsers(): Promise<TestRedis> {
   const users = join(temporaryFolder('runbook-users-'), 'users.acl');
-  writeFileSync(users, 'user default on nopass ~* &* +@all\n');
+  const lines = USERS.map((name) => `user ${name} ${rule(name).join(' ')}\n`);
+  writeFileSync(users, `user default on nopass ~* &* +@all\n${lines.join('')}`);
   return TestRedis.start(['--aclfile', users]);
 }
 
