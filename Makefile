@@ -49,7 +49,7 @@ checks: $(INSTALLED) ## the type check, the formatter's check, and the linter as
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
 # Files whose tests start no other process, and have no hook for each case, run in one: it starts and imports once.
-STARTS := ^(before|after)Each\(|support/(gateway|program|dispatcher|transcript|pipeline|installation|postgres|redis[a-z-]*|warehouse-store)\.ts|child_process|process\.(env\[|chdir)
+STARTS := ^(before|after)Each\(|support/(gateway|program|transcript|pipeline|installation|postgres|redis[a-z-]*|warehouse-store)\.ts|child_process|process\.(env\[|chdir)
 TOGETHER := $(sort $(foreach folder,gateway http identity ingest process telemetry,$(wildcard test/$(folder)/*.test.ts)) \
   $(shell grep -rLE --include='*.test.ts' '$(STARTS)' test))
 APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))

@@ -27,7 +27,6 @@ const LAYERS = {
     types: [],
     packages: ['node:', 'ajv', 're2js'],
   },
-  dispatcher: { folders: ['ingest', 'process', 'telemetry', 'http'], types: [], packages: ['node:'] },
   admin: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
   // ingest-client has no dependencies: of other folders send imports only what has none either.
   send: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },

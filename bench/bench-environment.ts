@@ -142,20 +142,6 @@ export class BenchEnvironment {
     return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));
   }
 
-  /** The dispatcher by its own launcher, with these as its queues. */
-  async dispatcher(queueA: RunningServer, queueB: RunningServer): Promise<RunningServer> {
-    const [port, adminPort] = await Promise.all([freePort(), freePort()]);
-    const child = start(join(ROOT, 'bin/ingest-dispatcher'), [], {
-      ...process.env,
-      INGEST_DISPATCH_ADDR: `127.0.0.1:${port}`,
-      INGEST_ADMIN_ADDR: `127.0.0.1:${adminPort}`,
-      INGEST_DISPATCH_QUEUE_A_URI: `redis://127.0.0.1:${queueA.port}`,
-      INGEST_DISPATCH_QUEUE_B_URI: `redis://127.0.0.1:${queueB.port}`,
-    });
-    await lineOf(child, /listening on dispatcher:\/\//);
-    return server('dispatcher', child, port);
-  }
-
   /** A peer written in TypeScript: a file of bench/peers. */
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;

@@ -2,7 +2,6 @@
 import type { BenchCase } from './bench-case.ts';
 import { allocation } from './cases/allocation.ts';
 import { compression } from './cases/compression.ts';
-import { dispatcher } from './cases/dispatcher.ts';
 import { floods } from './cases/floods.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { invalidRequests } from './cases/invalid-requests.ts';
@@ -29,7 +28,6 @@ export const CASES: readonly BenchCase[] = [
   largeBodies,
   invalidRequests,
   synchronousRedis,
-  dispatcher,
   partitions,
   replicas,
   idleConnections,

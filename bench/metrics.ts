@@ -12,7 +12,6 @@ export const METRICS = {
   p99Ms: { title: 'p99', unit: 'ms', digits: 2 },
   serverUs: { title: 'server CPU', unit: 'µs', digits: 1 },
   redisUs: { title: 'Redis CPU', unit: 'µs', digits: 1 },
-  dispatcherUs: { title: 'dispatcher CPU', unit: 'µs', digits: 1 },
   totalUs: { title: 'server and Redis CPU', unit: 'µs', digits: 1 },
   residentGrowth: { title: 'resident memory, end to begin', unit: '×', digits: 2 },
   foreignShare: { title: 'CPU used by others', unit: '', digits: 2 },

@@ -111,7 +111,7 @@ const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamp
 /** Figures that other processes change by their mere presence, in both directions. */
 const OF_TIME: readonly MetricName[] = ['p50Ms', 'p99Ms', 'ratePerS', 'answeredShare', 'refusedShare'];
 /** Figures that they change by crowding caches, and only much of them. */
-const OF_CPU: readonly MetricName[] = ['serverUs', 'redisUs', 'dispatcherUs', 'totalUs', 'perCoreS'];
+const OF_CPU: readonly MetricName[] = ['serverUs', 'redisUs', 'totalUs', 'perCoreS'];
 
 /** A goal counts as tested only where the planned load was offered on a machine that was quiet enough. */
 function whyUntested({ metric, of, against }: Comparison, samples: CaseSamples['samples']): string | undefined {

@@ -7,7 +7,7 @@ import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import { gatewayQueue, inspectGatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
+import { acceptingQueue, inspectGatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
@@ -30,7 +30,7 @@ const NAME = 'ingest-gateway';
 const QUEUE_START_MS = 5_000;
 
 const HELP = daemonHelp('gateway', {
-  summary: 'takes events over mutual TLS and puts them on a Redis Stream, or hands them to a dispatcher.',
+  summary: 'takes events over mutual TLS and puts them on a Redis Stream.',
   connected: 'the queue (exit 4) and the warehouse (exit 5)',
   exits: '4 queue not there at start,\n5 (--check=connect) warehouse cannot be used',
 });
@@ -42,9 +42,7 @@ async function check(config: GatewayConfig): Promise<void> {
 }
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  const material = await checkFiles(config, SYSTEM.clock);
-  const options = { ...queueOptions(config, quietLog), certificate: () => material?.context ?? {} };
-  found(await inspectGatewayQueue(options, QUEUE_START_MS));
+  found(await inspectGatewayQueue(queueOptions(config, quietLog), QUEUE_START_MS));
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
 
@@ -59,9 +57,8 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
-  const opened = gatewayQueue({
+  const opened = acceptingQueue({
     ...queueOptions(config, log),
-    certificate: () => files.material.value.context,
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLook: (look, partition) => metrics.queue.looked(partition, look),
   });

@@ -5,11 +5,7 @@ import { queueUrisOf } from '../process/queue-uri.ts';
 /** The configuration, or undefined when the report holds problems. */
 export function readAdminConfig(environment: Environment) {
   const settings = new Settings(environment, 'admin');
-  // One queue, both behind a dispatcher, or old and new while a queue moves.
-  const queueUris = queueUrisOf(
-    settings,
-    'as the consumers have them, separated by blanks: a dispatcher is not looked through',
-  );
+  const queueUris = queueUrisOf(settings);
   if (!settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI') ?? '';

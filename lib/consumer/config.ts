@@ -7,7 +7,7 @@ export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['
 /** The configuration, or undefined when the report holds problems. Times are in milliseconds. */
 export function readConsumerConfig(environment: Environment) {
   const settings = new Settings(environment, 'consumer');
-  const queueUris = queueUrisOf(settings, 'separated by blanks: consumers do not read through a dispatcher');
+  const queueUris = queueUrisOf(settings);
   return settings.read({
     /** One queue or several, separated by blanks. */
     queueUri: queueUris.join(' '),

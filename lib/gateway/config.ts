@@ -4,10 +4,8 @@
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { BlockList, isIP } from 'node:net';
 import { isLoopback, Settings, type Environment } from '../process/env.ts';
-import { checkQueueUris, isDispatcher } from '../process/queue-uri.ts';
+import { checkQueueUris } from '../process/queue-uri.ts';
 
-/** How much longer than the dispatcher's wait the gateway's is, when it is not set. */
-const DISPATCHER_MARGIN_MS = 100;
 
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
@@ -31,7 +29,7 @@ export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
   const queueUri = settings.get('INGEST_QUEUE_URI') ?? '';
-  const enqueueTimeoutMs = enqueueTimeout(settings, queueUri);
+  const enqueueTimeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
   const config = {
     queueUri,
     /** Of a queue on a Redis Cluster. */
@@ -87,18 +85,13 @@ export function readGatewayConfig(environment: Environment) {
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, config);
-  checkQueueUris(settings, { INGEST_QUEUE_URI: [queueUri] });
-  checkCompany(settings, queueUri);
+  checkQueueUris(settings, [queueUri]);
+  checkCompany(settings);
   return settings.read(config);
 }
 
 /** What is set goes with what else is set. */
-function checkCompany(settings: Settings, queueUri: string): void {
-  if (settings.get('INGEST_QUEUE_COMPRESSION') !== 'none' && isDispatcher(queueUri))
-    settings.problem(
-      'INGEST_QUEUE_COMPRESSION',
-      'expected none with a dispatcher: it reads the events that it passes on',
-    );
+function checkCompany(settings: Settings): void {
   if (settings.get('INGEST_ADMIN_ONLY') && settings.get('INGEST_ADMIN_ADDR') === undefined) {
     settings.problem(
       'INGEST_ADMIN_ONLY',
@@ -198,25 +191,6 @@ function drainDelayMs(settings: Settings, enqueueMs: number): number {
     );
   }
   return delayMs;
-}
-
-/** A dispatcher says in time that it sheds an event, so it is waited for longer than it waits for its queues. */
-function enqueueTimeout(settings: Settings, queueUri: string): number {
-  const timeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
-  if (!isDispatcher(queueUri)) return timeoutMs;
-  if (!/^\/?$/.test(new URL(queueUri).pathname))
-    settings.problem('INGEST_QUEUE_URI', 'expected no path: a dispatcher has no databases', queueUri);
-  const shedMs = settings.get('INGEST_SHED_MS');
-  if (!settings.given('INGEST_ENQUEUE_TIMEOUT_MS')) return shedMs + DISPATCHER_MARGIN_MS;
-  if (shedMs >= timeoutMs) {
-    settings.problem(
-      'INGEST_SHED_MS',
-      `expected less than INGEST_ENQUEUE_TIMEOUT_MS (${timeoutMs}): ` +
-        'else the gateway gives up before the dispatcher sheds',
-      String(shedMs),
-    );
-  }
-  return timeoutMs;
 }
 
 /** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */

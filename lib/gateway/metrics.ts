@@ -72,7 +72,7 @@ export function gatewayMetrics(
       'Events that the queue had already, with another body: the first one stays.',
     ).counter(),
     aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
-    shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without a dispatcher.').counter(),
+    shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without two queues (RFC 014).').counter(),
     refusedOverload: counter('ingest_refused_overload_total', 'Requests refused: too much was in flight.').counter(),
     reloads: new ReloadMetrics(registry),
   };

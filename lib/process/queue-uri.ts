@@ -22,22 +22,16 @@ export type QueueAddress =
 
 const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
 
-/** The keys that name a queue, each with the URIs that it was given. */
-export type QueueUris = Readonly<Partial<Record<QueueKey, readonly (string | undefined)[]>>>;
-export type QueueKey = 'INGEST_QUEUE_URI' | 'INGEST_DISPATCH_QUEUE_A_URI' | 'INGEST_DISPATCH_QUEUE_B_URI';
-
-/** Notes what is wrong with the URIs of a program's queues, of those that were given. */
-export function checkQueueUris(settings: Settings, uris: QueueUris): void {
-  const kinds = Object.entries(uris).flatMap(([key, given]) =>
-    given
-      .filter((uri): uri is string => uri !== undefined && uri !== '')
-      .map((uri) => {
-        const address = queueAddress(uri);
-        if (typeof address !== 'string') return address.kind;
-        settings.problem(key as QueueKey, address, uri);
-        return undefined;
-      }),
-  );
+/** Notes problems of the URIs that INGEST_QUEUE_URI names. */
+export function checkQueueUris(settings: Settings, uris: readonly string[]): void {
+  const kinds = uris
+    .filter((uri) => uri !== '')
+    .map((uri) => {
+      const address = queueAddress(uri);
+      if (typeof address !== 'string') return address.kind;
+      settings.problem('INGEST_QUEUE_URI', address, uri);
+      return undefined;
+    });
   if (kinds.length === 0 || kinds.includes(undefined) || kinds.includes('cluster')) return;
   if (settings.given('INGEST_QUEUE_PARTITIONS'))
     settings.problem(
@@ -46,18 +40,12 @@ export function checkQueueUris(settings: Settings, uris: QueueUris): void {
     );
 }
 
-/** The queues of INGEST_QUEUE_URI; `why`: what the program does not do with a dispatcher, which is a problem. */
-export function queueUrisOf(settings: Settings, why: string): readonly string[] {
+/** The queues of INGEST_QUEUE_URI. */
+export function queueUrisOf(settings: Settings): readonly string[] {
   const uris = (settings.get('INGEST_QUEUE_URI') ?? '').split(' ');
-  if (uris.some(isDispatcher))
-    settings.problem('INGEST_QUEUE_URI', `expected the queues themselves, ${why}`, uris.join(' '));
-  checkQueueUris(settings, { INGEST_QUEUE_URI: uris });
+  checkQueueUris(settings, uris);
   return uris;
 }
-
-/** The URI of a queue, which has no user and no password, with these. */
-export const withCredentials = (uri: string, user: string | undefined, password: string): string =>
-  uri.replace('//', `//${encodeURIComponent(user ?? '')}:${encodeURIComponent(password)}@`);
 
 /** What the URI names, or what is wrong with it in words: `expected …`. The URI has passed the checks of env.ts. */
 export function queueAddress(uri: string): QueueAddress | string {
@@ -102,6 +90,3 @@ function serverFault(uri: string): string | undefined {
     return 'expected nothing behind the host but the number of a database: redis://host:port/3';
   return undefined;
 }
-
-/** The scheme of a dispatcher (RFC 014). */
-export const isDispatcher = (queueUri: string): boolean => /^dispatchers?:/.test(queueUri);

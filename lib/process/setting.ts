@@ -2,7 +2,7 @@
 //
 // A row is data: it says default, bounds, unit, meaning and programs. How a value is read is in env.ts.
 /** `tests`: read by the test suite only. */
-export const PROGRAMS = ['gateway', 'consumer', 'dispatcher', 'admin', 'send', 'tests'] as const;
+export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send', 'tests'] as const;
 export type Program = (typeof PROGRAMS)[number];
 
 interface Row {

@@ -13,13 +13,9 @@ import { address, choice, flag, integer, text, uri, type Program, type Setting }
 
 const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
-const DISPATCHER = ['dispatcher'] as const;
-const DAEMONS = ['gateway', 'consumer', 'dispatcher'] as const;
+const DAEMONS = ['gateway', 'consumer'] as const;
 /** Those that meet both the queue and the warehouse. */
 const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
-/** Those that accept events, and so meet the queues' servers. */
-const ACCEPTING = ['gateway', 'dispatcher'] as const;
-const TLS_SERVERS = ACCEPTING;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
 
@@ -35,17 +31,16 @@ const REDIS = [
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
     BOTH_ENDS,
-    [...REDIS, 'dispatcher:', 'dispatchers:'],
+    REDIS,
     BOTH_ENDS,
     'the queue: `redis://[user:password@]host:port[/db]`, ' +
       '`redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or ' +
       '`redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. ' +
-      'A gateway may have `dispatcher://[user:password@]host[:port]` or `dispatchers://` (mutual TLS) instead; ' +
-      'a consumer and ingest-admin may have several queues, separated by blanks',
+      'A consumer and ingest-admin may have several queues, separated by blanks',
     ['consumer', 'admin'],
   ),
   INGEST_QUEUE_PARTITIONS: integer(
-    [...BOTH_ENDS, 'dispatcher'],
+    BOTH_ENDS,
     8,
     [1, 256],
     '',
@@ -53,14 +48,14 @@ export const SETTINGS = Object.freeze({
       'another number than the queue has is refused (exit 2)',
   ),
   INGEST_QUEUE_REPLICAS: integer(
-    ACCEPTING,
+    GATEWAY,
     0,
     [0, 100],
     '',
     'replicas that must have an event before it is answered `202`; too few in time: `503 QUEUE_UNAVAILABLE`',
   ),
   INGEST_QUEUE_DURABILITY: choice(
-    ACCEPTING,
+    GATEWAY,
     ['warn', 'require'],
     'warn',
     '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, rewrites its ' +
@@ -71,7 +66,7 @@ export const SETTINGS = Object.freeze({
     ['none', 'zstd'],
     'none',
     '`zstd`: bodies of 512 characters and more are stored compressed on the queue, where that saves a tenth; ' +
-      'not with a dispatcher. Bring consumers up to date first',
+      'bring consumers up to date first',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
@@ -101,22 +96,20 @@ export const SETTINGS = Object.freeze({
     'several gateways share one address, and the kernel spreads connections over them (`SO_REUSEPORT`)',
   ),
   INGEST_ADMIN_ADDR: address(
-    ACCEPTING,
+    GATEWAY,
     undefined,
-    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private. ' +
-      'The dispatcher serves them nowhere else, without this key on `127.0.0.1:9465`',
+    'where `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private',
   ),
   INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
   INGEST_TLS_CERT: text(
-    TLS_SERVERS,
+    GATEWAY,
     undefined,
     'PEM file: server certificate. This, the key and the client CA unset on a loopback address: ' +
-      'development certificates are made in `INGEST_STATE_DIR/tls`. ' +
-      'The dispatcher takes plain connections without them',
+      'development certificates are made in `INGEST_STATE_DIR/tls`',
   ),
-  INGEST_TLS_KEY: text(TLS_SERVERS, undefined, "PEM file: the server certificate's key"),
-  INGEST_TLS_CLIENT_CA: text(TLS_SERVERS, undefined, 'PEM file: the authorities of client certificates'),
-  INGEST_TLS_CLIENT_CRL: text(TLS_SERVERS, undefined, 'PEM file: a revocation list for each client authority'),
+  INGEST_TLS_KEY: text(GATEWAY, undefined, "PEM file: the server certificate's key"),
+  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined, 'PEM file: the authorities of client certificates'),
+  INGEST_TLS_CLIENT_CRL: text(GATEWAY, undefined, 'PEM file: a revocation list for each client authority'),
   INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', 'the audience that producers must carry'),
   INGEST_TOKEN_JWKS: text(
     GATEWAY,
@@ -225,12 +218,11 @@ export const SETTINGS = Object.freeze({
   INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'a whole request'),
   INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'a connection between requests'),
   INGEST_ENQUEUE_TIMEOUT_MS: integer(
-    ACCEPTING,
+    GATEWAY,
     150,
     TIME,
     'ms',
-    'how long the queue may take; shorter than the request and drain time-outs. ' +
-      'With a dispatcher it is longer than `INGEST_SHED_MS`, and by default 100 ms longer',
+    'how long the queue may take; shorter than the request and drain time-outs',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
   INGEST_DRAIN_DELAY_MS: integer(
@@ -241,35 +233,6 @@ export const SETTINGS = Object.freeze({
     'how long a stopping gateway still listens after readiness turned false; ' +
       'with the enqueue time-out it must fit into the drain time-out',
   ),
-  INGEST_SHED_MS: integer(
-    ACCEPTING,
-    200,
-    TIME,
-    'ms',
-    'how long a dispatcher waits for a queue before it sheds an event',
-  ),
-
-  INGEST_DISPATCH_ADDR: address(DISPATCHER, '127.0.0.1:6380', 'where gateways connect to the dispatcher'),
-  INGEST_DISPATCH_PLAINTEXT: flag(
-    DISPATCHER,
-    'without TLS, accepts connections on an address that is not a loopback address too: ' +
-      'any client that reaches it can put events on the queues',
-  ),
-  INGEST_DISPATCH_QUEUE_A_URI: uri(
-    DISPATCHER,
-    REDIS,
-    DISPATCHER,
-    'the queue `ingest-a`, of events whose id has an even hash; a URI as in `INGEST_QUEUE_URI`, ' +
-      'without user and password: those of the gateway are handed on',
-  ),
-  INGEST_DISPATCH_QUEUE_B_URI: uri(DISPATCHER, REDIS, DISPATCHER, 'the queue `ingest-b`, of the other events'),
-  INGEST_DISPATCH_CLIENTS: text(
-    DISPATCHER,
-    undefined,
-    'with TLS, the gateways that are admitted: DNS names, URI names or common names in their certificates, ' +
-      'separated by blanks',
-  ),
-
   INGEST_CONSUMER_ADDR: address(
     CONSUMER,
     '127.0.0.1:9464',

@@ -48,7 +48,7 @@ function noted(label: string, start: SidePlan['subject']['start']): { plan: Side
 describe('servers beside each other', () => {
   it('have slices with the CPU time of the processes that are theirs', async () => {
     const plans = [
-      { label: 'one', subject: FLOOR, processes: ({ pid }: RunningServer) => ({ dispatcherUs: [pid, pid] }) },
+      { label: 'one', subject: FLOOR, processes: ({ pid }: RunningServer) => ({ totalUs: [pid, pid] }) },
       { label: 'other', subject: FLOOR },
     ];
     const { pairs, foreignShare } = await beside(environment, plans, [{ of: 'one', against: 'other' }], SHORT);
@@ -60,7 +60,7 @@ describe('servers beside each other', () => {
     for (const { events, figures } of pairs[0]?.slices.of ?? []) {
       assert.ok(events > 0);
       assert.ok((figures['serverUs'] ?? 0) > 0 && (figures['ratePerS'] ?? 0) > 0);
-      assert.ok(Math.abs((figures['dispatcherUs'] ?? 0) / (figures['serverUs'] ?? 0) - 2) < 0.5);
+      assert.ok(Math.abs((figures['totalUs'] ?? 0) / (figures['serverUs'] ?? 0) - 2) < 0.5);
     }
     assert.deepEqual(Object.keys(pairs[0]?.slices.against[0]?.figures ?? {}).sort(), [
       ...['ratePerS', 'redisUs', 'serverUs'],

@@ -76,7 +76,7 @@ describe('the samples of pairs', () => {
       samples.map(({ ratios }) => ratios),
       [{ old: { serverUs: 2.5 } }, {}, { old: { serverUs: (0.5 + 7 / 30) / 2 } }],
     );
-    const dispatched = [{ events: 10, figures: { serverUs: 20, dispatcherUs: 5 } }];
-    assert.deepEqual(pairSamples([pair(dispatched, slices(10))], 0)[0]?.ratios, { old: { serverUs: 2 } });
+    const more = [{ events: 10, figures: { serverUs: 20, redisUs: 5 } }];
+    assert.deepEqual(pairSamples([pair(more, slices(10))], 0)[0]?.ratios, { old: { serverUs: 2 } });
   });
 });

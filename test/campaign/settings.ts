@@ -15,7 +15,7 @@ export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined :
  */
 export const SEED = number('CAMPAIGN_SEED', Math.trunc(Math.random() * 2 ** 31));
 
-/** A dispatcher and a second queue stand behind the gateways. */
+/** The queue is two queues (RFC 014); faults are aimed at the first. */
 export const DISPATCHER = process.env['CAMPAIGN_DISPATCHER'] === '1';
 
 export const WAREHOUSES: readonly WarehouseKind[] = warehouses(process.env['CAMPAIGN_WAREHOUSE']);

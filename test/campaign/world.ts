@@ -1,6 +1,6 @@
 // All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, the producers' load, and a
 // producer with a journal.
-// With CAMPAIGN_DISPATCHER=1 a dispatcher stands before the queue and a second one, which nothing is done to.
+// With CAMPAIGN_DISPATCHER=1 there is a second queue, which nothing is done to.
 //
 // The programs are real processes, started by their launchers, with the configuration that an operator would give them.
 import { join } from 'node:path';
@@ -45,7 +45,6 @@ export class World {
   /** The one that faults are aimed at. */
   readonly queue: QueueServer;
   readonly queues: readonly QueueServer[];
-  readonly dispatchers: readonly Service[];
   readonly fresh: FreshWarehouse;
   readonly gateways: readonly Service[];
   readonly consumers: readonly Service[];
@@ -59,7 +58,7 @@ export class World {
     options: WorldOptions,
     queues: readonly QueueServer[],
     fresh: FreshWarehouse,
-    parts: Pick<World, 'gateways' | 'consumers' | 'dispatchers' | 'credentials' | 'ports' | 'names' | 'journaled'>,
+    parts: Pick<World, 'gateways' | 'consumers' | 'credentials' | 'ports' | 'names' | 'journaled'>,
     posters: Readonly<Record<Producer, readonly Poster[]>>,
   ) {
     this.options = options;
@@ -67,7 +66,6 @@ export class World {
     if (queue === undefined) throw new Error('no queue');
     this.queue = queue;
     this.queues = queues;
-    this.dispatchers = parts.dispatchers;
     this.fresh = fresh;
     this.gateways = parts.gateways;
     this.consumers = parts.consumers;
@@ -91,15 +89,13 @@ export class World {
       Promise.all(Array.from({ length: DISPATCHER ? 2 : 1 }, () => QueueServer.start(options.clockS))),
     ]);
     const ports = await Promise.all(Array.from({ length: GATEWAYS }, () => freePort()));
-    const queueUris = queues.map(({ uri }) => uri);
-    const dispatcherAddress = `127.0.0.1:${await freePort()}`;
     const common = {
-      INGEST_QUEUE_URI: queueUris.join(' '),
-      // Below the time-out of the gateways, as it has to be.
-      INGEST_SHED_MS: '900',
+      INGEST_QUEUE_URI: DISPATCHER
+        ? `dispatcher://${queues.map(({ uri }) => new URL(uri).host).join(',')}`
+        : (queues[0]?.uri ?? ''),
       INGEST_WAREHOUSE_URI: fresh.uri,
       // On a busy machine the default is a timed assertion, and turns what is not broken into 503.
-      INGEST_ENQUEUE_TIMEOUT_MS: '1000',
+      ...(DISPATCHER ? { INGEST_SHED_MS: '1000' } : { INGEST_ENQUEUE_TIMEOUT_MS: '1000' }),
       NODE_COMPILE_CACHE: join(product, 'node_modules/.cache/compile'),
     };
     // SQLite is in the consumers.
@@ -112,25 +108,16 @@ export class World {
         env: { ...common, ...ownFsync, ...names.environment, ...env },
         history,
       });
-    const dispatchers = Array.from({ length: DISPATCHER ? 1 : 0 }, (_, at) =>
-      service('dispatcher', at, {
-        INGEST_DISPATCH_ADDR: dispatcherAddress,
-        INGEST_ADMIN_ADDR: '127.0.0.1:0',
-        INGEST_DISPATCH_QUEUE_A_URI: queueUris[0] ?? '',
-        INGEST_DISPATCH_QUEUE_B_URI: queueUris[1] ?? '',
-      }),
-    );
     const gateways = ports.map((port, at) =>
       service('gateway', at, {
         ...credentials.environment(at),
-        ...(DISPATCHER ? { INGEST_QUEUE_URI: `dispatcher://${dispatcherAddress}` } : {}),
         INGEST_GATEWAY_ADDR: `127.0.0.1:${port}`,
       }),
     );
     const consumers = Array.from({ length: CONSUMERS }, (_, at) =>
       service('consumer', at, { INGEST_CONSUMER_ADDR: '127.0.0.1:0' }),
     );
-    const services = [...dispatchers, ...gateways, ...consumers];
+    const services = [...gateways, ...consumers];
     try {
       await eventually('every program listens', () => services.every(({ listening }) => listening), 60_000);
     } catch (cause) {
@@ -148,7 +135,7 @@ export class World {
       options,
       queues,
       fresh,
-      { gateways, consumers, dispatchers, credentials, ports, names, journaled },
+      { gateways, consumers, credentials, ports, names, journaled },
       posters,
     );
     await world.accepts(1);
@@ -156,7 +143,7 @@ export class World {
   }
 
   get services(): readonly Service[] {
-    return [...this.dispatchers, ...this.gateways, ...this.consumers, this.journaled.service];
+    return [...this.gateways, ...this.consumers, this.journaled.service];
   }
 
   /** Waits until so many more events are accepted. */

@@ -6,7 +6,7 @@ import { settingsHelp } from '../../lib/process/settings-text.ts';
 import { Program } from '../support/program.ts';
 
 describe('the table of settings', () => {
-  for (const program of ['gateway', 'consumer', 'dispatcher'] as const) {
+  for (const program of ['gateway', 'consumer'] as const) {
     it(`is what ingest-${program} --help prints: its own rows, whole, and no key of another program`, async () => {
       const help = new Program(`ingest-${program}`, { args: ['--help'], env: {} });
       assert.equal(await help.ended, 0);

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { dispatcherMetrics } from '../../lib/dispatcher/metrics.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -28,19 +27,6 @@ describe('deploy/README.md', () => {
     assert.deepEqual(
       namesIn(section('### Metrics of the consumer')),
       await served(consumerMetrics([], SYSTEM.clock).registry),
-    );
-  });
-
-  it('lists the metrics of the dispatcher', async () => {
-    const text = section('## Two queues: the dispatcher of RFC 014');
-    const names = await served(dispatcherMetrics(SYSTEM.clock).registry);
-    const [tls, own] = [true, false].map((isTls) => names.filter((name) => name.startsWith('ingest_tls_') === isTls));
-    assert.match(text, /the `ingest_tls_` metrics of the gateway/);
-    assert.deepEqual(namesIn(text), own);
-    const ofGateway = await served(gatewayMetrics([], [], SYSTEM.clock).registry);
-    assert.deepEqual(
-      tls?.filter((name) => !ofGateway.includes(name)),
-      [],
     );
   });
 });

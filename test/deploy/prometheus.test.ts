@@ -4,14 +4,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
-import { dispatcherMetrics } from '../../lib/dispatcher/metrics.ts';
 import { TestGateway, event } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { Scrape } from '../support/scrape.ts';
-import { SYSTEM } from '../support/system.ts';
 import { alertRules, boardQueries, DEPLOY, deployFile, ran, tool } from './deploy-files.ts';
 import { freePort } from '../support/free-port.ts';
 import { RunningPrometheus } from './running-prometheus.ts';
@@ -81,9 +79,8 @@ describe('the metrics of alerts and board', () => {
         ? [await Scrape.of(gateway.client()), new Scrape(text)]
         : undefined;
     });
-    const dispatcher = new Scrape(await dispatcherMetrics(SYSTEM.clock).registry.metrics());
     const exposed = new Map(
-      [...scrapes, dispatcher].flatMap(({ samples }) => samples.map(({ name, labels }) => [name, labels] as const)),
+      scrapes.flatMap(({ samples }) => samples.map(({ name, labels }) => [name, labels] as const)),
     );
     const recorded = alertRules().flatMap(({ record }) => record ?? []);
     for (const query of [...boardQueries(), ...alertRules().map(({ expr }) => expr)]) {

@@ -11,7 +11,7 @@ const BIN = new URL('../../bin/', import.meta.url).pathname;
 const analyze = tool('systemd-analyze', 'systemd');
 
 /** Template units, and one that runs alone. */
-const UNITS = ['ingest-gateway@', 'ingest-consumer@', 'ingest-dispatcher'];
+const UNITS = ['ingest-gateway@', 'ingest-consumer@'];
 
 /**
  * The unit in a folder of its own, its program in place of the installed one (`verify` looks whether it can be

@@ -22,7 +22,7 @@ interface Ended {
 }
 
 async function run(name: ProgramName, env: Readonly<Record<string, string>>, args: readonly string[]): Promise<Ended> {
-  const program = new Program(name, { env: { ...pki.environment, INGEST_DISPATCH_CLIENTS: 'none', ...env }, args });
+  const program = new Program(name, { env: { ...pki.environment, ...env }, args });
   return { code: await program.ended, output: program.output };
 }
 
@@ -49,7 +49,6 @@ describe('a check', () => {
       ['ingest-gateway', { INGEST_QUEUE_URI: cluster, INGEST_QUEUE_PARTITIONS: '4' }],
       ['ingest-gateway', { INGEST_QUEUE_URI: current.uri }],
       ['ingest-consumer', { INGEST_QUEUE_URI: `${cluster} ${current.uri}`, INGEST_WAREHOUSE_URI: warehouse }],
-      ['ingest-dispatcher', { INGEST_DISPATCH_QUEUE_A_URI: current.uri, INGEST_DISPATCH_QUEUE_B_URI: cluster }],
     ] as const) {
       const { code, output } = await check(name, env);
       assert.equal(code, 0, output);
@@ -75,18 +74,6 @@ describe('a check', () => {
     assert.equal(consumer.code, 0, consumer.output);
     assert.equal(few.code, 4, few.output);
     assert.match(few.output, /lacks rights that this program needs: xack on ingest/);
-  });
-});
-
-describe('a queue that is full', () => {
-  it('is no good queue for whoever puts events on it', { tags: ['long'] }, async () => {
-    const full = await TestRedis.start(['--maxmemory', '1mb', '--appendonly', 'no']);
-    const ended = await check('ingest-dispatcher', {
-      INGEST_DISPATCH_QUEUE_A_URI: redis.uri,
-      INGEST_DISPATCH_QUEUE_B_URI: full.uri,
-    });
-    assert.equal(ended.code, 4, ended.output);
-    assert.match(ended.output, /INGEST_DISPATCH_QUEUE_B_URI=\S+ the queue takes no events \(OOM/);
   });
 });
 
@@ -120,30 +107,20 @@ describe('a SQLite file', () => {
 });
 
 describe('a queue with another number of partitions', () => {
-  it(
-    'is refused as a wrong configuration by every check, and at the start of a dispatcher',
-    { tags: ['long'] },
-    async () => {
-      const other = await TestRedis.start();
-      await other.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '4', 'id', 'q', 'secret', 's');
-      const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
-      const dispatched = { INGEST_DISPATCH_QUEUE_A_URI: redis.uri, INGEST_DISPATCH_QUEUE_B_URI: other.uri };
-      const addresses = { INGEST_DISPATCH_ADDR: '127.0.0.1:0', INGEST_ADMIN_ADDR: '127.0.0.1:0' };
-      // One after the other, as above.
-      const gateway = await check('ingest-gateway', { INGEST_QUEUE_URI: other.uri });
-      const queues = { INGEST_QUEUE_URI: `${redis.uri} ${other.uri}` };
-      const consumer = await check('ingest-consumer', { ...queues, ...warehouse });
-      const checked = await check('ingest-dispatcher', dispatched);
-      const started = await run('ingest-dispatcher', { ...dispatched, ...addresses }, []);
-      for (const [{ code, output }, key] of [
-        [gateway, 'INGEST_QUEUE_URI'],
-        [consumer, 'INGEST_QUEUE_URI'],
-        [checked, 'INGEST_DISPATCH_QUEUE_B_URI'],
-        [started, 'INGEST_DISPATCH_QUEUE_B_URI'],
-      ] as const) {
-        assert.equal(code, 2, output);
-        assert.match(output, new RegExp(`${key}=redis://127.0.0.1:${other.port}: .*4 partitions.* 1 partition`));
-      }
-    },
-  );
+  it('is refused as a wrong configuration by every check', { tags: ['long'] }, async () => {
+    const other = await TestRedis.start();
+    await other.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '4', 'id', 'q', 'secret', 's');
+    const queue = { INGEST_QUEUE_URI: other.uri };
+    const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
+    // One after the other, as above.
+    const gateway = await check('ingest-gateway', queue);
+    const consumer = await check('ingest-consumer', { ...queue, ...warehouse });
+    for (const { code, output } of [gateway, consumer]) {
+      assert.equal(code, 2, output);
+      assert.match(
+        output,
+        new RegExp(`INGEST_QUEUE_URI=redis://127.0.0.1:${other.port}: .*4 partitions.* 1 partition`),
+      );
+    }
+  });
 });

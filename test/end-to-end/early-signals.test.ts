@@ -8,7 +8,7 @@ import { Program, type ProgramName } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 
-const DAEMONS = ['ingest-gateway', 'ingest-consumer', 'ingest-dispatcher'] as const satisfies ProgramName[];
+const DAEMONS = ['ingest-gateway', 'ingest-consumer'] as const satisfies ProgramName[];
 
 const environment = (queueUri: string): Record<string, string> => ({
   INGEST_QUEUE_URI: queueUri,
@@ -16,9 +16,6 @@ const environment = (queueUri: string): Record<string, string> => ({
   INGEST_STATE_DIR: temporaryFolder(),
   INGEST_GATEWAY_ADDR: '127.0.0.1:0',
   INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-  INGEST_DISPATCH_ADDR: '127.0.0.1:0',
-  INGEST_DISPATCH_QUEUE_A_URI: queueUri,
-  INGEST_DISPATCH_QUEUE_B_URI: queueUri.replace('127.0.0.1', 'localhost'),
   INGEST_ADMIN_ADDR: '127.0.0.1:0',
 });
 
@@ -53,16 +50,13 @@ describe('a daemon that waits for its queue', () => {
 
 describe('a daemon that listens', { tags: ['long'] }, () => {
   let redis: TestRedis;
-  let other: TestRedis;
   before(async () => {
-    [redis, other] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    redis = await TestRedis.start();
   });
 
   for (const name of DAEMONS) {
     it(`${name} goes on at SIGHUP`, async () => {
-      const program = new Program(name, {
-        env: { ...environment(redis.uri), INGEST_DISPATCH_QUEUE_B_URI: other.uri },
-      });
+      const program = new Program(name, { env: environment(redis.uri) });
       await program.listening();
       program.signal('SIGHUP');
       program.signal('SIGTERM');

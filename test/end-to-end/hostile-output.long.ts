@@ -44,7 +44,6 @@ describe('a program that is started with hostile words', () => {
   const arguments_: Readonly<Record<ProgramName, readonly string[]>> = {
     'ingest-gateway': [`--${HOSTILE}`],
     'ingest-consumer': [`--${HOSTILE}`],
-    'ingest-dispatcher': [`--${HOSTILE}`],
     'ingest-admin': ['event', 'id', `--${HOSTILE}`],
     'ingest-send': [`--${HOSTILE}`],
     toollint: ['scan', `--${HOSTILE}`],
@@ -75,10 +74,9 @@ describe('a program that is started with hostile words', () => {
         ['ingest-gateway', []],
         ['ingest-gateway', ['--check']],
         ['ingest-consumer', []],
-        ['ingest-dispatcher', []],
         ['ingest-admin', ['status']],
       ] as const)
-        assertShown(await outputOf(name, args, { ...wrong, INGEST_DISPATCH_QUEUE_URIS: HOSTILE }));
+        assertShown(await outputOf(name, args, wrong));
     });
 });
 

@@ -12,8 +12,6 @@ import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
-import { partitionOf } from '../../lib/ingest/partition.ts';
-import { TestDispatcher } from '../support/dispatcher.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT = '00f067aa0ba902b7';
@@ -223,21 +221,6 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
     await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', '{', 'traceparent', other);
     const put = await bySpan(5, ({ traceId }) => traceId === 'b'.repeat(32));
     assert.deepEqual([put.statusCode, put.attributes['error.type']], [2, 'invalid_event']);
-  });
-
-  it('show the way through a dispatcher', { tags: ['long'] }, async () => {
-    const slow = { INGEST_SHED_MS: '4000' };
-    const dispatcher = await TestDispatcher.start({ env: { ...slow, OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url } });
-    const client = (await TestGateway.start(dispatcher, pki, { ...PATIENT, ...slow })).client(producer);
-    const trace = 'd'.repeat(32);
-    const traceparent = SAMPLED.replace(TRACE, trace);
-    assert.equal((await client.post(event('dispatched'), { traceparent })).status, 202);
-    const sent = await bySpan(4, ({ traceId }) => traceId === trace);
-    const queue = partitionOf('dispatched', 2) === 0 ? 'ingest-a' : 'ingest-b';
-    assert.deepEqual([sent.service, sent.name, sent.parentSpanId], ['ingest-dispatcher', `send ${queue}`, PARENT]);
-    assert.equal(sent.attributes['messaging.message.id'], 'dispatched');
-    const kept = traceparent.replace(PARENT, sent.spanId);
-    assert.equal((await client.find('dispatched')).json?.['traceparent'], kept, 'the event goes on with it');
   });
 
   it('are left out with one clear line where the packages are missing', { tags: ['long'] }, async () => {

@@ -119,25 +119,6 @@ describe("the gateway's configuration", () => {
   const allProblems = (more: Environment): readonly string[] =>
     readGatewayConfig({ INGEST_QUEUE_URI: 'redis://h', ...more }).report.problems;
 
-  it('waits a little longer for a dispatcher than that waits for its queues, unless it is told how long', () => {
-    const queue = { INGEST_QUEUE_URI: 'dispatcher://h:1' };
-    assert.equal(config({ ...queue, INGEST_SHED_MS: '90' }).enqueueTimeoutMs, 190);
-    assert.equal(config({ ...queue, INGEST_SHED_MS: '90', INGEST_ENQUEUE_TIMEOUT_MS: '95' }).enqueueTimeoutMs, 95);
-    assert.deepEqual(allProblems({ ...queue, INGEST_SHED_MS: '95', INGEST_ENQUEUE_TIMEOUT_MS: '95' }), [
-      'INGEST_SHED_MS="95": expected less than INGEST_ENQUEUE_TIMEOUT_MS (95): else the gateway gives up before the dispatcher sheds',
-    ]);
-  });
-
-  it('has no database and no compression with a dispatcher', () => {
-    assert.deepEqual(allProblems({ INGEST_QUEUE_URI: 'dispatcher://h:1/3' }), [
-      'INGEST_QUEUE_URI="dispatcher://h:1/3": expected no path: a dispatcher has no databases',
-    ]);
-    assert.deepEqual(allProblems({ INGEST_QUEUE_URI: 'dispatcher://h:1/' }), []);
-    assert.deepEqual(allProblems({ INGEST_QUEUE_URI: 'dispatcher://h:1', INGEST_QUEUE_COMPRESSION: 'zstd' }), [
-      'INGEST_QUEUE_COMPRESSION="zstd": expected none with a dispatcher: it reads the events that it passes on',
-    ]);
-  });
-
   it('requires keys where it requires tokens, or names who issues them', () => {
     const expected = 'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified';
     assert.deepEqual(allProblems({ INGEST_TOKEN_REQUIRED: '1' }), [`INGEST_TOKEN_REQUIRED="1": ${expected}`]);

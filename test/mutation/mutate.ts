@@ -16,7 +16,7 @@ import { ROOT, Sandbox, type Run } from './sandbox.ts';
 const WORKERS = 2;
 const BASELINE_TIMEOUT_MS = 120_000;
 /** Modules that start the programs of bin. */
-const STARTS_PROGRAMS = /\/support\/(?:gateway|program|dispatcher|transcript)\.ts$/;
+const STARTS_PROGRAMS = /\/support\/(?:gateway|program|transcript)\.ts$/;
 
 interface TestFile {
   readonly path: string;

@@ -284,7 +284,7 @@ describe('an installation that brings its own runtime', () => {
     dpkg('--install', archives[1] ?? '');
     assert.match(readFileSync(join(root, 'etc/passwd'), 'utf8'), /^ingest:/m);
     assert.match(readFileSync(join(root, 'etc/group'), 'utf8'), /^ingest:/m);
-    for (const program of ['gateway', 'consumer', 'dispatcher'] as const) {
+    for (const program of ['gateway', 'consumer'] as const) {
       const path = join(root, `etc/ingest/${program}.env`);
       assert.equal(statSync(path).mode & 0o777, 0o600);
       const known = [...readFileSync(path, 'utf8').matchAll(/^#(\w+)=/gm)].map(([, key]) => key);
@@ -293,7 +293,7 @@ describe('an installation that brings its own runtime', () => {
         settingsOf(program).map(([key]) => key),
       );
     }
-    const units = ['ingest-gateway@9470', 'ingest-consumer@9464', 'ingest-dispatcher'].map((name) => `${name}.service`);
+    const units = ['ingest-gateway@9470', 'ingest-consumer@9464'].map((name) => `${name}.service`);
     assert.deepEqual(readdirSync(join(root, 'etc/systemd/system')), [], 'nothing is enabled');
     for (const unit of units) {
       assert.deepEqual(ran('systemctl', [`--root=${root}`, 'enable', unit]).status, 0, unit);

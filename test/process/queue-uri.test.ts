@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readAdminConfig } from '../../lib/admin/config.ts';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
-import { readDispatcherConfig } from '../../lib/dispatcher/config.ts';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { listUri } from '../../lib/process/list-uri.ts';
-import { queueAddress, withCredentials } from '../../lib/process/queue-uri.ts';
+import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { Settings } from '../../lib/process/env.ts';
 
 const parts = (uri: string): unknown => {
@@ -77,12 +76,6 @@ describe('the URI of a queue', () => {
     assert.match(fault('redis://host/abc'), /number of a database: redis:\/\/host:port\/3/);
     assert.match(fault('redis://host/1#a'), /no #/);
     assert.match(fault('redis+sentinel://s1/m#a'), /no #/);
-    assert.match(fault('dispatcher://host?db=3'), /no db behind the \?$/);
-  });
-
-  it('gets a user and a password, percent-encoded', () => {
-    assert.equal(withCredentials('redis://host:1/2', 'us,er', 'p@ss'), 'redis://us%2Cer:p%40ss@host:1/2');
-    assert.equal(withCredentials('redis://host', undefined, 'secret'), 'redis://:secret@host');
   });
 
   it('goes with a number of partitions only where it is a cluster', () => {
@@ -101,11 +94,10 @@ describe('the URI of a queue', () => {
     const problems = [
       readGatewayConfig({ INGEST_QUEUE_URI: uri }),
       readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
-      readDispatcherConfig({ INGEST_DISPATCH_QUEUE_A_URI: good, INGEST_DISPATCH_QUEUE_B_URI: uri }),
       readAdminConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
     ].map(({ report }) => report.problems.map((problem) => /^\w+/.exec(problem)?.[0]));
     const named = ['INGEST_QUEUE_URI'];
-    assert.deepEqual(problems, [named, named, ['INGEST_DISPATCH_QUEUE_B_URI'], named]);
+    assert.deepEqual(problems, [named, named, named]);
   });
 
   it('passes the reading of the environment with several hosts, and does not with an empty one', () => {

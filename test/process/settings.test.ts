@@ -9,7 +9,7 @@ import { KEYS, KNOWN_KEYS, SETTINGS, settingsOf } from '../../lib/process/settin
 import { daemonHelp, environmentFile, settingsHelp, settingsTable } from '../../lib/process/settings-text.ts';
 
 const README = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
-const DAEMONS: readonly Program[] = ['gateway', 'consumer', 'dispatcher'];
+const DAEMONS: readonly Program[] = ['gateway', 'consumer'];
 
 /** What a program cannot start without, so that its report is about the one value that a test sets. */
 function required(program: Program): Record<string, string> {

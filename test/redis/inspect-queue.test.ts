@@ -5,13 +5,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/server/client.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
-import {
-  gatewayQueue,
-  inspectGatewayQueue,
-  type AcceptingQueue,
-  type StreamsOptions,
-} from '../../lib/redis/accept/open-queue.ts';
-import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
+import { acceptingQueue, inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
@@ -105,25 +99,10 @@ describe('the look at a queue', () => {
   };
 
   it('names server and events, and makes nothing', async () => {
-    assert.match(
-      await look({ takesEvents: true }),
-      /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream$/,
-    );
+    assert.match(await look(), /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream$/);
     assert.deepEqual(await redis.command('KEYS', '*'), []);
     for (const entry of ['1-1', '1-2']) await redis.command('XADD', 'ingest', entry, 'body', '{}');
     assert.match(await look({ program: 'consumer' }), /, 2 events in the stream$/);
-  });
-
-  it('fails with 4 where the server takes no events, only where it is asked to, and names the key', async () => {
-    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
-    try {
-      assert.match(await look(), /0 events/);
-      const { exitCode, message } = await failed(look({ takesEvents: true, key: 'INGEST_DISPATCH_QUEUE_A_URI' }));
-      assert.equal(exitCode, EXIT.queue);
-      assert.match(message, /^INGEST_DISPATCH_QUEUE_A_URI=redis:.*: the queue takes no events \(OOM /);
-    } finally {
-      await redis.command('CONFIG', 'SET', 'maxmemory', '0');
-    }
   });
 
   it('fails with 4 on another format and without rights, and with 2 on another number of partitions', async () => {
@@ -224,24 +203,6 @@ describe("a gateway's queue", () => {
     ...{ ...SYSTEM, uri, partitions: 3, replicas: 0, name: 'test', enqueueTimeoutMs: 5_000, log: LOG },
     ...more,
   });
-  const partsOf = (uri: string): AcceptingQueue => {
-    const opened = gatewayQueue(options(uri, { clock: new VirtualClock() }));
-    atEnd(() => opened.queue.close());
-    return opened;
-  };
-
-  it('is one stream of a server, as many as there are partitions of a cluster, and two lanes of a dispatcher', () => {
-    const single = partsOf('redis://127.0.0.1:1');
-    assert.equal(single.parts.length, 1);
-    assert.equal(single.queue, single.parts[0]?.queue);
-    const several = partsOf('redis+cluster://127.0.0.1:1');
-    assert.equal(several.parts.length, 3);
-    assert.ok(several.queue instanceof PartitionedQueue);
-    const lanes = partsOf('dispatcher://127.0.0.1:1');
-    assert.equal(lanes.parts.length, 2);
-    assert.ok(lanes.queue instanceof PartitionedQueue);
-  });
-
   it('has its partitions apart in the log and in what is looked at, where there are several', async (t) => {
     const clock = new VirtualClock();
     const named: unknown[] = [];
@@ -250,32 +211,17 @@ describe("a gateway's queue", () => {
       named.push(bindings);
       return log;
     });
-    const close = (uri: string): Promise<void> => gatewayQueue(options(uri, { clock, log })).queue.close();
+    const close = (uri: string): Promise<void> => acceptingQueue(options(uri, { clock, log })).queue.close();
     await close('redis://127.0.0.1:1');
     assert.deepEqual(named.splice(0), []);
     await close('redis+cluster://127.0.0.1:1');
     assert.deepEqual(named.splice(0), [{ partition: 0 }, { partition: 1 }, { partition: 2 }]);
-    await close('dispatcher://127.0.0.1:1');
-    assert.deepEqual(named.splice(0), [{ connection: 0 }, { connection: 1 }]);
     const looks: string[] = [];
-    const { parts, queue } = gatewayQueue(options(redis.uri, { onLook: (_, partition) => looks.push(partition) }));
+    const { parts, queue } = acceptingQueue(options(redis.uri, { onLook: (_, partition) => looks.push(partition) }));
     atEnd(() => queue.close());
     parts[0]?.connection.open();
     await eventually('it is looked at', () => looks.length > 0);
     assert.deepEqual(new Set(looks), new Set(['0']));
-  });
-
-  it('of a dispatcher is at port 6380 where the URI has none', async () => {
-    for (const [uri, place] of [
-      ['dispatcher://127.0.0.9', '127.0.0.9:6380'],
-      ['dispatcher://127.0.0.9:6381', '127.0.0.9:6381'],
-    ] as const) {
-      const { parts, queue } = gatewayQueue(options(uri));
-      atEnd(() => queue.close());
-      const [lane = assert.fail()] = parts;
-      lane.connection.open();
-      await eventually('it is refused', () => lane.connection.lastError.includes(place));
-    }
   });
 
   it('is looked at without a trace, and said to take events', async () => {
@@ -284,12 +230,5 @@ describe("a gateway's queue", () => {
       /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream, takes events$/,
     );
     assert.deepEqual(await redis.command('KEYS', '*'), []);
-  });
-
-  it('is refused where a server that is no dispatcher is called one', async () => {
-    await assert.rejects(inspectGatewayQueue(options(redis.uri.replace('redis:', 'dispatcher:')), 5_000), {
-      exitCode: EXIT.queue,
-      message: /the server is not a dispatcher: for a Redis server write redis:\/\/ or rediss:\/\/$/,
-    });
   });
 });

@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { TestProcess } from './gateway.ts';
 import type { StartOptions } from './scope.ts';
 
-export type ProgramName =
-  'ingest-gateway' | 'ingest-consumer' | 'ingest-dispatcher' | 'ingest-send' | 'ingest-admin' | 'toollint';
+export type ProgramName = 'ingest-gateway' | 'ingest-consumer' | 'ingest-send' | 'ingest-admin' | 'toollint';
 
 export interface ProgramOptions extends StartOptions {
   readonly env?: Readonly<Record<string, string>>;

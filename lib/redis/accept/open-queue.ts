@@ -2,10 +2,8 @@
 // open-reader.ts.
 import type { Queue, QueueLook } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
-import { maskedUri } from '../../process/masked-uri.ts';
-import { isDispatcher } from '../../process/queue-uri.ts';
 import { ByteClient } from '../wire/byte-client.ts';
-import { type ConnectionOptions, type RedisConnection, byteConnection } from '../server/client.ts';
+import { type RedisConnection, byteConnection } from '../server/client.ts';
 import { PartitionedQueue } from './partitioned-queue.ts';
 import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
@@ -70,32 +68,6 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   return { queue, parts: streams };
 }
 
-/** The port of a dispatcher where its URI names none. */
-const DISPATCHER_PORT = '6380';
-
-/** The queue that a gateway's configuration names: of servers, or a dispatcher's, to which `certificate` is shown. */
-export function gatewayQueue(options: StreamsOptions & Pick<ConnectionOptions, 'certificate'>): AcceptingQueue {
-  return isDispatcher(options.uri) ? dispatcherQueue(options) : acceptingQueue(options);
-}
-
-// Fact: a dispatcher answers the calls of a connection in their order, so that one with an event of a frozen queue
-// holds up those behind it. Choice: a connection for each of its two queues. The hash decides which one, here as there;
-// were it another one here, only the waiting would change.
-function dispatcherQueue({
-  onLook: _,
-  ...options
-}: StreamsOptions & Pick<ConnectionOptions, 'certificate'>): AcceptingQueue {
-  // A dispatcher speaks as a Redis server does, over TLS where its scheme ends in s.
-  const url = new URL(options.uri.replace(/^dispatcher(s?):/, 'redis$1:'));
-  if (url.port === '') url.port = DISPATCHER_PORT;
-  const parts = [0, 1].map((lane) => {
-    const log = options.log.child({ connection: lane });
-    const connection = byteConnection({ ...options, log, uri: url.href });
-    return { connection, queue: new StreamQueue({ ...options, connection, behind: 'dispatcher' }) };
-  });
-  return { parts, queue: new PartitionedQueue(parts.map(({ queue }) => queue)) };
-}
-
 const LOOK_MS = 25;
 
 /**
@@ -141,15 +113,10 @@ export async function startQueue(uri: string, opened: AcceptingQueue, clock: Clo
 }
 
 /** Connects, makes nothing, and gives a sentence about a gateway's queue. Rejects with a StartFailure. */
-export async function inspectGatewayQueue(
-  options: StreamsOptions & Pick<ConnectionOptions, 'certificate'>,
-  timeoutMs: number,
-): Promise<string> {
+export async function inspectGatewayQueue(options: StreamsOptions, timeoutMs: number): Promise<string> {
   const { uri, partitions, clock, random } = options;
-  const about = isDispatcher(uri)
-    ? `dispatcher ${maskedUri(uri)}`
-    : await inspectQueue({ uri, partitions, program: 'gateway' }, { clock, random });
-  const opened = gatewayQueue({ ...options, makes: false });
+  const about = await inspectQueue({ uri, partitions, program: 'gateway' }, { clock, random });
+  const opened = acceptingQueue({ ...options, makes: false });
   try {
     await startQueue(uri, opened, clock, timeoutMs);
     return `${about}, takes events`;

@@ -1,14 +1,4 @@
-// How the accepting side asks what is behind its connection: a Redis server by scripts, or a dispatcher by commands of
-// its own.
-//
-// A dispatcher is given ids as they are, because it chooses a queue by their hash, and looks after its queues itself:
-// scripts, identity, durability, trimming.
-import {
-  DISPATCHER_ACCEPT,
-  DISPATCHER_ACCEPT_NOTES,
-  DISPATCHER_FIND,
-  DISPATCHER_NAME,
-} from '../../ingest/dispatcher-commands.ts';
+// How the accepting side asks the Redis server behind its connection: by scripts.
 import type { Outcome } from '../../ingest/queue.ts';
 import type { RedisConnection, Server } from '../server/client.ts';
 import { durabilityFaults, replicationFaults, rewriteFaults, serverHistory } from '../server/facts.ts';
@@ -16,7 +6,7 @@ import { QueueRefusal } from '../wire/errors.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { fieldsOf, indexField } from '../stream/id-index.ts';
 import type { Identify, QueueIdentity } from '../stream/identity.ts';
-import type { RedisValue, Reply } from '../wire/reply.ts';
+import type { Reply } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import { Script, type Argument, type Sender } from '../wire/script.ts';
 import type { Log } from '../../process/log.ts';
@@ -30,7 +20,6 @@ export const OUTCOMES: Readonly<Record<number, Outcome>> = {
   0x31: 'duplicate',
   0x32: 'conflict',
   0x33: 'differing',
-  0x34: 'shed',
 };
 
 export interface QueueDialect {
@@ -52,8 +41,6 @@ export interface QueueDialect {
   readonly field: (id: string, n: number) => string;
   /** See QueueIdentity. */
   readonly bodyBytesMax: () => number | undefined;
-  /** Whether the caller compares known events itself, and gives digests for that. */
-  readonly compares: boolean;
   /**
    * Asks a new connection's server whether this program may work with it. Rejects with a QueueRefusal where waiting
    * does not help.
@@ -107,7 +94,6 @@ export function streamDialect(
     },
     field: (id, n) => field(id, n),
     bodyBytesMax: () => identity?.bodyBytesMax,
-    compares: true,
     identify: identified,
     inspect: async (server) => {
       await assertRights(server, stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
@@ -120,24 +106,6 @@ export function streamDialect(
       if (faults.length > 0 && durability === 'require')
         throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
-    },
-  };
-}
-
-/** For a dispatcher. */
-export function dispatcherDialect(connection: RedisConnection<Reply>): QueueDialect {
-  const run = (command: readonly Argument[]): Promise<Reply> => connection.send(command);
-  return {
-    accept: { begin: (withNotes) => [withNotes ? DISPATCHER_ACCEPT_NOTES : DISPATCHER_ACCEPT], run },
-    find: (id, producer) => run([DISPATCHER_FIND, id, producer]),
-    field: (id) => id,
-    bodyBytesMax: () => undefined,
-    compares: false,
-    identify: () => Promise.resolve(),
-    inspect: async (server) => {
-      const hello = (await server.send(['HELLO'])) as readonly RedisValue[];
-      if (!hello.includes(DISPATCHER_NAME))
-        throw new QueueRefusal('the server is not a dispatcher: for a Redis server write redis:// or rediss://');
     },
   };
 }

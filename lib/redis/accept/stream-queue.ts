@@ -21,7 +21,7 @@ import type { RedisConnection } from '../server/client.ts';
 import { ENCODED_MEMBER, compressed, decoded, isCompressible, membersOf } from '../stream/entry.ts';
 import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
 import { FIELDS_MAX, type Known, areOf, digestsOf, hasDigests, judged, knownOf } from '../stream/id-index.ts';
-import { OUTCOMES, type QueueDialect, dispatcherDialect, streamDialect } from './queue-dialect.ts';
+import { OUTCOMES, type QueueDialect, streamDialect } from './queue-dialect.ts';
 import { type Identify, queueIdentity } from '../stream/identity.ts';
 import { QueueProbe } from './queue-probe.ts';
 import type { Reply } from '../wire/reply.ts';
@@ -56,13 +56,11 @@ export interface StreamQueueOptions extends ClockAndRandom {
   readonly makes?: boolean;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: Identify;
-  /** What the connection leads to: Redis (the default), or a dispatcher, which looks after its queues itself. */
-  readonly behind?: 'redis' | 'dispatcher';
   /** Runs a task at the end of this turn of the event loop; the clock's `turnEnd` by default. */
   readonly defer?: (task: () => void) => void;
   /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
   readonly onCall?: (seconds: number, events: number) => void;
-  /** Called with what each look at the stream saw, every few seconds; a dispatcher is not looked at. */
+  /** Called with what each look at the stream saw, every few seconds. */
   readonly onLook?: (look: QueueLook) => void;
 }
 
@@ -96,27 +94,24 @@ export class StreamQueue implements Queue {
     this.#onCall = options.onCall ?? (() => undefined);
     const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', makes = true } = options;
     this.#compression = options.compression ?? 'none';
-    if (options.behind === 'dispatcher') this.#dialect = dispatcherDialect(this.#connection);
-    else {
-      const { replicated, identify = (server, known) => queueIdentity(server, stream, { random, makes, known }) } =
-        options;
-      if (replicated !== undefined) {
-        this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
-        // In parallel with the queue's own connection, not after it: a start has five seconds for all of them.
-        this.#replicated.open();
-      }
-      const about = { stream, retentionMs, log: this.#log };
-      const asked = { ...about, durability, identify, makes, replicas: replicated?.replicas ?? 0 };
-      this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, asked);
-      if (makes)
-        this.#trimmer = new StreamTrimmer({
-          ...about,
-          clock,
-          server: this.#connection.values,
-          onLook: options.onLook,
-        });
-      this.#trimmer?.start();
+    const { replicated, identify = (server, known) => queueIdentity(server, stream, { random, makes, known }) } =
+      options;
+    if (replicated !== undefined) {
+      this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
+      // In parallel with the queue's own connection, not after it: a start has five seconds for all of them.
+      this.#replicated.open();
     }
+    const about = { stream, retentionMs, log: this.#log };
+    const asked = { ...about, durability, identify, makes, replicas: replicated?.replicas ?? 0 };
+    this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, asked);
+    if (makes)
+      this.#trimmer = new StreamTrimmer({
+        ...about,
+        clock,
+        server: this.#connection.values,
+        onLook: options.onLook,
+      });
+    this.#trimmer?.start();
     this.#connection.tell({
       inspect: this.#dialect.inspect,
       onReady: () => {
@@ -196,10 +191,10 @@ export class StreamQueue implements Queue {
    */
   #send(submissions: readonly Submission[], from: number, n = 0): number {
     // Fact: an argument more costs every event. Choice: only a call with such events has it.
-    const { accept, field, compares } = this.#dialect;
+    const { accept, field } = this.#dialect;
     const compresses = this.#compression === 'zstd';
     const hasNotes = submissions.some(
-      ({ notes, text }) => notes !== undefined || (compares && hasDigests(text, compresses && isCompressible(text))),
+      ({ notes, text }) => notes !== undefined || hasDigests(text, compresses && isCompressible(text)),
     );
     assert(from < submissions.length && n < FIELDS_MAX);
     const command = accept.begin(hasNotes);
@@ -214,7 +209,7 @@ export class StreamQueue implements Queue {
       const body = compresses ? compressed(submission.text) : undefined;
       events.push(submission.producer, body ?? submission.text);
       if (!hasNotes) continue;
-      const digests = compares && hasDigests(submission.text, body !== undefined) ? `=${digestsOf(submission)}\n` : '';
+      const digests = hasDigests(submission.text, body !== undefined) ? `=${digestsOf(submission)}\n` : '';
       events.push(digests + membersOf(submission.notes) + (body === undefined ? '' : ENCODED_MEMBER));
     }
     command.push(...events);
@@ -284,13 +279,11 @@ export async function lookUp(
 ): Promise<QueueLookup> {
   try {
     const reply = await withTimeout(clock, dialect.find(id, producer), timeoutMs);
-    // A dispatcher has compared the ids itself, and gives two or three parts.
     for (let parts = reply.array() ?? 0; parts > 0; parts -= PARTS) {
       const acceptedAtMs = Number.parseInt(reply.text(), 10);
       const bytes = reply.bytes();
-      const traceparent = parts > 2 ? reply.text() : '';
+      const traceparent = reply.text();
       const event = { acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent };
-      if (parts < PARTS) return { kind: 'found', event: { ...event, body: bytes } };
       const body = decoded(bytes, reply.text(), dialect.bodyBytesMax());
       const [noted, digests] = [reply.utf8(), reply.text()];
       if (body === undefined) return { kind: 'unavailable' };

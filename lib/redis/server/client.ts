@@ -18,7 +18,6 @@ import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
 import assert from 'node:assert/strict';
-import type { SecureContextOptions } from 'node:tls';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { NoConnection, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
@@ -77,8 +76,6 @@ export interface ConnectionOptions extends ClockAndRandom {
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
-  /** This side's certificate, asked for at each connection over TLS; none by default. Only byte connections show it. */
-  readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
 }
 
 /** The listeners of a connection; each method is optional. */
@@ -324,6 +321,6 @@ export class RedisConnection<Answer> {
 
 /** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
 export const byteConnection = (
-  { certificate, ...options }: ConnectionOptions,
-  open = (uri: string, name: string): Client<Reply> => new ByteClient({ ...options, uri, name, certificate }),
+  options: ConnectionOptions,
+  open = (uri: string, name: string): Client<Reply> => new ByteClient({ ...options, uri, name }),
 ): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });

@@ -1,53 +1,45 @@
 // What `--check=connect` and a start find out about a queue by asking its servers, and how a start fails because of it.
-import { RETENTION_MS } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { createLog } from '../../process/log.ts';
 import { maskedUri } from '../../process/masked-uri.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
-import type { Key } from '../../process/settings.ts';
 import { type Server, byteConnection } from '../server/client.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
 import { isPasswordRefused, PartitionsDiffer, queueIsAway, RedisError, QueueRefusal } from '../wire/errors.ts';
 import type { RedisValue } from '../wire/reply.ts';
-import { Script } from '../wire/script.ts';
 import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
 
 const CONNECT_MS = 5_000;
-/** Called without events it writes nothing, and is refused as an event would be. */
-const ACCEPT = new Script('accept.lua', 'entry-name.lua');
 /** For connections whose troubles are the result: their own lines would only repeat it. */
 const QUIET = createLog('check', 'error');
 
 /** A failed start because of the queue (exit 4), with the masked URI. */
-export const queueFailure = (uri: string, why: string, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
-  new StartFailure(EXIT.queue, `${key}=${maskedUri(uri)}: ${why}`);
+export const queueFailure = (uri: string, why: string): StartFailure =>
+  new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
 
 /** A failed start without a connection to the queue (exit 4). */
-export const queueAway = (uri: string, reason: string, key?: Key): StartFailure => {
+export const queueAway = (uri: string, reason: string): StartFailure => {
   const remedy = isPasswordRefused(reason) ? 'check user and password' : 'check that the server runs and is reachable';
-  return queueFailure(uri, `${queueIsAway(reason)}; ${remedy}`, key);
+  return queueFailure(uri, `${queueIsAway(reason)}; ${remedy}`);
 };
 
 /**
  * A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its
  * own setting is wrong.
  */
-export const queueRefused = (uri: string, refusal: QueueRefusal, key: Key = 'INGEST_QUEUE_URI'): StartFailure =>
+export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
   refusal instanceof PartitionsDiffer
-    ? new StartFailure(EXIT.configuration, `${key}=${maskedUri(uri)}: ${refusal.message}`)
-    : queueFailure(uri, refusal.message, key);
+    ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
+    : queueFailure(uri, refusal.message);
 
-/** A queue to be looked at, by whom, and the key that names it; INGEST_QUEUE_URI by default. */
+/** A queue to be looked at, and by whom. */
 export interface InspectedQueue {
   readonly uri: string;
   /** Of a queue on a Redis Cluster. */
   readonly partitions: number;
   readonly program: 'gateway' | 'consumer';
-  /** Whether it has to take events now; a gateway asks its own queue for that. */
-  readonly takesEvents?: boolean;
-  readonly key?: Key;
 }
 
 /**
@@ -63,7 +55,7 @@ export async function inspectQueue(queue: InspectedQueue, system: ClockAndRandom
 }
 
 async function inspectPartition(
-  { uri, program, takesEvents = false, key }: InspectedQueue,
+  { uri, program }: InspectedQueue,
   part: QueuePartition,
   system: ClockAndRandom,
 ): Promise<{ readonly server: string; readonly events: number }> {
@@ -75,17 +67,13 @@ async function inspectPartition(
     },
   });
   try {
-    if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError, key);
-    if (takesEvents)
-      await ACCEPT.run(connection, [...ACCEPT.command(part.stream), String(RETENTION_MS)]).catch((cause: unknown) => {
-        throw queueFailure(uri, `the queue takes no events (${messageOf(cause)})`, key);
-      });
+    if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError);
     const server = serverName(await serverInfo(connection.values, 'server'));
     return { server, events: await streamLength(connection.values, part.stream) };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
-    if (cause instanceof QueueRefusal) throw queueRefused(uri, cause, key);
-    throw queueFailure(uri, messageOf(cause), key);
+    if (cause instanceof QueueRefusal) throw queueRefused(uri, cause);
+    throw queueFailure(uri, messageOf(cause));
   } finally {
     await connection.close();
   }

@@ -17,11 +17,9 @@ import {
   freezeConsumer,
   freezeConsumerLong,
   freezeConsumers,
-  freezeDispatcher,
   freezeGateway,
   killConsumer,
   killConsumers,
-  killDispatcher,
   killGateway,
   killProducer,
   rotateCredentials,
@@ -35,11 +33,9 @@ import {
   killQueue,
   readOnlyQueue,
 } from './queue.ts';
-import { DISPATCHER } from '../settings.ts';
 import { freezeWarehouse, killWarehouse, lockWarehouse, lockWarehouseLong } from './warehouse.ts';
 
 export const FAULTS: readonly Fault[] = [
-  ...(DISPATCHER ? [killDispatcher, freezeDispatcher] : []),
   ...[
     killProducer,
     killGateway,

@@ -2,7 +2,7 @@
 import type { Random } from '../random.ts';
 import type { World } from '../world.ts';
 
-export type Part = 'producer' | 'gateway' | 'dispatcher' | 'consumer' | 'queue' | 'warehouse';
+export type Part = 'producer' | 'gateway' | 'consumer' | 'queue' | 'warehouse';
 
 /** Mends it; resolves when what was broken stands again. */
 export type Mend = () => Promise<void> | void;

@@ -1,5 +1,5 @@
-// Producers, gateways, consumers and the dispatcher that are killed or frozen, and gateways whose files change. A killed
-// one is started again by whoever watches it.
+// Producers, gateways and consumers that are killed or frozen, and gateways whose files change. A killed one is started
+// again by whoever watches it.
 import type { Fault } from './fault.ts';
 
 const AS_THEY_ARE = (): void => undefined;
@@ -96,23 +96,4 @@ export const freezeConsumers: Fault = {
     const thaws = consumers.map((consumer) => consumer.freeze());
     return () => thaws.forEach((thaw) => thaw());
   },
-};
-
-export const killDispatcher: Fault = {
-  name: 'dispatcher killed',
-  weight: 6,
-  touches: 'dispatcher',
-  holdMs: [0, 300],
-  begin: ({ dispatchers }, random) => {
-    random.pick(dispatchers).kill();
-    return AS_THEY_ARE;
-  },
-};
-
-export const freezeDispatcher: Fault = {
-  name: 'dispatcher frozen',
-  weight: 4,
-  touches: 'dispatcher',
-  holdMs: [50, 1_500],
-  begin: ({ dispatchers }, random) => random.pick(dispatchers).freeze(),
 };
