@@ -8,7 +8,7 @@ import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { processEnvironment } from '../lib/process/env.ts';
 import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
-import { PartitionsDiffer } from '../lib/redis/wire/errors.ts';
+import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
@@ -41,8 +41,8 @@ async function main(): Promise<number> {
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
   const makes = CHANGES_QUEUE.has(line.command.kind);
-  const { queueUris: uris, queuePartitions: partitions } = config;
-  const queue = new PartitionedAdmin({ ...SYSTEM, uris, partitions, makes, log: quietLog });
+  const { queueUri: uri, queuePartitions: partitions } = config;
+  const queue = new PartitionedAdmin({ ...SYSTEM, uri, partitions, makes, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri);
   try {
     return await runCommand(session(line, queue, warehouse), line.command);
@@ -79,7 +79,7 @@ function session(
 }
 
 function exitCodeOf(cause: unknown): number {
-  if (cause instanceof QueueFailed) return cause.cause instanceof PartitionsDiffer ? EXIT.configuration : EXIT.queue;
+  if (cause instanceof QueueFailed) return cause.cause instanceof SettingRefused ? EXIT.configuration : EXIT.queue;
   if (cause instanceof WarehouseFailed) return EXIT.warehouse;
   if (cause instanceof StartFailure) return cause.exitCode;
   return cause instanceof UsageError ? EXIT.configuration : NOT_DONE;

@@ -47,8 +47,7 @@ await startDaemon({
 
 async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
   const { queuePartitions: partitions } = config;
-  for (const uri of config.queueUri.split(' '))
-    found(await inspectQueue({ uri, partitions, program: 'consumer' }, SYSTEM));
+  found(await inspectQueue({ uri: config.queueUri, partitions, program: 'consumer' }, SYSTEM));
   found(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
@@ -58,8 +57,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   schemas?.watch({ clock: SYSTEM.clock, log, onOutcome: metrics.reloads.of('schemas') });
   const { batchMax, queuePartitions: partitions } = config;
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
-  const uris = config.queueUri.split(' ');
-  const reader = readingQueue({ ...SYSTEM, log, uris, partitions, onLook });
+  const reader = readingQueue({ ...SYSTEM, log, uri: config.queueUri, partitions, onLook });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });

@@ -7,7 +7,15 @@ import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
 import { ERROR_CODES } from '../lib/ingest/errors.ts';
-import { acceptingQueue, inspectGatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
+import { PartitionedQueue } from '../lib/ingest/partitioned-queue.ts';
+import type { Queue } from '../lib/ingest/queue.ts';
+import { isDispatcher } from '../lib/process/queue-uri.ts';
+import {
+  acceptingStreams,
+  inspectGatewayQueue,
+  startQueue,
+  type AcceptingStream,
+} from '../lib/redis/accept/open-queue.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
@@ -57,12 +65,12 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
-  const opened = acceptingQueue({
+  const streams = acceptingStreams({
     ...queueOptions(config, log),
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
     onLook: (look, partition) => metrics.queue.looked(partition, look),
   });
-  const { queue } = opened;
+  const queue = oneQueue(config.queueUri, streams);
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({
     ...SYSTEM,
@@ -78,7 +86,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   });
   // Watched before the wait for the queue: a change in that time counts too.
   const watched = watchFiles(files, { gateway, quotas, metrics }, log, SYSTEM.clock);
-  await startQueue(config.queueUri, opened, SYSTEM.clock, QUEUE_START_MS);
+  await startQueue(config.queueUri, streams, SYSTEM.clock, QUEUE_START_MS);
   if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log, SYSTEM.clock);
   const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, problem, SYSTEM, statusPages());
   if (config.adminAddress !== undefined && endpoints !== undefined)
@@ -103,6 +111,16 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     },
   });
   log.info(`listening on https://${address}`);
+}
+
+/** The queue that is made of these streams. With a dispatcher it sheds events of a stream that is unavailable. */
+function oneQueue(uri: string, streams: readonly AcceptingStream[]): Queue {
+  const [first, ...others] = streams.map(({ queue }) => queue);
+  if (first !== undefined && others.length === 0) return first;
+  return new PartitionedQueue(
+    streams.map(({ queue }) => queue),
+    isDispatcher(uri) ? 'shed' : 'unavailable',
+  );
 }
 
 /** What every queue of this program is opened with. */

@@ -1,16 +1,16 @@
 // The configuration of ingest-admin: the same keys as the other programs.
 import { Settings, type Environment } from '../process/env.ts';
-import { queueUrisOf } from '../process/queue-uri.ts';
+import { queueUriOf } from '../process/queue-uri.ts';
 
 /** The configuration, or undefined when the report holds problems. */
 export function readAdminConfig(environment: Environment) {
   const settings = new Settings(environment, 'admin');
-  const queueUris = queueUrisOf(settings);
+  const queueUri = queueUriOf(settings);
   if (!settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI') ?? '';
   const queuePartitions = settings.get('INGEST_QUEUE_PARTITIONS');
   const report = settings.report();
-  const config = Object.freeze({ queueUris, queuePartitions, warehouseUri });
+  const config = Object.freeze({ queueUri, queuePartitions, warehouseUri });
   return { config: report.problems.length === 0 ? config : undefined, report };
 }

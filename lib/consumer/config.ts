@@ -1,17 +1,15 @@
 // The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
 import { Settings, type Environment } from '../process/env.ts';
-import { queueUrisOf } from '../process/queue-uri.ts';
+import { queueUriOf } from '../process/queue-uri.ts';
 
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;
 
 /** The configuration, or undefined when the report holds problems. Times are in milliseconds. */
 export function readConsumerConfig(environment: Environment) {
   const settings = new Settings(environment, 'consumer');
-  const queueUris = queueUrisOf(settings);
   return settings.read({
-    /** One queue or several, separated by blanks. */
-    queueUri: queueUris.join(' '),
-    /** Of each queue on a Redis Cluster. */
+    queueUri: queueUriOf(settings),
+    /** Of a queue on a Redis Cluster. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
     /** Where `/health/*` and `/metrics` are served, plain HTTP. */

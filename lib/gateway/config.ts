@@ -4,7 +4,7 @@
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { BlockList, isIP } from 'node:net';
 import { isLoopback, Settings, type Environment } from '../process/env.ts';
-import { checkQueueUris } from '../process/queue-uri.ts';
+import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
 
 
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
@@ -28,8 +28,9 @@ export const HEADERS_MAX = 100;
 export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
-  const queueUri = settings.get('INGEST_QUEUE_URI') ?? '';
-  const enqueueTimeoutMs = settings.get('INGEST_ENQUEUE_TIMEOUT_MS');
+  const queueUri = queueUriOf(settings);
+  const timeoutKey = timeoutKeyOf(settings, queueUri);
+  const enqueueTimeoutMs = settings.get(timeoutKey);
   const config = {
     queueUri,
     /** Of a queue on a Redis Cluster. */
@@ -79,13 +80,13 @@ export function readGatewayConfig(environment: Environment) {
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
+    /** How long the queue may take; with a dispatcher until an event is shed. */
     enqueueTimeoutMs,
     /** How long a stopping gateway still listens after readiness turned false; part of `drainTimeoutMs`. */
-    drainDelayMs: drainDelayMs(settings, enqueueTimeoutMs),
+    drainDelayMs: drainDelayMs(settings, timeoutKey, enqueueTimeoutMs),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
-  checkDeadlines(settings, config);
-  checkQueueUris(settings, [queueUri]);
+  checkDeadlines(settings, timeoutKey, config);
   checkCompany(settings);
   return settings.read(config);
 }
@@ -178,15 +179,28 @@ function jwks(settings: Settings): string | undefined {
   return value;
 }
 
+/** The setting that is the queue's time-out. */
+type TimeoutKey = 'INGEST_ENQUEUE_TIMEOUT_MS' | 'INGEST_SHED_MS';
+
+function timeoutKeyOf(settings: Settings, queueUri: string): TimeoutKey {
+  if (!isDispatcher(queueUri)) return 'INGEST_ENQUEUE_TIMEOUT_MS';
+  if (settings.given('INGEST_ENQUEUE_TIMEOUT_MS'))
+    settings.warning(
+      'INGEST_ENQUEUE_TIMEOUT_MS has no effect with a dispatcher: ' +
+        `INGEST_SHED_MS (${settings.get('INGEST_SHED_MS')} ms) is the time-out of its queues`,
+    );
+  return 'INGEST_SHED_MS';
+}
+
 /** The default gives way to a short drain time-out; a value that was set must fit. */
-function drainDelayMs(settings: Settings, enqueueMs: number): number {
+function drainDelayMs(settings: Settings, timeoutKey: TimeoutKey, enqueueMs: number): number {
   const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
   const drainMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
   if (!settings.given('INGEST_DRAIN_DELAY_MS')) return Math.min(delayMs, drainMs / 4);
   if (delayMs + enqueueMs >= drainMs) {
     settings.problem(
       'INGEST_DRAIN_DELAY_MS',
-      `expected less than INGEST_DRAIN_TIMEOUT_MS (${drainMs}) minus INGEST_ENQUEUE_TIMEOUT_MS (${enqueueMs}): ` +
+      `expected less than INGEST_DRAIN_TIMEOUT_MS (${drainMs}) minus ${timeoutKey} (${enqueueMs}): ` +
         'the delay is part of the drain',
     );
   }
@@ -196,12 +210,13 @@ function drainDelayMs(settings: Settings, enqueueMs: number): number {
 /** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */
 function checkDeadlines(
   settings: Settings,
+  timeoutKey: TimeoutKey,
   config: Readonly<Record<'enqueueTimeoutMs' | 'requestTimeoutMs' | 'headersTimeoutMs' | 'drainTimeoutMs', number>>,
 ): void {
   const { enqueueTimeoutMs, requestTimeoutMs, headersTimeoutMs, drainTimeoutMs } = config;
   if (enqueueTimeoutMs >= requestTimeoutMs) {
     settings.problem(
-      'INGEST_ENQUEUE_TIMEOUT_MS',
+      timeoutKey,
       `expected less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): ` +
         `an answer's deadline must be longer than the queue's`,
     );
@@ -209,7 +224,7 @@ function checkDeadlines(
   if (enqueueTimeoutMs >= drainTimeoutMs) {
     settings.problem(
       'INGEST_DRAIN_TIMEOUT_MS',
-      `expected more than INGEST_ENQUEUE_TIMEOUT_MS (${enqueueTimeoutMs}): a stop waits for the queue's answers`,
+      `expected more than ${timeoutKey} (${enqueueTimeoutMs}): a stop waits for the queue's answers`,
     );
   }
   if (headersTimeoutMs > requestTimeoutMs) {

@@ -3,8 +3,8 @@
 // An implementation holds events for RETENTION_MS and until they have landed, and knows, for as long, which id belongs to
 // which producer. It may
 // consist of partitions (lib/ingest/partition.ts), each of which comes and goes by itself. There are Redis Streams, and
-// a dispatcher in front of two queues, which alone says 'shed'. test/contract/queue.ts and
-// test/contract/queue-reader.ts are the suites that every implementation runs.
+// queues made of several queues (partitioned-queue.ts). test/contract/queue.ts and test/contract/queue-reader.ts are the
+// suites that every implementation runs.
 
 /** How long the queue keeps an event that has landed, and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
@@ -17,8 +17,7 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  * - `conflict`: another producer's event has this id; nothing was added.
  * - `unavailable`: the queue refused or did not answer in time. It may have the event: the outcome is unknown, and the
  *   same submission again is safe.
- * - `shed`: by a dispatcher (RFC 014): the queue that the id belongs to is unavailable, and the same submission later
- * is safe.
+ * - `shed`: `unavailable` of one of two queues (RFC 014).
  */
 export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
 

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
-import { isCutByPassword, isUriList, shown } from './masked-uri.ts';
+import { isCutByPassword, shown } from './masked-uri.ts';
 import type {
   AddressSetting,
   ChoiceSetting,
@@ -86,6 +86,7 @@ export class Settings {
   readonly #environment: Environment;
   readonly #values = new Map<Key, unknown>();
   readonly #problems: string[] = [];
+  readonly #warnings: string[] = [];
 
   constructor(environment: Environment, program: Program) {
     this.#environment = environment;
@@ -113,6 +114,11 @@ export class Settings {
     );
   }
 
+  /** Adds a warning: the program starts nevertheless. */
+  warning(text: string): void {
+    this.#warnings.push(text);
+  }
+
   /** How the program logs; every program that logs has these two settings. */
   get log(): LogOptions {
     return { level: this.get('INGEST_LOG_LEVEL'), format: this.get('INGEST_LOG_FORMAT') };
@@ -128,7 +134,7 @@ export class Settings {
   }
 
   report(): EnvReport {
-    return { problems: [...this.#problems], warnings: unknownKeys(this.#environment) };
+    return { problems: [...this.#problems], warnings: [...this.#warnings, ...unknownKeys(this.#environment)] };
   }
 
   /** What the program made of them, frozen, for a program that logs. */
@@ -173,13 +179,9 @@ export class Settings {
   }
 
   /** A URI, from its key or from the file that `key_FILE` names (a mounted secret; its last line break is dropped). */
-  #uri(key: Key, { schemes, required, several }: UriSetting, program: Program): string | undefined {
+  #uri(key: Key, { schemes, required }: UriSetting, program: Program): string | undefined {
     const value = this.#uriText(key);
     if (value === null) return undefined;
-    if (value !== undefined && several.includes(program) && isUriList(value)) {
-      const uris = value.split(/\s+/).map((one) => this.#oneUri(key, schemes, one));
-      return uris.includes(undefined) ? undefined : uris.join(' ');
-    }
     if (value === undefined && !required.includes(program)) return undefined;
     return this.#oneUri(key, schemes, value);
   }

@@ -18,7 +18,6 @@ export const maskedValue = (key: string, value: string): string =>
 /** A URI without its password, query and fragment; `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */
 export function maskedUri(value: string): string {
   if (value.startsWith('sqlite:')) return value;
-  if (isUriList(value)) return value.split(/\s+/).map(maskedUri).join(' ');
   // Without an authority (`redis:user:password@host`, its slashes forgotten) the password cannot be told from the rest.
   if (!URL.canParse(value) || new URL(value).host === '') {
     const list = value.includes(',') ? listUri(value) : undefined;
@@ -35,6 +34,3 @@ export function maskedUri(value: string): string {
 
 /** Whether a URI has an @ behind its host: then the host is a piece of a user and password. */
 export const isCutByPassword = ({ pathname, search, hash }: URL): boolean => /@/.test(pathname + search + hash);
-
-/** Whether this is several URIs, separated by blanks: what a blank in a password makes of one does not look so. */
-export const isUriList = (value: string): boolean => /^\S+:\/\/\S+(\s+[a-z][a-z0-9+.-]*:\/\/\S+)+$/.test(value);

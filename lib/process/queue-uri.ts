@@ -1,17 +1,20 @@
-// What INGEST_QUEUE_URI names: one server, a master that Sentinel watches, or a Redis Cluster.
+// What INGEST_QUEUE_URI names: one server, a master that Sentinel watches, a Redis Cluster, or two queues (RFC 014).
 //
 //   redis://[user:password@]host:port[/db]
 //   redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]     user and password are the master's
 //   redis+cluster://[user:password@]h1:p1,h2:p2                                  some nodes, from which the others are
 //   learned
+//   dispatcher://[user:password@]a:p1,b:p2                                       two servers, or one server twice
 //
-// `rediss` in place of `redis` is the same over TLS, to sentinels and nodes too.
+// `rediss` in place of `redis`, and `dispatchers`, are the same over TLS, to sentinels and nodes too.
 import type { Settings } from './env.ts';
 import { listUri } from './list-uri.ts';
 
 /** `hosts` are `host:port` each. `uriOf` is the plain URI of one server of theirs, with `user` as it is to be sent. */
 export type QueueAddress =
   | { readonly kind: 'server'; readonly uri: string }
+  /** `uris`: the servers of `ingest-a` and `ingest-b`. */
+  | { readonly kind: 'dispatcher'; readonly uris: readonly [string, string] }
   | {
       readonly kind: 'sentinel' | 'cluster';
       readonly hosts: readonly string[];
@@ -22,37 +25,30 @@ export type QueueAddress =
 
 const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
 
-/** Notes problems of the URIs that INGEST_QUEUE_URI names. */
-export function checkQueueUris(settings: Settings, uris: readonly string[]): void {
-  const kinds = uris
-    .filter((uri) => uri !== '')
-    .map((uri) => {
-      const address = queueAddress(uri);
-      if (typeof address !== 'string') return address.kind;
-      settings.problem('INGEST_QUEUE_URI', address, uri);
-      return undefined;
-    });
-  if (kinds.length === 0 || kinds.includes(undefined) || kinds.includes('cluster')) return;
-  if (settings.given('INGEST_QUEUE_PARTITIONS'))
+/** The URI of the queue. Notes problems of it, and of settings that do not go with it. */
+export function queueUriOf(settings: Settings): string {
+  const uri = settings.get('INGEST_QUEUE_URI') ?? '';
+  if (uri === '') return uri;
+  const address = queueAddress(uri);
+  if (typeof address === 'string') settings.problem('INGEST_QUEUE_URI', address, uri);
+  else if (address.kind !== 'cluster' && settings.given('INGEST_QUEUE_PARTITIONS'))
     settings.problem(
       'INGEST_QUEUE_PARTITIONS',
       'expected a redis+cluster URI with it: other queues have one partition',
     );
+  return uri;
 }
 
-/** The queues of INGEST_QUEUE_URI. */
-export function queueUrisOf(settings: Settings): readonly string[] {
-  const uris = (settings.get('INGEST_QUEUE_URI') ?? '').split(' ');
-  checkQueueUris(settings, uris);
-  return uris;
-}
+/** Whether the URI names the two queues of RFC 014. */
+export const isDispatcher = (uri: string): boolean => /^dispatchers?:/.test(uri);
 
 /** What the URI names, or what is wrong with it in words: `expected …`. The URI has passed the checks of env.ts. */
 export function queueAddress(uri: string): QueueAddress | string {
   const list = listUri(uri);
+  if (isDispatcher(uri)) return dispatcherAddress(uri);
   const kind = /^rediss?\+(sentinel|cluster):$/.exec(list?.scheme ?? '')?.[1];
   if (kind === undefined && (list?.hosts.length ?? 1) > 1)
-    return 'expected one host: several are for redis+sentinel:// and redis+cluster://';
+    return 'expected one host: several are for redis+sentinel://, redis+cluster:// and dispatcher://';
   if (list === undefined || (kind !== 'sentinel' && kind !== 'cluster'))
     return serverFault(uri) ?? { kind: 'server', uri };
   const { username, password, pathname, searchParams } = new URL(list.of('host'));
@@ -74,6 +70,18 @@ export function queueAddress(uri: string): QueueAddress | string {
     uriOf: (host, anonymous = false) =>
       `${scheme}://${anonymous ? '' : user}${host}${db === '' || anonymous ? '' : `/${db}`}`,
   };
+}
+
+function dispatcherAddress(uri: string): QueueAddress | string {
+  const list = listUri(uri);
+  const url = list === undefined ? undefined : new URL(list.of('host'));
+  if (list?.hosts.length !== 2 || url === undefined)
+    return 'expected two hosts, of ingest-a and of ingest-b: dispatcher://host-a:6379,host-b:6379';
+  if (uri.includes('?')) return 'expected no ? behind the hosts';
+  if (!/^\/?$/.test(url.pathname)) return 'expected no path: both queues are in database 0';
+  const scheme = list.scheme === 'dispatchers:' ? 'rediss' : 'redis';
+  const of = (host: string): string => list.of(host).replace(/^[a-z]+:/, `${scheme}:`);
+  return { kind: 'dispatcher', uris: list.hosts.map(of) as [string, string] };
 }
 
 const DATABASE = 'a database is written redis://host:port/3';

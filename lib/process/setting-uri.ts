@@ -11,9 +11,9 @@ export function isPercentEncoded({ username, password, pathname }: URL): boolean
   }
 }
 
-/** The URI, with the first of its hosts where its scheme (with a `+`) takes several. */
+/** The URI, with the first of its hosts if its scheme takes several. */
 export function urlOf(value: string, scheme: string): URL | undefined {
-  const list = scheme.includes('+') ? listUri(value) : undefined;
+  const list = /\+|^dispatcher/.test(scheme) ? listUri(value) : undefined;
   const one = list === undefined ? value : list.of(list.hosts[0] ?? '');
   return isUrl(one, scheme) ? new URL(one) : undefined;
 }

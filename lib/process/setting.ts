@@ -42,8 +42,6 @@ export interface UriSetting extends Row {
   readonly kind: 'uri';
   readonly schemes: readonly string[];
   readonly required: readonly Program[];
-  /** The programs that take several of them, separated by blanks. */
-  readonly several: readonly Program[];
 }
 
 /** Any text that is not empty; config.ts checks what only the program knows. */
@@ -80,8 +78,7 @@ export const uri = (
   schemes: readonly string[],
   required: readonly Program[],
   meaning: string,
-  several: readonly Program[] = [],
-): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning, several });
+): UriSetting => ({ kind: 'uri', programs, schemes, required, meaning });
 
 export const flag = (programs: readonly Program[], meaning: string): FlagSetting => ({
   kind: 'flag',

@@ -19,25 +19,26 @@ const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
 
-const REDIS = [
+const QUEUES = [
   'redis:',
   'rediss:',
   'redis+sentinel:',
   'rediss+sentinel:',
   'redis+cluster:',
   'rediss+cluster:',
+  'dispatcher:',
+  'dispatchers:',
 ] as const;
 
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(
     BOTH_ENDS,
-    REDIS,
+    QUEUES,
     BOTH_ENDS,
     'the queue: `redis://[user:password@]host:port[/db]`, ' +
       '`redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or ' +
       '`redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. ' +
-      'A consumer and ingest-admin may have several queues, separated by blanks',
-    ['consumer', 'admin'],
+      '`dispatcher://[user:password@]host-a:6379,host-b:6379` names two queues (RFC 014); `dispatchers`: over TLS',
   ),
   INGEST_QUEUE_PARTITIONS: integer(
     BOTH_ENDS,
@@ -233,6 +234,14 @@ export const SETTINGS = Object.freeze({
     'how long a stopping gateway still listens after readiness turned false; ' +
       'with the enqueue time-out it must fit into the drain time-out',
   ),
+  INGEST_SHED_MS: integer(
+    GATEWAY,
+    200,
+    TIME,
+    'ms',
+    'with `dispatcher://` the time-out of a queue, in place of `INGEST_ENQUEUE_TIMEOUT_MS`; then the event is shed',
+  ),
+
   INGEST_CONSUMER_ADDR: address(
     CONSUMER,
     '127.0.0.1:9464',

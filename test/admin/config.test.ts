@@ -7,9 +7,14 @@ const read = (queueUri: string) =>
   readAdminConfig({ INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: 'sqlite:events.db' });
 
 it('ingest-admin takes every topology', () => {
-  for (const uri of ['redis://h:1', 'rediss://h:1', 'redis+cluster://h:1,i:1', 'rediss+sentinel://h:1,i:2/master'])
-    assert.deepEqual([read(uri).report.problems, read(uri).config?.queueUris], [[], [uri]]);
-  assert.deepEqual(read('redis://h:1 redis://i:1').config?.queueUris, ['redis://h:1', 'redis://i:1']);
+  for (const uri of [
+    'redis://h:1',
+    'rediss://h:1',
+    'redis+cluster://h:1,i:1',
+    'rediss+sentinel://h:1,i:2/master',
+    'dispatcher://h:1,i:2',
+  ])
+    assert.deepEqual([read(uri).report.problems, read(uri).config?.queueUri], [[], uri]);
   const nothing = readAdminConfig({});
   assert.deepEqual(nothing.report.problems.map((problem) => problem.split(/[ :=]/)[0]).toSorted(), [
     'INGEST_QUEUE_URI',

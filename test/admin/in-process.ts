@@ -49,7 +49,7 @@ export class InProcess {
   }
 
   session(t: TestContext, change: Partial<Session> = {}): Session & { out: string; err: string } {
-    const queue = new PartitionedAdmin({ ...SYSTEM, uris: [this.redis.uri], partitions: 1, makes: true, log });
+    const queue = new PartitionedAdmin({ ...SYSTEM, uri: this.redis.uri, partitions: 1, makes: true, log });
     const warehouse = createSqliteAdmin(this.path, SYSTEM.clock);
     t.after(() => Promise.all([queue.close(), warehouse.close()]));
     const session = {

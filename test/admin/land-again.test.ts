@@ -34,7 +34,7 @@ interface Ran {
 }
 
 async function run(t: TestContext, sinceMs: number, agrees = true): Promise<Ran> {
-  const queue = new PartitionedAdmin({ ...SYSTEM, uris: [redis.uri], partitions: 1, makes: true, log: LOG });
+  const queue = new PartitionedAdmin({ ...SYSTEM, uri: redis.uri, partitions: 1, makes: true, log: LOG });
   t.after(() => queue.close());
   let said = '';
   const asked: string[] = [];

@@ -50,7 +50,7 @@ describe('status', () => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     const queue = new PartitionedAdmin({
       ...SYSTEM,
-      uris: [admin.redis.uri, DEAD],
+      uri: `dispatcher://127.0.0.1:${admin.redis.port},127.0.0.1:1`,
       partitions: 1,
       makes: false,
       connectMs: 300,
@@ -62,14 +62,14 @@ describe('status', () => {
       const text = await admin.run(t, 'status', { queue });
       assert.ok(text.failure instanceof QueueFailed, String(text.failure));
       assert.match(text.failure.message, /127\.0\.0\.1:1\b/);
-      assert.match(text.out, /^ {2}ingest of \S+ +1 /m);
+      assert.match(text.out, /^ {2}ingest-a +0 /m);
       assert.match(text.out, /^ {2}away: .*127\.0\.0\.1:1/m);
       return true;
     });
   });
 
   it('fails where neither answers, and shows both as away', async (t) => {
-    const queue = new PartitionedAdmin({ ...SYSTEM, uris: [DEAD], partitions: 1, makes: false, connectMs: 300, log });
+    const queue = new PartitionedAdmin({ ...SYSTEM, uri: DEAD, partitions: 1, makes: false, connectMs: 300, log });
     t.after(() => queue.close());
     await admin.warehouse.close();
     for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
@@ -84,7 +84,7 @@ describe('status', () => {
   it('looks again at what was away: a failed look is not remembered', async (t) => {
     const queue = new PartitionedAdmin({
       ...SYSTEM,
-      uris: [admin.redis.uri],
+      uri: admin.redis.uri,
       partitions: 1,
       makes: true,
       connectMs: 300,

@@ -7,8 +7,8 @@ import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Queue } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { acceptingQueue } from '../../lib/redis/accept/open-queue.ts';
-import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
+import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
+import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -34,8 +34,8 @@ interface Status {
 }
 
 interface Topology {
-  /** As INGEST_QUEUE_URI has them. */
-  readonly uris: readonly string[];
+  /** As INGEST_QUEUE_URI has it. */
+  readonly uri: string;
   readonly partitions?: number;
   readonly servers: readonly TestRedis[];
   /** Names of partitions in the status. */
@@ -46,23 +46,17 @@ interface Topology {
   streams(): Promise<readonly (readonly [stream: string, server: TestRedis])[]>;
 }
 
-/**
- * As gateways accept: into the one queue, or as a dispatcher does into the queue that the id belongs to. `close` ends
- * what was opened.
- */
-async function openQueue({ uris, partitions = 1 }: Topology): Promise<{ queue: Queue; close: () => Promise<void> }> {
-  const opened = uris.map((uri) =>
-    acceptingQueue({
-      ...SYSTEM,
-      uri,
-      partitions,
-      name: 'test',
-      replicas: 0,
-      enqueueTimeoutMs: 10_000,
-      log: LOG,
-    }),
-  );
-  const parts = opened.flatMap((one) => one.parts);
+/** As gateways accept. `close` ends what was opened. */
+async function openQueue({ uri, partitions = 1 }: Topology): Promise<{ queue: Queue; close: () => Promise<void> }> {
+  const parts = acceptingStreams({
+    ...SYSTEM,
+    uri,
+    partitions,
+    name: 'test',
+    replicas: 0,
+    enqueueTimeoutMs: 10_000,
+    log: LOG,
+  });
   const close = async (): Promise<void> => void (await Promise.all(parts.map(({ queue }) => queue.close())));
   atEnd(close);
   for (const { connection } of parts) connection.open();
@@ -70,7 +64,13 @@ async function openQueue({ uris, partitions = 1 }: Topology): Promise<{ queue: Q
     for (const { connection, queue } of parts) if (!connection.ready || !(await queue.probe()).available) return false;
     return true;
   });
-  return { queue: new PartitionedQueue(opened.map(({ queue }) => queue)), close };
+  return {
+    queue: new PartitionedQueue(
+      parts.map(({ queue }) => queue),
+      'unavailable',
+    ),
+    close,
+  };
 }
 
 function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags: string[] = []): void {
@@ -96,7 +96,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
       store = sqliteStore();
       const partitions =
         topology.partitions === undefined ? {} : { INGEST_QUEUE_PARTITIONS: String(topology.partitions) };
-      admin = new Admin({ uri: topology.uris.join(' ') }, store, partitions);
+      admin = new Admin({ uri: topology.uri }, store, partitions);
       consumer = new Program('ingest-consumer', { env: { ...admin.env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
       await consumer.listening();
       ({ queue, close: closeQueue } = await openQueue(topology));
@@ -181,14 +181,15 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
   });
 }
 
-describeAdmin('the two queues of a dispatcher', async () => {
-  const servers = [await TestRedis.start(), await TestRedis.start()];
+describeAdmin('two queues', async () => {
+  const servers = [await TestRedis.start(), await TestRedis.start()] as const;
+  const names = ['ingest-a', 'ingest-b'] as const;
   return {
-    uris: servers.map(({ uri }) => uri),
+    uri: `dispatcher://127.0.0.1:${servers[0].port},127.0.0.1:${servers[1].port}`,
     servers,
-    names: servers.map(({ uri }) => `ingest of ${uri}`),
+    names,
     masters: 2,
-    streams: () => Promise.resolve(servers.map((server) => ['ingest', server] as const)),
+    streams: () => Promise.resolve(servers.map((server, at) => [names[at] ?? '', server] as const)),
   };
 });
 
@@ -199,7 +200,7 @@ describeAdmin(
   async () => {
     const sentinels = await TestSentinels.start({ downAfterMs: 60_000 });
     return {
-      uris: [sentinels.uri],
+      uri: sentinels.uri,
       servers: sentinels.servers,
       names: ['ingest'],
       masters: 1,
@@ -212,7 +213,7 @@ describeAdmin(
 const clusterTopology = (cluster: TestCluster): Topology => {
   const names = Array.from({ length: PARTITIONS }, (_, at) => `ingest-${at}`);
   return {
-    uris: [cluster.uri],
+    uri: cluster.uri,
     partitions: PARTITIONS,
     servers: cluster.nodes,
     names,

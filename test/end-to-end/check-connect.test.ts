@@ -48,7 +48,9 @@ describe('a check', () => {
     for (const [name, env] of [
       ['ingest-gateway', { INGEST_QUEUE_URI: cluster, INGEST_QUEUE_PARTITIONS: '4' }],
       ['ingest-gateway', { INGEST_QUEUE_URI: current.uri }],
-      ['ingest-consumer', { INGEST_QUEUE_URI: `${cluster} ${current.uri}`, INGEST_WAREHOUSE_URI: warehouse }],
+      ['ingest-consumer', { INGEST_QUEUE_URI: cluster, INGEST_WAREHOUSE_URI: warehouse }],
+      ['ingest-consumer', { INGEST_QUEUE_URI: current.uri, INGEST_WAREHOUSE_URI: warehouse }],
+      ['ingest-gateway', { INGEST_QUEUE_URI: `dispatcher://127.0.0.1:${current.port},127.0.0.1:${current.port}` }],
     ] as const) {
       const { code, output } = await check(name, env);
       assert.equal(code, 0, output);

@@ -29,18 +29,15 @@ describe('a move from one server to a Redis Cluster, under load', () => {
     atEnd(() => before.stop());
     const first = new ProducerLoad(before, 'first');
     await first.more(100);
-    // A consumer of both queues, then a gateway of the new one.
+    // A consumer of the new queue beside those of the old one, then a gateway of the new one.
     const partitions = { INGEST_QUEUE_PARTITIONS: '4' };
-    const consumer = new Program('ingest-consumer', {
-      env: {
-        ...partitions,
-        INGEST_QUEUE_URI: `${old.uri} ${cluster.uri}`,
-        INGEST_WAREHOUSE_URI: store.uri,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-      },
-    });
-    atEnd(() => consumer.kill());
-    await consumer.listening();
+    for (const queue of [{ INGEST_QUEUE_URI: old.uri }, { ...partitions, INGEST_QUEUE_URI: cluster.uri }]) {
+      const consumer = new Program('ingest-consumer', {
+        env: { ...queue, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' },
+      });
+      atEnd(() => consumer.kill());
+      await consumer.listening();
+    }
     const after = await Pipeline.start({
       queueUri: cluster.uri,
       warehouseUri: store.uri,
@@ -58,9 +55,12 @@ describe('a move from one server to a Redis Cluster, under load', () => {
     assert.equal(await old.length(), length, 'nothing new comes to the old queue');
     await first.assertLanded(store);
     await second.assertLanded(store);
-    await eventually('the old queue has nothing left to land', async () => {
-      const [pending] = (await old.command('XPENDING', 'ingest', 'warehouse')) as [number];
-      return pending === 0;
+    await eventually('ingest-admin says that the old queue is empty', async () => {
+      const env = { INGEST_QUEUE_URI: old.uri, INGEST_WAREHOUSE_URI: store.uri };
+      const status = new Program('ingest-admin', { env, args: ['status', '--json'] });
+      assert.equal(await status.ended, 0, status.output);
+      const { queue } = JSON.parse(status.output) as { queue: { partitions: { unread: number; pending: number }[] } };
+      return queue.partitions.every(({ unread, pending }) => unread === 0 && pending === 0);
     });
   });
 });

@@ -237,7 +237,7 @@ describe("a gateway's answers", () => {
       assert.equal(answer.headers['www-authenticate'], 'TLS-Client-Certificate realm="ingest-gateway"');
     });
 
-    it('are 202 with "shed" where a dispatcher keeps the event not, which is counted', async () => {
+    it('are 202 with "shed" for an event that the queue sheds, which is counted', async () => {
       const shedSoFar = async (): Promise<number> =>
         Number(/^ingest_shed_total (\d+)$/m.exec((await client.ask({ path: '/metrics' })).body)?.[1]);
       const before = await shedSoFar();

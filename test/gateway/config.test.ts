@@ -126,6 +126,36 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(allProblems({ INGEST_TOKEN_REQUIRED: '1', INGEST_TOKEN_JWKS: '/jwks.json' }), []);
   });
 
+  it('waits INGEST_SHED_MS for the two queues of a dispatcher, and checks the other times against it', () => {
+    const queue = { INGEST_QUEUE_URI: 'dispatcher://a:1,b:1' };
+    assert.equal(config({ ...TLS, ...queue }).enqueueTimeoutMs, 200);
+    const { config: both, report } = readGatewayConfig({
+      ...{ ...TLS, ...queue, INGEST_SHED_MS: '90', INGEST_ENQUEUE_TIMEOUT_MS: '80' },
+    });
+    assert.equal(both?.enqueueTimeoutMs, 90);
+    assert.deepEqual(report.warnings, [
+      'INGEST_ENQUEUE_TIMEOUT_MS has no effect with a dispatcher: INGEST_SHED_MS (90 ms) is the time-out of its queues',
+    ]);
+    const problems = (more: Environment): string => allProblems({ ...queue, ...more }).join('\n');
+    assert.match(
+      problems({ INGEST_SHED_MS: '10000', INGEST_DRAIN_TIMEOUT_MS: '20000' }),
+      /^INGEST_SHED_MS="10000": expected less than INGEST_REQUEST_TIMEOUT_MS \(10000\)[^\n]*$/,
+    );
+    assert.match(
+      problems({ INGEST_SHED_MS: '300', INGEST_DRAIN_TIMEOUT_MS: '300' }),
+      /more than INGEST_SHED_MS \(300\)/,
+    );
+    assert.match(
+      problems({ INGEST_SHED_MS: '300', INGEST_DRAIN_TIMEOUT_MS: '500', INGEST_DRAIN_DELAY_MS: '200' }),
+      /minus INGEST_SHED_MS \(300\)/,
+    );
+    assert.equal(problems({ INGEST_ENQUEUE_TIMEOUT_MS: '3600000' }), '');
+    assert.deepEqual(allProblems({ INGEST_QUEUE_URI: 'dispatcher://h:1' }), [
+      'INGEST_QUEUE_URI="dispatcher://h:1": ' +
+        'expected two hosts, of ingest-a and of ingest-b: dispatcher://host-a:6379,host-b:6379',
+    ]);
+  });
+
   it('reports every problem at once, in the order of the settings table', () => {
     const keys = problemKeys({
       INGEST_GATEWAY_ADDR: 'here',

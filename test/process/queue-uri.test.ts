@@ -10,7 +10,7 @@ import { Settings } from '../../lib/process/env.ts';
 
 const parts = (uri: string): unknown => {
   const address = queueAddress(uri);
-  if (typeof address === 'string' || address.kind === 'server') return address;
+  if (typeof address === 'string' || address.kind === 'server' || address.kind === 'dispatcher') return address;
   const { kind, hosts, masterName } = address;
   return {
     kind,
@@ -19,6 +19,11 @@ const parts = (uri: string): unknown => {
     uri: address.uriOf(hosts[0] ?? ''),
     anonymous: address.uriOf(hosts[0] ?? '', true),
   };
+};
+
+const fault = (uri: string): string => {
+  const address = queueAddress(uri);
+  return typeof address === 'string' ? address : '';
 };
 
 describe('the URI of a queue', () => {
@@ -60,11 +65,22 @@ describe('the URI of a queue', () => {
       assert.equal(listUri(text)?.hosts[0] === 'h1', false, text);
   });
 
+  it('names two servers of a dispatcher, with the same user and password', () => {
+    assert.deepEqual(queueAddress('dispatcher://h1:1,h2:2'), {
+      kind: 'dispatcher',
+      uris: ['redis://h1:1', 'redis://h2:2'],
+    });
+    assert.deepEqual(queueAddress('dispatchers://u:p%40@h1,[::1]:2/'), {
+      kind: 'dispatcher',
+      uris: ['rediss://u:p%40@h1/', 'rediss://u:p%40@[::1]:2/'],
+    });
+    for (const uri of ['dispatcher://h1', 'dispatcher://h1,h2,h3', 'dispatcher://h1:1,'])
+      assert.match(fault(uri), /^expected two hosts/, uri);
+    assert.match(fault('dispatcher://h1,h2/3'), /^expected no path/);
+    assert.match(fault('dispatcher://h1,h2?db=3'), /^expected no \?/);
+  });
+
   it('is told in words what it lacks', () => {
-    const fault = (uri: string): string => {
-      const address = queueAddress(uri);
-      return typeof address === 'string' ? address : '';
-    };
     assert.match(fault('redis+sentinel://s1,s2'), /name of the master/);
     assert.match(fault('redis+sentinel://s1/m?db=x'), /number of a database/);
     assert.match(fault('redis+cluster://h1,h2/1'), /one database/);
@@ -89,10 +105,9 @@ describe('the URI of a queue', () => {
   });
 
   it('is looked at in every key that names a queue', () => {
-    const [uri, good] = ['redis://host?db=3', 'redis://host'];
-    const both = { INGEST_QUEUE_URI: `${good} ${uri}` };
+    const both = { INGEST_QUEUE_URI: 'redis://host?db=3' };
     const problems = [
-      readGatewayConfig({ INGEST_QUEUE_URI: uri }),
+      readGatewayConfig(both),
       readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
       readAdminConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
     ].map(({ report }) => report.problems.map((problem) => /^\w+/.exec(problem)?.[0]));

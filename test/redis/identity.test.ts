@@ -167,7 +167,7 @@ describe('an identity, of a server that a test answers for', () => {
     ] as const)
       await assert.rejects(queueIdentity(serverOf(stored), 's', SYSTEM), { name: 'QueueRefusal', message });
     await assert.rejects(queueIdentity(serverOf(['3', '8', 'id', null, 'secret']), 's', SYSTEM), {
-      name: 'PartitionsDiffer',
+      name: 'SettingRefused',
       message: /^the queue s has 8 partitions, and this program is set to 1 partition: the number is fixed/,
     });
   });

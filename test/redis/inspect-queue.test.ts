@@ -5,7 +5,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/server/client.ts';
 import { valueConnection } from '../../lib/redis/server/node-redis.ts';
-import { acceptingQueue, inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
+import { acceptingStreams, inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
@@ -170,7 +170,7 @@ describe('the partitions of a cluster', () => {
     assert.equal((await second.identify(server)).id, 'another');
     await node.command('HSET', '{ingest}:queue', 'partitions', '4');
     await clock.advance(1_000);
-    await assert.rejects(first.identify(server), { name: 'PartitionsDiffer' });
+    await assert.rejects(first.identify(server), { name: 'SettingRefused' });
     await node.signal('SIGKILL');
     await clock.advance(1_000);
     assert.equal((await third.identify(server)).id, 'another');
@@ -211,14 +211,17 @@ describe("a gateway's queue", () => {
       named.push(bindings);
       return log;
     });
-    const close = (uri: string): Promise<void> => acceptingQueue(options(uri, { clock, log })).queue.close();
+    const close = (uri: string): Promise<void> =>
+      Promise.all(acceptingStreams(options(uri, { clock, log })).map(({ queue }) => queue.close())).then(
+        () => undefined,
+      );
     await close('redis://127.0.0.1:1');
     assert.deepEqual(named.splice(0), []);
     await close('redis+cluster://127.0.0.1:1');
     assert.deepEqual(named.splice(0), [{ partition: 0 }, { partition: 1 }, { partition: 2 }]);
     const looks: string[] = [];
-    const { parts, queue } = acceptingQueue(options(redis.uri, { onLook: (_, partition) => looks.push(partition) }));
-    atEnd(() => queue.close());
+    const parts = acceptingStreams(options(redis.uri, { onLook: (_, partition) => looks.push(partition) }));
+    atEnd(() => parts[0]?.queue.close());
     parts[0]?.connection.open();
     await eventually('it is looked at', () => looks.length > 0);
     assert.deepEqual(new Set(looks), new Set(['0']));

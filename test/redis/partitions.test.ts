@@ -4,7 +4,7 @@ import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import { type Server, byteConnection } from '../../lib/redis/server/client.ts';
-import { PartitionedQueue } from '../../lib/redis/accept/partitioned-queue.ts';
+import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
 import { PartitionedReader } from '../../lib/redis/read/partitioned-reader.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
 import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
@@ -51,7 +51,7 @@ async function openQueue(uris: readonly string[], retentionMs?: number): Promise
     connection.open();
     return queue;
   });
-  const queue = new PartitionedQueue(parts);
+  const queue = new PartitionedQueue(parts, 'unavailable');
   atEnd(() => queue.close());
   await eventually('every partition is there', () => queue.states().every(({ available }) => available));
   return queue;

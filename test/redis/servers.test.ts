@@ -29,7 +29,8 @@ LOG.level = 'silent';
 
 function addressOf(uri: string): ClusterAddress {
   const address = queueAddress(uri);
-  if (typeof address === 'string' || address.kind === 'server') throw new Error(`${uri} names no list of servers`);
+  if (typeof address === 'string' || address.kind === 'server' || address.kind === 'dispatcher')
+    throw new Error(`${uri} names no list of servers`);
   return address;
 }
 

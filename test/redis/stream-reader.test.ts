@@ -5,7 +5,7 @@ import { zstdCompressSync } from 'node:zlib';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { byteConnection, type Client } from '../../lib/redis/server/client.ts';
-import { acceptingQueue } from '../../lib/redis/accept/open-queue.ts';
+import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
@@ -420,7 +420,7 @@ describe('the reader of a Redis Stream', () => {
     t.after(() => reader.close());
     await reader.join();
     assert.equal(reader.bodyBytesMax, undefined);
-    const { parts } = acceptingQueue({
+    const parts = acceptingStreams({
       ...SYSTEM,
       ...{ uri: server.uri, partitions: 1, replicas: 0, bodyBytesMax: 700 },
       ...{ name: 'test', enqueueTimeoutMs: 5_000, log: log.child({}, { level: 'silent' }) },

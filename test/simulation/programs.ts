@@ -188,7 +188,7 @@ export class Operator extends Program {
     const client = world.network.bytes(this.actor, this.system.random);
     this.#session = {
       ...this.system,
-      queue: new PartitionedAdmin({ ...this.system, uris: [URI], partitions: 1, makes: true, log, client }),
+      queue: new PartitionedAdmin({ ...this.system, uri: URI, partitions: 1, makes: true, log, client }),
       warehouse: world.store.adminOf(this.actor),
       json: false,
       print: () => undefined,

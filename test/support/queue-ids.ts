@@ -1,4 +1,4 @@
-// Ids by the queue of a dispatcher that they go to.
+// Ids by the queue, of two, that they go to.
 import { partitionOf } from '../../lib/ingest/partition.ts';
 
 /** The first `count` ids with this prefix that go to one queue: 0 is `ingest-a`, 1 is `ingest-b`. */

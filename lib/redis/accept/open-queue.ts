@@ -1,10 +1,8 @@
-// The accepting side of the queue that a URI names, over all its partitions. The reading side is opened in
-// open-reader.ts.
-import type { Queue, QueueLook } from '../../ingest/queue.ts';
+// The accepting side of each stream of the queue that a URI names. The reading side is opened in open-reader.ts.
+import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 import { type RedisConnection, byteConnection } from '../server/client.ts';
-import { PartitionedQueue } from './partitioned-queue.ts';
 import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
@@ -15,7 +13,7 @@ import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
 
 export interface StreamsOptions extends Omit<
   StreamQueueOptions,
-  'connection' | 'stream' | 'identify' | 'replicated' | 'behind' | 'onLook'
+  'connection' | 'stream' | 'identify' | 'replicated' | 'onLook'
 > {
   /** Called with what each look at a partition saw, and the partition's number. */
   readonly onLook?: ((look: QueueLook, partition: string) => void) | undefined;
@@ -32,13 +30,14 @@ export interface StreamsOptions extends Omit<
   readonly bodyBytesMax?: number;
 }
 
-/** A queue's accepting side. Each of `parts` is a partition, whose connection is to be opened. */
-export interface AcceptingQueue {
-  readonly queue: Queue;
-  readonly parts: readonly { readonly connection: RedisConnection<Reply>; readonly queue: StreamQueue }[];
+/** A stream's accepting side, whose connection is to be opened. */
+export interface AcceptingStream {
+  readonly connection: RedisConnection<Reply>;
+  readonly queue: StreamQueue;
 }
 
-export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
+/** By partition. */
+export function acceptingStreams(options: StreamsOptions): readonly AcceptingStream[] {
   const { uri, partitions, name, replicas, bodyBytesMax = 0, onLook, ...rest } = options;
   const { clock, random } = rest;
   const how = { clock, random, accepts: bodyBytesMax, makes: rest.makes ?? true };
@@ -47,7 +46,7 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
   const turnEnd = new TurnEnd(clock);
   const gather = turnEnd.afterwards;
   const shared = new SharedClients((server) => new ByteClient({ uri: server, name, clock, random, gather }));
-  const streams = parts.map((part, at) => {
+  return parts.map((part, at) => {
     const log = alone ? rest.log : rest.log.child({ partition: at });
     const about = { uri: part.uri, name, log, clock, random };
     const connect = (connection: string): RedisConnection<Reply> =>
@@ -62,10 +61,6 @@ export function acceptingQueue(options: StreamsOptions): AcceptingQueue {
     const queue = new StreamQueue({ ...rest, ...part, ...together, log, connection, replicated, onLook: looked });
     return { connection, queue };
   });
-  const [only] = streams;
-  const queue =
-    streams.length === 1 && only !== undefined ? only.queue : new PartitionedQueue(streams.map((one) => one.queue));
-  return { queue, parts: streams };
 }
 
 const LOOK_MS = 25;
@@ -74,19 +69,19 @@ const LOOK_MS = 25;
  * Connects, and asks until every part would take an event. Gives why not, where none does in time or one is refused.
  */
 async function whyNotStarted(
-  { parts }: Pick<AcceptingQueue, 'parts'>,
+  streams: readonly AcceptingStream[],
   clock: Clock,
   timeoutMs: number,
 ): Promise<QueueRefusal | string | undefined> {
   let refusal: QueueRefusal | undefined;
-  for (const { connection } of parts) {
+  for (const { connection } of streams) {
     connection.tell({ onRefused: (cause) => (refusal ??= cause) });
     connection.open();
   }
   const deadline = clock.ms() + timeoutMs;
   for (;;) {
     const states = await Promise.all(
-      parts.map(async ({ connection, queue }) =>
+      streams.map(async ({ connection, queue }) =>
         connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
       ),
     );
@@ -101,8 +96,13 @@ async function whyNotStarted(
 }
 
 /** The same as a StartFailure, which names `uri`, the value of INGEST_QUEUE_URI. */
-export async function startQueue(uri: string, opened: AcceptingQueue, clock: Clock, timeoutMs: number): Promise<void> {
-  const why = await whyNotStarted(opened, clock, timeoutMs);
+export async function startQueue(
+  uri: string,
+  streams: readonly AcceptingStream[],
+  clock: Clock,
+  timeoutMs: number,
+): Promise<void> {
+  const why = await whyNotStarted(streams, clock, timeoutMs);
   if (why === undefined) return;
   if (typeof why !== 'string') throw queueRefused(uri, why);
   if (isPasswordRefused(why)) throw queueAway(uri, why);
@@ -116,11 +116,11 @@ export async function startQueue(uri: string, opened: AcceptingQueue, clock: Clo
 export async function inspectGatewayQueue(options: StreamsOptions, timeoutMs: number): Promise<string> {
   const { uri, partitions, clock, random } = options;
   const about = await inspectQueue({ uri, partitions, program: 'gateway' }, { clock, random });
-  const opened = acceptingQueue({ ...options, makes: false });
+  const streams = acceptingStreams({ ...options, makes: false });
   try {
-    await startQueue(uri, opened, clock, timeoutMs);
+    await startQueue(uri, streams, clock, timeoutMs);
     return `${about}, takes events`;
   } finally {
-    await opened.queue.close();
+    await Promise.all(streams.map(({ queue }) => queue.close()));
   }
 }

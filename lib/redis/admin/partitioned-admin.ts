@@ -1,7 +1,7 @@
-// The queue as ingest-admin sees it: all partitions of all queues that it was given, a connection to each.
+// The queue as ingest-admin sees it: all its partitions, a connection to each.
 //
-// What concerns one event goes to the partition of its id, in each queue: of several queues behind a dispatcher one has
-// it. Erasing reads every partition: replays, and entries of other writers, may be in any.
+// A command about one event goes to the partition of its id. Erasing reads every partition: replays, and entries of
+// other writers, may be in any.
 import assert from 'node:assert/strict';
 import {
   QueueFailed,
@@ -26,8 +26,7 @@ import type { AdminConnectionOptions } from './admin-connection.ts';
 import { StreamAdmin } from './stream-admin.ts';
 
 interface PartitionedAdminOptions extends ClockAndRandom {
-  /** The queues; one at least. */
-  readonly uris: readonly string[];
+  readonly uri: string;
   /** Of a queue on a Redis Cluster. */
   readonly partitions: number;
   /** See IdentityOptions: false for commands that only look. */
@@ -40,22 +39,20 @@ interface PartitionedAdminOptions extends ClockAndRandom {
 
 export class PartitionedAdmin implements QueueAdmin {
   readonly place: string;
-  /** By queue, then by number. */
-  readonly #queues: readonly (readonly StreamAdmin[])[];
+  /** By number. */
   readonly #all: readonly StreamAdmin[];
   #sources: Promise<ReadonlyMap<string, StreamAdmin>> | undefined;
 
-  constructor({ uris, partitions, makes, connectMs, log, clock, random, client }: PartitionedAdminOptions) {
-    this.place = uris.map(maskedUri).join(' ');
-    this.#queues = uris.map((uri) => {
-      const parts = queuePartitions(uri, partitions, { makes, clock, random });
-      return parts.map((part) => {
-        const name = uris.length > 1 ? `${part.stream} of ${maskedUri(uri)}` : part.stream;
-        const options = { ...part, makes, connectMs, log, clock, random, client };
-        return new StreamAdmin({ ...options, ...(uris.length + parts.length > 2 ? { name } : {}) });
-      });
-    });
-    this.#all = this.#queues.flat();
+  constructor({ uri, partitions, makes, connectMs, log, clock, random, client }: PartitionedAdminOptions) {
+    this.place = maskedUri(uri);
+    const parts = queuePartitions(uri, partitions, { makes, clock, random });
+    this.#all = parts.map(
+      (part) =>
+        new StreamAdmin({
+          ...{ ...part, makes, connectMs, log, clock, random, client },
+          ...(parts.length > 1 ? { name: part.stream } : {}),
+        }),
+    );
   }
 
   async status(): Promise<QueueStatus> {
@@ -80,8 +77,7 @@ export class PartitionedAdmin implements QueueAdmin {
   }
 
   async find(id: string): Promise<QueuedCopy | undefined> {
-    const copies = await Promise.all(this.#queues.map((parts) => partOf(parts, id).find(id)));
-    return copies.find((copy) => copy !== undefined);
+    return partOf(this.#all, id).find(id);
   }
 
   async replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]> {
@@ -111,15 +107,14 @@ export class PartitionedAdmin implements QueueAdmin {
     return states;
   }
 
-  /** A consumer of several queues gives signs of life in each. */
   async replicasAlive(): Promise<number> {
-    const alive = await Promise.all(this.#queues.flatMap(([first]) => first?.replicasAlive() ?? []));
+    const alive = await Promise.all(this.#all.map((part) => part.replicasAlive()));
     return Math.max(...alive);
   }
 
   async copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
-    const indexed = await Promise.all(this.#queues.map((parts) => partOf(parts, id).find(id)));
-    const found = indexed.filter((copy) => copy !== undefined);
+    const indexed = await partOf(this.#all, id).find(id);
+    const found = indexed === undefined ? [] : [indexed];
     const names = [...new Set([...rows, ...found.map(nameOf)])];
     const noted = await Promise.all(this.#all.map((part) => part.noted(id, names)));
     return [...new Map([...found, ...noted.flat()].map((copy) => [nameOf(copy), copy])).values()];
@@ -167,7 +162,7 @@ export class PartitionedAdmin implements QueueAdmin {
 
   /** Of a row whose own stream is none of these: where its id belongs. */
   #partOfRow({ id, body }: Replay): StreamAdmin {
-    return partOf(this.#queues[0] ?? [], id ?? namesIn(body).id ?? '');
+    return partOf(this.#all, id ?? namesIn(body).id ?? '');
   }
 }
 

@@ -1,4 +1,4 @@
-// The reading side of the queues that URIs name, over all their partitions. A file of its own, because reading needs
+// The reading side of the queue that a URI names, over all its partitions. A file of its own, because reading needs
 // node-redis, and a program that only accepts does not.
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
@@ -9,30 +9,21 @@ import { PartitionedReader } from './partitioned-reader.ts';
 import { StreamReader } from './stream-reader.ts';
 
 interface ReadingOptions extends ClockAndRandom {
-  /** Of one queue, or of several that are read as if they were one: replicas are counted in the first. */
-  readonly uris: readonly string[];
-  /** Of each queue on a Redis Cluster; 8 by default. */
+  readonly uri: string;
+  /** Of a queue on a Redis Cluster; 8 by default. */
   readonly partitions?: number;
   readonly log: Log;
   /** Called with what each look at a partition saw, and the partition's name. */
   readonly onLook?: (look: QueueLook, partition: string) => void;
 }
 
-/**
- * Partitions have the names by which logs and metrics tell them apart: of several queues the queue's number is
- * first.
- */
 export function readingQueue(options: ReadingOptions): StreamReader | PartitionedReader {
-  const { uris, partitions = 8, onLook, ...rest } = options;
+  const { uri, partitions = 8, onLook, ...rest } = options;
   const { clock, random } = rest;
-  const parts = uris.flatMap((uri, queue) => {
-    const streams = queuePartitions(uri, partitions, { clock, random });
-    const named = (at: number): string =>
-      uris.length === 1 ? String(at) : `${queue}${streams.length > 1 ? `-${at}` : ''}`;
-    return streams.map((part, at) => ({ part, partition: named(at) }));
-  });
+  const parts = queuePartitions(uri, partitions, { clock, random });
   const name = memberName(random);
-  const readers = parts.map(({ part, partition }) => {
+  const readers = parts.map((part, at) => {
+    const partition = String(at);
     const log = parts.length === 1 ? rest.log : rest.log.child({ partition });
     const looked = (look: QueueLook): void => onLook?.(look, partition);
     return [partition, new StreamReader({ ...rest, ...part, name, log, onLook: looked })] as const;

@@ -14,7 +14,7 @@ import type { RedisValue } from '../wire/reply.ts';
 /** So long an answer serves all partitions, which often ask together. */
 const FRESH_MS = 100;
 
-export type ClusterAddress = Exclude<QueueAddress, { readonly kind: 'server' }>;
+export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' | 'cluster' }>;
 
 interface SlotRange {
   readonly from: number;

@@ -6,7 +6,7 @@
 // index. A queue of several partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it
 // before anything else is sent, so the events' way never pays for it.
 import type { Clock, ClockAndRandom, Random, Timer } from '../../process/clock.ts';
-import { PartitionsDiffer, QueueRefusal, RedisError } from '../wire/errors.ts';
+import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
 import type { Server } from '../server/client.ts';
 import { serverHello } from '../server/facts.ts';
 import { keyOf } from './layout.ts';
@@ -93,7 +93,7 @@ export async function queueIdentity(
     );
   }
   if (count !== String(partitions)) {
-    throw new PartitionsDiffer(
+    throw new SettingRefused(
       `the queue ${stream} has ${counted(Number(count))}, and this program is set to ${counted(partitions)}: ` +
         'the number is fixed for the life of a queue',
     );

@@ -6,7 +6,7 @@ import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
 import { type Server, byteConnection } from '../server/client.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
-import { isPasswordRefused, PartitionsDiffer, queueIsAway, RedisError, QueueRefusal } from '../wire/errors.ts';
+import { isPasswordRefused, SettingRefused, queueIsAway, RedisError, QueueRefusal } from '../wire/errors.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
@@ -30,7 +30,7 @@ export const queueAway = (uri: string, reason: string): StartFailure => {
  * own setting is wrong.
  */
 export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
-  refusal instanceof PartitionsDiffer
+  refusal instanceof SettingRefused
     ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
     : queueFailure(uri, refusal.message);
 

@@ -1,16 +1,16 @@
-// The queue that a URI names, as its partitions. Of one server, or one master that Sentinel watches, there is one
-// partition, the stream `ingest`.
+// The streams of the queue that a URI names: `ingest` on one server or one master that Sentinel watches, `ingest-a` and
+// `ingest-b` with a dispatcher, `ingest-0`, `ingest-1` … on a Redis Cluster.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { queueAddress } from '../../process/queue-uri.ts';
 import { askOnce } from '../server/ask-once.ts';
 import type { Server } from '../server/client.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
-import { QueueRefusal } from '../wire/errors.ts';
+import { QueueRefusal, RedisError, SettingRefused } from '../wire/errors.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './identity.ts';
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
-import { STREAM } from './layout.ts';
+import { keyOf, STREAM } from './layout.ts';
 
 /** So long the identity of a queue of several partitions is not asked for again. */
 const IDENTITY_FRESH_MS = 1_000;
@@ -35,6 +35,7 @@ export function queuePartitions(
   if (typeof address === 'string') throw new Error(address);
   const system = { clock, random };
   const how = { ...about, random };
+  if (address.kind === 'dispatcher') return dispatcherStreams(address.uris, how);
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address, system);
     const identify: Identify = (server, known) => queueIdentity(server, STREAM, { ...how, known });
@@ -46,6 +47,35 @@ export function queuePartitions(
     const stream = `${STREAM}-${at}`;
     return { stream, uri: map.lookup(stream), identify };
   });
+}
+
+/** The first queue takes the events with an even hash. */
+const DISPATCHER_STREAMS = ['ingest-a', 'ingest-b'] as const;
+
+function dispatcherStreams(uris: readonly [string, string], options: IdentityOptions): readonly QueuePartition[] {
+  const [even, odd] = uris;
+  return DISPATCHER_STREAMS.map((stream, at) => {
+    const other = DISPATCHER_STREAMS[at === 0 ? 1 : 0];
+    const identify: Identify = async (server, known) => {
+      if (even !== odd) await assertNotSwapped(server, stream, other);
+      return queueIdentity(server, stream, { ...options, known });
+    };
+    return { stream, uri: uris[at] ?? '', identify };
+  });
+}
+
+/** Swapped hosts would hide the events that each server holds, and put each id on the queue that does not know it. */
+async function assertNotSwapped(server: Server, stream: string, other: string): Promise<void> {
+  const has = async (name: string): Promise<boolean> =>
+    (await server.send(['EXISTS', keyOf(name, 'queue')]).catch((cause: unknown) => {
+      // A user without rights to the other stream cannot work on it by mistake.
+      if (cause instanceof RedisError && cause.code === 'NOPERM') return 0;
+      throw cause;
+    })) === 1;
+  if ((await has(other)) && !(await has(stream)))
+    throw new SettingRefused(
+      `the server for ${stream} holds the queue ${other}: the hosts are swapped, write them in the other order`,
+    );
 }
 
 /**

@@ -11,7 +11,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
-import { connect as connectTls, type SecureContextOptions } from 'node:tls';
+import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import { NoConnection } from './errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './deadline.ts';
@@ -25,8 +25,6 @@ interface ByteClientOptions extends ClockAndRandom {
   readonly uri: string;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
-  /** Shown to a server that asks for one; asked for each connection. */
-  readonly certificate?: (() => Pick<SecureContextOptions, 'cert' | 'key'>) | undefined;
   readonly connectTimeoutMs?: number;
   /** How long to wait before try number `retries`, from 0. */
   readonly pauseMs?: (retries: number) => number;
@@ -78,7 +76,6 @@ export class ByteClient extends EventEmitter {
     this.#options = {
       connectTimeoutMs: CONNECT_TIMEOUT_MS,
       pauseMs: (retries) => reconnectPauseMs(retries, options.random),
-      certificate: undefined,
       gather: (write) => write(),
       ...options,
     };
@@ -139,7 +136,7 @@ export class ByteClient extends EventEmitter {
   #open(): void {
     this.#become('connecting');
     assert(this.#socket === undefined && this.#waiters.length === 0 && this.#parts.length === 0);
-    const { uri, connectTimeoutMs, certificate, clock } = this.#options;
+    const { uri, connectTimeoutMs, clock } = this.#options;
     const { protocol, hostname, port } = new URL(uri);
     // A URI has brackets around an IPv6 address.
     const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
@@ -161,9 +158,7 @@ export class ByteClient extends EventEmitter {
       return true;
     };
     const way = { ...address, onread: { buffer, callback } };
-    // The caller's object may hold more, e.g. authorities for client certificates.
-    const { cert, key } = certificate?.() ?? {};
-    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown, cert, key }) : connectTcp(way);
+    const socket = protocol === 'rediss:' ? connectTls({ ...way, ...shown }) : connectTcp(way);
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 5_000);

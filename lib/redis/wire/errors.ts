@@ -34,12 +34,9 @@ export class QueueRefusal extends Error {
   override readonly name: string = 'QueueRefusal';
 }
 
-/**
- * The queue has another number of partitions than this program is set to: its configuration is wrong, and not the
- * server.
- */
-export class PartitionsDiffer extends QueueRefusal {
-  override readonly name = 'PartitionsDiffer';
+/** A setting of this program does not fit the queue: another number of partitions, or swapped hosts. */
+export class SettingRefused extends QueueRefusal {
+  override readonly name = 'SettingRefused';
 }
 
 /** Whether `reason` is a server's that does not take this program's password, or asks for one (Redis, ACL). */

@@ -1,0 +1,49 @@
+// A queue made of several queues: the hash of an event's id chooses one of them.
+//
+// Invariant: a repeated id always meets the queue that knows it. No other queue takes the events of one that is
+// unavailable, so a retry is a duplicate if the first try was accepted after all.
+//
+// Limit: the order of events of different queues is not kept.
+import { partitionOf } from './partition.ts';
+import type { Outcome, Queue, QueueLookup, QueueState, Submission } from './queue.ts';
+
+export class PartitionedQueue implements Queue {
+  readonly #queues: readonly Queue[];
+  readonly #whenUnavailable: 'shed' | 'unavailable';
+
+  /** `queues` by partition, one at least; `whenUnavailable` is the outcome of an event whose queue is unavailable. */
+  constructor(queues: readonly Queue[], whenUnavailable: 'shed' | 'unavailable') {
+    this.#queues = queues;
+    this.#whenUnavailable = whenUnavailable;
+  }
+
+  submit(submission: Submission): void {
+    const queue = this.#queueOf(submission.id);
+    if (this.#whenUnavailable === 'unavailable') return queue.submit(submission);
+    const { id, producer, text, notes } = submission;
+    const settle = (outcome: Outcome): void => submission.settle(outcome === 'unavailable' ? 'shed' : outcome);
+    queue.submit({ id, producer, text, notes, settle });
+  }
+
+  find(id: string, producer: string): Promise<QueueLookup> {
+    return this.#queueOf(id).find(id, producer);
+  }
+
+  /** Available while one queue is. */
+  state(): QueueState {
+    const states = this.states();
+    return states.find(({ available }) => available) ?? (states[0] as QueueState);
+  }
+
+  states(): readonly QueueState[] {
+    return this.#queues.map((queue) => queue.state());
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#queues.map((queue) => queue.close()));
+  }
+
+  #queueOf(id: string): Queue {
+    return this.#queues[partitionOf(id, this.#queues.length)] as Queue;
+  }
+}

@@ -1,0 +1,233 @@
+// INGEST_QUEUE_URI=dispatcher://a,b (RFC 014): two queues behind one gateway, real servers and real programs.
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import { partitionOf } from '../../lib/ingest/partition.ts';
+import { idsOf } from '../support/queue-ids.ts';
+import { event, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { assertProblem } from '../support/verdicts.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+const STREAMS = ['ingest-a', 'ingest-b'] as const;
+/** Long: on a busy machine the default would shed events that are only slow. */
+const SLOW = { INGEST_SHED_MS: '5000' } as const;
+
+let pki: Pki;
+let shop: ClientCertificate;
+before(async () => {
+  pki = await Pki.create();
+  shop = await pki.producer('shop');
+});
+
+const uriOf = (even: number, odd: number, user = ''): string =>
+  `dispatcher://${user}127.0.0.1:${even},127.0.0.1:${odd}`;
+
+const gatewayOf = (uri: string, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> =>
+  TestGateway.start({ uri }, pki, { INGEST_ENQUEUE_TIMEOUT_MS: '', ...SLOW, ...env });
+
+/** A gateway that is expected to end by itself. */
+function unstarted(uri: string, args: readonly string[] = []): Program {
+  const env = { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_QUEUE_URI: uri, ...pki.environment };
+  return new Program('ingest-gateway', { env, args });
+}
+
+function assertShed(reply: Reply, id: string): void {
+  assert.equal(reply.status, 202, reply.body);
+  assert.deepEqual(reply.json, { id, status: 'shed', code: 'INGEST_SHED', retryable: true });
+  assert.equal(reply.headers['content-type'], 'application/json');
+  assert.ok(Number(reply.headers['retry-after']) >= 1);
+  assert.ok(reply.headers['x-request-id']);
+}
+
+/** Sends as a producer should, until the event is accepted. */
+const deliver = (client: TestClient, id: string): Promise<Reply> =>
+  eventually(
+    `${id} is accepted`,
+    async () => {
+      const reply = await client.post(event(id)).catch(() => undefined);
+      if (reply === undefined) return undefined;
+      if (reply.json?.['status'] !== 'accepted') assert.equal(reply.json?.['retryable'], true, reply.body);
+      return reply.json?.['status'] === 'accepted' ? reply : undefined;
+    },
+    60_000,
+  );
+
+async function assertExit(program: Program, code: number, pattern: RegExp): Promise<void> {
+  assert.equal(await program.ended, code, program.output);
+  assert.match(program.output, pattern);
+}
+
+describe('a gateway with two queues', () => {
+  let servers: readonly [TestRedis, TestRedis];
+  let gateway: TestGateway;
+  let client: TestClient;
+  before(async () => {
+    servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    gateway = await gatewayOf(uriOf(servers[0].port, servers[1].port));
+    client = gateway.client(shop);
+  });
+
+  it('puts each event on the queue that the hash of its id names, and finds, repeats and refuses it there', async () => {
+    const ids = [...Array.from({ length: 40 }, (_, at) => `plain-${at}`), 'é'.repeat(200), 'x'.repeat(256)];
+    const replies = await Promise.all(ids.map((id) => client.post(event(id))));
+    for (const [at, reply] of replies.entries()) assert.deepEqual(reply.json, { id: ids[at], status: 'accepted' });
+    for (const at of [0, 1] as const) {
+      const bodies = (await servers[at].entries(STREAMS[at])).map(({ fields }) => fields['body'] ?? '');
+      const wanted = ids.filter((id) => partitionOf(id, 2) === at).map((id) => event(id));
+      assert.deepEqual(bodies.toSorted(), wanted.toSorted());
+      assert.deepEqual(await servers[at].command('KEYS', 'ingest*'), [STREAMS[at]]);
+    }
+    const other = gateway.client(await pki.producer('other'));
+    for (const id of ids.slice(-4)) {
+      assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted', duplicate: true });
+      assert.equal((await client.post(event(id, { n: 1 }))).json?.['differs'], true);
+      assertProblem(await other.post(event(id)), 409, 'EVENT_ID_CONFLICT');
+      assert.deepEqual((await client.find(id)).json?.['event'], { id, type: 'test.event' });
+    }
+    assertProblem(await client.find('never sent'), 404, 'EVENT_NOT_FOUND');
+  });
+
+  it('sheds the events of a queue that is down, immediately, and accepts them once it is back', async () => {
+    const [shed, errors] = [await gateway.metric('ingest_shed_total'), await gateway.metric('ingest_errors_total')];
+    await servers[0].signal('SIGKILL');
+    await eventually('it is known', async () => (await gateway.metric('ingest_queue_up', { partition: '0' })) === 0);
+    const ready = await client.ask({ path: '/health/ready' });
+    assert.deepEqual([ready.status, ready.json], [200, { status: 'ready', unavailable: [0] }]);
+    assert.equal(await gateway.metric('ingest_queue_up', { partition: '1' }), 1);
+    const [even, odd] = [idsOf(0, 'down', 20), idsOf(1, 'down', 20)];
+    const start = performance.now();
+    for (const id of even) assertShed(await client.post(event(id)), id);
+    assert.ok(performance.now() - start < Number(SLOW.INGEST_SHED_MS), 'they wait for nothing');
+    for (const id of odd) assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted' });
+    assertProblem(await client.find(even[0] ?? ''), 503, 'LOOKUP_UNAVAILABLE');
+    assert.equal((await client.find(odd[0] ?? '')).status, 200);
+    assert.equal(await gateway.metric('ingest_shed_total'), shed + even.length);
+    assert.equal(await gateway.metric('ingest_errors_total'), errors + 1, 'the failed look-up');
+    await servers[0].start();
+    for (const id of even) await deliver(client, id);
+    const stored = (await servers[0].entries('ingest-a')).map(({ fields }) => fields['body']);
+    for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
+  });
+
+  it('answers within INGEST_SHED_MS while a queue is frozen, and a repeat is accepted or a duplicate', async () => {
+    const shedMs = 1_000;
+    const frozen = await gatewayOf(uriOf(servers[0].port, servers[1].port), { INGEST_SHED_MS: String(shedMs) });
+    const impatient = frozen.client(shop);
+    const [even, odd] = [idsOf(0, 'frozen', 30), idsOf(1, 'frozen', 30)];
+    await Promise.all([...idsOf(0, 'warm', 4), ...idsOf(1, 'warm', 4)].map((id) => deliver(impatient, id)));
+    await servers[0].signal('SIGSTOP');
+    try {
+      for (const [at, id] of even.entries()) {
+        const start = performance.now();
+        assertShed(await impatient.post(event(id)), id);
+        // A generous deadline: the machine may be busy.
+        assert.ok(performance.now() - start < 4 * shedMs, `event ${at}`);
+      }
+      for (const id of odd) assert.equal((await deliver(impatient, id)).json?.['status'], 'accepted');
+      assert.equal(await frozen.metric('ingest_shed_total'), even.length);
+    } finally {
+      await servers[0].signal('SIGCONT');
+    }
+    for (const id of even) await deliver(impatient, id);
+    const stored = (await servers[0].entries('ingest-a')).map(({ fields }) => fields['body']);
+    for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
+  });
+
+  it('is not ready while both queues are down', async () => {
+    await Promise.all(servers.map((server) => server.signal('SIGKILL')));
+    await eventually('it knows', async () => (await client.ask({ path: '/health/ready' })).status === 503);
+    for (const id of [...idsOf(0, 'none', 2), ...idsOf(1, 'none', 2)]) assertShed(await client.post(event(id)), id);
+    await Promise.all(servers.map((server) => server.start()));
+    await eventually('it is ready', async () => (await client.ask({ path: '/health/ready' })).status === 200);
+  });
+});
+
+describe('the start of a gateway with two queues', () => {
+  it('succeeds with one queue down, which it uses once it is there, and exits with 4 with both down', async () => {
+    const [redis, absent] = [await TestRedis.start(), await freePort()];
+    const gateway = await gatewayOf(uriOf(absent, redis.port));
+    const client = gateway.client(shop);
+    const [even = '', odd = ''] = [idsOf(0, 'half', 1)[0], idsOf(1, 'half', 1)[0]];
+    assertShed(await client.post(event(even)), even);
+    assert.deepEqual((await client.post(event(odd))).json, { id: odd, status: 'accepted' });
+    const both = unstarted(uriOf(absent, await freePort()));
+    await assertExit(both, 4, /INGEST_QUEUE_URI=dispatcher:\S+ the queue takes no events/);
+  });
+
+  it('exits with 2 if the hosts are swapped, whichever server knows its queue', async () => {
+    const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    const ports = servers.map(({ port }) => port);
+    const gateway = await gatewayOf(uriOf(ports[0] ?? 0, ports[1] ?? 0));
+    gateway.signal('SIGTERM');
+    await gateway.exited();
+    const swapped = uriOf(ports[1] ?? 0, ports[0] ?? 0);
+    const pattern = /INGEST_QUEUE_URI=dispatcher:\S+ .*the hosts are swapped/;
+    await assertExit(unstarted(swapped), 2, pattern);
+    await assertExit(unstarted(swapped, ['--check=connect']), 2, pattern);
+    const fresh = await TestRedis.start();
+    await assertExit(
+      unstarted(uriOf(ports[1] ?? 0, fresh.port)),
+      2,
+      /the server for ingest-a holds the queue ingest-b/,
+    );
+    await assertExit(
+      unstarted(uriOf(fresh.port, ports[0] ?? 0)),
+      2,
+      /the server for ingest-b holds the queue ingest-a/,
+    );
+    const warehouse = { INGEST_QUEUE_URI: swapped, INGEST_WAREHOUSE_URI: sqliteStore().uri };
+    await assertExit(new Program('ingest-consumer', { env: warehouse }), 2, pattern);
+    await assertExit(new Program('ingest-admin', { env: warehouse, args: ['status'] }), 2, /the hosts are swapped/);
+  });
+
+  it('takes one server twice, reaches it with a user and a password, and shows neither', async () => {
+    const redis = await TestRedis.start();
+    await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
+    const user = (password: string): string => `shop:${encodeURIComponent(password)}@`;
+    const gateway = await gatewayOf(uriOf(redis.port, redis.port, user('p@ss/w:rd')));
+    const client = gateway.client(shop);
+    for (const id of [...idsOf(0, 'once', 3), ...idsOf(1, 'once', 3)]) await deliver(client, id);
+    assert.deepEqual([await redis.length('ingest-a'), await redis.length('ingest-b')], [3, 3]);
+    assert.doesNotMatch(gateway.output, /p@ss|p%40ss/);
+    await assertExit(unstarted(uriOf(redis.port, redis.port, user('wrong'))), 4, /WRONGPASS/);
+  });
+});
+
+describe('events of two queues', () => {
+  it('land once each, though gateways and consumers are killed, and are shown by ingest-admin', async () => {
+    const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    const queue = { INGEST_QUEUE_URI: uriOf(servers[0].port, servers[1].port) };
+    const store = sqliteStore();
+    const env = { ...queue, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' };
+    const started = (): Program => {
+      const consumer = new Program('ingest-consumer', { env });
+      atEnd(() => consumer.kill());
+      return consumer;
+    };
+    const [killed, kept] = [started(), started()];
+    await Promise.all([killed.listening(), kept.listening()]);
+    const gateways = [await gatewayOf(queue.INGEST_QUEUE_URI), await gatewayOf(queue.INGEST_QUEUE_URI)];
+    const clients = gateways.map((gateway) => gateway.client(shop));
+    const ids = Array.from({ length: 400 }, (_, at) => `landing-${at}`);
+    const half = ids.slice(0, 200);
+    await Promise.all(half.map((id, at) => deliver(clients[at % 2] ?? assert.fail(), id)));
+    await killed.kill();
+    gateways[1]?.signal('SIGKILL');
+    await Promise.all(ids.map((id) => deliver(clients[0] ?? assert.fail(), id)));
+    await eventually('all have landed', async () => (await store.count()) >= ids.length, 60_000);
+    const rows = await store.events();
+    assert.deepEqual(rows.map(({ id }) => id).sort(), ids.toSorted());
+    assert.deepEqual(await store.quarantine(), []);
+    const status = new Program('ingest-admin', { env, args: ['status'] });
+    assert.equal(await status.ended, 0, status.output);
+    for (const stream of STREAMS) assert.match(status.output, new RegExp(`^ {2}${stream} +\\d`, 'm'));
+    await servers[1].signal('SIGKILL');
+    const half2 = new Program('ingest-admin', { env, args: ['status'] });
+    assert.equal(await half2.ended, 4, half2.output);
+    assert.match(half2.output, /^ {2}ingest-a +\d/m);
+    assert.match(half2.output, /away: ingest-b/);
+  });
+});
