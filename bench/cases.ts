@@ -1,7 +1,6 @@
 // All cases, in the order in which they run. Saturation is first: others take shares of it.
 import type { BenchCase } from './bench-case.ts';
 import { allocation } from './cases/allocation.ts';
-import { compression } from './cases/compression.ts';
 import { floods } from './cases/floods.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { invalidRequests } from './cases/invalid-requests.ts';
@@ -32,7 +31,6 @@ export const CASES: readonly BenchCase[] = [
   replicas,
   idleConnections,
   queueMemory,
-  compression,
   allocation,
   landing,
   sender,

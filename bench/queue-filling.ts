@@ -51,14 +51,13 @@ export const redisCommand = (redis: RunningServer, args: readonly string[]): Pro
 export interface Filling {
   /** Each time another event; canonical ones by default. */
   readonly next?: () => { readonly id: string; readonly text: string };
-  readonly compression?: 'none' | 'zstd';
 }
 
 /** Accepts `count` new events. Throws when one is not accepted. */
 export async function fillQueue(
   redis: RunningServer,
   count: number,
-  { next = canonicalEvents(), compression = 'none' }: Filling = {},
+  { next = canonicalEvents() }: Filling = {},
 ): Promise<void> {
   const connection = byteConnection(optionsFor(redis));
   await withConnection(connection, async () => {
@@ -66,7 +65,6 @@ export async function fillQueue(
       ...SYSTEM,
       connection,
       enqueueTimeoutMs: 30_000,
-      compression,
       log: createLog('bench', 'error'),
       identify: (server) =>
         queueIdentity(server, STREAM, { ...SYSTEM, accepts: SETTINGS.INGEST_BODY_BYTES_MAX.default }),

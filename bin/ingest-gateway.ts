@@ -126,8 +126,8 @@ function oneQueue(uri: string, streams: readonly AcceptingStream[]): Queue {
 /** What every queue of this program is opened with. */
 function queueOptions(config: GatewayConfig, log: Log) {
   const { queueUri: uri, queuePartitions: partitions, queueReplicas: replicas } = config;
-  const { queueDurability: durability, queueCompression: compression } = config;
+  const { queueDurability: durability } = config;
   const { enqueueTimeoutMs, bodyBytesMax } = config;
   const limits = { enqueueTimeoutMs, bodyBytesMax };
-  return { ...SYSTEM, name: NAME, log, uri, partitions, replicas, durability, compression, ...limits };
+  return { ...SYSTEM, name: NAME, log, uri, partitions, replicas, durability, ...limits };
 }

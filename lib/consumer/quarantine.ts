@@ -68,8 +68,6 @@ function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts
   if (producer === undefined) return rejection(delivery, 'invalid_entry', 'the entry names no producer');
   if (notes.id !== undefined && !isEventId(notes.id))
     return rejection(delivery, 'invalid_entry', 'the entry names an invalid id');
-  if (delivery.oversize === true)
-    return rejection(delivery, 'invalid_event', 'the compressed body is longer than gateways accept');
   const found = scanEnvelope(body) ?? parseEvent(body);
   if ('errors' in found) {
     const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);

@@ -38,8 +38,6 @@ export function readGatewayConfig(environment: Environment) {
     /** How many replicas of the queue's server must have an event before it is answered 202. */
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
-    /** How bodies are stored on the queue. */
-    queueCompression: settings.get('INGEST_QUEUE_COMPRESSION'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),

@@ -96,8 +96,6 @@ export interface Delivery {
   /** `undefined`: the entry has none. */
   readonly body: Buffer | undefined;
   readonly notes: EventNotes;
-  /** The body is compressed, and longer than gateways accept: it is left as it is on the queue. */
-  readonly oversize?: boolean;
   /**
    * Unix time in milliseconds of the first acceptance, by the queue's clock, 0 to TIME_MS_MAX: when the entry was
    * appended, or what a replayed or erased one says.

@@ -62,13 +62,6 @@ export const SETTINGS = Object.freeze({
     '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, rewrites its ' +
       'append-only file, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
   ),
-  INGEST_QUEUE_COMPRESSION: choice(
-    GATEWAY,
-    ['none', 'zstd'],
-    'none',
-    '`zstd`: bodies of 512 characters and more are stored compressed on the queue, where that saves a tenth; ' +
-      'bring consumers up to date first',
-  ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],

@@ -155,20 +155,6 @@ describe('an event while its type may have a schema', () => {
   });
 });
 
-describe('an entry whose compressed body is longer than gateways accept', () => {
-  it('goes to quarantine as it is, unread', () => {
-    const [entered] = classify([delivery({ oversize: true })]);
-    assert.ok(entered !== undefined && isRejection(entered));
-    assert.equal(entered.reason, 'invalid_event: the compressed body is longer than gateways accept');
-    assert.equal(entered.body.toString(), BODY);
-  });
-
-  it('names the server that it was read from, as every entry does', () => {
-    const [event, rejection] = classify([delivery({ servers: 2 }), delivery({ servers: 3, oversize: true })]);
-    assert.deepEqual([event?.servers, rejection?.servers], [2, 3]);
-  });
-});
-
 describe('an event that the warehouse would not take', () => {
   it('is a rejection of the same entry, with the reason in place of its type', () => {
     const [event] = classify([delivery({ replayOf: 'q/ingest/0-1' })]);

@@ -34,7 +34,6 @@ describe("the gateway's configuration", () => {
         queuePartitions: 8,
         queueReplicas: 0,
         queueDurability: 'warn',
-        queueCompression: 'none',
         warehouseUri: undefined,
         address: { host: '127.0.0.1', port: 8443 },
         reusePort: false,

@@ -36,7 +36,7 @@ describe("a queue's identity", () => {
     assert.match(identities[0]?.id ?? '', /^[0-9a-f-]{36}$/);
     assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), [
       'format',
-      '3',
+      '4',
       'partitions',
       '1',
       'id',
@@ -102,19 +102,19 @@ describe("a queue's identity", () => {
 
   it('of another format version, or with other partitions, is refused in words that name both', async () => {
     const server = await connected();
-    await redis.command('HSET', '{newer}:queue', 'format', '4', 'partitions', '1', 'id', 'x', 'secret', 's');
+    await redis.command('HSET', '{newer}:queue', 'format', '3', 'partitions', '1', 'id', 'x', 'secret', 's');
     await assert.rejects(queueIdentity(server, 'newer', SYSTEM), (cause) => {
       assert.ok(cause instanceof QueueRefusal);
-      assert.match(cause.message, /format version 4.*version 3/);
+      assert.match(cause.message, /format 3.*format 4/);
       return true;
     });
-    await redis.command('HSET', '{wide}:queue', 'format', '3', 'partitions', '8', 'id', 'x', 'secret', 's');
+    await redis.command('HSET', '{wide}:queue', 'format', '4', 'partitions', '8', 'id', 'x', 'secret', 's');
     await assert.rejects(queueIdentity(server, 'wide', SYSTEM), /8 partitions.* 1 partition/);
   });
 });
 
 describe('an identity, of a server that a test answers for', () => {
-  const STORED = ['3', '1', 'id', null, 'secret'] as const;
+  const STORED = ['4', '1', 'id', null, 'secret'] as const;
   /** What is stored, what it becomes once the script was run, and what HELLO says. */
   function serverOf(stored: RedisValue | Error, told: RedisValue | Error = [], mode = 'standalone') {
     const sent: string[] = [];
@@ -130,14 +130,14 @@ describe('an identity, of a server that a test answers for', () => {
   }
 
   it('that is there is told of longer bodies alone, and is known where that fails', async () => {
-    const server = serverOf(['3', '1', 'id', '700', 'secret'], ['3', '1', 'id', '900', 'secret']);
+    const server = serverOf(['4', '1', 'id', '700', 'secret'], ['4', '1', 'id', '900', 'secret']);
     const found = { id: 'id', secret: 'secret', partitions: 1 };
     assert.deepEqual(await queueIdentity(server, 's', SYSTEM), { ...found, bodyBytesMax: 700 });
     assert.deepEqual(await queueIdentity(server, 's', { ...SYSTEM, accepts: 700 }), { ...found, bodyBytesMax: 700 });
     assert.deepEqual(server.told(), []);
     assert.deepEqual(await queueIdentity(server, 's', { ...SYSTEM, accepts: 900 }), { ...found, bodyBytesMax: 900 });
-    assert.match(server.told()[0] ?? '', / 1 s 3 1 [0-9a-f-]{36} 900 [0-9a-f]{32}$/);
-    const failing = serverOf(['3', '1', 'id', '700', 'secret'], new RedisError('OOM'));
+    assert.match(server.told()[0] ?? '', / 1 s 4 1 [0-9a-f-]{36} 900 [0-9a-f]{32}$/);
+    const failing = serverOf(['4', '1', 'id', '700', 'secret'], new RedisError('OOM'));
     assert.equal((await queueIdentity(failing, 's', { ...SYSTEM, accepts: 900 })).bodyBytesMax, 700);
   });
 
@@ -162,11 +162,11 @@ describe('an identity, of a server that a test answers for', () => {
 
   it('of another format, without a secret, or of another number of partitions is refused', async () => {
     for (const [stored, message] of [
-      [['2', '1', 'id', null, 'secret'], /^the queue s has format version 2, and this program reads .* version 3: run/],
-      [['3', '1', 'id', null, null], /^the queue s has format version 3, and/],
+      [['2', '1', 'id', null, 'secret'], /^the queue s has format 2, and this program needs format 4: let programs/],
+      [['4', '1', 'id', null, null], /^the queue s has format 4, and/],
     ] as const)
       await assert.rejects(queueIdentity(serverOf(stored), 's', SYSTEM), { name: 'QueueRefusal', message });
-    await assert.rejects(queueIdentity(serverOf(['3', '8', 'id', null, 'secret']), 's', SYSTEM), {
+    await assert.rejects(queueIdentity(serverOf(['4', '8', 'id', null, 'secret']), 's', SYSTEM), {
       name: 'SettingRefused',
       message: /^the queue s has 8 partitions, and this program is set to 1 partition: the number is fixed/,
     });

@@ -111,9 +111,9 @@ describe('the look at a queue', () => {
     assert.equal(format.exitCode, EXIT.queue);
     assert.match(
       format.message,
-      /^INGEST_QUEUE_URI=redis:.*: the queue ingest has format version 7, .* version 3: run a program on it that knows/,
+      /^INGEST_QUEUE_URI=redis:.*: the queue ingest has format 7, .* format 4: let programs of the version that made it land/,
     );
-    await redis.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '2');
+    await redis.command('HSET', '{ingest}:queue', 'format', '4', 'partitions', '2');
     const partitions = await failed(look());
     assert.equal(partitions.exitCode, EXIT.configuration);
     assert.match(
@@ -191,7 +191,7 @@ describe('the identity of a queue that is only looked at', () => {
 
   it('is refused where its secret is missing, and of a node of a cluster behind a plain URI', async () => {
     const server = await connected(redis.uri);
-    await redis.command('HSET', '{half}:queue', 'format', '3', 'partitions', '1', 'id', 'x');
+    await redis.command('HSET', '{half}:queue', 'format', '4', 'partitions', '1', 'id', 'x');
     await assert.rejects(queueIdentity(server, 'half', SYSTEM), { name: 'QueueRefusal' });
     const node: Server = { send: async () => ['mode', 'cluster'] };
     await assert.rejects(queueIdentity(node, 'ingest', SYSTEM), /this is a Redis Cluster: use redis\+cluster:\/\//);

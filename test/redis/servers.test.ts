@@ -3,17 +3,17 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { streamDialect } from '../../lib/redis/accept/queue-dialect.ts';
+import { DurabilityCheck } from '../../lib/redis/accept/durability-check.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import { type Server, byteConnection } from '../../lib/redis/server/client.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import {
+  aofRewrite,
   assertMaster,
   durabilityFaults,
   isNotMaster,
   replicationFaults,
-  rewriteFaults,
 } from '../../lib/redis/server/facts.ts';
 import type { MasterLookup } from '../../lib/redis/server/master-lookup.ts';
 import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
@@ -173,18 +173,15 @@ describe('what is told of a server', () => {
 
   it('is a rewrite of the append-only file, unless the server was known before: behind a full synchronization nothing is kept until then', async () => {
     const redis = await TestRedis.start();
-    const dialect = streamDialect(undefined as never, undefined as never, {
-      ...{ stream: 'ingest', retentionMs: 1_000, durability: 'require', log: LOG, makes: true, replicas: 0 },
-      identify: () => Promise.resolve({ secret: 'x' } as never),
-    });
-    const inspected = (): Promise<void> => askedOf(redis, (server) => dialect.inspect(server));
-    const rewriting = async (): Promise<boolean> => (await askedOf(redis, rewriteFaults)).length > 0;
+    const durability = new DurabilityCheck({ durability: 'require', replicas: 0, log: LOG });
+    const inspected = (): Promise<void> => askedOf(redis, (server) => durability.check(server));
+    const rewriting = async (): Promise<boolean> => (await askedOf(redis, aofRewrite)) !== undefined;
     for (let at = 0; at < 10; at += 1) await redis.command('SET', `key-${at}`, 'x');
     const slow = ['CONFIG', 'SET', 'rdb-key-save-delay', '10000000'] as const;
     await redis.command(...slow);
     await redis.command('BGREWRITEAOF');
     assert.equal(await rewriting(), true);
-    await assert.rejects(inspected(), /INGEST_QUEUE_DURABILITY=require: the append-only file is being rewritten/);
+    await assert.rejects(inspected(), { name: 'RewriteRunning', message: /the append-only file is being rewritten/ });
 
     await redis.command('CONFIG', 'SET', 'appendonly', 'no');
     await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '0');

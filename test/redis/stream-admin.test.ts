@@ -1,7 +1,6 @@
 // What an operator may change on the stream, and what is shown of it, asked of real servers: replays and erasures as atomic steps.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
-import { zstdCompressSync } from 'node:zlib';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -341,16 +340,6 @@ describe('what stands on several pages, in other forms, or twice', () => {
     assert.equal((await copies(admin, 'same')).length, 60);
     await add(`${Date.now()}-0`, 'new');
     assert.ok((await admin.status()).partition.oldestUnlandedMs > Date.now() - 60_000, 'the oldest of both kinds');
-  });
-
-  it('is found where its body is compressed', async (t) => {
-    const admin = openAdmin(t);
-    const packed = zstdCompressSync(Buffer.from(body('packed')));
-    await server.command('XADD', STREAM, '*', 'producer', 'shop', 'body', packed, 'encoding', 'zstd');
-    assert.deepEqual(
-      (await copies(admin, 'packed')).map((copy) => copy.body.toString()),
-      [body('packed')],
-    );
   });
 
   it('is taken from a member whose sign of life is too old', async (t) => {

@@ -87,6 +87,8 @@ async function whyNotStarted(
     );
     if (states.every(({ available }) => available)) return undefined;
     if (refusal !== undefined) return refusal;
+    // A rewrite may take minutes. The gateway listens meanwhile, and is not ready.
+    if (streams.every(({ queue }, at) => states[at]?.available === true || queue.awaitsRewrite)) return undefined;
     if (clock.ms() > deadline) {
       const reason = states.find((state) => !state.available)?.reason ?? '';
       return states.some(({ available }) => available) ? undefined : reason;
@@ -119,7 +121,8 @@ export async function inspectGatewayQueue(options: StreamsOptions, timeoutMs: nu
   const streams = acceptingStreams({ ...options, makes: false });
   try {
     await startQueue(uri, streams, clock, timeoutMs);
-    return `${about}, takes events`;
+    const awaits = streams.some(({ queue }) => queue.awaitsRewrite);
+    return `${about}, takes events${awaits ? ' once its append-only file has been rewritten' : ''}`;
   } finally {
     await Promise.all(streams.map(({ queue }) => queue.close()));
   }

@@ -10,7 +10,6 @@ import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer } from '../wire/errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
-import type { QueueDialect } from './queue-dialect.ts';
 import type { Reply } from '../wire/reply.ts';
 
 /**
@@ -23,7 +22,8 @@ const PROBE_TIMEOUT_MS = 600;
 const STALL_MAX_MS = 3_000;
 
 interface QueueProbeOptions {
-  readonly dialect: QueueDialect;
+  /** An accepting call without events. */
+  readonly call: () => Promise<unknown>;
   readonly connection: RedisConnection<Reply>;
   readonly calls: OutstandingCalls;
   /** How long a call may take. */
@@ -62,9 +62,9 @@ export class QueueProbe {
   async ask(): Promise<QueueState> {
     if (this.#asking) return this.state();
     this.#asking = true;
-    const { dialect, calls, connection, clock } = this.#options;
+    const { call, calls, connection, clock } = this.#options;
     try {
-      await withTimeout(clock, dialect.accept.run(dialect.accept.begin(false)), this.#timeoutMs);
+      await withTimeout(clock, call(), this.#timeoutMs);
       this.#answeredMs = clock.ms();
       calls.serverSpoke();
       this.says(undefined);

@@ -14,7 +14,6 @@
 import assert from 'node:assert/strict';
 import type { RedisConnection } from '../server/client.ts';
 import { NoConnection } from '../wire/errors.ts';
-import { acceptedOf } from '../stream/id-index.ts';
 import { keyOf } from '../stream/layout.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
@@ -67,7 +66,7 @@ export class ReplicatedSender implements Sender<Reply> {
     let replicas = this.#waited(connection);
     replicas.catch(() => undefined);
     const reply = await answer;
-    if (!acceptedOf(reply.again()).includes(true)) {
+    if (!reply.again().text().includes('0')) {
       await replicas;
       const marked = connection.send(this.#mark);
       replicas = this.#waited(connection);

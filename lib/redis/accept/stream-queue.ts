@@ -8,6 +8,7 @@
 // refuses immediately, so a frozen server makes at most one time-out's worth of submissions wait in memory.
 import assert from 'node:assert/strict';
 import {
+  type Outcome,
   type Queue,
   type QueueLook,
   type QueueLookup,
@@ -17,20 +18,22 @@ import {
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import type { RedisConnection } from '../server/client.ts';
-import { ENCODED_MEMBER, compressed, decoded, isCompressible, membersOf } from '../stream/entry.ts';
-import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
-import { FIELDS_MAX, type Known, areOf, digestsOf, hasDigests, judged, knownOf } from '../stream/id-index.ts';
-import { OUTCOMES, type QueueDialect, streamDialect } from './queue-dialect.ts';
-import { type Identify, queueIdentity } from '../stream/identity.ts';
-import { QueueProbe } from './queue-probe.ts';
-import type { Reply } from '../wire/reply.ts';
-import { type Replicated, ReplicatedSender } from './replicated-sender.ts';
-import type { Argument } from '../wire/script.ts';
+import type { RedisConnection, Server } from '../server/client.ts';
+import { membersOf } from '../stream/entry.ts';
+import { ensureGroup } from '../stream/group.ts';
+import { IdIndex } from '../stream/id-index.ts';
+import { type Identify, type QueueIdentity, queueIdentity } from '../stream/identity.ts';
 import { STREAM } from '../stream/layout.ts';
+import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
-import { namesIn } from '../../ingest/erased.ts';
 import { withTimeout } from '../wire/deadline.ts';
+import { RewriteRunning } from '../wire/errors.ts';
+import type { Reply } from '../wire/reply.ts';
+import { Script, type Argument, type Sender } from '../wire/script.ts';
+import { DurabilityCheck } from './durability-check.ts';
+import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
+import { QueueProbe } from './queue-probe.ts';
+import { type Replicated, ReplicatedSender } from './replicated-sender.ts';
 
 // Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
 // one string. Choice: a call is bounded in events and in characters; the rest goes into the next call immediately.
@@ -38,6 +41,13 @@ const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 /** How often the queue's metadata is read again, which may have been deleted by hand. */
 const IDENTIFY_INTERVAL_MS = 10_000;
+
+const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
+const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
+
+/** By the digits that accept.lua answers. */
+const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
+const DIGIT_ZERO = 0x30;
 
 export interface StreamQueueOptions extends ClockAndRandom {
   readonly connection: RedisConnection<Reply>;
@@ -47,8 +57,6 @@ export interface StreamQueueOptions extends ClockAndRandom {
   /** Each connection: a server that may lose accepted events is refused (`require`) or told of (`warn`, by default). */
   readonly durability?: 'warn' | 'require';
   readonly retentionMs?: number;
-  /** How bodies are put on the queue (entry.ts); `none` by default. What is there is read either way. */
-  readonly compression?: 'none' | 'zstd';
   readonly stream?: string;
   /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
   readonly replicated?: Replicated | undefined;
@@ -70,10 +78,18 @@ export class StreamQueue implements Queue {
   readonly #timeoutMs: number;
   readonly #log: Log;
   readonly #onCall: (seconds: number, events: number) => void;
-  readonly #dialect: QueueDialect;
+  readonly #stream: string;
+  readonly #retentionMs: number;
+  readonly #makes: boolean;
+  readonly #identify: Identify;
+  readonly #durability: DurabilityCheck;
+  /** Takes accepting calls: the connection, or what waits for replicas. */
+  readonly #accepting: Sender<Reply>;
   readonly #replicated: ReplicatedSender | undefined;
-  readonly #compression: 'none' | 'zstd';
 
+  #identity: QueueIdentity | undefined;
+  #index = new IdIndex('');
+  #awaitsRewrite = false;
   #pending: Submission[] = [];
   readonly #defer: (task: () => void) => void;
   readonly #calls: OutstandingCalls;
@@ -92,28 +108,24 @@ export class StreamQueue implements Queue {
     );
     this.#log = options.log;
     this.#onCall = options.onCall ?? (() => undefined);
-    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', makes = true } = options;
-    this.#compression = options.compression ?? 'none';
-    const { replicated, identify = (server, known) => queueIdentity(server, stream, { random, makes, known }) } =
-      options;
+    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', makes = true, replicated } = options;
+    this.#stream = stream;
+    this.#retentionMs = retentionMs;
+    this.#makes = makes;
+    this.#identify = options.identify ?? ((server, known) => queueIdentity(server, stream, { random, makes, known }));
+    this.#durability = new DurabilityCheck({ durability, replicas: replicated?.replicas ?? 0, log: this.#log });
     if (replicated !== undefined) {
       this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
       // In parallel with the queue's own connection, not after it: a start has five seconds for all of them.
       this.#replicated.open();
     }
-    const about = { stream, retentionMs, log: this.#log };
-    const asked = { ...about, durability, identify, makes, replicas: replicated?.replicas ?? 0 };
-    this.#dialect = streamDialect(this.#connection, this.#replicated ?? this.#connection, asked);
+    this.#accepting = this.#replicated ?? this.#connection;
+    const server = this.#connection.values;
     if (makes)
-      this.#trimmer = new StreamTrimmer({
-        ...about,
-        clock,
-        server: this.#connection.values,
-        onLook: options.onLook,
-      });
+      this.#trimmer = new StreamTrimmer({ stream, retentionMs, clock, server, log: this.#log, onLook: options.onLook });
     this.#trimmer?.start();
     this.#connection.tell({
-      inspect: this.#dialect.inspect,
+      inspect: (server) => this.#inspect(server, replicated !== undefined),
       onReady: () => {
         void this.#probe.ask();
         void this.#trimmer?.look();
@@ -124,11 +136,11 @@ export class StreamQueue implements Queue {
       },
     });
     this.#identifying = clock.every(IDENTIFY_INTERVAL_MS, () => {
-      if (makes && this.#connection.ready) void this.#dialect.identify(this.#connection.values).catch(() => undefined);
+      if (makes && this.#connection.ready) void this.#learn(this.#connection.values).catch(() => undefined);
     });
     this.#probe = new QueueProbe({
       clock,
-      dialect: this.#dialect,
+      call: () => this.#accept([...ACCEPT.command(stream), String(retentionMs)]),
       connection: this.#connection,
       calls: this.#calls,
       callTimeoutMs: this.#timeoutMs,
@@ -150,7 +162,7 @@ export class StreamQueue implements Queue {
 
   find(id: string, producer: string, timeoutMs = this.#timeoutMs): Promise<QueueLookup> {
     if (this.#calls.stalled) return Promise.resolve({ kind: 'unavailable' });
-    return lookUp(this.#dialect, this.#clock, id, producer, timeoutMs, this.#log);
+    return this.#lookUp(id, producer, timeoutMs);
   }
 
   state(): QueueState {
@@ -159,6 +171,11 @@ export class StreamQueue implements Queue {
 
   states(): readonly QueueState[] {
     return [this.state()];
+  }
+
+  /** No connection is used before the server has rewritten its append-only file. */
+  get awaitsRewrite(): boolean {
+    return !this.#connection.ready && this.#awaitsRewrite;
   }
 
   /** Asks the queue once whether it would take an event. */
@@ -185,74 +202,52 @@ export class StreamQueue implements Queue {
     for (let from = 0; from < submissions.length;) from = this.#send(submissions, from);
   };
 
-  /**
-   * Sends one call with the submissions from `from` on, as many as it may carry, under their n-th fields; gives where
-   * the next one begins.
-   */
-  #send(submissions: readonly Submission[], from: number, n = 0): number {
-    // Fact: an argument more costs every event. Choice: only a call with such events has it.
-    const { accept, field } = this.#dialect;
-    const compresses = this.#compression === 'zstd';
-    const hasNotes = submissions.some(
-      ({ notes, text }) => notes !== undefined || hasDigests(text, compresses && isCompressible(text)),
-    );
-    assert(from < submissions.length && n < FIELDS_MAX);
-    const command = accept.begin(hasNotes);
+  #accept(command: readonly Argument[]): Promise<Reply> {
+    return ACCEPT.run(this.#accepting, command);
+  }
+
+  /** Sends one call with the submissions from `from` on, as many as it may carry; returns the first that is left. */
+  #send(submissions: readonly Submission[], from: number): number {
+    assert(from < submissions.length);
+    // Fact: an argument more costs every event. Choice: only a call with notes has it.
+    const hasNotes = submissions.some(({ notes }) => notes !== undefined);
+    const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
+    const command: Argument[] = [...ACCEPT.command(this.#stream), retention];
     const events: Argument[] = [];
     let at = from;
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
       const submission = submissions[at];
       if (submission === undefined) break;
-      characters += submission.text.length;
+      const { id, producer, text, notes } = submission;
+      characters += text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      command.push(field(submission.id, n));
-      const body = compresses ? compressed(submission.text) : undefined;
-      events.push(submission.producer, body ?? submission.text);
-      if (!hasNotes) continue;
-      const digests = hasDigests(submission.text, body !== undefined) ? `=${digestsOf(submission)}\n` : '';
-      events.push(digests + membersOf(submission.notes) + (body === undefined ? '' : ENCODED_MEMBER));
+      command.push(this.#index.field(id));
+      events.push(this.#index.digests(producer, text) + producer, text);
+      if (hasNotes) events.push(membersOf(notes));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
-    const answer = accept.run(command);
+    const answer = this.#accept(command);
     const call = this.#calls.began(carried);
     answer.then(
-      (reply) => this.#answered(call, reply, n),
+      (reply) => this.#answered(call, reply),
       (cause: unknown) => this.#refused(call, cause),
     );
     return at;
   }
 
-  #answered(call: Call, reply: Reply, n: number): void {
+  #answered(call: Call, reply: Reply): void {
     this.#calls.serverSpoke();
     this.#calls.remove(call);
     if (call.settled) return;
     const { submissions } = call;
     this.#onCall((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
-    try {
-      const verdicts = reply.isString ? reply.text() : '';
-      const known = verdicts === '' ? knownOf(reply, submissions) : undefined;
-      if (known === undefined && verdicts.length !== submissions.length) throw new Error('an answer of another length');
-      call.settle((submission, at) => {
-        if (known === undefined) submission.settle(OUTCOMES[verdicts.charCodeAt(at)] ?? 'unavailable');
-        else this.#settleKnown(submission, known[at], n);
-      });
-    } catch (cause) {
-      this.#log.error({ err: cause, events: submissions.length }, 'the queue gave a malformed answer');
-      settleAll(call, 'unavailable');
-    }
-  }
-
-  #settleKnown(submission: Submission, known: Known | 'accepted' | undefined, n: number): void {
-    if (known === undefined) submission.settle('unavailable');
-    else if (known === 'accepted') submission.settle('accepted');
-    else {
-      const outcome = judged(submission, known);
-      if (outcome !== 'collision') submission.settle(outcome);
-      // Another id has its field. The next one has a call, and a time-out, of its own.
-      else if (n + 1 < FIELDS_MAX) this.#send([submission], 0, n + 1);
-      else submission.settle('unavailable');
-    }
+    const digits = reply.isString ? reply.text() : '';
+    if (digits.length !== submissions.length)
+      this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
+    call.settle((submission, at) =>
+      submission.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'),
+    );
   }
 
   #refused(call: Call, cause: unknown): void {
@@ -263,36 +258,39 @@ export class StreamQueue implements Queue {
     }
     settleAll(call, 'unavailable');
   }
-}
 
-/** Parts of find.lua's answer for each entry. */
-const PARTS = 6;
-
-/** Never rejects: without an answer in time the look-up is `unavailable`. */
-export async function lookUp(
-  dialect: QueueDialect,
-  clock: Clock,
-  id: string,
-  producer: string,
-  timeoutMs: number,
-  log: Log,
-): Promise<QueueLookup> {
-  try {
-    const reply = await withTimeout(clock, dialect.find(id, producer), timeoutMs);
-    for (let parts = reply.array() ?? 0; parts > 0; parts -= PARTS) {
-      const acceptedAtMs = Number.parseInt(reply.text(), 10);
-      const bytes = reply.bytes();
-      const traceparent = reply.text();
-      const event = { acceptedAtMs, traceparent: traceparent === '' ? undefined : traceparent };
-      const body = decoded(bytes, reply.text(), dialect.bodyBytesMax());
-      const [noted, digests] = [reply.utf8(), reply.text()];
-      if (body === undefined) return { kind: 'unavailable' };
-      const isThis = digests === '' ? (noted === '' ? namesIn(body).id : noted) === id : areOf(digests, id);
-      if (isThis) return { kind: 'found', event: { ...event, body } };
+  /** Never rejects: without an answer in time the look-up is `unavailable`. */
+  async #lookUp(id: string, producer: string, timeoutMs: number): Promise<QueueLookup> {
+    const args = [String(this.#retentionMs), producer, this.#index.field(id)];
+    try {
+      const found = FIND.run(this.#connection, [...FIND.command(this.#stream), ...args]);
+      const reply = await withTimeout(this.#clock, found, timeoutMs);
+      if ((reply.array() ?? 0) === 0) return { kind: 'unknown' };
+      const [acceptedAtMs, body, traceparent] = [Number.parseInt(reply.text(), 10), reply.bytes(), reply.text()];
+      const event = { acceptedAtMs, body, traceparent: traceparent === '' ? undefined : traceparent };
+      return { kind: 'found', event };
+    } catch (cause) {
+      this.#log.debug({ err: cause }, 'look-up failed');
+      return { kind: 'unavailable' };
     }
-    return { kind: 'unknown' };
-  } catch (cause) {
-    log.debug({ err: cause }, 'look-up failed');
-    return { kind: 'unavailable' };
+  }
+
+  /** Rejects with a QueueRefusal if this program must not work with a new connection's server. */
+  async #inspect(server: Server, waits: boolean): Promise<void> {
+    await assertRights(server, this.#stream, 'gateway', waits ? [['wait', '', '1 1']] : []);
+    await this.#learn(server);
+    if (this.#makes) await ensureGroup(server, this.#stream);
+    this.#awaitsRewrite = false;
+    await this.#durability.check(server).catch((cause: unknown) => {
+      this.#awaitsRewrite = cause instanceof RewriteRunning;
+      throw cause;
+    });
+  }
+
+  /** Learns the queue's identity, and the key of the id index. */
+  async #learn(server: Server): Promise<void> {
+    const secret = this.#identity?.secret;
+    this.#identity = await this.#identify(server, this.#identity);
+    if (this.#identity.secret !== secret) this.#index = new IdIndex(this.#identity.secret);
   }
 }

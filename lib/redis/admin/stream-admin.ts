@@ -15,7 +15,7 @@ import { entriesOf } from '../stream/entry.ts';
 import { durabilityFaults, serverInfo, serverName } from '../server/facts.ts';
 import { Histories } from '../server/histories.ts';
 import { ensureGroup } from '../stream/group.ts';
-import { fieldsOf, indexField, type IndexField } from '../stream/id-index.ts';
+import { IdIndex } from '../stream/id-index.ts';
 import { partitionStatus } from './partition-status.ts';
 import { queueIdentity, type Identify, type QueueIdentity } from '../stream/identity.ts';
 import { QueueRefusal } from '../wire/errors.ts';
@@ -35,8 +35,8 @@ const SCRIPTS = {
   states: new Script('states.lua', 'entry-state.lua'),
   noted: new Script('noted.lua'),
   scan: new Script('scan.lua'),
-  erase: new Script('erase.lua', 'entry-state.lua', 'entry-name.lua'),
-  locate: new Script('locate.lua', 'entry-name.lua'),
+  erase: new Script('erase.lua', 'entry-state.lua', 'index-value.lua'),
+  locate: new Script('locate.lua', 'index-value.lua'),
   count: new Script('count.lua', 'group-place.lua'),
   landAgain: new Script('land-again.lua', 'group-place.lua'),
 };
@@ -108,7 +108,7 @@ export class StreamAdmin {
 
   find(id: string): Promise<QueuedCopy | undefined> {
     return this.#telling(async () => {
-      const reply = await this.#run(SCRIPTS.locate, fieldsOf(this.#field, id));
+      const reply = await this.#run(SCRIPTS.locate, [this.#index.field(id)]);
       return this.#copiesOf(reply, id)[0];
     });
   }
@@ -203,8 +203,8 @@ export class StreamAdmin {
   erase({ source, entry, servers }: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
       this.#assertReadHere(servers);
-      const fields = fieldsOf(this.#field, id);
-      const args = [GROUP, entry, body, String(REPLICA_LEASE_MS), `${source}/${entry}`, ...fields];
+      const field = this.#index.field(id);
+      const args = [GROUP, entry, body, String(REPLICA_LEASE_MS), `${source}/${entry}`, field];
       return (await this.#run(SCRIPTS.erase, args)).value() as Erasure;
     });
   }
@@ -223,9 +223,9 @@ export class StreamAdmin {
     return `${this.#identity?.id}/${this.#stream}`;
   }
 
-  get #field(): IndexField {
+  get #index(): IdIndex {
     if (this.#identity === undefined) throw this.#unidentified;
-    return indexField(this.#identity.secret);
+    return new IdIndex(this.#identity.secret);
   }
 
   #telling<T>(work: () => Promise<T>): Promise<T> {
@@ -236,10 +236,10 @@ export class StreamAdmin {
     return this.#connection.run(script, [...script.command(this.#stream), ...args]);
   }
 
-  /** Those of one event. Each body may be large once it is not compressed any more: the others are not kept. */
+  /** Those of one event. */
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
     const servers = this.#histories.of(this);
-    const { deliveries } = entriesOf(reply, this.#source, this.#identity?.bodyBytesMax);
+    const { deliveries } = entriesOf(reply, this.#source);
     const copies = deliveries.map(({ entry, source, producer, body, notes, acceptedAtMs, replayOf }) => {
       if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
       const place = { stream: this.#stream, source, entry, ...(servers === 0 ? {} : { servers }) };

@@ -32,8 +32,6 @@ interface EntryReadingOptions {
   readonly source: () => string;
   /** See Delivery: of the server that this connection has. */
   readonly servers: () => number;
-  /** See QueueReader. */
-  readonly bodyBytesMax: () => number | undefined;
 }
 
 export class EntryReading {
@@ -89,7 +87,7 @@ export class EntryReading {
       const reply = await this.#claimScript.run({ send: (sent) => this.#send(sent, 0) }, command);
       reply.array();
       this.#claimCursor = reply.text();
-      const { deliveries: claimed } = entriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
+      const { deliveries: claimed } = entriesOf(reply, this.#options.source());
       if (claimed.length > 0 || this.#claimCursor === '0-0') {
         if (this.#claimCursor === '0-0') this.#claimCursor = '-';
         return claimed;
@@ -114,7 +112,7 @@ export class EntryReading {
     if (reply.array() === undefined) return { deliveries: [], last: undefined };
     reply.array();
     reply.text();
-    return entriesOf(reply, this.#options.source(), this.#options.bodyBytesMax());
+    return entriesOf(reply, this.#options.source());
   }
 
   /** A command on the reading connection that may block for `waitMs`. */

@@ -22,7 +22,6 @@ import type { MasterLookup } from '../server/master-lookup.ts';
 import { valueConnection } from '../server/node-redis.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
-import { decodedAgain } from '../stream/entry.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer } from '../wire/errors.ts';
 import { type Identify, KnownIdentity } from '../stream/identity.ts';
@@ -90,7 +89,6 @@ export class StreamReader implements QueueReader {
       member: this.name,
       source: () => this.#identity.source,
       servers: () => this.#histories.of(this.#reading),
-      bodyBytesMax: () => this.bodyBytesMax,
     });
     this.#trimmer = new StreamTrimmer({
       clock,
@@ -160,10 +158,7 @@ export class StreamReader implements QueueReader {
     }
     const deliveries = await this.#entries.read(max, idleMs, waitMs);
     if (deliveries.length > 0) this.#hasRead = true;
-    if (!deliveries.some(({ oversize }) => oversize)) return deliveries;
-    // A gateway that accepts longer bodies may have started since the queue's metadata was read.
-    await this.#identity.ask({ send: (command) => this.#command(command) }).catch(() => undefined);
-    return decodedAgain(deliveries, this.bodyBytesMax);
+    return deliveries;
   }
 
   async acknowledge(entries: readonly EntryName[]): Promise<number> {

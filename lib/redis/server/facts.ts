@@ -91,20 +91,34 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
   return faults;
 }
 
+/** A rewrite of the append-only file, in words for an operator. */
+export interface AofRewrite {
+  readonly fault: string;
+  /** It is the first one of a replica that was promoted: until it ends, no file has what the server accepts. */
+  readonly isFirst: boolean;
+}
+
 /**
- * What is wrong while the append-only file is rewritten, in words for an operator.
+ * The rewrite of the append-only file that is running; undefined if none is.
  *
- * Fact (Redis 7.0.15): a replica behind a full synchronization, and a server after CONFIG SET appendonly yes, write to
- * no file that a restart reads until their first rewrite has ended. INFO does not tell such a rewrite from any other. A
- * replica that was promoted meanwhile and then killed came back empty. Choice: any rewrite is a fault of a server that
- * is not known yet.
+ * Fact (Redis 7.0.15): a replica after a full synchronization, and a server after CONFIG SET appendonly yes, write to
+ * no file that a restart reads until their first rewrite has ended. A replica that was promoted meanwhile and then
+ * killed came back empty. INFO does not distinguish such a rewrite from any other, except that no earlier one has ended
+ * since the server started, and that a promoted replica has the history of its former master.
  */
-export async function rewriteFaults(server: Server): Promise<readonly string[]> {
-  if ((await serverInfo(server, 'persistence')).get('aof_rewrite_in_progress') !== '1') return [];
-  return [
-    'the append-only file is being rewritten: where the server began to write it just now, ' +
-      'as a replica does behind a full synchronization, what it accepts until that has ended is lost with it',
-  ];
+export async function aofRewrite(server: Server): Promise<AofRewrite | undefined> {
+  const persistence = await serverInfo(server, 'persistence');
+  if (persistence.get('aof_rewrite_in_progress') !== '1') return undefined;
+  const formerMaster = (await serverInfo(server, 'replication')).get('master_replid2') ?? '';
+  const isFirst = persistence.get('aof_last_rewrite_time_sec') === '-1' && /[1-9a-f]/.test(formerMaster);
+  return {
+    isFirst,
+    fault: isFirst
+      ? 'the server was promoted before its first append-only file was written: until that has ended, ' +
+        'accepted events are lost with it'
+      : 'the append-only file is being rewritten: if the server has just begun to write one, ' +
+        'accepted events are lost with it until that has ended',
+  };
 }
 
 /**

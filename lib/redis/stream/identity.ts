@@ -13,7 +13,7 @@ import { keyOf } from './layout.ts';
 import { Script } from '../wire/script.ts';
 
 /** The version of the stored format that this program reads and writes. */
-const FORMAT_VERSION = '3';
+const FORMAT_VERSION = '4';
 
 export interface QueueIdentity {
   /** Random, for the life of the queue. */
@@ -88,8 +88,8 @@ export async function queueIdentity(
   const [version, count, id, bodyBytesMax, secret] = makes ? await whole(found, accepts, told) : found;
   if (version !== FORMAT_VERSION || secret === null) {
     throw new QueueRefusal(
-      `the queue ${stream} has format version ${version}, and this program reads and writes version ` +
-        `${FORMAT_VERSION}: run a program on it that knows its version`,
+      `the queue ${stream} has format ${version}, and this program needs format ${FORMAT_VERSION}: let programs of ` +
+        `the version that made it land its events, then delete the keys ${stream} and {${stream}}:* and start again`,
     );
   }
   if (count !== String(partitions)) {

@@ -36,6 +36,7 @@ const SHARED: readonly Right[] = [
 const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
   gateway: [
     ...SHARED,
+    ['exists', 'stream', ''],
     ['hmget', 'slice', 'id'],
     ['hget', 'slice', 'id'],
     ['hset', 'slice', 'id x'],

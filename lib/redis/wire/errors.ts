@@ -26,6 +26,11 @@ export class NoConnection extends Error {
   override readonly name = 'NoConnection';
 }
 
+/** The server rewrites its append-only file, and this program must not work with it before that has ended. */
+export class RewriteRunning extends Error {
+  override readonly name = 'RewriteRunning';
+}
+
 /**
  * The server is there, and this program must not work with it as it is: waiting does not help. `message` tells an
  * operator why.

@@ -1,15 +1,16 @@
 #!lua flags=allow-oom
--- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one is at
--- the end of the stream: the group reads it (again), and lands it where the old one had not landed.
+-- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one is at the
+-- end of the stream: the group reads it (again), and lands it if the old one had not landed.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, the entry, the new body, the milliseconds that a replica counts as alive without a sign, the name
---          that the old entry has in the quarantine, and the fields that the event's id can have in the id index
--- Reply    'erased'; 'gone' where the entry is not there; 'held' where a living member has it in hand, and nothing was
+--          that the old entry has in the quarantine, and the id's field in the id index
+-- Reply    'erased'; 'gone' if the entry is not there; 'held' if a living member has it in hand, and nothing was
 --          changed: it would land the old body after this
 --
--- An entry that a dead member holds is acknowledged in its name. The new one, which is not compressed, keeps all other members, the time of acceptance, and the name in the
--- quarantine: it makes no second row there. The id index and the note of a replay point to it.
+-- An entry that a dead member holds is acknowledged in its name. The new one keeps all other members, the time of
+-- acceptance, and the name in the quarantine: it makes no second row there. The id index, which forgets the body's
+-- digest, and the note of a replay point to it.
 local stream, group, entry, body, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
 local call = redis.call
@@ -30,7 +31,7 @@ for at = 1, #found[2], 2 do
   local name, value = found[2][at], found[2][at + 1]
   if name == 'acceptedAt' then accepted = value
   elseif name == 'replayOf' then row = value
-  elseif name ~= 'body' and name ~= 'encoding' then
+  elseif name ~= 'body' then
     members[#members + 1] = name
     members[#members + 1] = value
   end
@@ -41,12 +42,10 @@ local starts = call('GET', tag .. 'ids') or ''
 local newest = string.match(starts, '^%d+')
 for start in string.gmatch(starts, '%d+') do
   local slice = tag .. 'ids:' .. start
-  for at = 6, #ARGV do
-    local value = call('HGET', slice, ARGV[at])
-    if value and entry_name(start, value) == entry then
-      call('HDEL', slice, ARGV[at])
-      call('HSET', tag .. 'ids:' .. newest, ARGV[at], string.sub(new, PREFIX + 1))
-    end
+  local value = call('HGET', slice, ARGV[6])
+  if value and entry_name(start, value) == entry then
+    call('HDEL', slice, ARGV[6])
+    call('HSET', tag .. 'ids:' .. newest, ARGV[6], string.sub(value, 1, DIGEST) .. NO_BODY .. string.sub(new, PREFIX + 1))
   end
 end
 if row and call('HEXISTS', tag .. 'replays', row) == 1 then call('HSET', tag .. 'replays', row, new, '\n', new) end

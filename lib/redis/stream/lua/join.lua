@@ -1,9 +1,11 @@
 #!lua flags=allow-oom
--- Makes the consumer group, from the beginning of the stream, where it is missing; also while the server is full.
+-- Makes the consumer group, from the beginning of the stream, if it is missing; also while the server is full. A stream
+-- that has to be made was deleted by hand, if it ever was, and takes its id index with it.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group
--- Reply    1 when it was made, 0 when it was there
+-- Reply    1 if it was made, 0 if it was there
+if redis.call('EXISTS', KEYS[1]) == 0 then drop_index(KEYS[1]) end
 local made = redis.pcall('XGROUP', 'CREATE', KEYS[1], ARGV[1], '0', 'MKSTREAM')
 if not made.err then return 1 end
 if string.match(made.err, '^BUSYGROUP') then return 0 end

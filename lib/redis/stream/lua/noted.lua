@@ -9,7 +9,7 @@ local stream, own, id = KEYS[1], ARGV[1], ARGV[2]
 local replays = '{' .. stream .. '}:replays'
 local entries, known = {}, {}
 local function add(found)
-  -- Behind `~` comes what a row has whose entry's name is another row's too.
+  -- A digest of the event follows `~` (warehouse.ts).
   local name = string.match(found or '', '^(%d+%-%d+)~?%x*$')
   if not name or known[name] then return end
   known[name] = true

@@ -1,7 +1,7 @@
--- Gives a function that says whether the id index knows entries of this time (Unix milliseconds): those within
--- retention, and those that may not have landed. Of these the ids must not be accepted again, however old they are.
+-- Returns a function: true if the id index knows entries of this time (Unix milliseconds), which are those within
+-- retention and those that may not have landed, however old they are.
 --
--- What has not landed is known from the trimmer's last look (trim.lua); what came after it counts as not landed.
+-- The trimmer's last look (trim.lua) knows which entries have not landed; later ones count as not landed.
 local function retained(stream, retention)
   local time = redis.call('TIME')
   local past = time[1] * 1000 + math.floor(time[2] / 1000) - retention
