@@ -12,7 +12,7 @@ import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { isRejection, quarantineName, rejected } from './quarantine.ts';
+import { entryName, isRejection, quarantineName, rejected } from './quarantine.ts';
 import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
 
 /**
@@ -154,8 +154,8 @@ export class Landing {
    * and removes the row.
    */
   async #release(landed: readonly Entered[]): Promise<void> {
-    const replayed = landed.flatMap((one) => (one.replayOf === undefined ? [] : [{ ...one, entry: one.replayOf }]));
-    if (replayed.length > 0) await this.#warehouse.release(replayed);
+    const rows = landed.flatMap(({ replayOf }) => replayOf ?? []);
+    if (rows.length > 0) await this.#warehouse.release(rows);
   }
 
   /**
@@ -199,7 +199,7 @@ function without(some: readonly Entered[], refused: readonly Rejection[]): reado
 }
 
 /** Two servers may have given one name to two events: see Delivery.servers. */
-const readName = (one: Entered): string => `${one.servers ?? 0} ${quarantineName(one)}`;
+const readName = (one: Entered): string => `${one.servers ?? 0} ${entryName(one)}`;
 
 const weightOf = (some: readonly Entered[]): number =>
   some.reduce((weight, { body }) => weight + ROW_WEIGHT + body.length, 0);

@@ -8,7 +8,7 @@ import { namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
-import type { LandingEvent, QuarantinedEntry } from '../ingest/warehouse.ts';
+import { quarantineRowName, type LandingEvent, type QuarantinedEntry } from '../ingest/warehouse.ts';
 
 export const QUARANTINE_REASONS = [
   'invalid_event',
@@ -42,12 +42,8 @@ export const isRejection = (one: Entered): one is Rejection => 'code' in one;
 /** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
 export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): string => `${source}/${entry}`;
 
-/**
- * The name of an entry's quarantine row, where no other event has it (ownRowName). A replayed entry that cannot land
- * again keeps the row that it came from.
- */
-export const quarantineName = (place: Pick<Place, 'source' | 'entry' | 'replayOf'>): string =>
-  place.replayOf ?? entryName(place);
+/** The name of an entry's quarantine row. A replayed entry that cannot land again keeps the row that it came from. */
+export const quarantineName = (rejection: Rejection): string => rejection.replayOf ?? quarantineRowName(rejection);
 
 /** The schemas of event types, where there are any: schemas.ts. */
 export interface TypeSchemas {

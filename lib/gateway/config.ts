@@ -6,7 +6,6 @@ import { BlockList, isIP } from 'node:net';
 import { isLoopback, Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
 
-
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
 export type TlsSource =
   | {

@@ -19,7 +19,7 @@ export interface LandedRow {
 }
 
 export interface QuarantineRow {
-  /** `<queue id>/<stream>/<entry>`. */
+  /** `<queue id>/<stream>/<entry>~<digest>`. */
   readonly entry: string;
   readonly id: string | undefined;
   readonly traceparent: string | undefined;

@@ -70,10 +70,7 @@ export const erasedBodySql = (id: string, type: string): string =>
  * anything: a NUL in `producer`, which text columns refuse, is kept in the form of storableText.
  */
 export interface QuarantinedEntry {
-  /**
-   * `<queue id>/<stream>/<entry>`: unique among all queues, but for a server that lacks the last writes of the one
-   * before (a fail-over), and gives their entries' names again: see ownRowName.
-   */
+  /** The row's name: see quarantineRowName. */
   readonly entry: string;
   readonly id?: string;
   readonly producer: string;
@@ -83,40 +80,27 @@ export interface QuarantinedEntry {
   readonly traceparent?: string | undefined;
 }
 
-/** What tells whose event a quarantine row is. */
-export type QuarantinedEvent = Pick<QuarantinedEntry, 'entry' | 'id' | 'producer' | 'body'>;
-
-/** The same of a row; `producer` in the form of storableText. */
-export interface FoundQuarantined {
+/** The event of an entry, as its quarantine row is named by it. */
+export interface QuarantinedEvent {
+  /** `<queue id>/<stream>`. */
+  readonly source: string;
   readonly entry: string;
-  readonly id: string | null;
   readonly producer: string;
-  readonly body: Uint8Array;
+  readonly id?: string | undefined;
+  readonly body: Buffer;
 }
 
-/** Whether a quarantine row is that of this event. One of the two may have been erased since. */
-export function isRowOf(row: FoundQuarantined, event: QuarantinedEvent): boolean {
-  if (row.producer !== storableText(event.producer)) return false;
-  const hasId = row.id !== null && event.id !== undefined;
-  if (hasId && row.id !== event.id) return false;
-  const [kept, body] = [bufferOf(row.body), bufferOf(event.body)];
-  return kept.equals(body) || (hasId && (isErased(kept) || isErased(body)));
-}
-
-/** The same bytes: drivers and threads give them as Uint8Array. */
-const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-
-/** Characters of a row's name before the digest: the whole is a name that a replay can carry. */
-const NAME_CHARACTERS_MAX = 200;
+const ROW_DIGEST_CHARACTERS = 16;
 
 /**
- * The name of an event's quarantine row where the row that has its entry's name is another event's: always the same
- * one, so that the event has one row however often it is written.
+ * The name of an entry's quarantine row. A server that lacks the last writes of the one before (a fail-over) gives
+ * their entries' names to other events, so the name alone does not identify an event; the digest does, and is keyed
+ * with the queue's id, which no client knows.
  */
-export function ownRowName({ entry, id, producer, body }: QuarantinedEvent): string {
-  const digest = createHash('sha256').update(JSON.stringify([id, producer]));
-  if (id === undefined || !isErased(bufferOf(body))) digest.update(body);
-  return `${[...entry].slice(0, NAME_CHARACTERS_MAX).join('')}~${digest.digest('hex').slice(0, 16)}`;
+export function quarantineRowName({ source, entry, producer, id, body }: QuarantinedEvent): string {
+  const digest = createHash('sha256').update(JSON.stringify([source, producer, id]));
+  if (id === undefined) digest.update(body);
+  return `${source}/${entry}~${digest.digest('hex').slice(0, ROW_DIGEST_CHARACTERS)}`;
 }
 
 /**
@@ -255,13 +239,10 @@ export interface Warehouse {
    * not known; the same batch again is safe).
    */
   land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
-  /**
-   * Writes quarantine rows; the row that an event has already is left alone. Where another event has a row of that
-   * name, this one's name is that of ownRowName.
-   */
+  /** Writes quarantine rows; a row that is there already is left alone. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
-  /** Removes the quarantine rows of events that were replayed and have landed now; `entry` is the row's name. */
-  release(events: readonly QuarantinedEvent[]): Promise<void>;
+  /** Removes the quarantine rows of these names, whose events were replayed and have landed now. */
+  release(rows: readonly string[]): Promise<void>;
   /** Whether each event has landed: its id has a row of its producer, with its body or an erased one. One query. */
   haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]>;
   /** A landed row wins over a quarantine row of the same id. Rejects never. */

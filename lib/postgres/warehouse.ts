@@ -2,15 +2,7 @@
 //
 // Limits: those of sessions.ts. `client_encoding` is not looked at: pg always speaks UTF-8.
 import type pg from 'pg';
-import {
-  isRowOf,
-  ownRowName,
-  storableText,
-  type FoundQuarantined,
-  type QuarantinedEntry,
-  type QuarantinedEvent,
-  type Warehouse,
-} from '../ingest/warehouse.ts';
+import { storableText, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
@@ -38,10 +30,8 @@ const QUARANTINE = `
   SELECT entry, id, producer, reason, accepted_at, $8::timestamptz, body, traceparent
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::text[])
     AS batch (entry, id, producer, reason, accepted_at, body, traceparent)
-  ON CONFLICT (entry) DO NOTHING
-  RETURNING entry`;
+  ON CONFLICT (entry) DO NOTHING`;
 
-const FIND_QUARANTINED = 'SELECT entry, id, producer, body FROM events_quarantine WHERE entry = ANY ($1::text[])';
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
@@ -64,7 +54,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
     haveLanded: (events) => configured(landing.haveLanded(events)),
 
-    release: (events) => release(pool, options, events),
+    release: (rows) => release(pool, options, rows),
 
     find: (id, producer) => find(pool, options, id, producer),
 
@@ -75,52 +65,13 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 }
 
 async function quarantine(pool: pg.Pool, system: ClockAndRandom, entries: readonly QuarantinedEntry[]): Promise<void> {
-  const known = await quarantineNew(pool, system, entries);
-  const rows = await quarantinedRows(pool, system, known);
-  const others = known.filter((entry) => {
-    const row = rows.get(entry.entry);
-    if (row === undefined) throw new Error('a quarantine row vanished while an entry was written');
-    return !isRowOf(row, entry);
-  });
-  const named = others.map((entry) => ({ ...entry, entry: ownRowName(entry) }));
-  await quarantineNew(pool, system, named);
+  if (entries.length === 0) return;
+  const values = [...quarantineArrays(inOrder(entries)), new Date(system.clock.epochMs()).toISOString()];
+  await transacted(system, () => pool.query(QUARANTINE, values));
 }
 
-async function release(pool: pg.Pool, system: ClockAndRandom, events: readonly QuarantinedEvent[]): Promise<void> {
-  const rows = await quarantinedRows(pool, system, events);
-  const own = events.filter((event) => {
-    const row = rows.get(event.entry);
-    return row !== undefined && isRowOf(row, event);
-  });
-  const names = own.map(({ entry }) => entry).toSorted();
-  if (names.length > 0) await transacted(system, () => pool.query(RELEASE, [textArray(names)]));
-}
-
-/** Gives those whose name a row had already. */
-async function quarantineNew(
-  pool: pg.Pool,
-  system: ClockAndRandom,
-  entries: readonly QuarantinedEntry[],
-): Promise<readonly QuarantinedEntry[]> {
-  if (entries.length === 0) return [];
-  const sorted = inOrder(entries);
-  const values = [...quarantineArrays(sorted), new Date(system.clock.epochMs()).toISOString()];
-  const { rows } = await transacted(system, () => pool.query<{ entry: string }>(QUARANTINE, values));
-  const fresh = new Set(rows.map(({ entry }) => entry));
-  return sorted.filter(({ entry }) => !fresh.delete(entry));
-}
-
-async function quarantinedRows(
-  pool: pg.Pool,
-  system: ClockAndRandom,
-  events: readonly QuarantinedEvent[],
-): Promise<ReadonlyMap<string, FoundQuarantined>> {
-  if (events.length === 0) return new Map();
-  const names = textArray(events.map(({ entry }) => entry));
-  const { rows } = await transacted(system, () =>
-    pool.query<FoundQuarantined & pg.QueryResultRow>(FIND_QUARANTINED, [names]),
-  );
-  return new Map(rows.map((row) => [row.entry, row]));
+async function release(pool: pg.Pool, system: ClockAndRandom, rows: readonly string[]): Promise<void> {
+  if (rows.length > 0) await transacted(system, () => pool.query(RELEASE, [textArray(rows.toSorted())]));
 }
 
 async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {

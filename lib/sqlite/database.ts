@@ -10,16 +10,12 @@ import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import {
   BatchRefused,
-  isRowOf,
-  ownRowName,
   erasedBodySql,
   repeatOutcome,
   storableText,
-  type FoundQuarantined,
   type ComparedRow,
   type LandedBefore,
   type QuarantinedEntry,
-  type QuarantinedEvent,
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
@@ -41,7 +37,6 @@ const COMPARED = `
 const QUARANTINE = `INSERT INTO events_quarantine
   (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
-const FIND_QUARANTINED = 'SELECT entry, id, producer, body FROM events_quarantine WHERE entry = ?';
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
 const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ? AND producer = ?';
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
@@ -101,22 +96,15 @@ export class Database {
     this.#using((open) =>
       transaction(open, () => {
         const now = isoTime(this.#clock.epochMs());
-        for (const one of entries) {
-          if (quarantineAs(open, one.entry, one, now)) continue;
-          const row = statement(open, FIND_QUARANTINED).get(one.entry) as unknown as FoundQuarantined;
-          if (!isRowOf(row, one)) quarantineAs(open, ownRowName(one), one, now);
-        }
+        for (const one of entries) quarantineOne(open, one, now);
       }),
     );
   }
 
-  release(events: readonly QuarantinedEvent[]): void {
+  release(rows: readonly string[]): void {
     this.#using((open) =>
       transaction(open, () => {
-        for (const event of events) {
-          const row = statement(open, FIND_QUARANTINED).get(event.entry) as unknown as FoundQuarantined | undefined;
-          if (row !== undefined && isRowOf(row, event)) statement(open, RELEASE).run(event.entry);
-        }
+        for (const row of rows) statement(open, RELEASE).run(row);
       }),
     );
   }
@@ -226,11 +214,11 @@ function comparedRow(open: Handle, { id, producer, body }: LandedBefore): Compar
   return found && { own: found['own'] === 1, same: found['same'] === 1 };
 }
 
-/** Whether there was no row of this name. */
-function quarantineAs(open: Handle, entry: string, quarantined: QuarantinedEntry, now: string): boolean {
-  const { id, producer, reason, acceptedAtMs, body, traceparent } = quarantined;
+/** A row of this name that is there already stays. */
+function quarantineOne(open: Handle, quarantined: QuarantinedEntry, now: string): void {
+  const { entry, id, producer, reason, acceptedAtMs, body, traceparent } = quarantined;
   const about = [storableText(producer), reason, isoTime(acceptedAtMs), now, body, traceparent ?? null] as const;
-  return statement(open, QUARANTINE).run(entry, id ?? null, ...about).changes === 1;
+  statement(open, QUARANTINE).run(entry, id ?? null, ...about);
 }
 
 function statement({ database, statements }: Handle, sql: string): StatementSync {

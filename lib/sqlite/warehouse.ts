@@ -27,7 +27,7 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
       return landingsOf(await thread.ask('land', [columns], [columns.bodies.buffer]));
     },
     quarantine: (entries) => thread.ask('quarantine', [copiesOf(entries)]),
-    release: (events) => thread.ask('release', [copiesOf(events)]),
+    release: (rows) => thread.ask('release', [rows]),
     haveLanded: (events) => thread.ask('haveLanded', [copiesOf(events)]),
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };

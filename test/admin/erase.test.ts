@@ -50,7 +50,7 @@ describe('erase', () => {
     };
     await session.queue.replay([replayed], false);
     assert.equal((await session.queue.copies('one', [row.entry])).length, 2);
-    await admin.warehouse.release([row]);
+    await admin.warehouse.release([row.entry]);
     await admin.redis.command('XDEL', 'ingest', String(entry?.entry));
     assert.equal((await session.queue.copies('one', [])).length, 1, 'the replay, by its id alone');
     assert.equal((await admin.run(t, 'erase one')).code, 0);

@@ -105,15 +105,30 @@ describe('landing', () => {
     assert.ok(bytesOf(calls[0] ?? []) <= MIB, 'it began small');
   });
 
+  it('keeps a row of each event where several have the name of one entry, however often they are written', async (t) => {
+    const { store, landAll } = await start(t);
+    const one = (id: string, producer: string): Delivery =>
+      delivery(0, 0, { entry: '12-0', producer, body: Buffer.from(JSON.stringify({ id, type: 't' })) });
+    const bare = (text: string): Delivery => delivery(0, 0, { entry: '12-0', body: Buffer.from(text) });
+    const entries = [one('first', 'p'), one('second', 'p'), one('second', 'a\0b'), bare('{"v":1}'), bare('{"v":2}')];
+    const refused = { problemsOf: () => ['refused'] };
+    for (const some of [entries, entries.toReversed()])
+      for (const entry of some) await landAll(classify([entry], refused));
+    assert.equal((await store.quarantine()).length, entries.length);
+  });
+
   it('removes the row of a replayed event once it has landed, and keeps the one row of what is refused again', async (t) => {
     const { store, landAll } = await start(t);
-    const [good, bad] = ['q/ingest/0-1', 'q/ingest/0-2'];
     const noJson = Buffer.from('no json');
     const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
     // The schema of its type refuses it at first, and takes it later.
     await landAll(classify([delivery(1, 0, { entry: '0-1' })], { problemsOf: () => ['refused'] }));
     await landAll(classify([delivery(0, 0, { entry: '0-2', body: noJson })]));
-    assert.deepEqual(await names(), [good, bad]);
+    const [good = '', bad = ''] = await names();
+    assert.deepEqual(
+      [good, bad].map((name) => name.replace(/~[0-9a-f]{16}$/, '')),
+      ['q/ingest/0-1', 'q/ingest/0-2'],
+    );
     const replays = classify([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
@@ -226,7 +241,7 @@ describe('landing', () => {
     assert.deepEqual(left, []);
     const rows = await store.quarantine();
     assert.deepEqual(
-      rows.map(({ entry, reason }) => [entry, reason.split(':')[0]]),
+      rows.map(({ entry, reason }) => [entry.replace(/~[0-9a-f]{16}$/, ''), reason.split(':')[0]]),
       [
         ['q/ingest/1-1', 'invalid_event'],
         ['q/ingest/1-2', 'refused_by_warehouse'],

@@ -170,6 +170,11 @@ describe('an event that the warehouse would not take', () => {
 
 it('an entry is named by its queue and stream; a replayed one has the row that it came from', () => {
   assert.equal(entryName(delivery()), 'q/ingest/1-1');
-  assert.equal(quarantineName(delivery()), 'q/ingest/1-1');
-  assert.equal(quarantineName(delivery({ replayOf: 'q/ingest/0-1' })), 'q/ingest/0-1');
+  const rowOf = (more: Partial<Delivery>): string => {
+    const [entered] = classify([delivery({ body: Buffer.from('no json'), ...more })]);
+    assert.ok(entered !== undefined && isRejection(entered));
+    return quarantineName(entered);
+  };
+  assert.match(rowOf({}), /^q\/ingest\/1-1~[0-9a-f]{16}$/);
+  assert.equal(rowOf({ replayOf: 'q/ingest/0-1' }), 'q/ingest/0-1');
 });

@@ -36,36 +36,36 @@ function repeat(connection: RawConnection): () => number {
 
 describe('small events with the id of a long one', () => {
   for (const connections of [1, 16])
-      it(`on ${connections} connections keep no other producer's event out`, async (t) => {
-        const redis = await TestRedis.start();
-        const gateway = await TestGateway.start(redis, pki);
-        const stored = await gateway.client(attacker).post(event('long', { text: 'x'.repeat(255_000) }));
-        assert.equal(stored.status, 202);
-        const bystander = gateway.client(other);
-        assert.equal((await bystander.post(event('first'))).status, 202);
-        await redis.command('CONFIG', 'RESETSTAT');
+    it(`on ${connections} connections keep no other producer's event out`, async (t) => {
+      const redis = await TestRedis.start();
+      const gateway = await TestGateway.start(redis, pki);
+      const stored = await gateway.client(attacker).post(event('long', { text: 'x'.repeat(255_000) }));
+      assert.equal(stored.status, 202);
+      const bystander = gateway.client(other);
+      assert.equal((await bystander.post(event('first'))).status, 202);
+      await redis.command('CONFIG', 'RESETSTAT');
 
-        const sockets = await Promise.all(Array.from({ length: connections }, () => gateway.socket(attacker)));
-        const attacks = sockets.map(repeat);
-        const statuses: number[] = [];
-        let slowestMs = 0;
-        for (let at = 0; at < OTHERS; at += 1) {
-          const startMs = performance.now();
-          statuses.push((await bystander.post(event(`other-${at}`))).status);
-          slowestMs = Math.max(slowestMs, performance.now() - startMs);
-        }
-        const repeated = attacks.reduce((sum, answered) => sum + answered(), 0);
-        for (const { socket } of sockets) socket.destroy();
-        const accepted = statuses.filter((status) => status === 202).length;
-        t.diagnostic(
-          `${accepted} of ${OTHERS} accepted, slowest ${Math.round(slowestMs)} ms, beside ${repeated} repeats`,
-        );
-        assert.ok(repeated >= PIPELINED, `${repeated}`);
-        assert.equal(accepted, OTHERS, statuses.join());
-        assert.equal((await redis.entries()).length, OTHERS + 2);
-        const stats = String(await redis.command('INFO', 'commandstats'));
-        // Reading the whole stream above is one, a look of the trimmer two every few seconds.
-        const reads = Number(/^cmdstat_xrange:calls=(\d+)/m.exec(stats)?.[1] ?? 0);
-        assert.ok(reads < 100, `${reads} reads`);
-      });
+      const sockets = await Promise.all(Array.from({ length: connections }, () => gateway.socket(attacker)));
+      const attacks = sockets.map(repeat);
+      const statuses: number[] = [];
+      let slowestMs = 0;
+      for (let at = 0; at < OTHERS; at += 1) {
+        const startMs = performance.now();
+        statuses.push((await bystander.post(event(`other-${at}`))).status);
+        slowestMs = Math.max(slowestMs, performance.now() - startMs);
+      }
+      const repeated = attacks.reduce((sum, answered) => sum + answered(), 0);
+      for (const { socket } of sockets) socket.destroy();
+      const accepted = statuses.filter((status) => status === 202).length;
+      t.diagnostic(
+        `${accepted} of ${OTHERS} accepted, slowest ${Math.round(slowestMs)} ms, beside ${repeated} repeats`,
+      );
+      assert.ok(repeated >= PIPELINED, `${repeated}`);
+      assert.equal(accepted, OTHERS, statuses.join());
+      assert.equal((await redis.entries()).length, OTHERS + 2);
+      const stats = String(await redis.command('INFO', 'commandstats'));
+      // Reading the whole stream above is one, a look of the trimmer two every few seconds.
+      const reads = Number(/^cmdstat_xrange:calls=(\d+)/m.exec(stats)?.[1] ?? 0);
+      assert.ok(reads < 100, `${reads} reads`);
+    });
 });

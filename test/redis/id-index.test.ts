@@ -78,7 +78,15 @@ describe('a repeated id', () => {
   it('is a duplicate after its entry was deleted by hand, and accepted after its stream was', async () => {
     const [stream, queue] = ['deleted', await openQueue('deleted')];
     const event = (id: string, producer = 'p'): Recorded => new Recorded(id, producer);
-    assert.deepEqual(tallied(await submitAll(queue, ['one', 'two', 'three'].map((id) => event(id)))), { accepted: 3 });
+    assert.deepEqual(
+      tallied(
+        await submitAll(
+          queue,
+          ['one', 'two', 'three'].map((id) => event(id)),
+        ),
+      ),
+      { accepted: 3 },
+    );
     const [entry] = await redis.entries(stream);
     await redis.command('XDEL', stream, entry?.entry ?? '');
     assert.deepEqual(await submitAll(queue, [event('one'), event('two'), event('one', 'q')]), [

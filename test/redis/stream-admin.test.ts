@@ -92,7 +92,7 @@ describe('erasing an entry', () => {
     assert.deepEqual(more, []);
     assert.equal(again?.body?.toString(), erasedBody('held', 't'));
     assert.equal(again.acceptedAtMs, delivery?.acceptedAtMs);
-    assert.equal(again.replayOf, `${delivery?.source}/${copy.entry}`);
+    assert.equal(again.replayOf?.replace(/~[0-9a-f]{16}$/, ''), `${delivery?.source}/${copy.entry}`);
   });
 
   it('is refused on a server that came after the one it was read from, whatever entry has the name', async (t) => {

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection, type Client } from '../../lib/redis/server/client.ts';
+import { type Client } from '../../lib/redis/server/client.ts';
 import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';

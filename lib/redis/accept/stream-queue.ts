@@ -245,9 +245,7 @@ export class StreamQueue implements Queue {
     const digits = reply.isString ? reply.text() : '';
     if (digits.length !== submissions.length)
       this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
-    call.settle((submission, at) =>
-      submission.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'),
-    );
+    call.settle((submission, at) => submission.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'));
   }
 
   #refused(call: Call, cause: unknown): void {

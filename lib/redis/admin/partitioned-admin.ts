@@ -174,5 +174,5 @@ function partOf(parts: readonly StreamAdmin[], id: string): StreamAdmin {
 /** As the name of a quarantine row. */
 const nameOf = ({ source, entry }: QueuedCopy): string => `${source}/${entry}`;
 
-/** Of the name of a quarantine row: `<queue id>/<stream>/<entry>`. */
+/** Of the name of a quarantine row: `<queue id>/<stream>/<entry>~<digest>`. */
 const sourceOf = (row: string): string => row.slice(0, Math.max(0, row.lastIndexOf('/')));

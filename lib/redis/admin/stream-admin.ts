@@ -9,6 +9,7 @@ import type {
   ServerStatus,
 } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import { quarantineRowName } from '../../ingest/warehouse.ts';
 import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
 import type { Server } from '../server/client.ts';
 import { entriesOf } from '../stream/entry.ts';
@@ -200,11 +201,12 @@ export class StreamAdmin {
     });
   }
 
-  erase({ source, entry, servers }: QueuedCopy, id: string, body: string): Promise<Erasure> {
+  erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
-      this.#assertReadHere(servers);
+      this.#assertReadHere(copy.servers);
+      const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
       const field = this.#index.field(id);
-      const args = [GROUP, entry, body, String(REPLICA_LEASE_MS), `${source}/${entry}`, field];
+      const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), row, field];
       return (await this.#run(SCRIPTS.erase, args)).value() as Erasure;
     });
   }
