@@ -1,4 +1,5 @@
-// The settings for retry libraries in openapi/PRODUCERS.md, as they are there: 40 events at once at a quota of 5 a second.
+// The settings for libraries in openapi/PRODUCERS.md, as they are there: those for retries with 40 events at once at a
+// quota of 5 a second, and those that send an event once.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -12,7 +13,7 @@ import { temporaryFolder } from '../support/scope.ts';
 import { ADDRESS, python, snippet } from '../support/snippets.ts';
 
 const EVENTS = 40;
-const PACKAGES = ['axios@1.21.1', 'axios-retry@4.5.0', 'got@16.1.0', 'undici@8.12.4'];
+const PACKAGES = ['axios@1.21.1', 'axios-retry@4.5.0', 'got@16.1.0', 'undici@8.12.4', 'cloudevents@10.0.0'];
 const SEND_ALL = `
 const all = Array.from({ length: ${EVENTS} }, (_, at) => ({ id: \`\${process.argv[2]}-\${at}\`, type: 'order.placed' }));
 await Promise.all(all.map((event) => send(event)));
@@ -55,4 +56,26 @@ describe('the settings for retry libraries in openapi/PRODUCERS.md', () => {
       assert.equal(bodies.filter(({ id }) => id.startsWith(`${library}-`)).length, EVENTS);
     });
   }
+
+  for (const [library, event] of [
+    ['fetch', `{ id: 'once-fetch', type: 'order.placed' }`],
+    [
+      'cloudevents',
+      `new CloudEvent({ id: 'once-cloudevents', source: '/shop', type: 'order.placed', data: { n: 1 } })`,
+    ],
+  ] as const)
+    it(`have an event accepted with ${library}`, async () => {
+      const { cert, key } = await pki.producer(library);
+      writeFileSync(join(folder, 'producer.pem'), cert);
+      writeFileSync(join(folder, 'producer-key.pem'), key);
+      const text = snippet(`js ${library}`).replaceAll(ADDRESS, `https://127.0.0.1:${gateway.port}`);
+      const print =
+        'const answer = await send(event);\nconsole.log(answer.status ?? answer.statusCode);\nprocess.exit(0);';
+      const imported = library === 'cloudevents' ? "import { CloudEvent } from 'cloudevents';\n" : '';
+      writeFileSync(join(folder, `once-${library}.mjs`), `${imported}${text}\nconst event = ${event};\n${print}\n`);
+      const { stdout } = await promisify(execFile)(process.execPath, [`once-${library}.mjs`], { cwd: folder });
+      assert.equal(stdout, '202\n');
+      const bodies = (await redis.entries()).map(({ fields }) => JSON.parse(fields['body'] ?? '') as { id: string });
+      assert.equal(bodies.filter(({ id }) => id === `once-${library}`).length, 1);
+    });
 });
