@@ -58,7 +58,8 @@ export function gatewayUrl(value: string | URL): URL {
 
 export class GatewayClient {
   readonly #options: GatewayClientOptions;
-  readonly #pipelines: readonly Pipeline[];
+  readonly #newPipeline: () => Pipeline;
+  readonly #pipelines: Pipeline[] = [];
   readonly #requestIds: string;
   /** Requests without a connection: only while connections recover. */
   #waiting: Request[] = [];
@@ -66,7 +67,7 @@ export class GatewayClient {
 
   /** Throws a TypeError for a certificate or key that cannot be used. */
   constructor(options: GatewayClientOptions) {
-    const { clock, random, url, identity, connections, pipelining: depth, timeoutMs } = options;
+    const { clock, random, url, identity, pipelining: depth, timeoutMs } = options;
     this.#options = options;
     this.#requestIds = random.bytes(9).toString('base64url');
     const connect = connectorTo(url, identity);
@@ -74,10 +75,8 @@ export class GatewayClient {
     const headOf = ({ body, requestId }: Request): string =>
       `${start}X-Request-Id: ${requestId}\r\nContent-Length: ${body.length}\r\n\r\n`;
     const onRoom = (displaced: readonly Request[]): void => this.#onRoom(displaced);
-    this.#pipelines = Array.from(
-      { length: connections },
-      () => new Pipeline({ clock, connect, depth, timeoutMs, headOf, onRoom }),
-    );
+    const pipeline = { clock, connect, depth, timeoutMs, headOf, onRoom };
+    this.#newPipeline = () => new Pipeline(pipeline);
   }
 
   /** Never rejects. */
@@ -114,11 +113,22 @@ export class GatewayClient {
 
   #sendWaiting(): void {
     while (this.#waiting.length > 0) {
-      const pipeline = this.#pipelines.reduce((best, one) => (one.room > best.room ? one : best));
-      if (pipeline.room <= 0) return;
-      const [next] = this.#waiting.splice(0, 1);
-      if (next !== undefined) pipeline.send(next);
+      const pipeline = this.#pipelineWithRoom();
+      const next = pipeline && this.#waiting.shift();
+      if (pipeline === undefined || next === undefined) return;
+      pipeline.send(next);
     }
+  }
+
+  /** The one with the fewest requests. Connections are made as they are needed. */
+  #pipelineWithRoom(): Pipeline | undefined {
+    const { connections } = this.#options;
+    let best: Pipeline | undefined;
+    for (const one of this.#pipelines) if (one.room > (best?.room ?? 0)) best = one;
+    if (best?.isIdle === true || this.#pipelines.length === connections) return best;
+    const pipeline = this.#newPipeline();
+    this.#pipelines.push(pipeline);
+    return pipeline;
   }
 }
 

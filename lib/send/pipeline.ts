@@ -60,6 +60,10 @@ export class Pipeline {
     return (this.#recovery > 0 ? 1 : this.#options.depth) - this.#requests.length;
   }
 
+  get isIdle(): boolean {
+    return this.#requests.length === 0;
+  }
+
   send(request: Request): void {
     this.#requests.push(request);
     if (this.#socket === undefined) this.#connect();

@@ -65,15 +65,40 @@ it('the fake gateway accepts an event whose answer never comes, so that the next
   atEnd(() => gateway.close());
   gateway.next('noAnswer', 'overloaded', 'internal');
   const codes: string[] = [];
-  const options = { url: gateway.url, timeoutMs: 2_000, onRetry: ({ code }: { code: string }) => codes.push(code) };
+  const options = { url: gateway.url, onRetry: ({ code }: { code: string }) => codes.push(code) };
+  const startMs = performance.now();
   for await (const result of sendEvents([{ id: 'patient', type: 't' }], options))
     assert.ok(result.kind === 'accepted' && result.duplicate && result.tries === 4);
+  assert.ok(performance.now() - startMs < 25_000, 'without the time-out of 30 s');
   assert.deepEqual(codes, ['NO_ANSWER', 'QUEUE_OVERLOADED', 'INTERNAL']);
   assert.equal(gateway.requests, 4);
   assert.deepEqual(
     gateway.events.map(({ id, type, body }) => [id, type, body]),
     [['patient', 't', '{"id":"patient","type":"t"}']],
   );
+});
+
+it('the fake gateway is silent until the time-out of the producer, and refuses to do what it does not know', async () => {
+  const gateway = await startFakeGateway();
+  atEnd(() => gateway.close());
+  gateway.next('silence');
+  const reasons: string[] = [];
+  const onRetry = ({ answer }: { answer: unknown }): void => void reasons.push(JSON.stringify(answer));
+  for await (const result of sendEvents([{ id: 'silent', type: 't' }], { url: gateway.url, timeoutMs: 300, onRetry }))
+    assert.ok(result.kind === 'accepted' && result.duplicate);
+  assert.match(reasons.join(), /no answer within 300 ms/);
+  assert.throws(() => gateway.next('typo' as 'internal'), { name: 'TypeError', message: /typo: expected one of/ });
+});
+
+it('the fake gateway accepts no event that came behind one without an answer', async () => {
+  const gateway = await startFakeGateway();
+  atEnd(() => gateway.close());
+  gateway.next('noAnswer');
+  let duplicates = 0;
+  const events = Array.from({ length: 10 }, (_, at) => ({ id: `e-${at}`, type: 't' }));
+  for await (const result of sendEvents(events, { url: gateway.url, connections: 1 }))
+    if (result.kind === 'accepted' && result.duplicate) duplicates += 1;
+  assert.equal(duplicates, 1);
 });
 
 it('the fake gateway refuses a client without a certificate of its authority, and asks for none without one', async () => {

@@ -1,15 +1,17 @@
 // sendEvents in this process, against the fake gateway: its options, what it sends, and its journal.
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
-import { startFakeGateway, type FakeGateway } from '../../lib/send/fake-gateway.ts';
+import { startFakeGateway, type FakeGateway, type NextAnswer } from '../../lib/send/fake-gateway.ts';
 import {
   sendEvents,
   type EventInput,
   type JournalOptions,
   type SendEventsOptions,
 } from '../../lib/send/send-events.ts';
+import { Pki } from '../support/pki.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 let gateway: FakeGateway;
@@ -49,6 +51,8 @@ describe('sendEvents', () => {
       'RangeError',
       /^concurrency 0: expected a whole number from 1 to 2147483647$/,
     ],
+    ['a pipeline that is too deep', { pipelining: 33 }, 'RangeError', /^pipelining 33: expected .* from 1 to 32$/],
+    ['no connections', { connections: 0 }, 'RangeError', /^connections 0: expected/],
     ['half a try', { tries: 1.5 }, 'RangeError', /^tries 1\.5: expected/],
     ['an endless time-out', { timeoutMs: Infinity }, 'RangeError', /^timeoutMs Infinity: expected/],
     ['a time-out beyond a timer', { timeoutMs: 2 ** 31 }, 'RangeError', /^timeoutMs 2147483648: expected/],
@@ -60,14 +64,77 @@ describe('sendEvents', () => {
       assert.throws(() => sendEvents([], given), { name, message: why });
     });
 
-  it('refuses PEM texts that are none when it is called', () => {
-    assert.throws(() => sendEvents([], { url: 'https://g', cert: 'x', key: 'x' }), /PEM/);
+  it('names the option of a PEM text that cannot be used, and the mistake', async () => {
+    const pki = await Pki.create();
+    const [one, other] = [await pki.producer('one'), await pki.producer('other')];
+    const encrypted = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n';
+    for (const [pem, message] of [
+      [{ cert: '/etc/shop.pem' }, 'cert: expected PEM text, this looks like a path'],
+      [{ ca: 'ca.pem' }, 'ca: expected PEM text, this looks like a path'],
+      [{ key: Buffer.from([0x30, 0x82, 0x01, 0x00]) }, 'key: expected PEM text, this looks like DER'],
+      [{ cert: ' \n' }, 'cert: expected PEM text, this is empty'],
+      [{ cert: one.key }, 'cert: expected a PEM certificate, this is a private key'],
+      [{ key: one.cert }, 'key: expected a PEM private key, this is a certificate'],
+      [{ key: encrypted }, 'key: expected a key without a passphrase, this one is encrypted'],
+      [{ ca: one.cert.replaceAll(/[A-Z]/g, 'A') }, /^ca: /],
+      [{ key: other.key }, /^cert, key: expected a certificate and the key that belongs to it \(ERR_/],
+    ] as const)
+      assert.throws(() => sendEvents([], { url: 'https://g', cert: one.cert, key: one.key, ...pem }), {
+        name: 'TypeError',
+        message,
+      });
+  });
+
+  it('refuses an option that it does not know', () => {
+    const options = { url: gateway.url, retries: 3 };
+    assert.throws(() => sendEvents([], options), {
+      name: 'TypeError',
+      message: /^retries: unknown option, expected one/,
+    });
+  });
+
+  it('refuses an event that JSON cannot hold, sends the others, and puts none such into the journal', async () => {
+    const circular: Record<string, unknown> = { id: 'circular', type: 't' };
+    circular['self'] = circular;
+    const strange = [circular, { id: 'big', type: 't', n: 1n }, { id: 'none', type: 't', toJSON: () => undefined }];
+    const events = [...strange, event('fine')] as { id: string; type: string }[];
+    const journal = join(temporaryFolder(), 'journal');
+    for (const options of [{ url: gateway.url }, { url: gateway.url, journal }]) {
+      const codes: string[] = [];
+      for await (const result of sendEvents(events, options))
+        codes.push(result.kind === 'refused' ? `${result.code} ${result.retryable} ${result.status}` : result.kind);
+      assert.deepEqual(codes.toSorted(), [...Array<string>(3).fill('UNSERIALIZABLE false 0'), 'accepted']);
+    }
+    assert.equal(gateway.events.length, 1);
+    assert.doesNotMatch(readFileSync(journal, 'utf8'), /circular|big|none/);
+  });
+
+  it('adds no listener to a signal for each event that waits', async () => {
+    const { signal } = new AbortController();
+    gateway.next(...Array<NextAnswer>(40).fill('unavailable'));
+    let most = 0;
+    const onRetry = (): void => void (most = Math.max(most, getEventListeners(signal, 'abort').length));
+    await kinds(
+      sendEvents(
+        Array.from({ length: 40 }, (_, at) => event(`e-${at}`)),
+        { url: gateway.url, signal, onRetry },
+      ),
+    );
+    assert.ok(most <= 1, String(most));
+    assert.equal(gateway.events.length, 40);
   });
 
   it('takes the largest numbers', () => {
     const most = 2 ** 31 - 1;
     assert.doesNotThrow(() =>
-      sendEvents([], { url: gateway.url, concurrency: most, tries: most, timeoutMs: most, ratePerS: 0.1 }),
+      sendEvents([], {
+        url: gateway.url,
+        concurrency: most,
+        pipelining: 1,
+        tries: most,
+        timeoutMs: most,
+        ratePerS: 0.1,
+      }),
     );
   });
 

@@ -2,7 +2,7 @@
 // real gateway is in test/end-to-end/landing.test.ts.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync, existsSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -460,20 +460,88 @@ describe('ingest-send', () => {
     }
   });
 
+  it('stops with 2 before it sends a file without a JSON object on a line, and says what to do', async () => {
+    const array = JSON.stringify([{ id: 'a', type: 't' }], null, 2);
+    writeFileSync(path('array.json'), array);
+    writeFileSync(path('table.csv'), 'id,type\n'.repeat(20));
+    writeFileSync(path('empty.ndjson'), '');
+    for (const [input, args] of [
+      [array, []],
+      ['', ['array.json']],
+      ['', ['table.csv']],
+    ] as const) {
+      const program = send(input, ...args);
+      assert.equal(await program.ended, 2, program.output);
+      assert.match(
+        program.output,
+        /expected one JSON object on each line, found none in the first \d+; jq -c '\.\[\]'/,
+      );
+    }
+    assert.equal(arrivals.length, 0);
+    const late = send([...Array<string>(9).fill('no object'), event('late')].join('\n'), '--refused', 'late.refused');
+    answer = (response, body) =>
+      body.startsWith('{') ? accepted(response) : problem(response, 400, 'INVALID_EVENT', false);
+    assert.equal(await late.ended, 1, late.output);
+    assert.deepEqual(figures(late), { accepted: 1, refused: 9, INVALID_EVENT: 9 });
+    assert.equal(await send('', 'empty.ndjson').ended, 0);
+  });
+
+  it('prints its summary as JSON with --json, and keeps refused events for their owner only', async () => {
+    answer = (response, body) =>
+      body.includes('bad') ? problem(response, 400, 'INVALID_EVENT', false) : accepted(response, { duplicate: true });
+    const program = send([event('good'), event('bad')].join('\n'), '--json', '--refused', 'json.refused');
+    assert.equal(await program.ended, 1, program.output);
+    const [line] = program.lines.filter((one) => one.startsWith('{'));
+    const { eventsPerS, p50Ms, p99Ms, ...counts } = JSON.parse(line ?? '') as Record<string, unknown>;
+    for (const figure of [eventsPerS, p50Ms, p99Ms]) assert.equal(typeof figure, 'number');
+    assert.deepEqual(counts, {
+      accepted: 1,
+      duplicate: 1,
+      differing: 0,
+      refused: 1,
+      refusedByCode: { INVALID_EVENT: 1 },
+      interrupted: 0,
+      retries: 0,
+      refusedFile: 'json.refused',
+    });
+    assert.equal(statSync(path('json.refused')).mode & 0o777, 0o600);
+  });
+
+  it('says that a certificate without --ca needs a gateway that Node trusts', async () => {
+    const args = ['--url', url, '--cert', path('producer.pem'), '--key', path('producer-key.pem')];
+    const program = new Program('ingest-send', { args, cwd: folder, input: event('one') });
+    assert.equal(await program.ended, 1);
+    assert.match(program.output, /--cert without --ca: /);
+  });
+
+  it('sends sample events, each with its own id', async () => {
+    const program = send('', '--sample', '25');
+    assert.equal(await program.ended, 0, program.output);
+    const events = arrivals.map(({ body }) => JSON.parse(body) as { id: string; type: string });
+    assert.deepEqual([new Set(events.map(({ id }) => id)).size, new Set(events.map(({ type }) => type)).size], [25, 5]);
+    assert.ok(arrivals.every(({ body }) => body.length > 200 && body.length < 400));
+  });
+
   it('refuses wrong options with 2 and a word about each', async () => {
-    const programs = [
-      send('', '--url', 'http://127.0.0.1'),
-      send('', '--concurrency', '0'),
-      send('', '--fast'),
-      send('', '--cert', 'nowhere.pem'),
-      send('', '--cert', path('ca.pem')),
-      send('', 'no-such-file.ndjson'),
-      send('', 'a', 'b'),
+    const wrong: readonly (readonly [args: readonly string[], why: RegExp])[] = [
+      [['--url', 'http://127.0.0.1'], /--url http:\/\/127\.0\.0\.1: expected an https URL/],
+      [['--concurrency', '0'], /--concurrency 0: expected a whole number from 1 to 1000/],
+      [['--pipelining', '33'], /--pipelining 33: expected a whole number from 1 to 32/],
+      [['--rate', '1e3'], /--rate 1e3: expected a whole number/],
+      [['--fast'], /fast/],
+      [['--cert', 'nowhere.pem'], /--cert nowhere\.pem: expected a readable file \(ENOENT\)/],
+      [['--cert', path('producer-key.pem')], /cert: expected a PEM certificate, this is a private key/],
+      [['--cert', path('ca.pem')], /cert, key: expected a certificate and the key that belongs to it/],
+      [['no-such-file.ndjson'], /no-such-file\.ndjson: cannot be read/],
+      [['a', 'b'], /expected one file at a time/],
+      [['--sample', '1', '--resend', 'x'], /expected one file at a time/],
     ];
-    assert.deepEqual(
-      await Promise.all(programs.map(({ ended }) => ended)),
-      programs.map(() => 2),
-      programs.map((p) => p.output).join(''),
+    await Promise.all(
+      wrong.map(async ([args, why]) => {
+        const program = send('', ...args);
+        assert.equal(await program.ended, 2, program.output);
+        assert.match(program.output, why);
+      }),
     );
     const help = send('', '--help');
     assert.equal(await help.ended, 0);

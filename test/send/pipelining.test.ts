@@ -1,0 +1,198 @@
+// Several requests on a connection: sendEvents against a TLS server that answers them as each case says.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { before, describe, it } from 'node:test';
+import { createServer, type TLSSocket } from 'node:tls';
+import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/send-events.ts';
+import { WITHIN_MS } from '../support/deadline.ts';
+import { Pki } from '../support/pki.ts';
+import { atEnd } from '../support/scope.ts';
+
+interface Seen {
+  readonly id: string;
+  readonly requestId: string;
+  readonly socket: TLSSocket;
+}
+type Outcome = SendResult<{ id: string; type: string }>;
+
+const events = (count: number) => Array.from({ length: count }, (_, at) => ({ id: `e-${at}`, type: 't' }));
+const http = (status: number, body: object, more = ''): string => {
+  const text = JSON.stringify(body);
+  return `HTTP/1.1 ${status} X\r\nContent-Type: application/json\r\n${more}Content-Length: ${text.length}\r\n\r\n${text}`;
+};
+const accepted = ({ id }: Seen, more = ''): string => http(202, { id, status: 'accepted' }, more);
+
+let pki: Pki;
+let identity: Pick<SendEventsOptions, 'cert' | 'key' | 'ca'>;
+before(async () => {
+  pki = await Pki.create();
+  const { cert, key } = await pki.producer('pipelining');
+  identity = { cert, key, ca: pki.authority.certificate };
+});
+
+/** A server that calls `answer` for each request, in order, and counts its connections. */
+async function serve(answer: (seen: Seen) => void) {
+  const found = { url: '', seen: [] as Seen[], connections: 0, requestsInRead: 0 };
+  const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (socket) => {
+    found.connections += 1;
+    let text = '';
+    socket.on('error', () => undefined);
+    atEnd(() => void socket.destroy());
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+      let inRead = 0;
+      // `answer` may end the connection, or answer nothing more on it.
+      while (!socket.writableEnded && socket.listenerCount('data') > 0) {
+        const [whole, , requestId = '', length = '0'] =
+          /^(POST [^]*?X-Request-Id: (\S+)\r\nContent-Length: (\d+)\r\n\r\n)/.exec(text) ?? [];
+        const end = (whole?.length ?? 0) + Number(length);
+        if (whole === undefined || text.length < end) break;
+        const { id } = JSON.parse(text.slice(whole.length, end)) as { id: string };
+        text = text.slice(end);
+        inRead += 1;
+        found.requestsInRead = Math.max(found.requestsInRead, inRead);
+        const one = { id, requestId, socket };
+        found.seen.push(one);
+        answer(one);
+      }
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  atEnd(() => void server.close());
+  found.url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return found;
+}
+
+async function send(url: string, count: number, options: Partial<SendEventsOptions>): Promise<Outcome[]> {
+  const results: Outcome[] = [];
+  const all = { url, ...identity, timeoutMs: WITHIN_MS, ...options };
+  for await (const result of sendEvents(events(count), all)) results.push(result);
+  return results;
+}
+
+/** Asserts that every event was accepted, and returns how many tries each needed. */
+function triesOf(results: readonly Outcome[]): Map<string, number> {
+  assert.deepEqual(
+    results.filter(({ kind }) => kind !== 'accepted'),
+    [],
+  );
+  return new Map(results.map(({ event, tries }) => [event.id, tries]));
+}
+
+describe('a sender with pipelining', () => {
+  it('has connections x pipelining events in flight, or as many as its concurrency, in one write for a turn', async () => {
+    for (const [options, inFlight, connections] of [
+      [{}, 64, 4],
+      [{ connections: 2, pipelining: 8 }, 16, 2],
+      [{ concurrency: 5 }, 5, 4],
+      [{ concurrency: 12, pipelining: 1 }, 12, 12],
+      [{ connections: 1, pipelining: 32 }, 32, 1],
+    ] as const) {
+      const waiting: Seen[] = [];
+      const server = await serve((seen) => {
+        waiting.push(seen);
+        if (waiting.length === inFlight) for (const one of waiting.splice(0)) one.socket.write(accepted(one));
+      });
+      const results = await send(server.url, inFlight * 3, options);
+      assert.equal(triesOf(results).size, inFlight * 3);
+      assert.equal(server.connections, connections, JSON.stringify(options));
+      assert.equal(server.requestsInRead, Math.ceil(inFlight / connections), JSON.stringify(options));
+    }
+  });
+
+  it('fails the event that a connection is lost for, and sends the events behind it again without a try', async () => {
+    let cut = 0;
+    const server = await serve((seen) => {
+      if (seen.id !== 'e-3' || (cut += 1) > 1) return void seen.socket.write(accepted(seen));
+      seen.socket.write(accepted(seen).slice(0, -5));
+      seen.socket.end();
+    });
+    const tries = triesOf(await send(server.url, 16, { connections: 1 }));
+    assert.deepEqual(
+      [...tries].filter(([, count]) => count > 1),
+      [['e-3', 2]],
+    );
+  });
+
+  for (const [what, first] of [
+    ['another transfer coding', 'HTTP/1.1 202 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'],
+    ['an interim answer', 'HTTP/1.1 100 Continue\r\n\r\n'],
+    ['HTTP/1.0', 'HTTP/1.0 202 X\r\nContent-Length: 0\r\n\r\n'],
+    ['an answer without a length', 'HTTP/1.1 202 X\r\n\r\n'],
+    ['two lengths', 'HTTP/1.1 202 X\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
+    ['a field with a line break', 'HTTP/1.1 202 X\r\nX-A: 1\r\n 2\r\nContent-Length: 2\r\n\r\n{}'],
+    ['an answer for another id', http(202, { id: 'e-9', status: 'accepted' })],
+    [
+      'an answer for another request',
+      http(400, { code: 'INVALID_EVENT', retryable: false }, 'X-Request-Id: another\r\n'),
+    ],
+  ] as const)
+    it(`closes the connection after ${what}, and has each event accepted`, async () => {
+      let broken = false;
+      const server = await serve((seen) => {
+        if (broken) return void seen.socket.write(accepted(seen));
+        broken = true;
+        seen.socket.write(first);
+      });
+      const tries = triesOf(await send(server.url, 16, { connections: 1 }));
+      assert.deepEqual([tries.get('e-0'), tries.get('e-1')], [2, 1]);
+      assert.ok(server.connections >= 2);
+    });
+
+  it('accepts an answer that says Connection: close, and sends the events behind it on another connection', async () => {
+    const server = await serve((seen) => {
+      if (seen.id === 'e-2' && !seen.socket.writableEnded)
+        return void seen.socket.end(accepted(seen, 'Connection: close\r\n'));
+      if (!seen.socket.writableEnded) seen.socket.write(accepted(seen));
+    });
+    const tries = triesOf(await send(server.url, 16, { connections: 1 }));
+    assert.ok([...tries.values()].every((count) => count === 1));
+    assert.equal(server.connections, 2);
+  });
+
+  it('counts an error without the X-Request-Id of its request as no answer', async () => {
+    const server = await serve((seen) => seen.socket.write(http(400, { code: 'INVALID_EVENT', retryable: false })));
+    const [result] = await send(server.url, 1, { tries: 1 });
+    assert.ok(result?.kind === 'refused' && result.code === 'NO_ANSWER' && result.retryable);
+  });
+
+  it('holds up other events behind one that is never answered for no longer than its time limit', async () => {
+    const server = await serve((seen) => {
+      // Answers of a connection are in order.
+      if (seen.id === 'e-0') seen.socket.removeAllListeners('data');
+      else seen.socket.write(accepted(seen));
+    });
+    const startMs = performance.now();
+    const results = await send(server.url, 16, { connections: 1, timeoutMs: 700, tries: 1 });
+    const slow = results.find(({ event }) => event.id === 'e-0');
+    assert.ok(slow?.kind === 'refused' && slow.code === 'NO_ANSWER');
+    assert.match(JSON.stringify(slow.answer), /no answer within 700 ms/);
+    assert.ok([...triesOf(results.filter((result) => result !== slow)).values()].every((count) => count === 1));
+    assert.ok(performance.now() - startMs < 700 + WITHIN_MS);
+  });
+
+  it('ends every try of a server that answers nothing', async () => {
+    const server = await serve(() => undefined);
+    const results = await send(server.url, 40, { connections: 2, timeoutMs: 300, tries: 1 });
+    assert.deepEqual([...new Set(results.map((result) => result.kind === 'refused' && result.code))], ['NO_ANSWER']);
+    assert.equal(results.length, 40);
+  });
+
+  it('sends one request at a time for a while after a connection failed', async () => {
+    let isFirst = true;
+    let most = 0;
+    const open: Seen[] = [];
+    const server = await serve((seen) => {
+      if (isFirst) return void (isFirst = !seen.socket.end());
+      most = Math.max(most, open.push(seen));
+      setImmediate(() => {
+        open.splice(open.indexOf(seen), 1);
+        seen.socket.write(accepted(seen));
+      });
+    });
+    assert.equal(triesOf(await send(server.url, 30, { connections: 1 })).size, 30);
+    assert.equal(most, 1);
+  });
+});
