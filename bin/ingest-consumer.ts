@@ -7,7 +7,7 @@ import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { LandingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
-import { WatchedSchemas } from '../lib/consumer/schemas.ts';
+import { checkSchemas, WatchedSchemas } from '../lib/consumer/schemas.ts';
 import { Watch } from '../lib/consumer/watch.ts';
 import { TablesDiffer } from '../lib/ingest/warehouse.ts';
 import type { QueueLook } from '../lib/ingest/queue.ts';
@@ -40,7 +40,7 @@ await startDaemon({
   name: NAME,
   help: HELP,
   read: readConsumerConfig,
-  check: async ({ schemasDir }) => void (await WatchedSchemas.open(schemasDir)),
+  check: ({ schemasDir }) => checkSchemas(schemasDir),
   connect,
   run,
 });

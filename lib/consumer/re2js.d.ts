@@ -5,6 +5,8 @@ declare module 're2js' {
     static compile(pattern: string): RE2JS;
     /** A pattern of JavaScript in the syntax of RE2. */
     static translateRegExp(pattern: string): string;
+    /** Instructions of the compiled pattern. */
+    programSize(): number;
     matcher(text: string): { find(): boolean };
   }
 }

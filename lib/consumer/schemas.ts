@@ -5,8 +5,8 @@
 // Choice: RE2's engine, whose time is linear in the string; what it cannot run (back-references, look-around) is
 // refused when the file is read.
 //
-// Limits: `format` is an annotation, as 2020-12 has it. `uniqueItems` compares objects pair by pair: put `maxItems`
-// next to it. The first problem of an event is reported, with those of its alternatives.
+// Limits: `format` is an annotation, as 2020-12 has it. The first problem of an event is reported, with those of its
+// alternatives. schema-limits.ts says which schemas are refused for what their checks may cost.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
@@ -16,33 +16,64 @@ import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable, type Reloading } from '../process/reloadable.ts';
+import { canonicalJson, schemaFaults } from './schema-limits.ts';
 
 const ENDING = '.json';
 const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
+/**
+ * Work of all patterns on one event: about 40 ns for each character and instruction of RE2's program, and for each call
+ * that of PATTERN_CALL.
+ */
+const PATTERN_WORK_MAX = 1_000_000;
+const PATTERN_CALL = 25;
 
-/** What a schema says of an event: its first problems, none where the event matches. */
+/** The first problems of an event by its schema; none if it matches. */
 export type SchemaCheck = (body: Buffer) => readonly string[];
 
-/** The schemas of a folder, by type. Rejects with a StartFailure that names every file that cannot be used. */
-async function schemasIn(folder: string): Promise<ReadonlyMap<string, SchemaCheck>> {
-  const problems: string[] = [];
-  const files = new Map<string, object>();
-  for (const name of await schemaFiles(folder, problems)) {
+interface Schemas {
+  /** By type. A type without a usable schema has a check that refuses each of its events. */
+  readonly checks: ReadonlyMap<string, SchemaCheck>;
+  /** `<file>: <fault>`. */
+  readonly faults: readonly string[];
+}
+
+/**
+ * The schemas of a folder. A file that cannot be used leaves the type with the check that it had, or without a usable
+ * one. Rejects with a StartFailure if the folder cannot be read.
+ */
+async function schemasIn(folder: string, lastGood?: Schemas): Promise<Schemas> {
+  const faults = new Map<string, string>();
+  const files = new Map<string, Readonly<Record<string, unknown>>>();
+  for (const name of await schemaFiles(folder)) {
     const read = await schemaIn(join(folder, name));
-    if (!TYPE.test(typeOf(name))) problems.push(`${name}: expected <type>.json, e.g. order.placed.json`);
-    else if (typeof read === 'string') problems.push(`${name}: ${read}`);
+    if (!TYPE.test(typeOf(name))) faults.set(name, 'expected <type>.json, e.g. order.placed.json');
+    else if (typeof read === 'string') faults.set(name, read);
     else files.set(name, read);
   }
   const checks = new Map<string, SchemaCheck>();
   for (const [name, check] of await compile(files)) {
-    if (typeof check === 'string') problems.push(`${name}: ${check}`);
+    if (typeof check === 'string') faults.set(name, check);
     else checks.set(typeOf(name), check);
   }
-  if (problems.length === 0) return checks;
-  throw new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${problems.join('; ')}`);
+  for (const name of faults.keys())
+    checks.set(typeOf(name), lastGood?.checks.get(typeOf(name)) ?? (() => ['no usable schema']));
+  return {
+    checks: new Map([...checks].toSorted(([one], [other]) => (one < other ? -1 : 1))),
+    faults: [...faults].map(([name, fault]) => `${name}: ${fault}`),
+  };
 }
+
+/** For --check: rejects with a StartFailure that names every file that cannot be used. */
+export async function checkSchemas(folder: string | undefined): Promise<void> {
+  if (folder === undefined) return;
+  const { faults } = await schemasIn(folder);
+  if (faults.length > 0) throw folderFailure(folder, faults.join('; '));
+}
+
+const folderFailure = (folder: string, why: string): StartFailure =>
+  new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${why}`);
 
 /** One file, for trying it. Rejects with a StartFailure. */
 export async function readSchema(path: string): Promise<SchemaCheck> {
@@ -52,30 +83,44 @@ export async function readSchema(path: string): Promise<SchemaCheck> {
   throw new StartFailure(EXIT.configuration, `${path}: ${check ?? 'no schema'}`);
 }
 
-/** The schemas in use: those that were read last, unless a file among them was broken. */
+/** The schemas in use: for each type the last good one. */
 export class WatchedSchemas {
-  readonly #schemas: Reloadable<ReadonlyMap<string, SchemaCheck>>;
+  readonly #schemas: Reloadable<Schemas>;
 
-  /** Those of INGEST_SCHEMAS_DIR; undefined if that is not set. Rejects with a StartFailure. */
+  /** Those of INGEST_SCHEMAS_DIR; undefined if that is not set. Rejects with a StartFailure if there is no such folder. */
   static async open(folder: string | undefined): Promise<WatchedSchemas | undefined> {
     if (folder === undefined) return undefined;
-    return new WatchedSchemas(await reloadable([folder], () => schemasIn(folder)));
+    return new WatchedSchemas(await reloadable<Schemas>([folder], (lastGood) => schemasIn(folder, lastGood)));
   }
 
-  private constructor(schemas: Reloadable<ReadonlyMap<string, SchemaCheck>>) {
+  private constructor(schemas: Reloadable<Schemas>) {
     this.#schemas = schemas;
   }
 
-  /** Uses changed schemas from now on. */
+  /** Uses changed schemas from now on. `onOutcome` receives `false` while a file cannot be used. */
   watch({ clock, log, onOutcome }: Pick<Reloading<unknown>, 'clock' | 'log' | 'onOutcome'>): void {
-    const fields = (checks: ReadonlyMap<string, SchemaCheck>): object => ({ types: [...checks.keys()] });
+    let { faults } = this.#schemas.value;
+    const fields = ({ checks }: Schemas): object => ({ types: [...checks.keys()] });
+    const tell = (): void => {
+      if (faults.length > 0)
+        log.error({ faults }, 'schemas that cannot be used: their types keep the last good one, or go to quarantine');
+    };
     log.info(fields(this.#schemas.value), 'events of these types are held against their schemas');
-    this.#schemas.watch({ kind: 'schemas', clock, log, onChange: () => undefined, onOutcome, fields });
+    tell();
+    if (faults.length > 0) onOutcome(false);
+    this.#schemas.watch({
+      ...{ kind: 'schemas', clock, log, fields },
+      onChange: (schemas) => {
+        faults = schemas.faults;
+        tell();
+      },
+      onOutcome: (current) => onOutcome(current && faults.length === 0),
+    });
   }
 
-  /** Undefined where the type has no schema, or the event is erased. */
+  /** Undefined if the type has no schema, or the event is erased. */
   problemsOf(type: string, body: Buffer): readonly string[] | undefined {
-    const check = this.#schemas.value.get(type);
+    const check = this.#schemas.value.checks.get(type);
     return check === undefined || isErased(body) ? undefined : check(body);
   }
 
@@ -86,29 +131,33 @@ export class WatchedSchemas {
 
 const typeOf = (name: string): string => name.slice(0, -ENDING.length);
 
-async function schemaFiles(folder: string, problems: string[]): Promise<readonly string[]> {
+async function schemaFiles(folder: string): Promise<readonly string[]> {
   try {
     return (await readdir(folder)).filter((name) => name.endsWith(ENDING)).sort();
   } catch (cause) {
-    problems.push(`expected a readable folder (${errno(cause)})`);
-    return [];
+    throw folderFailure(folder, `expected a readable folder (${errno(cause)})`);
   }
 }
 
 /** The schema, or what is wrong with the file. */
-async function schemaIn(path: string): Promise<object | string> {
+async function schemaIn(path: string): Promise<Readonly<Record<string, unknown>> | string> {
   try {
     const value: unknown = JSON.parse(await readFile(path, 'utf8'));
-    return typeof value === 'object' && value !== null ? value : 'expected a JSON object';
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Readonly<Record<string, unknown>>)
+      : 'expected a JSON object';
   } catch (cause) {
     return cause instanceof SyntaxError ? `not JSON (${cause.message})` : `expected a readable file (${errno(cause)})`;
   }
 }
 
 /** By file: its check, or what is wrong with it. */
-async function compile(files: ReadonlyMap<string, object>): Promise<ReadonlyMap<string, SchemaCheck | string>> {
+async function compile(
+  files: ReadonlyMap<string, Readonly<Record<string, unknown>>>,
+): Promise<ReadonlyMap<string, SchemaCheck | string>> {
   // Loaded here: only who has schemas needs the libraries.
   const { Ajv2020 } = await import('ajv/dist/2020.js');
+  const work: PatternWork = { left: 0 };
   const ajv = new Ajv2020({
     strict: true,
     strictTypes: false,
@@ -117,10 +166,20 @@ async function compile(files: ReadonlyMap<string, object>): Promise<ReadonlyMap<
     validateFormats: false,
     ownProperties: true,
     logger: false,
-    code: { regExp: await linearPatterns() },
+    code: { regExp: await linearPatterns(work) },
   });
-  const compiled = new Map<string, SchemaCheck | string>();
+  ajv.removeKeyword('uniqueItems');
+  ajv.addKeyword({
+    keyword: 'uniqueItems',
+    type: 'array',
+    schemaType: 'boolean',
+    error: { message: 'must NOT have duplicate items' },
+    validate: (wanted: boolean, items: readonly unknown[]) =>
+      !wanted || new Set(items.map((item) => canonicalJson(item))).size === items.length,
+  });
+  const compiled = new Map<string, SchemaCheck | string>(schemaFaults(files));
   for (const [name, schema] of files) {
+    if (compiled.has(name)) continue;
     try {
       ajv.addSchema(schema, name);
     } catch (cause) {
@@ -130,7 +189,7 @@ async function compile(files: ReadonlyMap<string, object>): Promise<ReadonlyMap<
   for (const [name, schema] of files) {
     if (compiled.has(name)) continue;
     try {
-      compiled.set(name, checkOf(ajv.compile(schema)));
+      compiled.set(name, checkOf(ajv.compile(schema), work));
     } catch (cause) {
       compiled.set(name, messageOf(cause));
     }
@@ -138,17 +197,28 @@ async function compile(files: ReadonlyMap<string, object>): Promise<ReadonlyMap<
   return compiled;
 }
 
+/** What patterns may still cost for the event that is being checked. */
+interface PatternWork {
+  left: number;
+}
+
 interface Pattern {
   test(text: string): boolean;
   toString(): string;
 }
 
-async function linearPatterns(): Promise<{ (pattern: string): Pattern; code: string }> {
+async function linearPatterns(work: PatternWork): Promise<{ (pattern: string): Pattern; code: string }> {
   const { RE2JS } = await import('re2js');
   const linearPattern = (pattern: string): Pattern => {
     try {
       const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
-      return { test: (text) => compiled.matcher(text).find(), toString: () => pattern };
+      const size = compiled.programSize();
+      const test = (text: string): boolean => {
+        work.left -= PATTERN_CALL + text.length * size;
+        if (work.left < 0) throw new Error(`the pattern ${pattern} takes too long for this event`);
+        return compiled.matcher(text).find();
+      };
+      return { test, toString: () => pattern };
     } catch (cause) {
       throw new Error(`pattern ${pattern}: not of RE2 (${messageOf(cause)})`, { cause });
     }
@@ -158,17 +228,23 @@ async function linearPatterns(): Promise<{ (pattern: string): Pattern; code: str
 }
 
 const checkOf =
-  (validate: ValidateFunction): SchemaCheck =>
-  (body) =>
-    validate(JSON.parse(body.toString('utf8'))) === true
-      ? []
-      : (validate.errors ?? []).slice(0, PROBLEMS_MAX).map(problem);
+  (validate: ValidateFunction, work: PatternWork): SchemaCheck =>
+  (body) => {
+    work.left = PATTERN_WORK_MAX;
+    try {
+      const matches = validate(JSON.parse(body.toString('utf8'))) === true;
+      return matches ? [] : (validate.errors ?? []).slice(0, PROBLEMS_MAX).map(problem);
+    } catch (cause) {
+      return [shownProblem(`the event could not be checked: ${messageOf(cause)}`)];
+    }
+  };
 
 /** Member names are the producer's: what a text column refuses is escaped. */
 function problem({ instancePath, message, params }: ErrorObject): string {
   const { additionalProperty, unevaluatedProperty } = params as Readonly<Record<string, unknown>>;
   const extra = additionalProperty ?? unevaluatedProperty;
   const named = typeof extra === 'string' ? ` (${extra})` : '';
-  const text = `${instancePath} ${message ?? 'is not allowed'}${named}`.trim();
-  return printable(text.slice(0, PROBLEM_CHARACTERS_MAX)).toWellFormed();
+  return shownProblem(`${instancePath} ${message ?? 'is not allowed'}${named}`.trim());
 }
+
+const shownProblem = (text: string): string => printable(text.slice(0, PROBLEM_CHARACTERS_MAX)).toWellFormed();

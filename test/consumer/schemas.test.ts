@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { readSchema, WatchedSchemas } from '../../lib/consumer/schemas.ts';
+import fc from 'fast-check';
+import { checkSchemas, readSchema, WatchedSchemas } from '../../lib/consumer/schemas.ts';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { StartFailure } from '../../lib/process/program.ts';
@@ -20,16 +21,23 @@ function folderOf(files: Readonly<Record<string, unknown>>): string {
   return folder;
 }
 
-async function open(folder: string): Promise<{ schemas: WatchedSchemas; logged: string[] }> {
+interface Opened {
+  readonly schemas: WatchedSchemas;
+  readonly logged: string[];
+  readonly outcomes: boolean[];
+}
+
+async function open(folder: string): Promise<Opened> {
   const logged: string[] = [];
+  const outcomes: boolean[] = [];
   const line = (fields: Readonly<Record<string, unknown>>, text: string): void =>
     void logged.push(`${text} ${JSON.stringify(fields)}`);
   const schemas = await WatchedSchemas.open(folder);
   assert.ok(schemas !== undefined);
   const log = { info: line, error: line } as unknown as Log;
-  schemas.watch({ clock: SYSTEM.clock, log, onOutcome: () => undefined });
+  schemas.watch({ clock: SYSTEM.clock, log, onOutcome: (current) => void outcomes.push(current) });
   atEnd(() => schemas.stop());
-  return { schemas, logged };
+  return { schemas, logged, outcomes };
 }
 
 const problems = async (schema: object, event: unknown): Promise<readonly string[] | undefined> => {
@@ -85,7 +93,7 @@ describe('the schema of an event type', () => {
 });
 
 describe('a folder of schemas', () => {
-  it('is refused as a whole, and every file that cannot be used is named with its fault', async () => {
+  it('is refused by --check, and every file that cannot be used is named with its fault', async () => {
     const folder = folderOf({
       'broken.json': '{',
       'list.json': '1',
@@ -98,7 +106,7 @@ describe('a folder of schemas', () => {
       'good.json': PAID,
     });
     mkdirSync(join(folder, 'folder.json'));
-    await assert.rejects(open(folder), (cause) => {
+    await assert.rejects(checkSchemas(folder), (cause) => {
       assert.ok(cause instanceof StartFailure);
       assert.equal(cause.exitCode, 2);
       assert.ok(cause.message.startsWith(`INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: `));
@@ -126,18 +134,144 @@ describe('a folder of schemas', () => {
     assert.match(logged[0] ?? '', /\{"types":\["a","b","c","f","m","q","x","z"\]\}$/);
   });
 
-  it('is taken into use when it changes, unless a file in it is broken', async () => {
+  it('is taken into use when it changes, and a type whose file is broken keeps its last good schema', async () => {
     const folder = folderOf({ 'order.paid.json': PAID });
-    const { schemas, logged } = await open(folder);
+    const { schemas, logged, outcomes } = await open(folder);
     assert.deepEqual(logged, ['events of these types are held against their schemas {"types":["order.paid"]}']);
-    const isRefused = (): boolean => schemas.problemsOf('order.placed', Buffer.from('{}'))?.length === 1;
-    writeFileSync(join(folder, 'order.placed.json'), '{');
-    await eventually('the broken file is told', () => logged.some((line) => /refused.*order\.placed\.json/.test(line)));
-    assert.equal(schemas.problemsOf('order.placed', Buffer.from('{}')), undefined);
-    assert.equal(schemas.problemsOf('order.paid', Buffer.from('{}'))?.length, 1);
+    const check = (type: string): readonly string[] | undefined => schemas.problemsOf(type, Buffer.from('{}'));
+    writeFileSync(join(folder, 'order.paid.json'), '{');
     writeFileSync(join(folder, 'order.placed.json'), JSON.stringify(PAID));
-    await eventually('the mended file is in use', isRefused);
-    assert.equal(logged.at(-1), 'files reloaded and in use {"kind":"schemas","types":["order.paid","order.placed"]}');
+    await eventually('the broken file is named', () =>
+      logged.some((line) => /cannot be used.*order\.paid\.json/.test(line)),
+    );
+    await eventually('the metric says so', () => outcomes.at(-1) === false);
+    assert.deepEqual(
+      [check('order.paid'), check('order.placed')].map((found) => found?.length),
+      [1, 1],
+    );
+    assert.deepEqual(schemas.problemsOf('order.paid', Buffer.from('{"cents":1}')), []);
+    writeFileSync(join(folder, 'order.paid.json'), '{}');
+    await eventually('the mended file is in use', () => check('order.paid')?.length === 0);
+    await eventually('the metric says so', () => outcomes.at(-1) === true);
+  });
+
+  it('with a broken file serves the other types, and refuses events of that type', async () => {
+    const cyclic = { properties: { child: { $ref: '#' } } };
+    const { schemas, logged, outcomes } = await open(folderOf({ 'a.json': cyclic, 'b.json': '{', 'c.json': PAID }));
+    for (const type of ['a', 'b']) assert.deepEqual(schemas.problemsOf(type, Buffer.from('{}')), ['no usable schema']);
+    assert.deepEqual(schemas.problemsOf('c', Buffer.from('{"cents":1}')), []);
+    assert.match(logged[1] ?? '', /cannot be used.*"b\.json: not JSON.*"a\.json: #/);
+    assert.deepEqual(outcomes, [false]);
+  });
+});
+
+describe('a schema whose check could take long', () => {
+  const cpuMs = (work: () => unknown): number => {
+    const before = process.cpuUsage();
+    work();
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1_000;
+  };
+  const faults = async (files: Readonly<Record<string, unknown>>): Promise<string> => {
+    const refused = await checkSchemas(folderOf(files)).catch((cause: unknown) => cause);
+    return refused instanceof StartFailure ? refused.message.replace(/^[^:]*: /, '') : '';
+  };
+  const item = { type: 'object', properties: { sku: { type: 'string' } } };
+
+  it('is refused with its file and place', async () => {
+    const doubled = Object.fromEntries(
+      Array.from({ length: 30 }, (_, at) => [`d${at}`, { allOf: [1, 2].map(() => ({ $ref: `#/$defs/d${at + 1}` })) }]),
+    );
+    for (const [schema, fault] of [
+      [{ $ref: '#' }, /t\.json: #: its references form a cycle/],
+      [{ properties: { a: { items: { $ref: '#/properties/a' } } } }, /t\.json: #.*references form a cycle/],
+      [{ $defs: { unused: { not: { $ref: '#/$defs/unused' } } } }, /t\.json: #.*references form a cycle/],
+      [{ $id: 'https://x/t', $defs: { n: { $anchor: 'n', items: { $ref: 't#n' } } }, $ref: '#n' }, /cycle/],
+      [{ oneOf: [{ type: 'integer' }, { properties: { a: { $ref: '#' } } }] }, /t\.json: #.*cycle/],
+      [{ $async: true }, /t\.json: #\/\$async: \$async is not supported/],
+      [{ properties: { a: { $dynamicRef: '#x' } } }, /t\.json: #\/properties\/a\/\$dynamicRef: .*not supported/],
+      [{ properties: { 'a/b': { uniqueItems: true } } }, /t\.json: #\/properties\/a~1b\/uniqueItems: needs items/],
+      [{ uniqueItems: true, items: item }, /#\/uniqueItems/],
+      [{ uniqueItems: true, items: item, maxItems: 1_001 }, /#\/uniqueItems/],
+      [{ $defs: { ...doubled, d30: {} }, $ref: '#/$defs/d0' }, /expands to more than 20000 subschemas/],
+      [
+        { items: { anyOf: Array.from({ length: 20 }, (_, at) => ({ const: at })) } },
+        /#\/items: too many checks.*maxItems/,
+      ],
+    ] as const)
+      assert.match(await faults({ 't.json': schema }), fault, JSON.stringify(schema).slice(0, 200));
+    const [a, b] = [{ properties: { x: { $ref: 'b.json' } } }, { items: { $ref: 'a.json' } }];
+    assert.match(await faults({ 'a.json': a, 'b.json': b, 'c.json': {} }), /a\.json: #.*; b\.json: #.*cycle$/);
+  });
+
+  it('is used if it is bounded', async () => {
+    for (const schema of [
+      { properties: { $async: { type: 'boolean' }, $ref: { type: 'string' } } },
+      { const: { $async: true, uniqueItems: true }, default: { $ref: '#' } },
+      { uniqueItems: true, items: { type: ['string', 'null'] } },
+      { uniqueItems: true, items: item, maxItems: 1_000 },
+      { uniqueItems: false },
+      { $defs: { line: item }, properties: { a: { $ref: '#/$defs/line' }, b: { items: { $ref: '#/$defs/line' } } } },
+      { items: { anyOf: Array.from({ length: 20 }, (_, at) => ({ const: at })) }, maxItems: 1_000 },
+    ])
+      assert.equal(await faults({ 't.json': schema }), '', JSON.stringify(schema));
+  });
+
+  it('tells repeated items from others, whatever the order of their members', async () => {
+    const unique = { type: 'array', uniqueItems: true, maxItems: 10 };
+    assert.deepEqual(await problems(unique, '[{"a":1,"b":[2]},{"b":[2],"a":1.0}]'), ['must NOT have duplicate items']);
+    assert.deepEqual(await problems(unique, '[1,"1",[1],{"a":1},{"a":2},null,1e400,-1e400,"null"]'), []);
+    assert.equal((await problems(unique, '[0,-0]'))?.length, 1);
+  });
+
+  it('puts an event aside that a pattern would take long for, with the reason', async () => {
+    const schema = { items: { pattern: '^(a|b|c|d)*(e|f)?$' } };
+    const [problem] = (await problems(schema, ['a'.repeat(250_000)])) ?? [];
+    assert.match(problem ?? '', /^the event could not be checked: the pattern .* takes too long for this event$/);
+  });
+
+  it('takes at most 100 ms of CPU for an event, in a generated corpus', { timeout: 300_000 }, async () => {
+    const scalar = fc.constantFrom(
+      { type: 'integer' },
+      { type: 'string', pattern: '^[a-z]{1,20}$' },
+      { enum: [0, 'a', {}] },
+    );
+    const { schema } = fc.letrec<{ schema: object }>((tie) => ({
+      schema: fc.oneof(
+        { maxDepth: 4, withCrossShrink: true },
+        scalar,
+        fc.record({ items: tie('schema') }),
+        fc.record({ items: tie('schema'), uniqueItems: fc.constant(true), maxItems: fc.constantFrom(900, 1_000) }),
+        fc.record({ additionalProperties: tie('schema') }),
+        fc.record({ properties: fc.dictionary(fc.constantFrom('a', 'b', 'c'), tie('schema')) }),
+        fc.record({ oneOf: fc.array(tie('schema'), { minLength: 1, maxLength: 12 }) }),
+        fc.record({ anyOf: fc.array(tie('schema'), { minLength: 1, maxLength: 12 }) }),
+        fc.record({ not: tie('schema') }),
+      ),
+    }));
+    const filled = (one: string): string => `[${`${one},`.repeat(Math.floor(262_000 / (one.length + 1)))}${one}]`;
+    const events = ['0', '{}', '"a"', '[]', '{"a":{"b":0}}', '[[[0]]]', '{"a":[0,{}]}'].map(filled);
+    const members = Array.from({ length: 25_000 }, (_, at) => `"k${at}":0`).join(',');
+    const objects = Array.from(
+      { length: 1_000 },
+      (_, at) => `{"z":${at}${',"y":[{}]'.repeat(1)},"x":"${'x'.repeat(200)}"}`,
+    );
+    const bodies = [...events, `{${members}}`, `[${objects.join(',')}]`, `["${'a'.repeat(262_000)}"]`].map((text) =>
+      Buffer.from(text),
+    );
+    const schemas = fc.sample(schema, { numRuns: 60, seed: 7 });
+    let used = 0;
+    for (const one of schemas) {
+      const check = await readSchema(join(folderOf({ 't.json': one }), 't.json')).catch(() => undefined);
+      if (check === undefined) continue;
+      used += 1;
+      for (const body of bodies) {
+        // The better of two runs: other processes slow this one down, too.
+        const ms = Math.min(...[1, 2].map(() => cpuMs(() => check(body)) - cpuMs(() => JSON.parse(body.toString()))));
+        assert.ok(ms < 100, `${ms} ms for ${JSON.stringify(one)} and ${body.subarray(0, 60).toString()}`);
+      }
+    }
+    assert.ok(used > 20, `${used} schemas`);
   });
 });
 

@@ -1,0 +1,239 @@
+// Limits of the schemas of event types: what is refused when their files are read, so that checking an event takes little
+// time whatever the event holds.
+//
+// Refused: `$async` and `$dynamicRef`; references that form a cycle, in one file or across files; `uniqueItems` unless
+// the items are scalars or `maxItems` is small; and a schema whose worst event costs more than COST_MAX.
+//
+// The cost of a schema: each subschema counts for as many values of an event as may reach it. A check costs about 8 ns
+// and an alternative that does not match 80 ns (Ajv makes an error object for it).
+
+/** Values of the longest event that gateways accept by default: 256 KiB of `0,`. */
+const VALUES_MAX = 131_072;
+const COST_MAX = 5_000_000;
+const ALTERNATIVE_COST = 10;
+/** Comparing with a constant. */
+const OBJECT_COST = 20;
+const SCALAR_COST = 0.1;
+/** Subschemas after references are followed, each as often as it is referred to. */
+const SUBSCHEMAS_MAX = 20_000;
+const DEPTH_MAX = 100;
+const UNIQUE_ITEMS_MAX = 1_000;
+
+const SCALARS = new Set(['string', 'number', 'integer', 'boolean', 'null']);
+/** Keywords whose members are schemas by name. */
+const BY_NAME = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
+/** Keywords that hold data. */
+const DATA = new Set(['const', 'enum', 'default', 'examples']);
+/** Keywords whose subschema is checked for each member of a value. */
+const REPEATED = new Set([
+  'items',
+  'contains',
+  'additionalProperties',
+  'patternProperties',
+  'propertyNames',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+]);
+const ALTERNATIVES = new Set(['anyOf', 'oneOf', 'not', 'if', 'contains']);
+/** Keywords that are checked only by way of a reference. */
+const DEFINITIONS = new Set(['$defs', 'definitions']);
+
+type Schema = Readonly<Record<string, unknown>>;
+
+interface Child {
+  readonly keyword: string;
+  readonly place: string;
+  readonly schema: Schema;
+}
+
+class Refused extends Error {}
+
+const isSchema = (value: unknown): value is Schema =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** By file name, the first reason why a file cannot be used; files without one are not in the map. */
+export function schemaFaults(files: ReadonlyMap<string, Schema>): ReadonlyMap<string, string> {
+  const references = new References(files);
+  const cycles = new Cycles(references);
+  const faults = new Map<string, string>();
+  for (const [name, schema] of files) {
+    try {
+      for (const { place, schema: sub } of subschemas(schema, '#')) refuseKeywords(place, sub, () => cycles.of(sub));
+      new Cost(references).of(schema, 1, '#');
+    } catch (cause) {
+      // The stack ends in a chain of thousands of references.
+      if (!(cause instanceof Refused || cause instanceof RangeError)) throw cause;
+      faults.set(name, cause.message);
+    }
+  }
+  return faults;
+}
+
+function refuseKeywords(place: string, schema: Schema, isCyclic: () => boolean): void {
+  for (const keyword of ['$async', '$dynamicRef'])
+    if (keyword in schema) throw new Refused(`${place}/${keyword}: ${keyword} is not supported`);
+  if (schema['uniqueItems'] === true && !hasScalarItems(schema) && !(maxOf(schema, 'maxItems') <= UNIQUE_ITEMS_MAX))
+    throw new Refused(`${place}/uniqueItems: needs items of scalar types, or maxItems of at most ${UNIQUE_ITEMS_MAX}`);
+  if (isCyclic()) throw new Refused(`${place}: its references form a cycle, or lead into one`);
+}
+
+function hasScalarItems({ items }: Schema): boolean {
+  const types = isSchema(items) ? [items['type']].flat() : [];
+  return types.length > 0 && types.every((type) => SCALARS.has(String(type)));
+}
+
+const maxOf = (schema: Schema, keyword: string): number => {
+  const max = schema[keyword];
+  return typeof max === 'number' ? max : Number.POSITIVE_INFINITY;
+};
+
+function* children(schema: Schema, place: string): Generator<Child> {
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (DATA.has(keyword)) continue;
+    const at = `${place}/${keyword}`;
+    if (!BY_NAME.has(keyword) && isSchema(value)) yield { keyword, place: at, schema: value };
+    else if (typeof value === 'object' && value !== null)
+      for (const [name, one] of Object.entries(value)) {
+        const escaped = name.replaceAll('~', '~0').replaceAll('/', '~1');
+        if (isSchema(one)) yield { keyword, place: `${at}/${escaped}`, schema: one };
+      }
+  }
+}
+
+/** A schema and all schemas in it. */
+function* subschemas(schema: Schema, place: string, depth = 0): Generator<Omit<Child, 'keyword'>> {
+  if (depth > DEPTH_MAX) throw new Refused(`${place}: nested deeper than ${DEPTH_MAX}`);
+  yield { place, schema };
+  for (const child of children(schema, place)) yield* subschemas(child.schema, child.place, depth + 1);
+}
+
+/** The schemas that `$ref`s name, in all files. Ajv reports a reference that leads nowhere. */
+class References {
+  readonly #named = new Map<string, Schema>();
+  readonly #bases = new Map<Schema, string>();
+
+  constructor(files: ReadonlyMap<string, Schema>) {
+    for (const [name, schema] of files) {
+      const file = resolved(encodeURI(name), 'schema:///') ?? 'schema:///';
+      this.#named.set(file, schema);
+      this.#collect(schema, file, 0);
+    }
+  }
+
+  target(schema: Schema): Schema | undefined {
+    const reference = schema['$ref'];
+    if (typeof reference !== 'string') return undefined;
+    const url = resolved(reference, this.#bases.get(schema) ?? 'schema:///');
+    if (url === undefined) return undefined;
+    const [document = '', fragment = ''] = url.split('#');
+    if (!fragment.startsWith('/')) return this.#named.get(fragment === '' ? document : url);
+    let value: unknown = this.#named.get(document);
+    for (const part of fragment.slice(1).split('/')) {
+      const name = unescaped(part);
+      value = typeof value === 'object' && value !== null ? (value as Schema)[name] : undefined;
+    }
+    return isSchema(value) ? value : undefined;
+  }
+
+  #collect(schema: Schema, outer: string, depth: number): void {
+    const { $id: id, $anchor: anchor } = schema;
+    const base = (typeof id === 'string' ? resolved(id, outer)?.split('#')[0] : undefined) ?? outer;
+    if (base !== outer) this.#named.set(base, schema);
+    if (typeof anchor === 'string') this.#named.set(`${base}#${anchor}`, schema);
+    this.#bases.set(schema, base);
+    if (depth <= DEPTH_MAX) for (const child of children(schema, '')) this.#collect(child.schema, base, depth + 1);
+  }
+}
+
+const resolved = (reference: string, base: string): string | undefined =>
+  URL.canParse(reference, base) ? new URL(reference, base).href : undefined;
+
+function unescaped(part: string): string {
+  try {
+    return decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+  } catch {
+    return part;
+  }
+}
+
+/** The schemas from which children and references lead into a cycle. */
+class Cycles {
+  readonly #references: References;
+  /** `undefined` while a schema is on the way. */
+  readonly #known = new Map<Schema, boolean | undefined>();
+
+  constructor(references: References) {
+    this.#references = references;
+  }
+
+  of(schema: Schema): boolean {
+    if (this.#known.has(schema)) return this.#known.get(schema) ?? true;
+    this.#known.set(schema, undefined);
+    const target = this.#references.target(schema);
+    let cyclic = target !== undefined && this.of(target);
+    for (const child of children(schema, '')) cyclic = this.of(child.schema) || cyclic;
+    this.#known.set(schema, cyclic);
+    return cyclic;
+  }
+}
+
+/** The cost of a schema without cycles. */
+class Cost {
+  readonly #references: References;
+  #left = SUBSCHEMAS_MAX;
+
+  constructor(references: References) {
+    this.#references = references;
+  }
+
+  /** For `values` values of one event. */
+  of(schema: Schema, values: number, place: string): number {
+    this.#left -= 1;
+    if (this.#left < 0) throw new Refused(`${place}: expands to more than ${SUBSCHEMAS_MAX} subschemas`);
+    let cost = values * ownCost(schema);
+    let members = 0;
+    let memberMax = 0;
+    for (const { keyword, place: at, schema: sub } of children(schema, place)) {
+      if (DEFINITIONS.has(keyword)) continue;
+      const reached = REPEATED.has(keyword) ? repeated(schema, keyword, values) : values;
+      const subCost = this.of(sub, reached, at) + (ALTERNATIVES.has(keyword) ? reached * ALTERNATIVE_COST : 0);
+      if (keyword !== 'properties') cost += subCost;
+      members += keyword === 'properties' ? subCost : 0;
+      if (keyword === 'properties') memberMax = Math.max(memberMax, (subCost * VALUES_MAX) / values);
+    }
+    // All members of all values together are values of the event too.
+    cost += Math.min(members, memberMax);
+    const target = this.#references.target(schema);
+    if (target !== undefined) cost += this.of(target, values, `${place}/$ref`);
+    if (cost > COST_MAX)
+      throw new Refused(`${place}: too many checks for an event of ${VALUES_MAX} values; limit its arrays by maxItems`);
+    return cost;
+  }
+}
+
+function repeated(schema: Schema, keyword: string, values: number): number {
+  const max = maxOf(
+    schema,
+    keyword === 'contains' || keyword.toLowerCase().endsWith('items') ? 'maxItems' : 'maxProperties',
+  );
+  return Math.max(1, Math.min(VALUES_MAX, values * max));
+}
+
+function ownCost({ properties, required, enum: values, const: value }: Schema): number {
+  const names = isSchema(properties) ? Object.keys(properties).length / 10 : 0;
+  const wanted = Array.isArray(required) ? required.length / 5 : 0;
+  const constants = [...(Array.isArray(values) ? (values as unknown[]) : []), value];
+  const compared = constants.reduce<number>(
+    (sum, one) => sum + (typeof one === 'object' ? OBJECT_COST : SCALAR_COST),
+    0,
+  );
+  return 1 + names + wanted + compared;
+}
+
+/** Text that is equal for equal JSON values: members in the order of their names. Nesting of events is limited. */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
+  if (!isSchema(value)) return typeof value === 'number' ? String(value + 0) : JSON.stringify(value);
+  const members = Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return `{${members.map(([name, one]) => `${JSON.stringify(name)}:${canonicalJson(one)}`).join()}}`;
+}
