@@ -2,8 +2,10 @@
 // The program toollint: the process around lib/toollint/command/command-line.ts. It owns the streams, the signals, the
 // environment and the exit. It imports the rest only once the runtime is known to be new enough.
 import { Console } from 'node:console';
+import { lstatSync, mkdirSync } from 'node:fs';
 import * as nodeModule from 'node:module';
-import { resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { revisionOf } from '../lib/process/revision.ts';
 import { endNow, endWritten } from './process-end.ts';
@@ -23,8 +25,28 @@ if (major < 22 || (major === 22 && minor < 15)) {
   complain(`Node.js 22.15 or newer is needed, this is ${process.versions.node}`);
   endNow(EXIT_FAILURE);
 }
-// A third of a start; the folder is the system's temporary one, or what NODE_COMPILE_CACHE names.
-nodeModule.enableCompileCache();
+/**
+ * A folder for V8's compile cache that only this user can write; undefined if there is none. The system's temporary
+ * folder, node's default, lets another user put in code that runs here.
+ */
+function ownCache(): string | undefined {
+  try {
+    const base = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache');
+    const cache = join(base, 'toollint');
+    mkdirSync(cache, { recursive: true, mode: 0o700 });
+    const isOwn = (folder: string, forbidden: number) => {
+      const status = lstatSync(folder);
+      return status.isDirectory() && status.uid === process.getuid?.() && (status.mode & forbidden) === 0;
+    };
+    return isOwn(base, 0o022) && isOwn(cache, 0o077) ? cache : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// A third of a start. NODE_COMPILE_CACHE names another folder.
+const cache = process.env['NODE_COMPILE_CACHE'] ?? ownCache();
+if (cache !== undefined) nodeModule.enableCompileCache(cache);
 // The young generation stays small and the old one grows in small steps, which keeps a scan's memory below that of
 // plain ESLint for some CPU time (bench/toollint/real-project.ts).
 setFlagsFromString('--max-semi-space-size=8');

@@ -2,12 +2,13 @@
 // fingerprint, for those who write such documents themselves. None of them reads the environment, writes to a terminal
 // or ends the process; a ReportFailure says why a verb could not do its work.
 export { compare, type CompareOptions, type CompareOutcome } from './command/compare.ts';
-export { scan, type ScanOptions, type ScanOutcome } from './command/scan.ts';
+export type { Judgment } from './command/judge.ts';
+export { scan, type ScanOptions } from './command/scan.ts';
 export type { Comparison } from './compare/comparison.ts';
 export { changesSince, type SourceChanges } from './compare/source-changes.ts';
 export { convert, type Format, FORMATS } from './convert/convert.ts';
 export type { ConvertOptions } from './convert/converter.ts';
-export { importReport, type ImportFormat, type ImportOptions } from './convert/import.ts';
+export { importReport, type ImportOptions } from './convert/import.ts';
 export {
   type DocumentSource,
   DOCUMENT_BYTES_MAX,

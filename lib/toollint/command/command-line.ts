@@ -14,7 +14,8 @@ const VERBS = new Map<string, () => Promise<Verb>>([
   ['validate', async () => (await import('./run-validate.ts')).runValidate],
   ['compare', async () => (await import('./run-report-verbs.ts')).runCompare],
   ['merge', async () => (await import('./run-report-verbs.ts')).runMerge],
-  ['import', async () => (await import('./run-report-verbs.ts')).runImport],
+  ['import', async () => (await import('./run-import.ts')).runImport],
+  ['explain', async () => (await import('./run-explain.ts')).runExplain],
   ['gate', async () => (await import('./run-report-verbs.ts')).runGate],
   ['convert', async () => (await import('./run-report-verbs.ts')).runConvert],
   ['schema', async () => (await import('./run-report-verbs.ts')).runSchema],
@@ -40,7 +41,7 @@ async function dispatch(io: ProgramIo): Promise<number> {
     return EXIT_OK;
   }
   if (name === '--help' || name === '-h' || name === 'help') {
-    await print(USAGE[args[0] ?? ''] ?? USAGE[''] ?? '');
+    await print(USAGE.get(args[0] ?? '') ?? USAGE.get('') ?? '');
     return EXIT_OK;
   }
   const verb = VERBS.get(name);
@@ -51,7 +52,7 @@ async function dispatch(io: ProgramIo): Promise<number> {
   const end = args.indexOf('--');
   const flags = end < 0 ? args : args.slice(0, end);
   if (flags.includes('--help') || flags.includes('-h')) {
-    await print(USAGE[name] ?? '');
+    await print(USAGE.get(name) ?? '');
     return EXIT_OK;
   }
   const run = await verb();

@@ -1,7 +1,8 @@
 // Where the documents of a run go: standard output, `-o`, or a file of their own (`--format sarif=out.sarif`). Checked
 // before the work begins, written after it.
+import { existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { posix, resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
 import { countOption, type Values, type VERDICT_OPTIONS } from './command-options.ts';
 import { throwIfInterrupted, usageFailure } from '../document/failure.ts';
@@ -12,7 +13,10 @@ import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
 import { exitReason, reportExitCode } from './exit-code.ts';
 import { type ConvertOptions, summaryLines } from '../convert/converter.ts';
 
-type OutputValues = Values<typeof VERDICT_OPTIONS>;
+type OutputValues = Values<typeof VERDICT_OPTIONS> & {
+  readonly root?: string | undefined;
+  readonly 'path-prefix'?: string | undefined;
+};
 
 /** One document to write; without a file it goes to standard output. */
 interface Target {
@@ -77,7 +81,7 @@ async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: re
 
 const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path);
 
-function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): ConvertOptions {
+function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): ConvertOptions {
   const choice = values.color ?? 'auto';
   if (!['auto', 'always', 'never'].includes(choice))
     throw usageFailure(`--color is auto, always or never, not '${choice}'`);
@@ -85,9 +89,12 @@ function convertOptions(values: OutputValues, { env, stdout }: ProgramIo): Conve
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   return {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
-    // A terminal that does not know its width says 0.
-    width: stdout.isTTY === true ? stdout.columns || 80 : 120,
+    // A terminal that does not know its width reports 0.
+    width: stdout.isTTY === true ? stdout.columns || 80 : Infinity,
     links: linksInto(env),
+    projectFile: existsSync(resolve(cwd, values.root ?? '.', 'package.json'))
+      ? posix.join(values['path-prefix'] ?? '', 'package.json')
+      : undefined,
     bytesMax: bytes === undefined ? undefined : countOption('--markdown-bytes', bytes),
     resultsMax: results === undefined ? undefined : countOption('--max-results', results),
   };
@@ -111,7 +118,10 @@ export async function writeOutput(
     const options = { ...plan.options, ...extra };
     if (format === 'sarif') for (const text of sarifNotes(report, options)) note(io, text);
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
-    else await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, { ...options, color: false }));
+    else
+      await writeWhole(file.path, file.name, (sink) =>
+        convert(report, format, sink, { ...options, color: false, width: Infinity }),
+      );
   }
 }
 
@@ -121,7 +131,7 @@ function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptio
   const { baselineState, resultsMax = totalIssues } = options;
   if (resultsMax < totalIssues) yield `${resultsMax} of ${totalIssues} results are written to SARIF (--max-results)`;
   if (Math.min(resultsMax, totalIssues) > SARIF_RESULTS_MAX)
-    yield `more results than the ${SARIF_RESULTS_MAX} that GitHub takes: it will refuse the file; see --max-results`;
+    yield `more results than the ${SARIF_RESULTS_MAX} that GitHub accepts: it will refuse the file; see --max-results`;
   if (selection.baseline !== undefined && baselineState === undefined)
     yield 'this SARIF lists only what is new: GitHub closes the alerts that are not in it';
 }

@@ -1,13 +1,14 @@
 // Compares two reports: the current one comes back with the three counts and only the findings that are new.
 import { readBaseline } from '../compare/baseline.ts';
-import { compareWith, type Comparison, fixedClaims } from '../compare/comparison.ts';
+import type { BaselineEntry } from '../compare/baseline-entry.ts';
+import { compareWith, type Comparison, doubtsIn } from '../compare/comparison.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
-import { checkGateNeeds } from '../gate/gate.ts';
+import { checkGateNeeds, gateNotes } from '../gate/gate.ts';
 import type { GateConfig } from '../gate/gate-config.ts';
 import { selectedReport } from './selection.ts';
 
@@ -50,10 +51,12 @@ export async function compare(
   const renames = options.renames ?? changes?.renames;
   const user = { tool: current.tool, linter: linterOf(current), quiet, today };
   const baseline = readBaseline(base, user, renames);
-  const isFixed = fixedClaims(current, changes?.deleted);
-  const claims = (missing: Comparison['fixed']) =>
-    Promise.resolve(new Set(missing.filter(({ finding }) => isFixed(finding))));
-  const comparison = await compareWith(baseline, current.findings, claims, changes);
+  const doubtIn = doubtsIn(current, changes?.deleted);
+  const doubtsOf = (missing: Comparison['fixed']) => {
+    const doubts = missing.map((entry) => [entry, doubtIn(entry.finding)] as const);
+    return Promise.resolve(new Map(doubts.filter((doubt): doubt is [BaselineEntry, string] => doubt[1] !== undefined)));
+  };
+  const comparison = await compareWith(baseline, current.findings, doubtsOf, changes);
   const { report, errors } = selectedReport({
     header: current,
     totalFiles: current.summary.totalFiles,
@@ -69,6 +72,6 @@ export async function compare(
     current: { ...current, selection, gate: verdict },
     comparison,
     errors,
-    notes: baseline.notes,
+    notes: [...baseline.notes, ...gateNotes(gate, current.scan, current.findings)],
   };
 }

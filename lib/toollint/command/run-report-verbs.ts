@@ -1,5 +1,4 @@
-// `toollint compare`, `gate`, `convert`, `merge`, `import` and `schema`: the verbs that work on documents alone.
-import { IMPORT_FORMATS, importReport, isImportFormat } from '../convert/import.ts';
+// `toollint compare`, `gate`, `convert`, `merge` and `schema`: the verbs that work on documents alone.
 import { terminalText } from '../convert/plain-text.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
 import type { DocumentSource } from '../document/document-source.ts';
@@ -23,7 +22,7 @@ import {
 import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { compare, type CompareOutcome } from './compare.ts';
 import { EXIT_OK } from './exit-code.ts';
-import { changesGiven } from './git-baseline.ts';
+import { changesGiven, changesSinceBaseline } from './baseline-options.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { baselineCounts } from '../convert/converter.ts';
 
@@ -36,15 +35,6 @@ export const COMPARE_OPTIONS = {
 } as const;
 export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...VERDICT_OPTIONS } as const;
 export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
-export const IMPORT_OPTIONS = {
-  from: { type: 'string' },
-  root: { type: 'string' },
-  tool: { type: 'string' },
-  timestamp: { type: 'string' },
-  ...INPUT_OPTIONS,
-  ...OUTPUT_OPTIONS,
-} as const;
-
 /** The JSON Schema as it is printed and committed. */
 export function schemaText(): string {
   return `${JSON.stringify(reportJsonSchema(), null, 2)}\n`;
@@ -75,7 +65,8 @@ export async function runMerge(args: readonly string[], io: ProgramIo): Promise<
   return EXIT_OK;
 }
 
-async function readEach(
+/** A report of each file; `read` makes it. */
+export async function readEach(
   paths: readonly string[],
   io: ProgramIo,
   values: Values<typeof INPUT_OPTIONS>,
@@ -92,18 +83,6 @@ async function readEach(
   return reports;
 }
 
-export async function runImport(args: readonly string[], io: ProgramIo): Promise<number> {
-  const { values, positionals } = parseCommand(args, IMPORT_OPTIONS);
-  const { from = '' } = values;
-  const usage = `usage: toollint import --from ${IMPORT_FORMATS.join('|')} FILE...`;
-  if (!isImportFormat(from)) throw usageFailure(usage);
-  const plan = await planOutput(values, io);
-  const options = { root: values.root ?? io.cwd, cwd: io.cwd, tool: values.tool, timestamp: values.timestamp };
-  const read = (source: DocumentSource) => importReport(source, from, options);
-  await writeOutput(plan, mergeReports(await readEach(positionals, io, values, usage, read)), io);
-  return EXIT_OK;
-}
-
 export async function runGate(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, GATE_VERB_OPTIONS);
   const [path = ''] = exactly(1, positionals, 'toollint gate REPORT');
@@ -111,6 +90,7 @@ export async function runGate(args: readonly string[], io: ProgramIo): Promise<n
   if (config === undefined) throw new ReportFailure('gate', 'there is no gate to evaluate');
   const plan = await planOutput(values, io);
   const outcome = evaluate(openReport(await inputSource(path, io, values)), config);
+  for (const text of outcome.notes) note(io, text);
   await writeOutput(plan, outcome.report, io);
   return verdictOf(plan, values, outcome, io);
 }
@@ -124,10 +104,13 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const plan = { ...(await planOutput(lists === undefined ? values : {}, io, [basePath])) };
   if (lists !== undefined) plan.targets = [];
   const [base, current] = [await inputSource(basePath, io, values), await inputSource(currentPath, io, values)];
+  const scope = { root: io.cwd };
+  const since = await changesSinceBaseline(base, scope);
   const outcome = await compare(base, current, {
     quiet: values.quiet === true,
     gate,
-    ...(await changesGiven(values.renames, io.cwd, { root: io.cwd })),
+    changes: typeof since === 'string' ? undefined : since,
+    ...(await changesGiven(values.renames, io.cwd, scope)),
   });
   const { report, comparison } = outcome;
   for (const text of outcome.notes) note(io, text);

@@ -6,7 +6,7 @@ const GATE_HELP = `gate:
                           or {"gates": [...]}
                           metrics: errors warnings infos issues newIssues newErrors fixed parseErrors ruleErrors files
                           rule:<id> category:<name>; op: > >= < <= == != (the condition is violated when it holds);
-                          level: fail, warn; optional: true passes where the rule or category is absent
+                          level: fail, warn; optional: true passes if the rule or category is absent
   --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or more for the gate named
   --fail-on-warning       the gate's warning is exit code 1
   --exit-zero             exit code 1 becomes 0
@@ -14,12 +14,12 @@ const GATE_HELP = `gate:
 `;
 
 const OUTPUT_HELP = `output:
-  --format FORMAT[=FILE]  report pretty sarif gitlab junit markdown github sonar summary; repeatable with files
+  --format FORMAT[=FILE]  report pretty sarif gitlab junit markdown github summary; repeatable with files
                           (--to is the same). Default: pretty on a terminal, else report
   -o, --output FILE       write there: a whole file or none
   --color WHEN            auto, always, never
   --markdown-bytes N      most bytes of a Markdown text (65536)
-  --max-results N         most results of a SARIF log, errors first (all; GitHub takes 25000)
+  --max-results N         most results of a SARIF log, errors first (all; GitHub accepts 25000)
 `;
 
 const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456)
@@ -28,12 +28,18 @@ const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456
 const SILENT_HELP = `  --silent                no summary on standard error
 `;
 
-const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames, and which lines are
-                          untouched, as git finds them since REF, or a JSON object of old paths and new ones
+const BASELINE_HELP = `  --baseline FILE         list only the findings that are new against a baseline file or an earlier report
+  --update-baseline       write the baseline file: all findings if there is none yet, later without the fixed ones
+  --prune                 with --update-baseline: also drop lines that this run cannot verify
+  --accept RULE --reason TEXT [--until YYYY-MM-DD] [--owner NAME]
+                          with --update-baseline: new findings of the rule become known; --accept is repeatable
 `;
 
-/** Texts by verb; '' is the program itself. */
-export const USAGE: Readonly<Record<string, string>> = {
+const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames and changed lines since REF, by git
+                          (default: since the commit of the baseline file), or a JSON object of old paths and new ones
+`;
+
+const TEXTS = {
   '': `usage: toollint VERB [arguments]
 
   scan [paths...]        run ESLint, write a report
@@ -41,11 +47,12 @@ export const USAGE: Readonly<Record<string, string>> = {
   merge REPORT...        join the reports of shards or packages
   validate FILE...       check reports: schema and consistency
   compare BASE CURRENT   what is new in CURRENT, and what was fixed
+  explain FINDING        why a finding is new, known, fixed or not verifiable
   gate REPORT            evaluate a gate on a report
   convert REPORT         turn a report into another format
   schema                 print the report's JSON Schema (draft 2020-12)
 
-toollint VERB --help tells more; toollint --version prints the version. '-' is standard input.
+toollint VERB --help lists its flags; toollint --version prints the version. '-' is standard input.
 
 exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invalid document;
 2 usage, configuration, input or output; 3 analysis incomplete; 4 no files; 130 interrupted
@@ -57,12 +64,7 @@ exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invali
   --include GLOB  --exclude GLOB    repeatable, relative to the root
   --ext LIST              only files with these endings, as in --ext js,ts
   --quiet                 list errors only; counts, gate and exit code stay
-  --baseline FILE         list only what is new against a baseline file or an earlier report
-  --baseline git:REF      … against the commit REF, as in git:main or git:merge-base(main)
-  --update-baseline       write the baseline file: all findings where there is none yet, later without what is fixed
-  --accept RULE --reason TEXT [--until YYYY-MM-DD] [--owner NAME]
-                          with --update-baseline: new findings of the rule become known; --accept is repeatable
-${RENAMES_HELP}  --path-prefix PATH      put before every path of the report, for a part of a larger repository
+${BASELINE_HELP}${RENAMES_HELP}  --path-prefix PATH      put before every path of the report, for a part of a larger repository
   --cache                 use ESLint's own cache, in .toollintcache
   --cache-location FILE   keep it there
   --timestamp ISO         default: SOURCE_DATE_EPOCH, or now
@@ -72,27 +74,30 @@ ${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 examples:
-  toollint scan                                       what is wrong here, for a person
-  toollint scan --baseline toollint-baseline.jsonl --update-baseline      remember what there is …
-  toollint scan --baseline toollint-baseline.jsonl --gate new-code        … and fail on anything new
-  toollint scan --baseline 'git:merge-base(main)' --gate new-code --format sarif=out.sarif src
+  toollint scan                                       findings, for a person
+  toollint scan --baseline toollint-baseline.jsonl --update-baseline      write down all findings …
+  toollint scan --baseline toollint-baseline.jsonl --gate new-code        … and fail on a new one
 `,
-  import: `usage: toollint import --from sarif|eslint|gitlab|checkstyle FILE...
+  import: `usage: toollint import --from sarif FILE...
 
-Makes one report of what another linter wrote, so that compare, gate, convert and merge serve it.
+Makes one report of another linter's SARIF. With a baseline or a gate the exit code is that of a scan. SARIF does not
+list the files and rules that were checked, so nothing counts as fixed: --prune drops the lines that are gone.
 
-  --from FORMAT           the format of the files
   --root DIR              the folder that the linter ran in; default: the current folder
-  --tool NAME[@VERSION]   the linter's name, where the format does not say it
+  --tool NAME[@VERSION]   another name for the linter
   --timestamp ISO         when it ran; default: now
-${INPUT_HELP}
+  --quiet                 list errors only; counts, gate and exit code stay
+${BASELINE_HELP}${RENAMES_HELP}${INPUT_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}
-example:
+${GATE_HELP}
+examples:
   ruff check --output-format sarif | toollint import --from sarif - -o ruff.json
+  toollint import --from sarif ruff.sarif --baseline ruff-baseline.jsonl --gate new-code
 `,
   merge: `usage: toollint merge REPORT...
 
-Joins reports of one tool: incomplete if one of them is, a finding that several have once.
+Joins reports: incomplete if one of them is, a finding that several have once. Reports of different linters become one
+of toollint, unless they share a rule id.
 
 ${INPUT_HELP}
 ${OUTPUT_HELP}
@@ -124,6 +129,18 @@ ${GATE_HELP}
 example:
   toollint compare base.json now.json --renames git:main --max-new 0 --format markdown
 `,
+  explain: `usage: toollint explain FINGERPRINT|LINE
+
+Says why a finding is new, known, fixed or not verifiable. FINGERPRINT may be cut to 8 digits; LINE is PATH:LINE of the
+code, or the number of a line of the baseline file.
+
+  --baseline FILE         default: toollint-baseline.jsonl
+  --report REPORT         findings of this report, in place of a scan
+  --root DIR  -c, --config FILE  --path-prefix PATH    as for scan
+${RENAMES_HELP}${INPUT_HELP}
+example:
+  toollint explain src/app.js:12
+`,
   gate: `usage: toollint gate REPORT
 
 Writes the report with its gate evaluated; without --gate, --gate-config and --max-* the gate is "default".
@@ -146,3 +163,6 @@ example:
 Prints the JSON Schema (draft 2020-12) of the report.
 `,
 };
+
+/** Texts by verb; '' is the program itself. */
+export const USAGE: ReadonlyMap<string, string> = new Map(Object.entries(TEXTS));

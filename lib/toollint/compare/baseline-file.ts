@@ -6,15 +6,13 @@
 // finding deletes one line. An update only deletes lines, unless findings are accepted.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
+import { anchorIn } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import type { Finding, Severity } from '../document/report-schema.ts';
 import { isObject, readJson } from '../document/strict-json.ts';
-import type { Acceptance, BaselineEntry } from './baseline.ts';
-
-/** The name under which a commit's own baseline is looked for. */
-export const BASELINE_NAME = 'toollint-baseline.jsonl';
+import type { Acceptance, BaselineEntry } from './baseline-entry.ts';
 
 const FORMAT = 'toollint/1';
 const HEAD = Buffer.from('{"baseline":');
@@ -24,15 +22,35 @@ export function isBaselineFile({ bytes }: DocumentSource): boolean {
   return HEAD.equals(bytes.subarray(0, HEAD.length));
 }
 
-/** The text of a baseline file. `linter` has a name and a major version, so that patches of it change nothing. */
-export function baselineText(entries: readonly BaselineEntry[], linter: string): string {
+/**
+ * The text of a baseline file. `linter` has a name and a major version, so that patches of it change nothing. `commit`
+ * is the one that the files were at.
+ */
+export function baselineText(entries: readonly BaselineEntry[], linter: string, commit?: string): string {
   const lines = entries.map(lineOf).sort(byCodeUnits);
-  return [JSON.stringify({ baseline: FORMAT, linter }), ...lines, ''].join('\n');
+  return [JSON.stringify({ baseline: FORMAT, linter, commit }), ...lines, ''].join('\n');
 }
+
+/** The commits that a baseline file was made at: several after a merge that kept the first lines of both sides. */
+export function commitsIn(source: DocumentSource): string[] {
+  const heads = textIn(source).split('\n').filter(isHead).map(objectIn);
+  return heads.flatMap((head) =>
+    /^[0-9a-f]{40,64}$/u.test(String(head?.['commit'])) ? [String(head?.['commit'])] : [],
+  );
+}
+
+/** Whether two texts of baseline files are equal, apart from the commit. */
+export function isSameBaseline(one: string, other: string): boolean {
+  const [mine, theirs] = [one, other].map((text) => text.replace(/^(\{"baseline":.*),"commit":"[^"]*"\}$/mu, '$1}'));
+  return mine === theirs;
+}
+
+const isHead = (line: string) => line.startsWith(HEAD.toString());
 
 function lineOf({ finding, accepted }: BaselineEntry): string {
   const { ruleId, severity, message, fingerprint, location } = finding;
   const { scope, path } = location;
+  const anchor = anchorIn(finding);
   const isOurs = fingerprint.length === 64 && fingerprint.endsWith(placeHalf(scope, path ?? ''));
   return JSON.stringify({
     ...(path === undefined ? {} : { path }),
@@ -40,6 +58,7 @@ function lineOf({ finding, accepted }: BaselineEntry): string {
     severity,
     message: masked(message),
     ...(isOurs ? { content: fingerprint.slice(0, 32) } : { fingerprint }),
+    ...(anchor === undefined ? {} : { anchor: anchor.whole }),
     ...(accepted === undefined ? {} : { accepted }),
   });
 }
@@ -59,7 +78,8 @@ export function readBaselineFile(source: DocumentSource) {
   const { baseline, linter } = objectIn(head) ?? refuse(1, 'not a JSON object');
   if (baseline !== FORMAT) refuse(1, `expected the format ${FORMAT}, found ${JSON.stringify(baseline)}`);
   if (lines.at(-1) === '') lines.pop();
-  const entries = lines.map((line, index): BaselineEntry => {
+  const entries = lines.flatMap((line, index): BaselineEntry | [] => {
+    if (isHead(line)) return [];
     const members = objectIn(line) ?? refuse(index + 2, 'not a JSON object');
     const entry = entryOf(members);
     return typeof entry === 'string' ? refuse(index + 2, entry) : entry;
@@ -74,7 +94,8 @@ function objectIn(line: string): Record<string, unknown> | undefined {
 }
 
 /** The entry, or what is wrong with it. */
-function entryOf({ path, ruleId, severity, message, content, fingerprint, accepted }: Record<string, unknown>) {
+function entryOf(members: Record<string, unknown>): BaselineEntry | string {
+  const { path, ruleId, severity, message, content, fingerprint, accepted, anchor } = members;
   if (path !== undefined && (typeof path !== 'string' || pathFault(path) !== undefined)) return 'no report path';
   if (typeof ruleId !== 'string' || ruleId === '') return 'no rule id';
   if (!SEVERITIES.some((known) => known === severity)) return 'no severity';
@@ -94,6 +115,7 @@ function entryOf({ path, ruleId, severity, message, content, fingerprint, accept
     location: path === undefined ? { scope } : { scope, path },
     standardIds: [],
   };
+  if (anchor !== undefined) Object.assign(finding, { anchor });
   return acceptance === undefined ? { finding } : { finding, accepted: acceptance };
 }
 

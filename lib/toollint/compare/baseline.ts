@@ -1,28 +1,15 @@
 // A baseline: findings that are known and do not count as new, from an earlier report or from a baseline file
 // (baseline-file.ts). It is refused rather than guessed at, because a baseline that is wrongly empty turns every
 // finding new, and one that is wrongly full hides them.
-import { ENGINE_RULE, PARSE_ERROR_RULE } from '../document/consistency.ts';
+import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { type Linter, linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { placeHalf } from '../document/fingerprint.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Finding, ReportHeader } from '../document/report-schema.ts';
+import type { BaselineEntry } from './baseline-entry.ts';
 import { isBaselineFile, readBaselineFile } from './baseline-file.ts';
-
-/** Why a finding is allowed to stay, and for how long. */
-export interface Acceptance {
-  readonly reason: string;
-  /** The last day, as YYYY-MM-DD. */
-  readonly until?: string | undefined;
-  readonly owner?: string | undefined;
-}
-
-export interface BaselineEntry {
-  /** Without line and column where the baseline does not keep them. */
-  readonly finding: Finding;
-  readonly accepted?: Acceptance | undefined;
-}
 
 export interface Baseline {
   /** As the user gave it. */
@@ -70,9 +57,9 @@ export function readBaseline(
   };
 }
 
-/** A file that does not parse, and the engine's own messages, count as new unless they were accepted. */
+/** A file that does not parse is new unless it was accepted. */
 export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
-  return ruleId === PARSE_ERROR_RULE || ruleId === ENGINE_RULE;
+  return ruleId === PARSE_ERROR_RULE;
 }
 
 /** The linter with its major version, as in 'ESLint 10'. */

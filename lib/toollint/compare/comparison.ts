@@ -1,38 +1,50 @@
 // Findings against a baseline: what is new, what is as it was, what was fixed, and what cannot be known.
+import { ENGINE_RULE } from '../document/consistency.ts';
 import { literalGlob, matchesAny } from '../document/file-pattern.ts';
 import { isUnder } from '../document/report-path.ts';
 import type { BaselineCounts, Finding, ReportHeader } from '../document/report-schema.ts';
-import type { Baseline, BaselineEntry } from './baseline.ts';
-import { matchFindings } from './finding-match.ts';
+import type { Baseline } from './baseline.ts';
+import type { BaselineEntry } from './baseline-entry.ts';
+import { type Known, matchFindings } from './finding-match.ts';
 import type { SourceChanges } from './source-changes.ts';
 
 /** The outcome. Every entry of the baseline is unchanged, fixed or not verifiable. */
 export interface Comparison {
   readonly news: readonly Finding[];
   readonly unchanged: readonly Finding[];
+  /** How each of the unchanged is known. */
+  readonly known: ReadonlyMap<Finding, Known>;
   readonly fixed: readonly BaselineEntry[];
-  /** Gone, but nothing has verifiably looked. */
+  /** Gone, but perhaps not fixed. */
   readonly notVerifiable: readonly BaselineEntry[];
+  /** Why each of them may not be fixed. */
+  readonly doubts: Doubts;
 }
 
-/** Which of the findings that are gone were fixed. */
-export type FixedClaims = (missing: readonly BaselineEntry[]) => Promise<ReadonlySet<BaselineEntry>>;
+/** Why an entry that is gone may not be fixed; the others are. */
+export type Doubts = ReadonlyMap<BaselineEntry, string>;
+export type DoubtsOf = (missing: readonly BaselineEntry[]) => Promise<Doubts>;
 
 /** Compares. With a baseline of errors only, other findings are neither new nor unchanged. */
 export async function compareWith(
   { entries, errorsOnly }: Pick<Baseline, 'entries' | 'errorsOnly'>,
   findings: readonly Finding[],
-  claims: FixedClaims,
+  doubtsOf: DoubtsOf,
   changes?: SourceChanges,
 ): Promise<Comparison> {
   const compared = errorsOnly ? findings.filter(({ severity }) => severity === 'error') : findings;
   const { knownBy, missing } = matchFindings(entries, compared, changes);
-  const fixed = await claims(missing);
+  const doubts = await doubtsOf(missing);
+  const known = new Map<Finding, Known>();
+  for (const [index, finding] of compared.entries())
+    if (knownBy[index] !== undefined) known.set(finding, knownBy[index]);
   return {
-    news: compared.filter((_, index) => knownBy[index] === undefined),
-    unchanged: compared.filter((_, index) => knownBy[index] !== undefined),
-    fixed: missing.filter((entry) => fixed.has(entry)),
-    notVerifiable: missing.filter((entry) => !fixed.has(entry)),
+    news: compared.filter((finding) => !known.has(finding)),
+    unchanged: [...known.keys()],
+    known,
+    fixed: missing.filter((entry) => !doubts.has(entry)),
+    notVerifiable: missing.filter((entry) => doubts.has(entry)),
+    doubts,
   };
 }
 
@@ -46,23 +58,24 @@ export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison):
 }
 
 /**
- * Decides for each missing baseline finding whether it counts as fixed, by what the report says of its scan. (A running
- * scan knows more.) The file may not have been looked at, the rule may be off, the file may not parse: only what the
- * current report has verifiably looked at counts.
+ * Why a missing baseline finding may not be fixed, by what the report says of its scan; undefined if it is. (A running
+ * scan knows more.) Only files and rules that the current report has verifiably looked at can be fixed.
  */
-export function fixedClaims(
+export function doubtsIn(
   current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,
   deleted: ReadonlySet<string> = new Set(),
-): (finding: Finding) => boolean {
+): (finding: Finding) => string | undefined {
   const { scan, execution, selection } = current;
   const { target } = scan;
-  if (!scan.scopeKnown || target === null || execution.status === 'no-files') return () => false;
-  const enabled = new Set(scan.enabledRuleIds);
+  if (!scan.scopeKnown || target === null)
+    return () => 'the report does not list the files and rules that were checked';
+  if (execution.status === 'no-files') return () => 'no files were analyzed';
+  const enabled = new Set([...scan.enabledRuleIds, ENGINE_RULE]);
   const unparsed = execution.diagnostics.filter(({ kind }) => kind === 'parse-error');
   const failed = execution.diagnostics.filter(({ kind }) => kind === 'rule-error');
   const ruleFailed = (id: string, path: string) =>
     failed.some(({ ruleId = id, relativePath = path }) => ruleId === id && relativePath === path);
-  // A folder that could not be listed counts for everything in it.
+  // A folder that could not be listed stands for every file in it.
   const isUnparsed = (path: string) =>
     unparsed.some(({ relativePath }) => relativePath !== undefined && isUnder(path, relativePath));
   // Our own scans list their files, so most of the patterns are literal.
@@ -75,8 +88,11 @@ export function fixedClaims(
     return inTarget && (isIncluded(path) || deleted.has(path)) && !matchesAny(path, scan.exclude);
   };
   return ({ ruleId, severity, location: { scope, path = '' } }) => {
-    if (!enabled.has(ruleId) || (selection.quiet && severity !== 'error') || ruleFailed(ruleId, path)) return false;
-    if (scope === 'project') return target.kind === 'project';
-    return !isUnparsed(path) && inScope(path);
+    if (!enabled.has(ruleId)) return `the rule ${ruleId} is off`;
+    if (selection.quiet && severity !== 'error') return 'the report lists errors only';
+    if (ruleFailed(ruleId, path)) return `the rule ${ruleId} failed`;
+    if (scope === 'project') return target.kind === 'project' ? undefined : 'only one file was analyzed';
+    if (isUnparsed(path)) return 'the file does not parse';
+    return inScope(path) ? undefined : 'the file was not analyzed';
   };
 }

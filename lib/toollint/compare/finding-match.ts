@@ -1,28 +1,34 @@
 // Which findings of a report are new against a baseline. Steps, each only over what the one before left:
 //   1. same fingerprint, and the same place: the same line and column, or the line that git says the old one is now
-//   2. same fingerprint: findings on lines that git says are untouched, then in the order of lines (alignLines
+//   2. same fingerprint: findings on lines that git says are unchanged first, then in the order of lines (alignLines
 //      chooses when there are more now)
-//   3. the only finding of its rule in its file, before and now, whose message counts something: `max-lines` is at the
+//   3. the same kind on a changed line (changed-lines.ts)
+//   4. the only finding of its rule in its file, before and now, whose message counts something: `max-lines` is at the
 //      first line beyond the limit, which is another after each insertion
 // The rest of the current findings is new; the rest of the baseline may have been fixed.
 //
 // The answer does not depend on the order of the findings. Occurrence numbers are never compared, since a filtered
-// report numbers anew. Linear, also in one group of 100,000 equal findings.
+// report has other numbers. Linear, also in one group of 100,000 equal findings.
 import type { Finding } from '../document/report-schema.ts';
-import { type BaselineEntry, isNeverBaselined } from './baseline.ts';
+import { isNeverBaselined } from './baseline.ts';
+import type { BaselineEntry } from './baseline-entry.ts';
 import { masked } from './baseline-file.ts';
-import type { SourceChanges } from './source-changes.ts';
+import { type Current, type Pair, pairChangedLines } from './changed-lines.ts';
+import { hunkAt, lineNow, type SourceChanges } from './source-changes.ts';
 
-export interface MatchResult {
-  /** For each current finding the entry that knows it; undefined: it is new. */
-  readonly knownBy: readonly (BaselineEntry | undefined)[];
-  /** Entries without a counterpart, in the order of the baseline. */
-  readonly missing: readonly BaselineEntry[];
+/** What a match is by: the fingerprint, the kind on a changed line, or a message that counts. */
+export type MatchedBy = 'fingerprint' | 'changed-line' | 'count';
+
+export interface Known {
+  readonly entry: BaselineEntry;
+  readonly by: MatchedBy;
 }
 
-interface Current {
-  readonly index: number;
-  readonly finding: Finding;
+export interface MatchResult {
+  /** The entry that knows each current finding; undefined for a new one. */
+  readonly knownBy: readonly (Known | undefined)[];
+  /** Entries without a counterpart, in the order of the baseline. */
+  readonly missing: readonly BaselineEntry[];
 }
 
 export function matchFindings(
@@ -30,12 +36,14 @@ export function matchFindings(
   findings: readonly Finding[],
   changes?: SourceChanges,
 ): MatchResult {
-  const knownBy: (BaselineEntry | undefined)[] = findings.map(() => undefined);
+  const knownBy: (Known | undefined)[] = findings.map(() => undefined);
   const found = new Set<BaselineEntry>();
-  const pair = ({ index }: Current, entry: BaselineEntry) => {
-    knownBy[index] = entry;
-    found.add(entry);
-  };
+  const pairBy =
+    (by: MatchedBy): Pair =>
+    ({ index }, entry) => {
+      knownBy[index] = { entry, by };
+      found.add(entry);
+    };
   const known = Map.groupBy(entries, ({ finding }) => finding.fingerprint);
   const now = Map.groupBy(findings.keys(), (index) => (findings[index] as Finding).fingerprint);
   for (const [fingerprint, group] of known) {
@@ -45,14 +53,16 @@ export function matchFindings(
       group,
       current.filter(({ finding }) => isAccepted || !isNeverBaselined(finding)),
       changes,
-      pair,
+      pairBy('fingerprint'),
     );
   }
-  pairCounts(entries, findings, (entry, index) => !found.has(entry) && knownBy[index] === undefined, pair);
+  const left = entries.filter((entry) => !found.has(entry));
+  const rest = findings.flatMap((finding, index) => (knownBy[index] === undefined ? [{ finding, index }] : []));
+  pairChangedLines(left, rest, changes, pairBy('changed-line'));
+  const isFree = (entry: BaselineEntry, index: number) => !found.has(entry) && knownBy[index] === undefined;
+  pairCounts(entries, findings, isFree, pairBy('count'));
   return { knownBy, missing: entries.filter((entry) => !found.has(entry)) };
 }
-
-type Pair = (current: Current, entry: BaselineEntry) => void;
 
 function pairGroup(
   entries: readonly BaselineEntry[],
@@ -81,8 +91,9 @@ function pairGroup(
 /** Line and column where an entry is now, as far as that is known; 0: unknown. */
 function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): string {
   const { path, line = 0, column = 0 } = finding.location;
-  const isKnown = changes !== undefined && path !== undefined && line !== 0;
-  return `${isKnown ? (changes.lineNow(path, line) ?? -1) : line}:${column}`;
+  if (changes === undefined || path === undefined || line === 0) return `${line}:${column}`;
+  const now = lineNow(changes.hunksIn(path), line);
+  return `${typeof now === 'number' ? now : -1}:${column}`;
 }
 
 /** As many of the current findings as there are entries left, or all, in the order of lines. */
@@ -100,7 +111,7 @@ function chooseOld(
     return rest.filter((_, index) => isOld[index] === true);
   }
   const isTouched = ({ finding }: Current) =>
-    changes.isTouched(finding.location.path ?? '', finding.location.line ?? 0);
+    hunkAt(changes.hunksIn(finding.location.path ?? ''), finding.location.line ?? 0) !== undefined;
   const old = new Set([...rest.filter((one) => !isTouched(one)), ...rest.filter(isTouched)].slice(0, left.length));
   return rest.filter((one) => old.has(one));
 }

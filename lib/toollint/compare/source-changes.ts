@@ -6,15 +6,39 @@ import { messageOf, oneLine, ReportFailure } from '../document/failure.ts';
 
 const OUTPUT_BYTES_MAX = 512 << 20;
 
-/** The changes since one commit. */
+/** The changes since one commit. Paths are the present ones. */
 export interface SourceChanges {
   /** Old path -> new path. */
   readonly renames: ReadonlyMap<string, string>;
   readonly deleted: ReadonlySet<string>;
-  /** Whether the line, numbered as it is now, was added or changed. The path is the present one. */
-  isTouched(path: string, line: number): boolean;
-  /** The present number of a line of the commit; undefined: it was changed or deleted. The path is the present one. */
-  lineNow(path: string, line: number): number | undefined;
+  /** The changed parts of a file, in their order. */
+  hunksIn(path: string): readonly Hunk[];
+}
+
+/** A changed part of a file: old lines from `oldStart` to before `oldEnd`, and the new lines in their place. */
+export interface Hunk {
+  readonly oldStart: number;
+  readonly oldEnd: number;
+  readonly newStart: number;
+  readonly newEnd: number;
+  /** Texts of the old lines. */
+  readonly removed: string[];
+}
+
+/** The hunk that holds a line, as it is numbered now. */
+export function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
+  return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
+}
+
+/** The present number of an old line; the hunk if it was changed or deleted. */
+export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
+  let shift = 0;
+  for (const hunk of hunks) {
+    if (line < hunk.oldStart) break;
+    if (line < hunk.oldEnd) return hunk;
+    shift = hunk.newEnd - hunk.oldEnd;
+  }
+  return line + shift;
 }
 
 /** Runs git in a folder. Throws ReportFailure ('usage') with what git said. */
@@ -40,15 +64,7 @@ export async function changesSince(commit: string, folder: string, name = '.'): 
   return changesIn(await git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
 }
 
-interface Hunk {
-  /** First old line behind the hunk, and by how much lines from there on have moved. */
-  readonly oldEnd: number;
-  readonly oldStart: number;
-  readonly newStart: number;
-  readonly newEnd: number;
-}
-
-/** From `git diff --unified=0`. A path that git writes in quotes is left out: nothing is known of it. */
+/** From `git diff --unified=0`. A path that git quotes is left out: its changes are unknown. */
 function changesIn(patch: string, prefix: string): SourceChanges {
   const renames = new Map<string, string>();
   const deleted = new Set<string>();
@@ -57,9 +73,10 @@ function changesIn(patch: string, prefix: string): SourceChanges {
   let old = '';
   let content = 0;
   for (const line of patch.split('\n')) {
-    // What a hunk holds may look like a header.
+    // The content of a hunk may look like a header.
     if (content > 0 && /^[-+]/u.test(line)) {
       content -= 1;
+      if (line.startsWith('-')) hunks.at(-1)?.removed.push(line.slice(1));
       continue;
     }
     // The next file may be deleted, and then has no new path.
@@ -76,27 +93,14 @@ function changesIn(patch: string, prefix: string): SourceChanges {
       .slice(1)
       .map((text: string | undefined) => (text === undefined ? undefined : Number(text)));
     content = oldCount + newCount;
-    // Without lines on one side, that side's number is of the line before.
+    // If a side has no lines, git numbers the line before.
     hunks.push({
       oldStart: oldCount === 0 ? oldStart + 1 : oldStart,
       oldEnd: oldCount === 0 ? oldStart + 1 : oldStart + oldCount,
       newStart: newCount === 0 ? newStart + 1 : newStart,
       newEnd: newCount === 0 ? newStart + 1 : newStart + newCount,
+      removed: [],
     });
   }
-  return {
-    renames,
-    deleted,
-    isTouched: (path, line) =>
-      (files.get(path) ?? []).some(({ newStart, newEnd }) => line >= newStart && line < newEnd),
-    lineNow: (path, line) => {
-      let shift = 0;
-      for (const { oldStart, oldEnd, newEnd } of files.get(path) ?? []) {
-        if (line < oldStart) break;
-        if (line < oldEnd) return undefined;
-        shift = newEnd - oldEnd;
-      }
-      return line + shift;
-    },
-  };
+  return { renames, deleted, hunksIn: (path) => files.get(path) ?? [] };
 }

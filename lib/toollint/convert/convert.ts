@@ -11,7 +11,6 @@ const CONVERTERS = {
   junit: async () => (await import('./to-junit.ts')).junitText,
   markdown: async () => (await import('./to-markdown.ts')).markdownText,
   github: async () => (await import('./to-github.ts')).githubText,
-  sonar: async () => (await import('./to-sonar.ts')).sonarText,
   summary: async () => (await import('./to-markdown.ts')).summaryText,
 } satisfies Record<string, () => Converter | Promise<Converter>>;
 

@@ -7,7 +7,7 @@ import { counted, terminalText } from './plain-text.ts';
 export interface ConvertOptions {
   /** Terminal colours. Default: none. */
   readonly color?: boolean;
-  /** Terminal columns. Default: 80. */
+  /** Terminal columns, to which text is cut. Default: it is not. */
   readonly width?: number;
   /** Most bytes of a Markdown text. Default: 65,536, the limit of a comment on GitHub. */
   readonly bytesMax?: number | undefined;
@@ -17,6 +17,8 @@ export interface ConvertOptions {
   readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
   /** Findings that were fixed, for SARIF's baselineState 'absent'. */
   readonly absent?: readonly Finding[];
+  /** The file that stands for the project in SARIF, such as `package.json`. Default: the first file of the scan. */
+  readonly projectFile?: string | undefined;
   /** Where the code is on the web: `<links><path>#L<line>` shows a line. */
   readonly links?: string | undefined;
 }

@@ -2,18 +2,45 @@
 // one that is suppressed, absent, or says that a check passed is left out. A path is resolved by its base id
 // (section 3.4.4); a base whose place is not said is the root.
 import type { ArtifactLocation, ReportingDescriptor, Result, Run, ToolComponent } from 'sarif';
-import type { RuleFacts } from '../document/file-findings.ts';
+import type { LintMessage, RuleFacts } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
-import { looseJson } from '../document/strict-json.ts';
-import type { ForeignMessage, ForeignReport, Refuse } from './import.ts';
-import { recordOf } from './import-json.ts';
+import { isObject, looseJson } from '../document/strict-json.ts';
 
-const SEVERITIES: Readonly<Record<string, Severity>> = {
-  error: 'error',
-  warning: 'warning',
-  note: 'info',
-  none: 'info',
-};
+/** Throws an error that names the fault of the document. */
+export type Refuse = (fault: string) => never;
+
+/** A result of another linter; one without a path is about the project. */
+export interface ForeignMessage extends LintMessage {
+  /** As the linter wrote it: relative to the root, absolute, or a file URL. */
+  readonly path?: string | undefined;
+  /** Columns count Unicode code points. */
+  readonly countsCodePoints?: boolean;
+  /** The position as an offset, if there is no line. */
+  readonly offset?: number | undefined;
+}
+
+export interface ForeignReport {
+  readonly tool: {
+    readonly name: string;
+    readonly version?: string | undefined;
+    readonly informationUri?: string | undefined;
+  };
+  readonly messages: readonly ForeignMessage[];
+  /** Paths of the files that the report names as analyzed. */
+  readonly paths: readonly string[];
+  readonly diagnostics: readonly Diagnostic[];
+  readonly rules: ReadonlyMap<string, RuleFacts>;
+}
+
+/** The value's members; none if it is not an object. */
+const recordOf = (value: unknown): Readonly<Record<string, unknown>> => (isObject(value) ? value : {});
+
+const SEVERITIES: ReadonlyMap<unknown, Severity> = new Map([
+  ['error', 'error'],
+  ['warning', 'warning'],
+  ['note', 'info'],
+  ['none', 'info'],
+]);
 
 /** All runs, which must be of one tool. */
 export function importSarif(text: string, refuse: Refuse): ForeignReport {
@@ -34,14 +61,14 @@ export function importSarif(text: string, refuse: Refuse): ForeignReport {
   });
   const [first] = reports;
   if (first === undefined) return refuse('there are no runs');
-  const other = reports.find(({ tool }) => tool?.name !== first.tool?.name);
-  if (other !== undefined) refuse(`it has runs of ${first.tool?.name ?? ''} and of ${other.tool?.name ?? ''}`);
+  const other = reports.find(({ tool }) => tool.name !== first.tool.name);
+  if (other !== undefined) refuse(`it has runs of ${first.tool.name} and of ${other.tool.name}`);
   return {
     tool: first.tool,
     messages: reports.flatMap(({ messages }) => messages),
-    paths: reports.flatMap(({ paths = [] }) => paths),
-    diagnostics: reports.flatMap(({ diagnostics = [] }) => diagnostics),
-    rules: new Map(reports.flatMap(({ rules }) => [...(rules ?? [])])),
+    paths: reports.flatMap(({ paths }) => paths),
+    diagnostics: reports.flatMap(({ diagnostics }) => diagnostics),
+    rules: new Map(reports.flatMap(({ rules }) => [...rules])),
   };
 }
 
@@ -82,7 +109,7 @@ class RunReader {
     const suggestion: unknown = result.properties?.['suggestion'] ?? result.fixes?.[0]?.description?.text;
     return {
       ruleId,
-      severity: SEVERITIES[levelOf(result, rule)] ?? 'warning',
+      severity: SEVERITIES.get(levelOf(result, rule)) ?? 'warning',
       message: messageOf(result, rule),
       messageId: result.message.id,
       path: this.#path(physicalLocation?.artifactLocation),

@@ -3,8 +3,7 @@
 // The source files are read below the root, for fingerprints that follow a line; where a file is not there, a finding
 // is known by its message. Which files and rules a foreign linter looked at is not known, so nothing is ever called
 // fixed.
-import { readFileSync } from 'node:fs';
-import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
@@ -13,45 +12,9 @@ import { descriptions, fileFindings, type LintMessage, type RuleFacts } from '..
 import { compareFindings, numberOccurrences } from '../document/finding-order.ts';
 import { SCHEMA_VERSION } from '../document/report-format.ts';
 import { pathFault } from '../document/report-path.ts';
-import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
-import { importCheckstyle } from './import-checkstyle.ts';
-import { importEslint, importGitlab } from './import-json.ts';
-import { importSarif } from './import-sarif.ts';
-
-/** Throws what is wrong with the document. */
-export type Refuse = (fault: string) => never;
-
-/** A message of another linter; without a path it is about the project. */
-export interface ForeignMessage extends LintMessage {
-  /** As the linter wrote it: relative to the root, absolute, or a file URL. */
-  readonly path?: string | undefined;
-  /** Columns count Unicode code points. */
-  readonly countsCodePoints?: boolean;
-  /** The position as an offset, where there is no line. */
-  readonly offset?: number | undefined;
-}
-
-export interface ForeignReport {
-  readonly tool?:
-    | { readonly name: string; readonly version?: string | undefined; readonly informationUri?: string | undefined }
-    | undefined;
-  readonly messages: readonly ForeignMessage[];
-  /** Paths that were looked at, as far as the report names them. */
-  readonly paths?: readonly string[];
-  readonly diagnostics?: readonly Diagnostic[];
-  readonly rules?: ReadonlyMap<string, RuleFacts>;
-}
-
-const IMPORTERS = { sarif: importSarif, eslint: importEslint, gitlab: importGitlab, checkstyle: importCheckstyle };
-
-export type ImportFormat = keyof typeof IMPORTERS;
-
-/** Names for `--from`. */
-export const IMPORT_FORMATS = Object.keys(IMPORTERS) as ImportFormat[];
-
-export function isImportFormat(text: string): text is ImportFormat {
-  return Object.hasOwn(IMPORTERS, text);
-}
+import type { Finding, Report } from '../document/report-schema.ts';
+import { sourceBelow } from '../document/source-file.ts';
+import { type ForeignMessage, type ForeignReport, importSarif, type Refuse } from './import-sarif.ts';
 
 export interface ImportOptions {
   /** Report paths are relative to it. */
@@ -64,29 +27,27 @@ export interface ImportOptions {
 }
 
 /** Reads a report of another linter. Throws ReportFailure ('input') when it is not one. */
-export function importReport(source: DocumentSource, format: ImportFormat, options: ImportOptions): Report {
+export function importReport(source: DocumentSource, options: ImportOptions): Report {
   const refuse = (fault: string): never => {
-    throw new ReportFailure('input', `${source.name} cannot be imported from ${format}: ${fault}`);
+    throw new ReportFailure('input', `${source.name} cannot be imported from sarif: ${fault}`);
   };
-  const foreign = IMPORTERS[format](textIn(source), refuse);
+  const foreign = importSarif(textIn(source), refuse);
   const root = realFolder(resolve(options.cwd, options.root));
   const pathOf = (text: string) => reportPath(text, root, refuse);
   const byPath = Map.groupBy(foreign.messages, ({ path }) => (path === undefined ? undefined : pathOf(path)));
-  const paths = new Set([...byPath.keys(), ...(foreign.paths ?? []).map(pathOf)].filter((path) => path !== undefined));
-  const diagnostics = (foreign.diagnostics ?? []).map((diagnostic) =>
+  const paths = new Set([...byPath.keys(), ...foreign.paths.map(pathOf)].filter((path) => path !== undefined));
+  const diagnostics = foreign.diagnostics.map((diagnostic) =>
     diagnostic.relativePath === undefined
       ? diagnostic
       : { ...diagnostic, relativePath: pathOf(diagnostic.relativePath) },
   );
-  const factsOf = (ruleId: string) => foreign.rules?.get(ruleId) ?? {};
+  const factsOf = (ruleId: string) => foreign.rules.get(ruleId) ?? {};
   const findings: Finding[] = [];
   for (const [path, messages] of byPath) {
-    const text = path === undefined ? '' : textOf(join(root, path));
+    const text = path === undefined ? '' : sourceBelow(root, path);
     const placed = messages.map((message) => withPosition(message, text));
     for (const finding of fileFindings({ path, text, messages: placed, roots: [root], snippets: true, factsOf }))
       findings.push(finding);
-    for (const { fatal, message } of messages)
-      if (fatal === true && path !== undefined) diagnostics.push({ kind: 'parse-error', message, relativePath: path });
   }
   numberOccurrences(findings.sort(compareFindings));
   return {
@@ -114,9 +75,9 @@ function toolOf(
   factsOf: (ruleId: string) => RuleFacts,
 ): Report['tool'] {
   const [givenName, givenVersion] = options.tool?.split('@') ?? [];
-  const name = (givenName ?? tool?.name ?? '') || 'unknown';
-  const version = (givenVersion ?? tool?.version ?? '') || 'unknown';
-  const informationUri = tool?.informationUri;
+  const name = (givenName ?? tool.name) || 'unknown';
+  const version = (givenVersion ?? tool.version ?? '') || 'unknown';
+  const informationUri = tool.informationUri;
   const linter = { name, version, ...(informationUri === undefined ? {} : { informationUri }) };
   return Object.assign({ name, version }, { linter, rules: descriptions(findings, factsOf) });
 }
@@ -134,14 +95,6 @@ function reportPath(text: string, root: string, refuse: Refuse): string {
   const result = inside.split(sep).join('/').replaceAll('\\', '/').normalize('NFC');
   const fault = pathFault(result);
   return fault === undefined ? result : refuse(`${text}: ${fault}; is it below the root ${root} (--root)?`);
-}
-
-function textOf(absolute: string): string {
-  try {
-    return readFileSync(absolute, 'utf8');
-  } catch {
-    return '';
-  }
 }
 
 /** Line and column in UTF-16 units. */

@@ -17,8 +17,12 @@ export const withoutC1 = (text: string): string =>
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-/** Lines without terminal sequences and invisible controls. */
-export const terminalLines = (text: string): string => text.replace(SEQUENCES, '').replace(CONTROLS, '').toWellFormed();
+// A runner of GitHub obeys lines that begin with '::', and '##[' anywhere; one of Azure obeys '##vso['.
+const COMMANDS = /(?<=^\s*:)(?=:)|(?<=##)(?=\[|vso\[)/gimu;
+
+/** Lines without terminal sequences and invisible controls, in which no CI runner finds a command. */
+export const terminalLines = (text: string): string =>
+  text.replace(SEQUENCES, '').replace(CONTROLS, '').replace(COMMANDS, '\u200b').toWellFormed();
 
 /** One line without them. */
 export const terminalText = (text: string): string => terminalLines(text.replace(/\s+/gu, ' ')).trim();

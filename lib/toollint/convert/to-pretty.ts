@@ -11,7 +11,7 @@ const COLORS: Readonly<Record<Severity, 'red' | 'yellow' | 'cyan'>> = { error: '
 const WIDTH_MIN = 20;
 
 export function* prettyText(report: Report, options: ConvertOptions): Generator<string> {
-  const width = Math.max(WIDTH_MIN, options.width ?? 80);
+  const width = Math.max(WIDTH_MIN, options.width ?? Infinity);
   const paint: Paint =
     options.color === true ? (style, text) => styleText(style, text, { validateStream: false }) : (_, text) => text;
   let open: string | undefined;

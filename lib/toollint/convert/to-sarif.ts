@@ -1,8 +1,8 @@
 // SARIF 2.1.0 (OASIS): one run. partialFingerprints has the report's own identity; GitHub's primaryLocationLineHash is
 // left to its uploader.
 import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
-import { endOf, fixOf, linterOf, ruleTextsOf } from '../document/extension.ts';
-import { FINGERPRINT_VERSION } from '../document/report-format.ts';
+import { endOf, fixOf, flaggedTextOf, type Linter, lintersOf, ruleTextsOf } from '../document/extension.ts';
+import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { listText } from '../document/report-writer.ts';
 import { linkOf, pathUri } from './plain-text.ts';
@@ -11,8 +11,10 @@ import { type ConvertOptions, ownDiagnostics } from './converter.ts';
 const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
 const RANKS = { error: 0, warning: 1, info: 2 } as const;
 
-/** GitHub takes 25,000 results of a run; the command line warns above. */
+/** GitHub accepts 25,000 results of a run; the command line warns above. */
 export const SARIF_RESULTS_MAX = 25_000;
+/** GitHub accepts 20 tags of a rule. */
+const TAGS_MAX = 20;
 
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
   const { baselineState, absent = [] } = options;
@@ -22,8 +24,11 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   const firsts = Map.groupBy([...findings, ...absent], ({ ruleId }) => ruleId);
   const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
   const rules = [...firsts].map(([ruleId, [finding]]) => descriptorOf(finding as Finding, texts.get(ruleId)));
-  const written = (finding: Finding, state: Result.baselineState | undefined) =>
-    resultOf(finding, indexes.get(finding.ruleId) as number, state);
+  const projectPath = projectPathOf(report, options);
+  const written = (finding: Finding, state: Result.baselineState | undefined) => ({
+    ...resultOf(finding, indexes.get(finding.ruleId) as number, state),
+    locations: [locationOf(finding, projectPath)],
+  });
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
   yield '"runs":[{"columnKind":"utf16CodeUnits","results":';
   const results = function* () {
@@ -58,7 +63,7 @@ function descriptorOf(
     fullDescription: { text },
     help: { text: helpUri === undefined ? about : `${about}: ${helpUri}` },
     helpUri,
-    properties: tags.length === 0 ? undefined : { tags: [...new Set(tags)] },
+    properties: tags.length === 0 ? undefined : { tags: [...new Set(tags)].slice(0, TAGS_MAX) },
   };
 }
 
@@ -69,7 +74,11 @@ function pascalCase(id: string): string {
   return words.map((word) => word.slice(0, 1).toUpperCase() + rest(word)).join('');
 }
 
-function resultOf(finding: Finding, ruleIndex: number, baselineState: Result.baselineState | undefined): Result {
+function resultOf(
+  finding: Finding,
+  ruleIndex: number,
+  baselineState: Result.baselineState | undefined,
+): Omit<Result, 'locations'> {
   const { ruleId, severity, message, fingerprint, occurrence, location, suggestion, category } = finding;
   const hasProperties = suggestion !== undefined || category !== undefined;
   const isInFile = location.scope === 'file' && location.path !== undefined;
@@ -80,7 +89,6 @@ function resultOf(finding: Finding, ruleIndex: number, baselineState: Result.bas
     level: LEVELS[severity],
     message: { text: message.toWellFormed() },
     partialFingerprints: { [FINGERPRINT_VERSION]: `${fingerprint}:${occurrence}` },
-    locations: isInFile ? [locationOf(finding)] : undefined,
     fixes: fix === undefined ? undefined : [fix],
     baselineState,
     properties: hasProperties ? { suggestion: suggestion?.toWellFormed(), category } : undefined,
@@ -89,27 +97,35 @@ function resultOf(finding: Finding, ruleIndex: number, baselineState: Result.bas
 
 const artifactOf = (path: string) => ({ uri: pathUri(path), uriBaseId: '%SRCROOT%' });
 
-function locationOf(finding: Finding): Location {
-  const { path = '', line, column } = finding.location;
+/**
+ * The file that stands for the project. GitHub refuses a whole log for one result without a location.
+ */
+function projectPathOf({ scan, findings }: Report, { projectFile }: ConvertOptions): string {
+  const [first] = scan.include.filter((glob) => !/(?<!\\)[*?{[(]/u.test(glob));
+  const inFile = findings.find(({ location }) => location.path !== undefined && location.path !== '.');
+  return projectFile ?? first?.replace(/\\(.)/gu, '$1') ?? inFile?.location.path ?? 'package.json';
+}
+
+function locationOf(finding: Finding, projectPath: string): Location {
+  const { scope, path, line, column } = finding.location;
+  if (scope === 'project' || path === undefined)
+    return { physicalLocation: { artifactLocation: artifactOf(projectPath), region: { startLine: 1 } } };
   const artifactLocation = artifactOf(path);
   if (line === undefined) return { physicalLocation: { artifactLocation } };
-  const end = endOf(finding);
-  const region = { startLine: line, startColumn: column, ...end };
-  const snippet = finding.codeSnippet === undefined ? undefined : { text: finding.codeSnippet.toWellFormed() };
-  if (snippet === undefined || (end !== undefined && end.endLine !== line))
-    return { physicalLocation: { artifactLocation, region } };
-  // The snippet is of one line, which is a context only for a part of that line.
-  const isWhole = column === undefined || (column === 1 && end === undefined);
-  const shown = isWhole
-    ? { region: { ...region, snippet } }
-    : { region, contextRegion: { startLine: line, endLine: line, snippet } };
-  return { physicalLocation: { artifactLocation, ...shown } };
+  const codeSnippet = finding.codeSnippet?.toWellFormed();
+  const text = (column === undefined ? undefined : flaggedTextOf(finding)) ?? codeSnippet;
+  const snippet = text === undefined ? undefined : { text };
+  const region = { startLine: line, startColumn: column, ...endOf(finding), snippet };
+  const isWhole = codeSnippet === undefined || text === codeSnippet || (region.endLine ?? line) !== line;
+  const contextRegion = isWhole ? undefined : { startLine: line, endLine: line, snippet: { text: codeSnippet } };
+  return { physicalLocation: { artifactLocation, region, contextRegion } };
 }
 
 function fixesOf(finding: Finding): Fix | undefined {
   const fix = fixOf(finding);
   if (fix === undefined) return undefined;
-  const deletedRegion = { charOffset: fix.offset, charLength: fix.length };
+  const { line: startLine, column: startColumn, endLine, endColumn } = fix;
+  const deletedRegion = { startLine, startColumn, endLine, endColumn };
   const replacement = { deletedRegion, insertedContent: { text: fix.text.toWellFormed() } };
   return {
     description: { text: (finding.suggestion ?? 'The rule can fix this.').toWellFormed() },
@@ -119,15 +135,17 @@ function fixesOf(finding: Finding): Fix | undefined {
 
 function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'results'> {
   const { tool, execution, gate, scan } = report;
-  const linter = linterOf(report);
-  const informationUri = linkOf(linter?.informationUri);
   const folder = scan.target?.path;
   const name = tool.name || 'unknown';
+  const linters = lintersOf(report);
+  // An imported report is its linter's own.
+  const own = linters.find((linter) => linter.name === name) ?? {
+    ...{ name, version: tool.version },
+    ...(name === TOOL_NAME ? { informationUri: TOOL_URI } : {}),
+  };
+  const others = linters.filter((linter) => linter.name !== name).map(component);
   return {
-    tool: {
-      driver: { ...component(name, tool.version), informationUri, rules },
-      extensions: linter === undefined ? undefined : [component(linter.name, linter.version)],
-    },
+    tool: { driver: { ...component(own), rules }, extensions: others.length === 0 ? undefined : others },
     automationDetails: { id: `${name}/${folder === undefined || folder === '.' ? '' : `${folder}/`}` },
     invocations: [
       {
@@ -140,9 +158,10 @@ function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'resul
 }
 
 /** SARIF wants a semantic version that follows Semantic Versioning 2.0. */
-function component(name: string, version: string) {
+function component({ name, version, informationUri }: Linter) {
   const isSemantic = /^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(version);
-  return { name, version, semanticVersion: isSemantic ? version : undefined };
+  const semanticVersion = isSemantic ? version : undefined;
+  return { name, version, semanticVersion, informationUri: linkOf(informationUri) };
 }
 
 function notificationOf({ kind, message, ruleId, relativePath }: Diagnostic): Notification {

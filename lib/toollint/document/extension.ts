@@ -13,10 +13,17 @@ export interface Linter {
 }
 
 /** `fix` of a finding: a text in place of another. Offsets in UTF-16 units of the file without byte order mark. */
-export interface Fix {
+export interface TextFix {
   readonly offset: number;
   readonly length: number;
   readonly text: string;
+  /** The same place as lines and columns. */
+  readonly region?: Region;
+}
+
+export interface Region extends End {
+  readonly line: number;
+  readonly column: number;
 }
 
 /** `location.endLine` and `location.endColumn`: behind the last character, counted from 1. */
@@ -29,6 +36,15 @@ export function linterOf({ tool }: Pick<ReportHeader, 'tool'>): Linter | undefin
   const { name, version, informationUri } = member(tool, 'linter');
   if (typeof name !== 'string' || typeof version !== 'string') return undefined;
   return typeof informationUri === 'string' ? { name, version, informationUri } : { name, version };
+}
+
+/** All linters of a report: several in one that was merged from reports of different tools. */
+export function lintersOf(report: Pick<ReportHeader, 'tool'>): Linter[] {
+  const { linters } = report.tool as { linters?: unknown };
+  const [one, several] = [linterOf(report), Array.isArray(linters) ? (linters as unknown[]) : []];
+  return one === undefined
+    ? several.flatMap((linter) => linterOf({ tool: { ...report.tool, linter } as never }) ?? [])
+    : [one];
 }
 
 /** What each rule is about, in one sentence. */
@@ -44,10 +60,33 @@ export function endOf({ location }: Finding): End | undefined {
   return endLine > line || (endLine === line && endColumn >= column) ? { endLine, endColumn } : undefined;
 }
 
-export function fixOf(finding: Finding): Fix | undefined {
-  const { offset, length, text } = member(finding, 'fix');
-  const isRange = isOrdinal(Number(offset) + 1) && isOrdinal(Number(length) + 1);
-  return isRange && typeof text === 'string' ? { offset: Number(offset), length: Number(length), text } : undefined;
+/** The lines and columns of a fix, and its text. */
+export function fixOf(finding: Finding): (Region & { readonly text: string }) | undefined {
+  const fix = member(finding, 'fix');
+  const { text } = fix;
+  const { line, column, endLine, endColumn } = member(fix, 'region');
+  if (!isOrdinal(line) || !isOrdinal(column) || !isOrdinal(endLine) || !isOrdinal(endColumn)) return undefined;
+  return typeof text === 'string' ? { line, column, endLine, endColumn, text } : undefined;
+}
+
+/** `flaggedText` of a finding: the flagged part of its first line. */
+export function flaggedTextOf(finding: Finding): string | undefined {
+  const { flaggedText } = finding as { flaggedText?: unknown };
+  return typeof flaggedText === 'string' && flaggedText !== '' ? flaggedText : undefined;
+}
+
+export interface Anchor {
+  readonly whole: string;
+  readonly line: string;
+  readonly flagged: string;
+  readonly start: string;
+}
+
+/** `anchor` of a finding, in its parts (see `anchorOf`). */
+export function anchorIn(finding: Finding): Anchor | undefined {
+  const { anchor: whole } = finding as { anchor?: unknown };
+  if (typeof whole !== 'string' || !/^[0-9a-f]{24}$/u.test(whole)) return undefined;
+  return { whole, line: whole.slice(0, 8), flagged: whole.slice(8, 16), start: whole.slice(16) };
 }
 
 function member(owner: object, name: string): Record<string, unknown> {

@@ -1,10 +1,11 @@
 // From a linter's messages about one file to the report's findings, in canonical order and with fingerprints.
 // Pure: the same messages and text give the same findings on every machine. Occurrences are numbered later.
 import { ENGINE_RULE, PARSE_ERROR_RULE } from './consistency.ts';
-import { type Fix, isOrdinal } from './extension.ts';
+import { isOrdinal, type Region, type TextFix } from './extension.ts';
 import { oneLine } from './failure.ts';
 import { compareFindings } from './finding-order.ts';
 import {
+  anchorOf,
   contentHalf,
   discriminatorOf,
   flaggedTexts,
@@ -30,7 +31,7 @@ export interface LintMessage extends FlaggedRange {
   /** The file does not parse. */
   readonly fatal?: boolean;
   readonly suggestion?: string | undefined;
-  readonly fix?: Fix | undefined;
+  readonly fix?: TextFix | undefined;
   /** The flagged line, where the file is not at hand. */
   readonly snippet?: string | undefined;
 }
@@ -77,26 +78,30 @@ export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Re
   return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
 }
 
+/** A request, and what is computed once for its file. */
+interface FileContext extends FileFindingsRequest {
+  readonly lines: readonly string[];
+  readonly place: string;
+  readonly lineStarts: readonly number[];
+}
+
 export function fileFindings(request: FileFindingsRequest): Finding[] {
-  if (request.messages.length === 0) return [];
-  const lines = sourceLines(request.text);
-  const place = placeHalf(scopeOf(request), request.path ?? '');
-  return request.messages.map((message) => findingOf(request, message, lines, place)).sort(compareFindings);
+  const { messages, path, text } = request;
+  if (messages.length === 0) return [];
+  const plain = text.replace(/^\ufeff/u, '');
+  const lineStarts = [0, ...[...plain.matchAll(/\r\n|[\n\r\u2028\u2029]/gu)].map((end) => end.index + end[0].length)];
+  const place = placeHalf(scopeOf(request), path ?? '');
+  const context = { ...request, lines: sourceLines(text), place, lineStarts };
+  return messages.map((message) => findingOf(context, message)).sort(compareFindings);
 }
 
 const scopeOf = ({ path }: FileFindingsRequest) => (path === undefined ? 'project' : 'file');
 
-function findingOf(
-  request: FileFindingsRequest,
-  message: LintMessage,
-  lines: readonly string[],
-  place: string,
-): Finding {
+function findingOf(context: FileContext, message: LintMessage): Finding {
+  const { lines, place, roots } = context;
   const ruleId = ruleIdOf(message);
   const masked =
-    message.fatal === true
-      ? withoutAbsolutePaths(message.message, request.roots)
-      : withoutRoots(message.message, request.roots);
+    message.fatal === true ? withoutAbsolutePaths(message.message, roots) : withoutRoots(message.message, roots);
   const text = masked || `(${ruleId} gave no message)`;
   const discriminator = discriminatorOf(message.messageId, text);
   const isParseError = ruleId === PARSE_ERROR_RULE;
@@ -105,13 +110,15 @@ function findingOf(
     ruleId,
     severity: message.severity,
     message: text,
-    fingerprint: contentHalf({ scope: scopeOf(request), ruleId, discriminator, ...texts }) + place,
+    fingerprint: contentHalf({ scope: scopeOf(context), ruleId, discriminator, ...texts }) + place,
     fingerprintVersion: FINGERPRINT_VERSION,
     occurrence: 1,
-    location: locationOf(request.path, message),
+    location: locationOf(context.path, message),
     standardIds: [],
   };
-  addDetails(finding, message, request, lines);
+  const anchor = isParseError ? undefined : anchorOf(lines, message);
+  if (anchor !== undefined) Object.assign(finding, { anchor });
+  addDetails(finding, message, context);
   return finding;
 }
 
@@ -130,14 +137,14 @@ function locationOf(path: string | undefined, { line, column, endLine, endColumn
   return { scope: 'file', path, line, column, ...end };
 }
 
-const ISSUE_TYPES: Readonly<Record<string, string>> = { problem: 'bug', suggestion: 'code-smell', layout: 'style' };
+const ISSUE_TYPES = new Map([
+  ['problem', 'bug'],
+  ['suggestion', 'code-smell'],
+  ['layout', 'style'],
+]);
 
-function addDetails(
-  finding: Finding,
-  message: LintMessage,
-  request: FileFindingsRequest,
-  lines: readonly string[],
-): void {
+function addDetails(finding: Finding, message: LintMessage, request: FileContext): void {
+  const { lines } = request;
   const facts: RuleFacts = request.factsOf(finding.ruleId);
   const { docsUrl, standardIds = [] } = facts;
   const category = finding.ruleId === PARSE_ERROR_RULE ? 'problem' : facts.category;
@@ -145,11 +152,33 @@ function addDetails(
   if (message.suggestion !== undefined) finding.suggestion = withoutRoots(oneLine(message.suggestion), request.roots);
   const snippet = request.snippets ? (message.snippet ?? snippetOf(lines, finding.location)) : '';
   if (snippet !== '') finding.codeSnippet = snippet;
-  if (request.snippets && message.fix !== undefined) Object.assign(finding, { fix: message.fix });
+  const flaggedText = request.snippets ? flaggedPart(lines, finding.location, message) : '';
+  if (flaggedText !== '') Object.assign(finding, { flaggedText });
+  if (request.snippets && message.fix !== undefined)
+    Object.assign(finding, { fix: { ...message.fix, region: regionOf(message.fix, request) } });
   if (category !== undefined) finding.category = category;
-  const issueType = category === undefined ? undefined : ISSUE_TYPES[category];
+  const issueType = ISSUE_TYPES.get(category ?? '');
   if (issueType !== undefined) finding.issueType = issueType;
   if (docsUrl !== undefined) finding.docsUrl = docsUrl;
+}
+
+/** The flagged part of the first line; '' if it is long or unknown. */
+function flaggedPart(lines: readonly string[], { line, column }: Finding['location'], message: LintMessage): string {
+  const raw = line === undefined || column === undefined ? undefined : lines[line - 1];
+  const end = message.endLine === line ? message.endColumn : undefined;
+  const text = raw?.slice((column ?? 1) - 1, end === undefined ? undefined : end - 1) ?? '';
+  return text.length > SNIPPET_UNITS_MAX ? '' : text.toWellFormed();
+}
+
+/** Lines and columns of a fix. */
+function regionOf({ offset, length }: TextFix, { lineStarts }: FileContext): Region {
+  const place = (at: number) => {
+    const line = lineStarts.findLastIndex((start) => start <= at) + 1;
+    return [line, at - (lineStarts[line - 1] ?? 0) + 1] as const;
+  };
+  const [line, column] = place(offset);
+  const [endLine, endColumn] = place(offset + length);
+  return { line, column, endLine, endColumn };
 }
 
 /** The flagged line without indentation; of a long line, what is at the column. */

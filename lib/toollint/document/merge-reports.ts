@@ -1,10 +1,11 @@
-// Reports of parts of one scan, or of the packages of one repository, as one report. They must come from the same tool,
-// linter and selection; a finding that two of them have is there once.
+// Reports of parts of one scan, or of the packages of one repository, as one report. A finding that two of them have is
+// there once. Reports of different tools become a report of toollint that names their linters.
 import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
-import { linterOf, ruleTextsOf } from './extension.ts';
+import { type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
 import { literalGlob } from './file-pattern.ts';
 import { compareFindings, numberOccurrences } from './finding-order.ts';
+import { TOOL_NAME, TOOL_VERSION } from './report-format.ts';
 import { byCodeUnits, sortedUnique } from './report-path.ts';
 import type { Finding, Report, Scan } from './report-schema.ts';
 
@@ -17,7 +18,7 @@ interface Named {
 export function mergeReports(parts: readonly Named[]): Report {
   const [first] = parts;
   if (first === undefined) throw new ReportFailure('input', 'there is nothing to merge');
-  for (const part of parts) checkFits(first, part);
+  for (const [index, part] of parts.entries()) for (const other of parts.slice(0, index + 1)) checkFits(other, part);
   if (parts.length === 1) return first.report;
   const scanned = parts.map(({ report }) => report).filter(({ execution }) => execution.status !== 'no-files');
   const reports = scanned.length === 0 ? [first.report] : scanned;
@@ -25,7 +26,7 @@ export function mergeReports(parts: readonly Named[]): Report {
   numberOccurrences(findings);
   const diagnostics = distinct(reports.flatMap(({ execution }) => execution.diagnostics));
   const rules = Object.assign({}, ...reports.map(ruleTextsOf)) as Record<string, string>;
-  const tool = Object.keys(rules).length === 0 ? first.report.tool : { ...first.report.tool, rules };
+  const tool = Object.assign(mergedTool(parts), Object.keys(rules).length === 0 ? {} : { rules });
   const status = scanned.length === 0 ? 'no-files' : diagnostics.length > 0 ? 'incomplete' : 'complete';
   return {
     schemaVersion: first.report.schemaVersion,
@@ -44,15 +45,41 @@ function checkFits({ report: first, name: firstName }: Named, { report, name }: 
     const other = firstName === name ? '' : ` with ${firstName}`;
     throw new ReportFailure('input', `${name} cannot be merged${other}: ${fault}`);
   };
-  const identity = (one: Report) => {
-    const linter = linterOf(one);
-    const parts = [one.tool.name, one.tool.version, linter?.name, linter?.version];
-    return parts.filter((part) => part !== undefined).join(' ');
-  };
   if (report.selection.baseline !== undefined) refuse('it lists only what was new against a baseline');
-  if (identity(report) !== identity(first)) refuse(`it is of ${identity(report)}, not of ${identity(first)}`);
   if (report.scan.profile !== first.scan.profile) refuse('its profile is another one');
   if (report.selection.quiet !== first.selection.quiet) refuse('one of them lists errors only');
+  const [one, two] = [namesOf(first), namesOf(report)];
+  if (one.full === two.full) return;
+  if (one.plain === two.plain) refuse(`it is of ${two.full}, not of ${one.full}`);
+  // A rule id has to belong to one linter, or nobody knows which of them reported a finding.
+  const known = new Set(first.findings.map(({ ruleId }) => ruleId));
+  const shared = report.findings.find(({ ruleId }) => known.has(ruleId));
+  if (shared !== undefined) refuse(`${one.plain} and ${two.plain} both have a rule ${shared.ruleId}`);
+}
+
+/** The tool and its linters, with versions and without. */
+function namesOf(report: Report): { full: string; plain: string } {
+  const { name, version } = report.tool;
+  const tools = [{ name, version }, ...lintersOf(report).filter((linter) => linter.name !== name)];
+  return {
+    full: tools.map((one) => `${one.name} ${one.version}`).join(' '),
+    plain: tools.map((one) => one.name).join(' '),
+  };
+}
+
+/** A report without a linter is of its tool alone. */
+function lintersIn(report: Report): Linter[] {
+  const linters = lintersOf(report);
+  return linters.length === 0 ? [{ name: report.tool.name, version: report.tool.version }] : linters;
+}
+
+/** The tool of all parts; toollint and its linters if they differ. */
+function mergedTool(parts: readonly Named[]): Report['tool'] {
+  const [first] = parts as readonly [Named, ...Named[]];
+  const linters = distinct(parts.flatMap(({ report }) => lintersIn(report)));
+  const isOne = parts.every(({ report: { tool } }) => tool.name === first.report.tool.name) && linters.length === 1;
+  if (isOne) return { ...first.report.tool };
+  return Object.assign({ name: TOOL_NAME, version: TOOL_VERSION }, { linters });
 }
 
 function distinct<T extends object>(values: readonly T[]): T[] {

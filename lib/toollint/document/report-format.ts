@@ -8,6 +8,9 @@ import { findPackageJSON } from 'node:module';
 /** `tool.name` of every report that is written here. */
 export const TOOL_NAME = 'toollint';
 
+/** The page of the package. */
+export const TOOL_URI = 'https://www.npmjs.com/package/toollint';
+
 /** `tool.version`: the version of the package that holds this file, wherever in the package it lies. */
 export const TOOL_VERSION = (
   JSON.parse(readFileSync(findPackageJSON(import.meta.url) ?? '', 'utf8')) as { version: string }

@@ -89,6 +89,21 @@ function isApplicable({ metric, optional = false }: GateCondition, { scan, tool,
   return true;
 }
 
+/** Rules and categories of conditions that a report of unknown scope does not have: they count as 0. */
+export function gateNotes(
+  gate: GateConfig | undefined,
+  { scopeKnown }: ReportHeader['scan'],
+  findings: readonly Finding[],
+): string[] {
+  if (scopeKnown || gate === undefined) return [];
+  const { byRule, byCategory } = tallyOf(findings);
+  const isAbsent = (metric: string) =>
+    (metric.startsWith('rule:') && !byRule.has(metric.slice('rule:'.length))) ||
+    (metric.startsWith('category:') && !byCategory.has(metric.slice('category:'.length)));
+  const absent = gate.conditions.map(({ metric }) => metric).filter(isAbsent);
+  return absent.map((metric) => `the gate asks for ${metric}, which the report does not list: it counts as 0`);
+}
+
 const BASELINE_METRICS: ReadonlySet<string> = new Set(['newIssues', 'newErrors', 'fixed']);
 
 function unfinished({ status, diagnostics }: ReportHeader['execution']): string {
@@ -128,11 +143,12 @@ function measure(metric: string, subject: GateSubject): number {
   return (kind === 'rule' ? byRule : byCategory).get(rest.join(':')) ?? 0;
 }
 
-/** A report with its gate evaluated anew, and the errors that it lists. Throws ReportFailure when that cannot be. */
-export function gate(report: Report, config: GateConfig): { report: Report; errors: number } {
+/** A report with its gate evaluated, and the errors that it lists. Throws ReportFailure if the gate cannot be evaluated. */
+export function gate(report: Report, config: GateConfig): { report: Report; errors: number; notes: string[] } {
   const { selection, execution, summary, scan, tool, findings } = report;
   const tally = tallyOf(findings);
   const { baseline, quiet } = selection;
   const subject = { tally, baseline, execution, totalFiles: summary.totalFiles, quiet, scan, tool };
-  return { report: { ...report, gate: evaluateGate(config, subject) }, errors: tally.bySeverity.error };
+  const notes = gateNotes(config, scan, findings);
+  return { report: { ...report, gate: evaluateGate(config, subject) }, errors: tally.bySeverity.error, notes };
 }

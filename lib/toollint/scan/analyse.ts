@@ -2,15 +2,15 @@
 //
 // One file is in work at a time, and files are taken in the order of their paths, so the findings are in canonical
 // order.
-import { lstatSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
 import { realFolder } from '../document/document-source.ts';
-import { errnoOf, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { pathFault, sortedUnique } from '../document/report-path.ts';
+import { mayExist, readSource } from '../document/source-file.ts';
 import type { Finding, Scan } from '../document/report-schema.ts';
 import {
   findFiles,
@@ -18,14 +18,13 @@ import {
   type FoundFile,
   isNamedBy,
   isWanted,
-  readSource,
   type SearchRequest,
   type Start,
 } from './file-search.ts';
 import type { EslintEngine } from './eslint-engine.ts';
 import { PathPrefix } from './path-prefix.ts';
 import { ScanDiagnostics } from './scan-diagnostics.ts';
-import { type Analysis, type AnalysisOptions, ConfigMissing, type LintedFile, type Looked } from './scan-options.ts';
+import { type Analysis, type AnalysisOptions, ConfigMissing, type LintedFile, type Coverage } from './scan-options.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
 
 /** Looks at everything. Throws ReportFailure when it cannot begin, Interrupted when the signal fires. */
@@ -84,22 +83,12 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     notes,
     paths: new Set(found.map(({ path }) => prefix.of(path))),
     exists,
-    looked: async (path) => {
+    coverageOf: async (path) => {
       const own = prefix.strip(path);
-      if (own === undefined || exists(path)) return work.looked(path);
+      if (own === undefined || exists(path)) return work.coverageOf(path);
       return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
     },
   };
-}
-
-/** Whether something is there, or whether that cannot be known. */
-function mayExist(absolute: string): boolean {
-  try {
-    lstatSync(absolute);
-    return true;
-  } catch (cause) {
-    return errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR';
-  }
 }
 
 /** The rules that a scan would run on a file of the root that is not there; none when the scan would pass it over. */
@@ -243,7 +232,7 @@ class FileWork {
   }
 
   /** How a file was looked at. One whose messages came from the linter's cache is linted for the answer. */
-  async looked(path: string): Promise<Looked | undefined> {
+  async coverageOf(path: string): Promise<Coverage | undefined> {
     const taken = this.#taken.get(path);
     if (taken === undefined) return undefined;
     if (taken.ran !== undefined) return { ran: new Set(taken.ran), suppressed: taken.suppressed };

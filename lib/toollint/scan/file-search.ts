@@ -3,7 +3,7 @@
 // and counts once with its target. A file or folder that cannot be read does not stop the scan: it is reported.
 //
 // Unless named, folders that the configuration around them ignores are not entered; node_modules and .git never are.
-import { closeSync, constants, type Dirent, fstatSync, openSync, readFileSync, type Stats } from 'node:fs';
+import type { Dirent, Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, throwIfInterrupted, usageFailure } from '../document/failure.ts';
@@ -176,31 +176,4 @@ async function walk(
 /** The patterns that take out whole folders. */
 function foldersOf(exclude: readonly string[]): string[] {
   return exclude.filter((pattern) => normalGlob(pattern).endsWith('/**'));
-}
-
-/** The longest source that is read: a syntax tree takes many times the memory of its text. */
-const SOURCE_BYTES_MAX = 32 << 20;
-
-/**
- * One source file: the text (invalid UTF-8 decoded as U+FFFD, byte order mark kept) or why there is none,
- * since one unreadable file must not end a scan of thousands.
- *
- * Fact: going through the thread pool for each small file took some 4 % of a scan, and linting is synchronous anyway.
- * Choice: read at once. A pipe is opened without waiting for its writer.
- */
-export function readSource(absolute: string): { text: string } | { fault: string } {
-  try {
-    const file = openSync(absolute, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const status = fstatSync(file);
-      if (!status.isFile()) return { fault: 'not a regular file' };
-      if (status.size > SOURCE_BYTES_MAX)
-        return { fault: `${status.size} bytes, more than the limit of ${SOURCE_BYTES_MAX}` };
-      return { text: readFileSync(file, 'utf8') };
-    } finally {
-      closeSync(file);
-    }
-  } catch (cause) {
-    return { fault: errnoOf(cause) ?? 'unreadable' };
-  }
 }

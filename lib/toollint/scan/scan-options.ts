@@ -33,7 +33,7 @@ export interface AnalysisOptions {
 }
 
 /** How a file was looked at. */
-export interface Looked {
+export interface Coverage {
   /** The rules that ran to the end of the file. */
   readonly ran: ReadonlySet<string>;
   /** Findings that a comment or a suppression took back. */
@@ -60,7 +60,7 @@ export interface Analysis {
    * How a path of the report was looked at. A file that is gone counts as looked at by the rules that would be on for
    * it; undefined: nothing looked at it.
    */
-  looked(path: string): Promise<Looked | undefined>;
+  coverageOf(path: string): Promise<Coverage | undefined>;
 }
 
 /** There is no configuration for a file. */

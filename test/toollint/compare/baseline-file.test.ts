@@ -5,10 +5,10 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import type { BaselineEntry } from '../../../lib/toollint/compare/baseline.ts';
+import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-entry.ts';
 import { readBaseline } from '../../../lib/toollint/compare/baseline.ts';
 import { baselineText, isDay, readBaselineFile } from '../../../lib/toollint/compare/baseline-file.ts';
-import { changesSince } from '../../../lib/toollint/compare/source-changes.ts';
+import { changesSince, hunkAt, lineNow, type SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
 import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
 import { project } from '../support/verbs.ts';
@@ -132,6 +132,14 @@ describe('the text of a baseline file', () => {
 });
 
 describe('the changes since a commit', () => {
+  /** The present number of a line; undefined for a changed one. */
+  const now = (changes: SourceChanges, path: string, line: number) => {
+    const at = lineNow(changes.hunksIn(path), line);
+    return typeof at === 'number' ? at : undefined;
+  };
+  const touched = (changes: SourceChanges, path: string, line: number) =>
+    hunkAt(changes.hunksIn(path), line) !== undefined;
+
   const repository = async (t: TestContext, files: Record<string, string>) => {
     const cwd = await project(t, files);
     git(cwd, 'init', '-q', '-b', 'main');
@@ -154,16 +162,16 @@ describe('the changes since a commit', () => {
     git(cwd, 'mv', 'old name.js', 'new name.js');
     const changes = await changesSince('HEAD', cwd);
     assert.deepEqual(
-      [1, 2, 3, 4, 5, 6].map((line) => changes.lineNow('a.js', line)),
+      [1, 2, 3, 4, 5, 6].map((line) => now(changes, 'a.js', line)),
       [2, 3, undefined, 5, undefined, 6],
     );
     assert.deepEqual(
-      [1, 2, 3, 4, 5, 6].map((line) => changes.isTouched('a.js', line)),
+      [1, 2, 3, 4, 5, 6].map((line) => touched(changes, 'a.js', line)),
       [true, false, false, true, false, false],
     );
     assert.deepEqual([[...changes.renames], [...changes.deleted]], [[['old name.js', 'new name.js']], ['gone.js']]);
     assert.deepEqual(
-      [changes.lineNow('plus.js', 1), changes.lineNow('new name.js', 3), changes.isTouched('x', 1)],
+      [now(changes, 'plus.js', 1), now(changes, 'new name.js', 3), touched(changes, 'x', 1)],
       [3, 3, false],
     );
     await assert.rejects(changesSince('nowhere', cwd), /git diff: /u);
@@ -178,11 +186,11 @@ describe('the changes since a commit', () => {
     await writeFile(join(cwd, 'a.js'), lines.join(''));
     const changes = await changesSince('HEAD', cwd, 'packages/one');
     assert.deepEqual(
-      [11, 12, 104, 105, 106, 1_110, 1_111, 1_112].map((line) => changes.lineNow('packages/one/a.js', line)),
+      [11, 12, 104, 105, 106, 1_110, 1_111, 1_112].map((line) => now(changes, 'packages/one/a.js', line)),
       [11, 13, 105, undefined, 107, 1_111, undefined, 1_112],
     );
-    assert.equal(changes.isTouched('packages/one/a.js', 106), true);
-    assert.equal(changes.isTouched('a.js', 106), false);
+    assert.equal(touched(changes, 'packages/one/a.js', 106), true);
+    assert.equal(touched(changes, 'a.js', 106), false);
   });
 
   it('is the same whatever git is configured to show', async (t) => {
@@ -198,8 +206,8 @@ describe('the changes since a commit', () => {
       git(cwd, 'config', key, value);
     await writeFile(join(cwd, '\u00e4.js'), 'new\none\ntwo\n');
     const changes = await changesSince('HEAD', cwd);
-    assert.equal(changes.lineNow('\u00e4.js', 1), 2);
-    assert.equal(changes.lineNow('\u00e4.js', 2), 3);
-    assert.equal(changes.isTouched('\u00e4.js', 1), true);
+    assert.equal(now(changes, '\u00e4.js', 1), 2);
+    assert.equal(now(changes, '\u00e4.js', 2), 3);
+    assert.equal(touched(changes, '\u00e4.js', 1), true);
   });
 });

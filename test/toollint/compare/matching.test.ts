@@ -2,14 +2,14 @@
 // reports serve as a baseline.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { type BaselineEntry, readBaseline, renamed } from '../../../lib/toollint/compare/baseline.ts';
-import { matchFindings } from '../../../lib/toollint/compare/finding-match.ts';
-import { fixedClaims } from '../../../lib/toollint/compare/comparison.ts';
-import { alignLines } from '../../../lib/toollint/compare/finding-match.ts';
-import type { SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
+import { readBaseline, renamed } from '../../../lib/toollint/compare/baseline.ts';
+import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-entry.ts';
+import { doubtsIn } from '../../../lib/toollint/compare/comparison.ts';
+import { alignLines, matchFindings } from '../../../lib/toollint/compare/finding-match.ts';
+import type { Hunk, SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
 import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
-import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
+import { anchorOf, placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import type { Finding, Report } from '../../../lib/toollint/document/report-schema.ts';
 import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
 
@@ -79,46 +79,83 @@ describe('matching', () => {
     assert.deepEqual(matched([plain('a')], [plain('b')]).counts, [1, 0, 1]);
   });
 
-  it('takes a line that git moved where git put it, and a changed one nowhere', () => {
-    const changes = (moves: Record<number, number | undefined>, touched: readonly number[] = []): SourceChanges => ({
-      renames: new Map(),
-      deleted: new Set(),
-      isTouched: (path, line) => path === 'src/app.ts' && touched.includes(line),
-      lineNow: (path, line) => (path === 'src/app.ts' ? moves[line] : undefined),
-    });
-    // Without git the one at 10 would be the old one, as it is where the old one was.
-    const now = [at(10), at(20)];
-    assert.deepEqual(matched([at(10)], now).news, [1]);
-    assert.deepEqual(matched([at(10)], now, changes({ 10: 20 })).news, [0]);
-    assert.deepEqual(matched([at(10, 7)], [at(20, 1), at(20, 7)], changes({ 10: 20 })).news, [0]);
-    // Where the old one stood is another one now.
-    assert.deepEqual(matched([at(10)], [at(10), at(20)], changes({ 10: undefined }, [10])).news, [0]);
-    // Without lines in the baseline, findings on untouched lines are the old ones.
-    const bare = sampleFinding({ line: undefined, column: undefined, text: 'x' });
-    assert.deepEqual(matched([bare], [at(10), at(20), at(30)], changes({}, [10, 30])).news, [0, 2]);
-    assert.deepEqual(matched([bare, bare], [at(10), at(20), at(30)], changes({}, [10, 30])).news, [2]);
-    assert.deepEqual(matched([at(5), at(9)], [at(7), at(8), at(9)], changes({ 5: undefined, 9: 7 }, [9])).news, [2]);
+  const hunk = (oldStart: number, oldCount: number, newStart: number, newCount: number, removed: string[] = []) => ({
+    oldStart,
+    oldEnd: oldStart + oldCount,
+    newStart,
+    newEnd: newStart + newCount,
+    removed,
+  });
+  const changed = (...hunks: Hunk[]): SourceChanges => ({
+    renames: new Map(),
+    deleted: new Set(),
+    hunksIn: (path) => (path === 'src/app.ts' ? hunks : []),
   });
 
-  for (const [what, ruleId] of [
-    ['a parse error', 'PARSE-ERROR'],
-    ['a message of the linter itself', 'eslint/core'],
-  ] as const)
-    it(`takes ${what} as new, unless it was accepted`, () => {
-      const own = sampleFinding({ ruleId, severity: 'error' });
-      assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);
-      const report = sampleReport([own, at(1)], (r) => {
-        r.execution = { status: 'incomplete', diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'a' }] };
-      });
-      const { entries } = readBaseline(source(report), USER);
-      assert.deepEqual(
-        entries.map(({ finding }) => finding.ruleId),
-        ['no-console'],
-      );
-      const accepted = [{ finding: own, accepted: { reason: 'a fixture' } }];
-      assert.equal(matchFindings(accepted, [own]).knownBy[0], accepted[0]);
-      assert.deepEqual(matchFindings([...accepted, { finding: own }], [own, own]).missing, []);
-    });
+  it('takes a line that git moved where git put it, and a changed one nowhere', () => {
+    const now = [at(10), at(20)];
+    assert.deepEqual(matched([at(10)], now).news, [1], 'without git the one at the old place');
+    const moved = changed(hunk(5, 0, 5, 10));
+    assert.deepEqual(matched([at(10)], now, moved).news, [0]);
+    assert.deepEqual(matched([at(10, 7)], [at(20, 1), at(20, 7)], moved).news, [0]);
+    assert.deepEqual(matched([at(10)], now, changed(hunk(10, 1, 10, 1))).news, [0]);
+    const bare = sampleFinding({ line: undefined, column: undefined, text: 'x' });
+    const touched = changed(hunk(9, 0, 10, 1), hunk(28, 0, 30, 1));
+    assert.deepEqual(matched([bare], [at(10), at(20), at(30)], touched).news, [0, 2]);
+    assert.deepEqual(matched([bare, bare], [at(10), at(20), at(30)], touched).news, [2]);
+  });
+
+  const on = (
+    text: string,
+    line: number | undefined,
+    column = 1,
+    end?: number,
+    ruleId = 'r',
+    message = 'm',
+  ): Finding => {
+    const range = { line: 1, column, endLine: 1, endColumn: end ?? text.length + 1 };
+    const one = sampleFinding({ ruleId, message, text: `${text} ${column}`, line, column });
+    return Object.assign(one, { anchor: anchorOf([text], range) });
+  };
+
+  it('knows a finding on a changed line by rule, message and flagged text, each once', () => {
+    const before = on('console.log(1); alert(1);', 3, 1, 12);
+    const now = on('console.log(1); // why', 3, 1, 12);
+    const changes = changed(hunk(3, 1, 3, 2, ['console.log(1); alert(1);']));
+    for (const known of [before, { ...before, location: { scope: 'file' as const, path: 'src/app.ts' } }])
+      for (const since of [changes, undefined]) {
+        assert.deepEqual(matched([known], [now], since).counts, [0, 1, 0]);
+        assert.deepEqual(matched([known], [now, { ...now, location: { ...now.location, line: 4 } }], since).news, [1]);
+        assert.deepEqual(matched([known], [on('console.warn(1); // why', 3, 1, 13)], since).counts, [1, 0, 1]);
+        assert.deepEqual(matched([known], [on('console.log(1);', 3, 1, 12, 'other')], since).counts, [1, 0, 1]);
+        assert.deepEqual(matched([known], [on('console.log(1);', 3, 1, 12, 'r', 'other')], since).counts, [1, 0, 1]);
+      }
+  });
+
+  it('takes digits and a formatter as no change of the flagged text', () => {
+    const changes = changed(hunk(3, 1, 3, 1, ['f( "a", 1 )']));
+    const counts = matched([on('f( "a", 1 )', 3)], [on("f('a', 27);", 3)], changes).counts;
+    assert.deepEqual(counts, [0, 1, 0]);
+  });
+
+  it('knows nothing of another hunk, and nothing on a line that was not changed', () => {
+    const before = on('var a; x();', 3, 1, 6);
+    const hunks = [hunk(3, 1, 3, 0, ['var a; x();']), hunk(30, 0, 29, 1)];
+    assert.deepEqual(matched([before], [on('var a; y();', 29, 1, 6)], changed(...hunks)).counts, [1, 0, 1]);
+    assert.deepEqual(matched([before], [on('var a; y();', 50, 1, 6)], changed(...hunks)).counts, [1, 0, 1]);
+    const bare = { ...before, location: { scope: 'file' as const, path: 'src/app.ts' } };
+    assert.deepEqual(matched([bare], [on('var a; y();', 29, 1, 6)], changed(...hunks)).counts, [1, 0, 1]);
+    const uncommitted = [hunk(3, 1, 3, 1, ['what the commit has'])];
+    assert.deepEqual(matched([bare], [on('var a; y();', 3, 1, 6)], changed(...uncommitted)).counts, [0, 1, 0]);
+  });
+
+  it('takes a parse error as new, unless it was accepted', () => {
+    const own = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' });
+    assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);
+    const accepted = [{ finding: own, accepted: { reason: 'a fixture' } }];
+    assert.equal(matchFindings(accepted, [own]).knownBy[0]?.entry, accepted[0]);
+    assert.deepEqual(matchFindings([...accepted, { finding: own }], [own, own]).missing, []);
+  });
 
   it('keeps apart 5,000 findings of which each second is new', () => {
     const old = Array.from({ length: 2500 }, (_, index) => at(index * 2 + 1, 1, `t${index * 2}`));
@@ -168,7 +205,7 @@ describe('what may be called fixed', () => {
   const claimed = (change: (report: Report) => void, old: Sketch = {}) => {
     const report = full();
     change(report);
-    return fixedClaims(report)(entry(old));
+    return doubtsIn(report)(entry(old)) === undefined;
   };
   const diagnosed =
     (...diagnostics: Report['execution']['diagnostics']) =>
@@ -262,10 +299,10 @@ describe('what may be called fixed', () => {
   it('is what was in a file that git knows as deleted', () => {
     const report = full();
     report.scan.include = ['src/b.ts'];
-    assert.equal(fixedClaims(report)(entry()), false);
-    assert.equal(fixedClaims(report, new Set(['src/a/app.ts']))(entry()), true);
+    assert.equal(doubtsIn(report)(entry()), 'the file was not analyzed');
+    assert.equal(doubtsIn(report, new Set(['src/a/app.ts']))(entry()), undefined);
     report.scan.enabledRuleIds = [];
-    assert.equal(fixedClaims(report, new Set(['src/a/app.ts']))(entry()), false);
+    assert.equal(doubtsIn(report, new Set(['src/a/app.ts']))(entry()), 'the rule no-console is off');
   });
 
   it('is not in a file, or below a folder, that could not be read', () => {

@@ -133,7 +133,10 @@ describe('SARIF', () => {
       results[0]?.locations?.[0]?.physicalLocation.artifactLocation.uri,
       'a%20b/%23%25%C3%A9%F0%9F%98%80.ts',
     );
-    assert.equal(results[2]?.locations, undefined);
+    assert.equal(
+      results[2]?.locations?.[0]?.physicalLocation.artifactLocation.uri,
+      results[0]?.locations?.[0]?.physicalLocation.artifactLocation.uri,
+    );
     assert.equal(results[3]?.locations?.[0]?.physicalLocation.region, undefined);
     assert.equal(new Set(results.map(({ partialFingerprints }) => partialFingerprints['toolLint/v1'])).size, 4);
     assert.equal(
@@ -222,56 +225,45 @@ describe('SARIF', () => {
     assert.deepEqual(await of('1', undefined, ''), [undefined, 'unknown/']);
   });
 
-  it('says where a finding ends, shows its line, and how the linter would fix it', async () => {
-    const finding = {
-      ...sampleFinding({ column: 5 }),
-      codeSnippet: 'console.log(x);',
-      fix: { offset: 40, length: 15, text: '' },
+  it('gives a finding of the project line 1 of package.json, else of the first file', async () => {
+    const placeOf = async (options: ConvertOptions, include: string[], ...findings: Finding[]) => {
+      const report = sampleReport([projectFinding(), ...findings], (r) => (r.scan.include = include));
+      const { artifactLocation, region } =
+        (await run(report, options)).results[0]?.locations?.[0]?.physicalLocation ?? {};
+      return [artifactLocation?.uri, region];
     };
-    Object.assign(finding.location, { endLine: 3, endColumn: 12 });
-    const several = { ...sampleFinding({ line: 8 }), codeSnippet: 'first' };
-    Object.assign(several.location, { endLine: 9, endColumn: 2 });
-    const whole = {
-      ...sampleFinding({ line: 9, column: undefined }),
-      codeSnippet: 'all',
-      fix: { offset: -1, length: 1, text: '' },
-    };
-    const report = sampleReport([finding, several, whole], (r) =>
-      Object.assign(r.tool, {
-        linter: { name: 'ESLint', version: '10.15.0', informationUri: 'https://eslint.org' },
-        rules: { 'no-console': 'Disallow the use of `console`' },
-      }),
-    );
-    const { results, tool } = (await run(report)) as unknown as Run;
+    const first = { startLine: 1 };
+    assert.deepEqual(await placeOf({ projectFile: 'a/package.json' }, ['x.js']), ['a/package.json', first]);
+    assert.deepEqual(await placeOf({}, ['**', 'x\\(1\\).js'], sampleFinding()), ['x(1).js', first]);
+    assert.deepEqual(await placeOf({}, ['**'], sampleFinding()), ['src/app.ts', first]);
+    assert.deepEqual(await placeOf({}, []), ['package.json', first]);
+  });
+
+  it('has at most 20 tags of a rule', async () => {
+    const standardIds = Array.from({ length: 30 }, (_, index) => `CWE-${index}`);
+    const { tool } = (await run(sampleReport([{ ...sampleFinding(), standardIds }]))) as unknown as Run;
+    assert.equal(tool.driver.rules?.[0]?.properties?.tags?.length, 20);
+  });
+
+  it('names one tool as the driver, with the address of that tool', async () => {
+    const toolOf = async (name: string, more: object) =>
+      ((await run(sampleReport([], (r) => Object.assign(r.tool, { name }, more)))) as unknown as Run).tool;
+    const linter = { name: 'ruff', version: '1.0.0', informationUri: 'https://example.org/ruff' };
+    const own = await toolOf('toollint', { linter });
     assert.deepEqual(
-      results?.map(({ locations }) => locations?.[0]?.physicalLocation),
-      [
-        {
-          artifactLocation: { uri: 'src/app.ts', uriBaseId: '%SRCROOT%' },
-          region: { startLine: 3, startColumn: 5, endLine: 3, endColumn: 12 },
-          contextRegion: { startLine: 3, endLine: 3, snippet: { text: 'console.log(x);' } },
-        },
-        {
-          artifactLocation: { uri: 'src/app.ts', uriBaseId: '%SRCROOT%' },
-          region: { startLine: 8, startColumn: 1, endLine: 9, endColumn: 2 },
-        },
-        {
-          artifactLocation: { uri: 'src/app.ts', uriBaseId: '%SRCROOT%' },
-          region: { startLine: 9, snippet: { text: 'all' } },
-        },
-      ],
+      [own.driver.name, own.driver.informationUri],
+      ['toollint', 'https://www.npmjs.com/package/toollint'],
     );
-    const [replacement] = results?.[0]?.fixes?.[0]?.artifactChanges[0]?.replacements ?? [];
-    assert.deepEqual(replacement, {
-      deletedRegion: { charOffset: 40, charLength: 15 },
-      insertedContent: { text: '' },
-    });
-    assert.deepEqual([results?.[1]?.fixes, results?.[2]?.fixes], [undefined, undefined]);
-    assert.equal(tool.driver.informationUri, 'https://eslint.org/');
-    assert.equal(tool.driver.rules?.[0]?.fullDescription?.text, 'Disallow the use of `console`');
     assert.deepEqual(
-      tool.extensions?.map(({ name, version }) => [name, version]),
-      [['ESLint', '10.15.0']],
+      own.extensions?.map(({ name, informationUri }) => [name, informationUri]),
+      [['ruff', 'https://example.org/ruff']],
+    );
+    const foreign = await toolOf('ruff', { linter });
+    assert.deepEqual([foreign.driver.informationUri, foreign.extensions], ['https://example.org/ruff', undefined]);
+    const several = await toolOf('toollint', { linters: [linter, { ...linter, name: 'biome' }] });
+    assert.deepEqual(
+      several.extensions?.map(({ name }) => name),
+      ['ruff', 'biome'],
     );
   });
 
@@ -535,8 +527,6 @@ describe('a file that does not parse', () => {
       ['b.ts', 'a.ts'],
     );
     assert.equal((JSON.parse(await converted(broken, 'gitlab')) as unknown[]).length, 2);
-    const sonar = JSON.parse(await converted(broken, 'sonar')) as { issues: unknown[] };
-    assert.equal(sonar.issues.length, 2);
     assert.match(await converted(broken, 'junit'), /tests="2" failures="1" errors="1"/u);
     const sarif = JSON.parse(await converted(broken, 'sarif')) as { runs: [Run] };
     const [run] = sarif.runs;
@@ -547,76 +537,23 @@ describe('a file that does not parse', () => {
   });
 });
 
-describe('the page of a job', () => {
-  const links = 'https://github.com/o/r/blob/abc/';
-
-  it('has links into the code where they are known, and a few lines elsewhere', async () => {
-    const report = sampleReport([sampleFinding({ path: 'src/a b.ts', line: 7 }), projectFinding()]);
-    const text = await converted(report, 'summary', { links });
-    assert.ok(text.includes('[src/a b.ts:7](<https://github.com/o/r/blob/abc/src/a%20b.ts#L7>)'), text);
-    assert.ok(text.includes('| (project) |'));
-    assert.equal(await converted(report, 'summary'), '9 files, 2 findings: 0 errors, 1 warning, 1 info\n');
-  });
-});
-
 describe('the text for people', () => {
-  it('lets no control character through and keeps within the terminal', async () => {
+  it('lets no control character and no command for a CI runner through', async () => {
     for (const width of [20, 40, 80, 200]) {
       const text = await converted(nasty, 'pretty', { width });
       // eslint-disable-next-line no-control-regex -- the claim is that there are none
       assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/u);
-      for (const line of text.split('\n')) assert.ok(line.length <= width, `${width}: ${line}`);
+      assert.equal(stripVTControlCharacters(await converted(nasty, 'pretty', { width, color: true })), text);
     }
-    const long = await converted(sampleReport([sampleFinding({ message: 'word '.repeat(10_000) })]), 'pretty', {
-      width: 100,
-    });
-    assert.ok(long.split('\n').every((line) => line.length <= 100));
-  });
-
-  it('differs by colours only', async () => {
-    const [plain, colored] = [await converted(nasty, 'pretty'), await converted(nasty, 'pretty', { color: true })];
-    assert.notEqual(plain, colored);
-    assert.equal(stripVTControlCharacters(colored), plain);
-  });
-
-  it('says what was counted, compared and decided', async () => {
-    const report = sampleReport([sampleFinding({ severity: 'error' })], (r) => {
-      r.selection.baseline = { newIssues: 1, unchanged: 2, fixed: 3 };
-      r.gate = { status: 'failed', name: 'strict', message: 'errors 1 > 0 (fail)' };
-    });
-    assert.equal(
-      await converted(report, 'summary'),
-      '9 files, 1 finding: 1 error, 0 warnings, 0 info\nbaseline: 1 new, 2 unchanged, 3 fixed\ngate strict failed: errors 1 > 0 (fail)\n',
+    const path = '::error::x##vso[task.complete]';
+    const commands = ['::set-env name=a::b', '  ::stop-commands::x', 'a ##vso[b]', '##[error]c'];
+    const report = sampleReport(
+      commands.flatMap((text, line) => [sampleFinding({ path, line: line + 1, message: text, ruleId: text })]),
     );
-  });
-});
-
-describe('Sonar', () => {
-  it('counts columns from 0 and names each rule once', async () => {
-    const { issues, rules } = JSON.parse(await converted(nasty, 'sonar')) as {
-      issues: { ruleId: string; primaryLocation: { textRange: unknown } }[];
-      rules: { id: string }[];
-    };
-    assert.equal(issues.length, NASTY.length);
-    assert.deepEqual(issues[0]?.primaryLocation.textRange, { startLine: 1 });
-    assert.deepEqual(
-      rules.map(({ id }) => id),
-      ['no-console'],
-    );
-    interface Sonar {
-      issues: { ruleId: string }[];
-      rules: { id: string; impacts: { severity: string }[] }[];
+    for (const width of [30, 100]) {
+      const text = await converted(report, 'pretty', { width });
+      assert.doesNotMatch(text, /^\s*::|##\[|##vso\[/mu);
     }
-    const failed = JSON.parse(
-      await converted(
-        sampleReport([], (r) => (r.execution = incomplete().execution)),
-        'sonar',
-      ),
-    ) as Sonar;
-    assert.equal(failed.issues.length, incomplete().execution.diagnostics.length);
-    for (const { ruleId } of failed.issues)
-      assert.equal(failed.rules.find(({ id }) => id === ruleId)?.impacts[0]?.severity, 'BLOCKER');
-    assert.deepEqual(JSON.parse(await converted(sampleReport([]), 'sonar')), { issues: [], rules: [] });
   });
 });
 

@@ -102,8 +102,13 @@ describe('a finding', () => {
   });
 
   it('has a fix where snippets are wanted, and a suggestion on one line', () => {
-    const fix = { offset: 0, length: 3, text: 'two' };
-    assert.deepEqual(fixOf(found({ fix })), fix);
+    const fix = { offset: 5, length: 5, text: 'two' };
+    const region = { line: 2, column: 3, endLine: 4, endColumn: 1 };
+    assert.deepEqual(fixOf(found({ fix }, '\ufeffa\r\nbcd\nef\n')), { ...region, text: 'two' });
+    assert.deepEqual(fixOf(found({ fix: { ...fix, offset: 0, length: 0 } })), {
+      ...{ line: 1, column: 1, endLine: 1, endColumn: 1 },
+      text: 'two',
+    });
     assert.equal(fixOf(found({ fix }, '', {}, false)), undefined);
     assert.equal(found({ suggestion: 'Write\n  /home/me/two' }).suggestion, 'Write two');
   });
@@ -198,13 +203,14 @@ describe('a member beyond the specification', () => {
 
   it('is a fix with a range and a text', () => {
     const fixIn = (fix: unknown) => fixOf(Object.assign(sampleFinding(), { fix }));
-    assert.deepEqual(fixIn({ offset: 0, length: 0, text: '' }), { offset: 0, length: 0, text: '' });
+    const region = { line: 1, column: 2, endLine: 1, endColumn: 3 };
+    assert.deepEqual(fixIn({ offset: 1, length: 1, text: '', region }), { ...region, text: '' });
     for (const odd of [
       null,
       {},
-      { offset: -1, length: 0, text: '' },
-      { offset: 0, length: -1, text: '' },
-      { offset: 0, length: 1 },
+      { offset: 1, length: 1, text: '' },
+      { region },
+      { text: '', region: { ...region, line: 0 } },
     ])
       assert.equal(fixIn(odd), undefined);
   });

@@ -56,7 +56,10 @@ describe('what a scan takes from ESLint', () => {
     const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': config });
     const [finding] = (await scanned(cwd, ['a.js'])).report.findings;
     assert.equal(finding?.suggestion, 'Do this.');
-    assert.deepEqual((finding as { fix?: unknown }).fix, { offset: 7, length: 0, text: ';' });
+    assert.deepEqual((finding as { fix?: unknown }).fix, {
+      ...{ offset: 7, length: 0, text: ';' },
+      region: { line: 2, column: 1, endLine: 2, endColumn: 1 },
+    });
   });
 
   it('is the fix of a finding, and a suggestion that there is one', async (t) => {
@@ -65,7 +68,10 @@ describe('what a scan takes from ESLint', () => {
     const [debug, declared] = (await scanned(cwd, ['a.js'])).report.findings;
     assert.equal(debug?.suggestion, undefined);
     assert.equal(declared?.suggestion, 'eslint --fix can fix this.');
-    assert.deepEqual((declared as { fix?: unknown }).fix, { offset: 10, length: 6, text: 'let a;' });
+    assert.deepEqual((declared as { fix?: unknown }).fix, {
+      ...{ offset: 10, length: 6, text: 'let a;' },
+      region: { line: 2, column: 1, endLine: 2, endColumn: 7 },
+    });
     assert.equal(debug?.severity, 'warning');
     assert.equal(declared.severity, 'error');
   });
@@ -258,7 +264,7 @@ describe('what a scan can be asked afterwards', () => {
     const cache = join(root, 'node_modules/cache');
     for (const more of [{}, { cache }, { cache }]) {
       const analysis = await analyse({ root, ...more });
-      const answer = await analysis.looked('a.js');
+      const answer = await analysis.coverageOf('a.js');
       assert.deepEqual([...(answer?.ran ?? [])].sort(), RAN);
       assert.deepEqual(
         answer?.suppressed.map(({ ruleId, location: { line } }) => [ruleId, line]),
@@ -269,20 +275,23 @@ describe('what a scan can be asked afterwards', () => {
         ['no-alert'],
       );
       assert.deepEqual(analysis.scan.enabledRuleIds, RAN.slice(1));
-      assert.equal(await analysis.looked('b.txt'), undefined);
+      assert.equal(await analysis.coverageOf('b.txt'), undefined);
     }
     const analysis = await analyse({ root, cache });
     await rm(join(root, 'a.js'));
-    assert.equal(await analysis.looked('a.js'), undefined, 'it cannot be linted again for the answer');
+    assert.equal(await analysis.coverageOf('a.js'), undefined, 'it cannot be linted again for the answer');
   });
 
   it('is which rules would be on for a file that is gone', async (t) => {
     const root = await project(t, files);
     const analysis = await analyse({ root, pathPrefix: 'p', exclude: ['out/**'] });
-    assert.deepEqual(await analysis.looked('p/gone.js'), { ran: new Set(['no-console', 'no-var']), suppressed: [] });
+    assert.deepEqual(await analysis.coverageOf('p/gone.js'), {
+      ran: new Set(['no-console', 'no-var']),
+      suppressed: [],
+    });
     for (const path of ['p/gone.txt', 'p/out/gone.js'])
-      assert.deepEqual(await analysis.looked(path), { ran: new Set(), suppressed: [] }, path);
-    for (const path of ['gone.js', '']) assert.equal(await analysis.looked(path), undefined);
+      assert.deepEqual(await analysis.coverageOf(path), { ran: new Set(), suppressed: [] }, path);
+    for (const path of ['gone.js', '']) assert.equal(await analysis.coverageOf(path), undefined);
   });
 });
 

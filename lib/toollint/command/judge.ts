@@ -1,0 +1,220 @@
+// From the findings of a scan or an import to a report: baseline, gate, filter, numbers; and the baseline's next text.
+import { type Baseline, isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
+import type { Acceptance, BaselineEntry } from '../compare/baseline-entry.ts';
+import { baselineText } from '../compare/baseline-file.ts';
+import { compareWith, type Comparison, type DoubtsOf } from '../compare/comparison.ts';
+import { matchFindings } from '../compare/finding-match.ts';
+import type { SourceChanges } from '../compare/source-changes.ts';
+import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
+import type { DocumentSource } from '../document/document-source.ts';
+import type { Linter } from '../document/extension.ts';
+import { ReportFailure, usageFailure } from '../document/failure.ts';
+import { SCHEMA_VERSION } from '../document/report-format.ts';
+import type { Diagnostic, Finding, Report, ReportHeader, Scan } from '../document/report-schema.ts';
+import { gateNotes } from '../gate/gate.ts';
+import type { GateConfig } from '../gate/gate-config.ts';
+import { selectedReport } from './selection.ts';
+
+export interface JudgeOptions {
+  /** List errors only. */
+  readonly quiet?: boolean;
+  readonly baseline?: DocumentSource | undefined;
+  /** Old path -> new path, for the baseline's findings. Default: the renames of `changes`. */
+  readonly renames?: ReadonlyMap<string, string> | undefined;
+  /** What git knows of the lines since the baseline; or why that is unknown. */
+  readonly changes?: SourceChanges | string | undefined;
+  readonly update?: BaselineUpdate | undefined;
+  readonly gate?: GateConfig | undefined;
+}
+
+/** The next text of the baseline: without the fixed findings; of all findings if there is no baseline. */
+export interface BaselineUpdate {
+  /** New findings of these rules become known. */
+  readonly accept?: { readonly rules: readonly string[]; readonly acceptance: Acceptance } | undefined;
+  /** Drop findings that are gone and not verifiable. */
+  readonly prune?: boolean;
+  /** The commit that the files are at. */
+  readonly commit?: string | undefined;
+}
+
+/** The outcome of a linter's work, before any baseline, gate or filter. */
+export interface Found {
+  readonly tool: ReportHeader['tool'];
+  readonly linter: Linter;
+  /** In canonical order. */
+  readonly findings: readonly Finding[];
+  readonly diagnostics: readonly Diagnostic[];
+  readonly totalFiles: number;
+  readonly scan: Scan;
+  readonly notes: readonly string[];
+  /** Paths of files that were found. */
+  readonly paths: ReadonlySet<string>;
+  /** Whether there is a file at a path of the report, or that is unknown. */
+  exists(path: string): boolean;
+  readonly doubtsOf: DoubtsOf;
+}
+
+export interface Judgment {
+  readonly report: Report;
+  /** Findings of severity error that count: after the baseline, before the quiet filter. */
+  readonly errors: number;
+  /** Sentences for standard error. */
+  readonly notes: string[];
+  /** Name and version of the linter. */
+  readonly linter: string;
+  readonly comparison?: Comparison | undefined;
+  /** Set if an update was asked for and the analysis is complete. */
+  readonly updatedBaseline?: { readonly text: string; readonly count: number };
+}
+
+/** Throws ReportFailure if the baseline or the gate cannot serve. */
+export async function judge(found: Found, options: JudgeOptions): Promise<Judgment> {
+  const { quiet = false, update, gate } = options;
+  const { linter, findings, totalFiles } = found;
+  const accepted = update?.accept;
+  const changes = typeof options.changes === 'string' ? undefined : options.changes;
+  const baseline = baselineFor(options, changes, found);
+  const isNew = baseline === undefined && update !== undefined;
+  const known = baseline ?? (isNew ? NO_BASELINE : undefined);
+  const matched = known === undefined ? undefined : await compareWith(known, findings, found.doubtsOf, changes);
+  const becomesKnown = (finding: Finding) =>
+    (isNew && !isNeverBaselined(finding)) || accepted?.rules.includes(finding.ruleId) === true;
+  const added = matched?.news.filter(becomesKnown) ?? [];
+  const comparison = matched === undefined ? undefined : withKnown(matched, added);
+  checkAccepted(accepted?.rules ?? [], found);
+  const execution = executionOf(withoutKnown(found.diagnostics, comparison), totalFiles);
+  const header = { schemaVersion: SCHEMA_VERSION, tool: found.tool, execution, scan: found.scan } as const;
+  const { report, errors } = selectedReport({ header, totalFiles, findings, comparison, gate, quiet });
+  const notes = [...found.notes, ...(baseline?.notes ?? []), ...gateNotes(gate, found.scan, findings)];
+  if (comparison !== undefined) notes.push(...comparisonNotes(comparison, found, options.changes));
+  const judgment = { report, errors, notes, linter: `${linter.name} ${linter.version}`, comparison };
+  if (update === undefined || known === undefined || matched === undefined) return judgment;
+  if (execution.status !== 'complete' || known.errorsOnly) {
+    const reason = known.errorsOnly ? 'it lists errors only' : 'the analysis is not complete';
+    notes.push(`the baseline is left as it is, because ${reason}`);
+    return judgment;
+  }
+  const left = comparison?.news.length ?? 0;
+  if (left > 0) notes.push(`${left} new were not added; --accept RULE --reason TEXT makes them known`);
+  const acceptance = (finding: Finding) =>
+    accepted?.rules.includes(finding.ruleId) === true ? { accepted: accepted.acceptance } : {};
+  const entries = updated(
+    known,
+    matched,
+    added.map((finding) => ({ finding, ...acceptance(finding) })),
+    update.prune === true,
+  );
+  const text = baselineText(entries, majorOf(linter), update.commit);
+  return { ...judgment, updatedBaseline: { text, count: entries.length } };
+}
+
+const NO_BASELINE: Baseline = { name: '', entries: [], expired: [], errorsOnly: false, notes: [] };
+
+function baselineFor(
+  { baseline: source, quiet = false, renames }: JudgeOptions,
+  changes: SourceChanges | undefined,
+  found: Found,
+): Baseline | undefined {
+  if (source === undefined) return undefined;
+  const { tool, linter, scan } = found;
+  const user = { tool, linter, quiet, today: dayOf(scan) };
+  const baseline = readBaseline(source, user, renames ?? changes?.renames);
+  checkSameFiles(baseline, found);
+  return baseline;
+}
+
+/** The day that decides which acceptances have ended. */
+function dayOf({ timestamp }: Scan): string {
+  return (timestamp.startsWith('1970-01-01') ? new Date().toISOString() : timestamp).slice(0, 10);
+}
+
+/**
+ * Throws ReportFailure if the baseline was made from another folder: none of its files is there, but one of them is
+ * in a folder of this root, or a file found is in a folder of its root. Otherwise its files were deleted or renamed.
+ */
+function checkSameFiles({ entries, name }: Baseline, found: Found): void {
+  const { paths: files } = found;
+  const paths = new Set(entries.flatMap(({ finding: { location } }) => location.path ?? []));
+  if ([...paths].some((path) => found.exists(path))) return;
+  const isWithin = (path: string, others: ReadonlySet<string>): boolean =>
+    path.split('/').some((_, index, segments) => index > 0 && others.has(segments.slice(index).join('/')));
+  if (![...paths].some((path) => isWithin(path, files)) && ![...files].some((path) => isWithin(path, paths))) return;
+  const [first = ''] = paths;
+  const message = `none of its ${paths.size} files is under the root (the first is ${first})`;
+  const hint = 'was it made from another folder?';
+  throw new ReportFailure('baseline', `the baseline ${name} cannot be used: ${message}; ${hint}`);
+}
+
+/** A misspelled rule would accept nothing. */
+function checkAccepted(rules: readonly string[], { scan, findings }: Found): void {
+  const isKnown = (id: string) =>
+    isReserved(id) || scan.enabledRuleIds.includes(id) || findings.some(({ ruleId }) => ruleId === id);
+  const odd = rules.find((id) => !isKnown(id));
+  if (odd === undefined) return;
+  const fault = scan.scopeKnown ? 'the rule was not on in this scan' : 'the report has no finding of this rule';
+  throw usageFailure(`--accept ${odd}: ${fault}`);
+}
+
+function* comparisonNotes(
+  { known, news, fixed, notVerifiable }: Comparison,
+  found: Found,
+  changes: JudgeOptions['changes'],
+): Generator<string> {
+  const changed = [...known.values()].filter(({ by }) => by === 'changed-line').length;
+  if (changed > 0 && (changes === undefined || typeof changes === 'string')) {
+    const reason = changes ?? 'the commit of the baseline is unknown';
+    yield `${changed} known on changed lines were found by their file alone, because ${reason}`;
+  }
+  const contentOf = ({ fingerprint }: Finding) => fingerprint.slice(0, 32);
+  const gone = [...fixed, ...notVerifiable].filter(({ finding: { location } }) => !found.exists(location.path ?? '.'));
+  const contents = new Set(gone.map(({ finding }) => contentOf(finding)));
+  const moved = news.filter((finding) => contents.has(contentOf(finding))).length;
+  if (moved > 0)
+    yield `${moved} new are known in a file that is gone; if it was renamed, use --renames git:REF, or git add the new file`;
+}
+
+function withKnown(comparison: Comparison, added: readonly Finding[]): Comparison {
+  if (added.length === 0) return comparison;
+  const set = new Set(added);
+  return {
+    ...comparison,
+    news: comparison.news.filter((finding) => !set.has(finding)),
+    unchanged: [...comparison.unchanged, ...added],
+  };
+}
+
+/** A file whose parse error was accepted does not make the analysis incomplete. */
+function withoutKnown(diagnostics: readonly Diagnostic[], comparison: Comparison | undefined): Diagnostic[] {
+  const known = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
+  const paths = new Set(known.map(({ location }) => location.path));
+  return diagnostics.filter(
+    ({ kind, relativePath }) => kind !== 'parse-error' || relativePath === undefined || !paths.has(relativePath),
+  );
+}
+
+function executionOf(diagnostics: Diagnostic[], totalFiles: number): ReportHeader['execution'] {
+  if (diagnostics.length > 0) return { status: 'incomplete', diagnostics };
+  if (totalFiles > 0) return { status: 'complete', diagnostics };
+  return { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyze was found' }] };
+}
+
+/**
+ * The entries that stay known; on a changed line, as the finding is now. An acceptance that has ended stays written
+ * down as long as its finding is there.
+ */
+function updated(
+  { entries, expired }: Baseline,
+  { fixed, notVerifiable, news, known }: Comparison,
+  added: readonly BaselineEntry[],
+  prune: boolean,
+): BaselineEntry[] {
+  const gone = new Set(prune ? [...fixed, ...notVerifiable] : fixed);
+  const changed = new Map(
+    [...known].flatMap(([finding, { entry, by }]) => (by === 'fingerprint' ? [] : [[entry, { ...entry, finding }]])),
+  );
+  const again = new Set(added.map(({ finding }) => finding));
+  const still = matchFindings(expired, news).knownBy;
+  const ended = news.flatMap((finding, index) => (again.has(finding) ? [] : (still[index]?.entry ?? [])));
+  const kept = entries.filter((entry) => !gone.has(entry)).map((entry) => changed.get(entry) ?? entry);
+  return [...kept, ...ended, ...added];
+}

@@ -1,0 +1,134 @@
+// `toollint explain`: why a finding is new, known, fixed or not verifiable.
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { readBaseline } from '../compare/baseline.ts';
+import type { BaselineEntry } from '../compare/baseline-entry.ts';
+import { isBaselineFile } from '../compare/baseline-file.ts';
+import type { Comparison } from '../compare/comparison.ts';
+import type { Known } from '../compare/finding-match.ts';
+import type { SourceChanges } from '../compare/source-changes.ts';
+import { terminalText } from '../convert/plain-text.ts';
+import { type DocumentSource, textIn } from '../document/document-source.ts';
+import { usageFailure } from '../document/failure.ts';
+import type { Finding } from '../document/report-schema.ts';
+import { baselineOptions } from './baseline-options.ts';
+import { exactly, INPUT_OPTIONS, inputSource, parseCommand, type Values } from './command-options.ts';
+import { compare } from './compare.ts';
+import { EXIT_OK } from './exit-code.ts';
+import { type ProgramIo, streamSink } from './program-io.ts';
+import { scan } from './scan.ts';
+
+export const EXPLAIN_OPTIONS = {
+  baseline: { type: 'string' },
+  report: { type: 'string' },
+  root: { type: 'string' },
+  config: { type: 'string', short: 'c' },
+  'path-prefix': { type: 'string' },
+  renames: { type: 'string' },
+  ...INPUT_OPTIONS,
+} as const;
+
+/** One finding with its verdict, `because` of which reason. */
+interface Verdict {
+  readonly finding: Finding;
+  readonly status: 'new' | 'known' | 'fixed' | 'not verifiable';
+  readonly because: string;
+}
+
+export async function runExplain(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, EXPLAIN_OPTIONS);
+  const [asked = ''] = exactly(1, positionals, 'toollint explain FINGERPRINT|LINE');
+  const name = values.baseline ?? 'toollint-baseline.jsonl';
+  if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
+  const scope = { root: resolve(io.cwd, values.root ?? '.'), pathPrefix: values['path-prefix'] ?? '' };
+  const { baseline, changes, renames } = await baselineOptions({ ...values, baseline: name }, scope, io);
+  if (baseline === undefined) throw usageFailure('explain needs a baseline');
+  const since = typeof changes === 'string' ? undefined : changes;
+  const comparison =
+    values.report === undefined
+      ? (await scan({ ...scope, config: configOf(values, io), baseline, changes, renames, signal: io.signal }))
+          .comparison
+      : (await compare(baseline, await inputSource(values.report, io, values), { changes: since, renames })).comparison;
+  const verdicts =
+    comparison === undefined ? [] : verdictsOf(comparison, endedIn(baseline, renames ?? since?.renames), since);
+  const found = verdicts.filter(({ finding }) => isAsked(finding, asked, baseline));
+  if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
+  await streamSink(io.stdout, 'standard output')(found.map(textOf).join(''));
+  return EXIT_OK;
+}
+
+const configOf = ({ config }: Values<typeof EXPLAIN_OPTIONS>, { cwd }: ProgramIo) =>
+  config === undefined ? undefined : resolve(cwd, config);
+
+/** Entries whose acceptance has ended, by fingerprint. */
+function endedIn(source: DocumentSource, renames: ReadonlyMap<string, string> | undefined): Map<string, BaselineEntry> {
+  const today = new Date().toISOString().slice(0, 10);
+  if (!isBaselineFile(source)) return new Map();
+  const { expired } = readBaseline(source, { tool: { name: '', version: '' }, quiet: true, today }, renames);
+  return new Map(expired.map((entry) => [entry.finding.fingerprint, entry]));
+}
+
+function verdictsOf(
+  { news, known, fixed, notVerifiable, doubts }: Comparison,
+  ended: ReadonlyMap<string, BaselineEntry>,
+  changes: SourceChanges | undefined,
+): Verdict[] {
+  const ofRule = Map.groupBy([...known.values()].map(({ entry }) => entry).concat(fixed, notVerifiable), keyOf);
+  const whyNew = (finding: Finding) => {
+    const until = ended.get(finding.fingerprint)?.accepted?.until;
+    if (until !== undefined) return `it was accepted until ${until}`;
+    const others = ofRule.get(keyOf({ finding }))?.length ?? 0;
+    return `no free line of the baseline has it (${others} of this rule in this file, each known once)`;
+  };
+  return [
+    ...news.map((finding): Verdict => ({ finding, status: 'new', because: whyNew(finding) })),
+    ...[...known].map(([finding, match]): Verdict => ({
+      finding,
+      status: 'known',
+      because: whyKnown(match, changes !== undefined),
+    })),
+    ...fixed.map(({ finding }): Verdict => ({
+      finding,
+      status: 'fixed',
+      because: 'its rule checked the file and reports it no more',
+    })),
+    ...notVerifiable.map((entry): Verdict => ({
+      finding: entry.finding,
+      status: 'not verifiable',
+      because: doubts.get(entry) ?? '',
+    })),
+  ];
+}
+
+const keyOf = ({ finding }: BaselineEntry) => JSON.stringify([finding.ruleId, finding.location.path]);
+
+function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): string {
+  const reason = {
+    fingerprint: 'the baseline has its fingerprint',
+    'changed-line': `the baseline has one of the same rule, message and flagged text in this ${hasChanges ? 'changed part of the file' : 'file'}`,
+    count: 'the baseline has one in this file whose message differs in its digits only',
+  }[by];
+  if (accepted === undefined) return reason;
+  const until = accepted.until === undefined ? '' : ` until ${accepted.until}`;
+  return `${reason}; accepted${until}: ${accepted.reason}`;
+}
+
+/** By fingerprint, by place, or by line of the baseline file. */
+function isAsked({ fingerprint, location }: Finding, asked: string, baseline: DocumentSource): boolean {
+  if (/^[0-9]{1,7}$/u.test(asked)) {
+    const line = textIn(baseline).split('\n')[Number(asked) - 1] ?? '';
+    return (
+      fingerprint.length === 64 && line.includes(fingerprint.slice(0, 32)) && line.includes(`"${location.path ?? ''}"`)
+    );
+  }
+  const [, path = '', line = ''] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
+  if (path !== '') return location.path === path.replace(/^\.\//u, '') && location.line === Number(line);
+  return asked.length >= 8 && fingerprint.startsWith(asked.toLowerCase());
+}
+
+function textOf({ finding, status, because }: Verdict): string {
+  const { ruleId, message, fingerprint, location } = finding;
+  const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
+  const head = terminalText(`${place.join(':')} ${ruleId} ${message}`);
+  return `${head}\n  ${status}: ${terminalText(because)}\n  fingerprint ${terminalText(fingerprint)}\n`;
+}

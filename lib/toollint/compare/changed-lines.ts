@@ -1,0 +1,89 @@
+// Known findings on changed lines. A changed line gives its findings other fingerprints, so within a changed hunk a
+// finding is also known by its rule, message and flagged text, digits as '#'. Each entry is used once: one more of a kind
+// is new.
+import { anchorIn } from '../document/extension.ts';
+import { lineAnchor } from '../document/fingerprint.ts';
+import type { Finding } from '../document/report-schema.ts';
+import type { BaselineEntry } from './baseline-entry.ts';
+import { masked } from './baseline-file.ts';
+import { type Hunk, hunkAt, type SourceChanges } from './source-changes.ts';
+
+export interface Current {
+  readonly index: number;
+  readonly finding: Finding;
+}
+
+export type Pair = (current: Current, entry: BaselineEntry) => void;
+
+/** Pairs entries and findings without a counterpart. Without `changes` the whole file is one hunk. */
+export function pairChangedLines(
+  entries: readonly BaselineEntry[],
+  current: readonly Current[],
+  changes: SourceChanges | undefined,
+  pair: Pair,
+): void {
+  const known = new Set(entries);
+  const news = new Set(current);
+  const use: Pair = (one, entry) => {
+    known.delete(entry);
+    news.delete(one);
+    pair(one, entry);
+  };
+  for (const part of ['flagged', 'start'] as const) {
+    const before = Map.groupBy(known, ({ finding }) => kindOf(finding, part));
+    for (const [kind, findings] of Map.groupBy(news, ({ finding }) => kindOf(finding, part))) {
+      const same = before.get(kind);
+      if (kind === undefined || same === undefined) continue;
+      const path = findings[0]?.finding.location.path ?? '';
+      if (changes === undefined) pairInOrder(same, findings, use);
+      else pairInHunks(same, findings, changes.hunksIn(path), use);
+    }
+  }
+}
+
+/** undefined if the flagged text is unknown. */
+function kindOf(finding: Finding, part: 'flagged' | 'start'): string | undefined {
+  const { ruleId, message, location } = finding;
+  const text = anchorIn(finding)?.[part];
+  return text === undefined ? undefined : JSON.stringify([location.path, ruleId, masked(message), text]);
+}
+
+/** Returns the findings that are left. */
+function pairInOrder(entries: readonly BaselineEntry[], findings: readonly Current[], pair: Pair): readonly Current[] {
+  for (const [index, entry] of entries.slice(0, findings.length).entries()) pair(findings[index] as Current, entry);
+  return findings.slice(entries.length);
+}
+
+function pairInHunks(
+  entries: readonly BaselineEntry[],
+  findings: readonly Current[],
+  hunks: readonly Hunk[],
+  pair: Pair,
+): void {
+  const free = new Set(entries);
+  const left: Current[] = [];
+  for (const [hunk, inside] of Map.groupBy(findings, ({ finding }) => hunkAt(hunks, finding.location.line ?? 0))) {
+    if (hunk === undefined) continue;
+    const known = [...free].filter((entry) => isIn(hunk, entry)).slice(0, inside.length);
+    for (const entry of known) free.delete(entry);
+    left.push(...pairInOrder(known, inside, pair));
+  }
+  // The baseline was made from files with changes that were not committed: no old line has the text.
+  const lost = [...free].filter((entry) => !hunks.some((hunk) => isIn(hunk, entry)));
+  pairInOrder(
+    lost.filter(({ finding }) => finding.location.line === undefined),
+    left,
+    pair,
+  );
+}
+
+const anchorsOf = new WeakMap<Hunk, ReadonlySet<string>>();
+
+/** Whether the entry was on a line that the hunk removed. */
+function isIn(hunk: Hunk, { finding }: BaselineEntry): boolean {
+  const { line } = finding.location;
+  if (line !== undefined) return line >= hunk.oldStart && line < hunk.oldEnd;
+  let anchors = anchorsOf.get(hunk);
+  if (anchors === undefined) anchorsOf.set(hunk, (anchors = new Set(hunk.removed.map(lineAnchor))));
+  return anchors.has(anchorIn(finding)?.line ?? '');
+}

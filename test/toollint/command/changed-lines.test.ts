@@ -1,0 +1,252 @@
+// A baseline file over the commits that follow it: changed lines, renamed files, merges, shallow clones; and `explain`.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, it, type TestContext } from 'node:test';
+import type { Report } from '../../../lib/toollint/toollint.ts';
+import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
+
+const git = (cwd: string, ...args: string[]) =>
+  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {
+    cwd,
+    stdio: 'pipe',
+    encoding: 'utf8',
+  }).trim();
+const counts = ({ selection: { baseline } }: Report) => [baseline?.newIssues, baseline?.unchanged, baseline?.fixed];
+const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline', '-o', '/dev/null'];
+const FILES = {
+  'eslint.config.mjs': configText(`{ 'no-console': 'warn', 'no-var': 'error', 'no-debugger': 'warn' }`),
+  'a.js': `${['var one = 1; console.log(one);', 'let two;', 'let three;', 'debugger;'].join('\n')}\n`,
+};
+
+/** A repository with a committed baseline of all findings. */
+async function repository(t: TestContext, files: Record<string, string> = FILES): Promise<string> {
+  const cwd = await project(t, files);
+  git(cwd, 'init', '-q', '-b', 'main');
+  git(cwd, 'add', '.');
+  git(cwd, 'commit', '-qm', 'one');
+  await toollint(UPDATE, { cwd });
+  git(cwd, 'add', '.');
+  git(cwd, 'commit', '-qm', 'baseline');
+  return cwd;
+}
+const scanOf = async (cwd: string, ...args: string[]) => await scanned(cwd, ['--baseline', 'b.jsonl', ...args]);
+
+describe('a finding on a changed line', () => {
+  it('stays known, while one more of its kind is new', async (t) => {
+    const cwd = await repository(t);
+    const edit = async (...lines: string[]) => {
+      await writeFile(join(cwd, 'a.js'), `${lines.join('\n')}\n`);
+      const { report } = await scanOf(cwd);
+      return [...counts(report), ...report.findings.map(({ ruleId, location }) => `${ruleId} ${location.line}`)];
+    };
+    const rest = ['let two;', 'let three;', 'debugger;'];
+    assert.deepEqual(await edit('let one = 1; console.log(one);', ...rest), [0, 2, 1], 'the other was fixed');
+    assert.deepEqual(await edit('var one = 1; console.log(one); // why', ...rest), [0, 3, 0], 'a comment');
+    assert.deepEqual(await edit('var one = 2;', 'console.log(one, 7);', ...rest), [0, 3, 0], 'two lines of one');
+    assert.deepEqual(await edit('var one = 1; console.log(one); console.log(2);', ...rest), [
+      ...[1, 3, 0],
+      'no-console 1',
+    ]);
+    assert.deepEqual(await edit('var one = 1; console.warn(one);', ...rest), [1, 2, 1, 'no-console 1'], 'other text');
+    assert.deepEqual(await edit('let one = 1;', 'let two;', 'let three;', 'debugger; console.log(one);'), [
+      ...[1, 1, 2],
+      'no-console 4',
+    ]);
+  });
+
+  it('is in the next baseline as it is now, and the file names the commit that it was made at', async (t) => {
+    const cwd = await repository(t);
+    const head = async () => JSON.parse((await readFile(join(cwd, 'b.jsonl'), 'utf8')).split('\n')[0] ?? '') as unknown;
+    const first = git(cwd, 'rev-parse', 'HEAD~1');
+    assert.deepEqual(await head(), { baseline: 'toollint/1', linter: 'ESLint 10', commit: first });
+    const before = await readFile(join(cwd, 'b.jsonl'), 'utf8');
+    await writeFile(join(cwd, 'a.js'), `// moved\n${FILES['a.js']}`);
+    git(cwd, 'commit', '-qam', 'moved');
+    await toollint(UPDATE, { cwd });
+    assert.equal(await readFile(join(cwd, 'b.jsonl'), 'utf8'), before, 'another commit alone changes no byte');
+    await writeFile(join(cwd, 'a.js'), FILES['a.js'].replace('(one)', '(one) // why'));
+    git(cwd, 'commit', '-qam', 'commented');
+    await toollint(UPDATE, { cwd });
+    assert.deepEqual(((await head()) as { commit: string }).commit, git(cwd, 'rev-parse', 'HEAD'));
+    await writeFile(join(cwd, 'a.js'), FILES['a.js'].replace('(one)', '(one) // because'));
+    assert.deepEqual(counts((await scanOf(cwd)).report), [0, 3, 0]);
+  });
+
+  it('is found by its file alone, with a note, without the commit or without git', async (t) => {
+    const cwd = await repository(t);
+    await writeFile(join(cwd, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
+    git(cwd, 'commit', '-qam', 'two');
+    const clone = `${cwd}/clone`;
+    git(cwd, 'clone', '-q', '--depth', '1', `file://${cwd}`, clone);
+    const shallow = await scanOf(clone);
+    assert.deepEqual(counts(shallow.report), [0, 3, 0]);
+    assert.match(shallow.stderr, /2 known on changed lines were found by their file alone, because git does not have/u);
+    const bare = await project(t, { ...FILES, 'b.jsonl': await readFile(join(cwd, 'b.jsonl'), 'utf8') });
+    await writeFile(join(bare, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
+    const { report, stderr } = await scanOf(bare);
+    assert.deepEqual(counts(report), [0, 3, 0]);
+    assert.match(stderr, /found by their file alone/u);
+    assert.doesNotMatch((await scanOf(cwd)).stderr, /alone/u);
+  });
+
+  it('stays known after a merge that kept the first lines of both sides', async (t) => {
+    const cwd = await repository(t, { ...FILES, 'c.js': 'var c;\n', 'd.js': 'var d;\n' });
+    const fix = async (name: string) => {
+      await writeFile(join(cwd, name), 'let x;\n');
+      git(cwd, 'commit', '-qam', name);
+      await toollint(UPDATE, { cwd });
+      git(cwd, 'commit', '-qam', `${name} in the baseline`);
+    };
+    await writeFile(join(cwd, '.gitattributes'), 'b.jsonl merge=union\n');
+    git(cwd, 'add', '.');
+    git(cwd, 'commit', '-qm', 'union');
+    git(cwd, 'checkout', '-qb', 'side');
+    await fix('c.js');
+    git(cwd, 'checkout', '-q', 'main');
+    await fix('d.js');
+    git(cwd, 'merge', '-q', '--no-edit', 'side');
+    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/"baseline"/gu)?.length, 2);
+    await writeFile(join(cwd, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
+    const { report, stderr } = await scanOf(cwd);
+    assert.equal(report.selection.baseline?.newIssues, 0);
+    assert.doesNotMatch(stderr, /alone/u);
+  });
+});
+
+describe('a file that was renamed', () => {
+  it('keeps its known findings after git mv, and is named in a note if git does not know', async (t) => {
+    const cwd = await repository(t);
+    await rename(join(cwd, 'a.js'), join(cwd, 'z.js'));
+    const { report, stderr } = await scanOf(cwd);
+    assert.deepEqual(counts(report), [3, 0, 3]);
+    assert.match(stderr, /3 new are known in a file that is gone; if it was renamed, use --renames git:REF/u);
+    git(cwd, 'add', '-A');
+    assert.deepEqual(counts((await scanOf(cwd)).report), [0, 3, 0]);
+  });
+});
+
+describe('an update of the baseline', () => {
+  it('says how many new findings it did not add', async (t) => {
+    const cwd = await repository(t);
+    await writeFile(join(cwd, 'a.js'), `${FILES['a.js']}var x;\nvar y;\n`);
+    assert.match((await toollint(UPDATE, { cwd })).stderr, /2 new were not added; --accept RULE --reason TEXT/u);
+    const accepted = await toollint([...UPDATE, '--accept', 'no-var', '--reason', 'old code'], { cwd });
+    assert.doesNotMatch(accepted.stderr, /not added/u);
+  });
+
+  it('drops lines that nothing verifies any more with --prune', async (t) => {
+    const cwd = await repository(t, { ...FILES, 'c.js': 'debugger;\n' });
+    await writeFile(join(cwd, 'c.js'), 'debugger; // eslint-disable-line\n');
+    await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 'error', 'no-debugger': 'warn' }`));
+    const rules = async () => (await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/(?<="ruleId":")[^"]*/gu);
+    await toollint(UPDATE, { cwd });
+    assert.deepEqual(await rules(), ['no-console', 'no-debugger', 'no-var', 'no-debugger']);
+    await toollint([...UPDATE, '--prune'], { cwd });
+    assert.deepEqual(await rules(), ['no-debugger', 'no-var']);
+  });
+
+  it("has the linter's own messages from the first", async (t) => {
+    const text = '/* eslint no-var: 2 */\nlet a;\n';
+    const config = configText(`{ 'no-var': 'error' }`).replace(
+      '[{ ',
+      '[{ linterOptions: { reportUnusedInlineConfigs: 2 }, ',
+    );
+    const cwd = await repository(t, { 'eslint.config.mjs': config, 'a.js': text });
+    const { report } = await scanOf(cwd);
+    assert.deepEqual(counts(report), [0, 1, 0]);
+    await writeFile(join(cwd, 'a.js'), 'let a;\n');
+    assert.deepEqual(counts((await scanOf(cwd)).report), [0, 0, 1]);
+  });
+});
+
+describe('explain', () => {
+  it('says why a finding is new, known, fixed or not verifiable', async (t) => {
+    const cwd = await repository(t);
+    const lines = ['var one = 1; console.log(one); // why', 'let two;', 'let three;', 'var four;'];
+    await writeFile(join(cwd, 'a.js'), `${lines.join('\n')}\n`);
+    const explain = async (...args: string[]) => await toollint(['explain', ...args, '--baseline', 'b.jsonl'], { cwd });
+    const { code, stdout } = await explain('a.js:1');
+    assert.equal(code, 0);
+    assert.match(
+      stdout,
+      /^a\.js:1:1 no-var .*\n {2}known: .*same rule, message and flagged text in this changed part/mu,
+    );
+    assert.match((await explain('./a.js:4:1')).stdout, /^a\.js:4:1 no-var .*\n {2}new: no free line of the baseline/mu);
+    const file = (await readFile(join(cwd, 'b.jsonl'), 'utf8')).split('\n');
+    const number = file.findIndex((line) => line.includes('no-debugger')) + 1;
+    const fixed = (await explain(String(number))).stdout;
+    assert.match(fixed, /^a\.js no-debugger .*\n {2}fixed: its rule checked the file/mu);
+    const fingerprint = /fingerprint ([0-9a-f]+)/u.exec(fixed)?.[1] ?? '';
+    assert.equal((await explain(fingerprint)).stdout, fixed);
+    assert.equal((await explain(fingerprint.slice(0, 12))).stdout, fixed);
+    await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 'error' }`));
+    assert.match((await explain(fingerprint)).stdout, / {2}not verifiable: the rule no-debugger did not run/u);
+    await toollint(['scan', '-o', 'now.json'], { cwd });
+    assert.match(
+      (await explain(fingerprint, '--report', 'now.json')).stdout,
+      /not verifiable: the rule no-debugger is off/u,
+    );
+    const none = await explain('a.js:77');
+    assert.deepEqual([none.code, none.stderr], [2, 'toollint: neither the findings nor b.jsonl have a.js:77\n']);
+  });
+});
+
+describe('an imported report', () => {
+  const sarif = (...lines: number[]) =>
+    JSON.stringify({
+      version: '2.1.0',
+      runs: [
+        {
+          tool: { driver: { name: 'ruff', version: '1.0.0' } },
+          results: lines.map((startLine) => ({
+            ruleId: 'E1',
+            level: 'error',
+            message: { text: 'm' },
+            locations: [
+              {
+                physicalLocation: {
+                  artifactLocation: { uri: 'a.py' },
+                  region: { startLine, startColumn: 1, endColumn: 4 },
+                },
+              },
+            ],
+          })),
+        },
+      ],
+    });
+
+  it('has a baseline, acceptances and a gate like a scan', async (t) => {
+    const cwd = await project(t, { 'a.py': 'one\ntwo\nthree\n' });
+    const run = async (lines: number[], ...args: string[]) =>
+      await toollint(['import', '--from', 'sarif', '-', ...args], { cwd, stdin: sarif(...lines) });
+    const baseline = ['--baseline', 'b.jsonl'];
+    assert.equal((await run([1, 2])).code, 0, 'a conversion');
+    assert.equal((await run([1, 2], ...baseline, '--update-baseline')).code, 0);
+    const known = await run([1, 2], ...baseline, '--gate', 'new-code');
+    assert.deepEqual([known.code, counts(JSON.parse(known.stdout) as Report)], [0, [0, 2, 0]]);
+    const more = await run([1, 2, 3], ...baseline, '--gate', 'new-code');
+    assert.deepEqual([more.code, counts(JSON.parse(more.stdout) as Report)], [1, [1, 2, 0]]);
+    const accept = ['--update-baseline', '--accept', 'E1', '--reason', 'r'];
+    assert.equal((await run([1, 2, 3], ...baseline, ...accept)).code, 0);
+    await writeFile(join(cwd, 'a.py'), 'one\ntwo # x\nthree\n');
+    assert.deepEqual(counts(JSON.parse((await run([1, 2, 3], ...baseline)).stdout) as Report), [0, 3, 0]);
+    const fewer = JSON.parse((await run([1], ...baseline, '--update-baseline', '--prune')).stdout) as Report;
+    assert.deepEqual(fewer.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 2 });
+    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).trim().split('\n').length, 2);
+    assert.match((await run([1], '--accept', 'E1')).stderr, /--accept needs --update-baseline/u);
+  });
+
+  it('gets a note for a rule of the gate that it does not list', async (t) => {
+    const cwd = await project(t, {
+      'g.json': '{"name":"g","conditions":[{"metric":"rule:E9","op":">","threshold":0,"level":"fail"}]}',
+    });
+    const run = ['import', '--from', 'sarif', '-', '--gate-config', 'g.json', '-o', 'r.json'];
+    const note = /the gate asks for rule:E9, which the report does not list: it counts as 0/u;
+    const { code, stderr } = await toollint(run, { cwd, stdin: sarif(1) });
+    assert.equal(code, 0);
+    assert.match(stderr, note);
+    assert.match((await toollint(['gate', 'r.json', '--gate-config', 'g.json'], { cwd })).stderr, note);
+  });
+});
