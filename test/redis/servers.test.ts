@@ -195,6 +195,25 @@ describe('what is told of a server', () => {
     await redis.command('CONFIG', 'SET', 'appendonly', 'no');
   });
 
+  it('is, for a replica that was promoted before its first append-only file was written, that it loses accepted events', async () => {
+    const [master, replica] = await Promise.all([
+      TestRedis.start(['--repl-diskless-sync-delay', '0']),
+      TestRedis.start(['--appendonly', 'yes']),
+    ]);
+    for (let at = 0; at < 10; at += 1) await master.command('SET', `key-${at}`, 'x');
+    await replica.command('CONFIG', 'SET', 'rdb-key-save-delay', '10000000');
+    await replica.command('REPLICAOF', '127.0.0.1', String(master.port));
+    await eventually('it begins its first file', async () => (await askedOf(replica, aofRewrite)) !== undefined);
+    await eventually('it has what the master has', async () => (await replica.command('DBSIZE')) === 10);
+    await replica.command('REPLICAOF', 'NO', 'ONE');
+    const durability = new DurabilityCheck({ durability: 'require', replicas: 0, log: LOG });
+    await assert.rejects(
+      askedOf(replica, (server) => durability.check(server)),
+      { name: 'QueueRefusal', message: /promoted before its first append-only file was written/ },
+    );
+    await replica.command('CONFIG', 'SET', 'appendonly', 'no');
+  });
+
   it('is not that it keeps nothing while it loads its data: it is no master yet', async () => {
     const loading = new RedisError('LOADING Redis is loading the dataset in memory');
     const server: Server = { send: () => Promise.reject(loading) };
