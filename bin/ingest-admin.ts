@@ -1,5 +1,7 @@
 // ingest-admin: looks into the queue and the warehouse, and puts things right. It ties the parts together, and decides
 // about exit codes.
+import { appendFile, mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { HELP, readCommandLine, runCommand, type Command, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
 import { UsageError, type Session } from '../lib/admin/session.ts';
@@ -12,6 +14,7 @@ import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
+import { messageOf } from '../lib/process/message-of.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
@@ -45,7 +48,7 @@ async function main(): Promise<number> {
   const queue = new PartitionedAdmin({ ...SYSTEM, uri, partitions, makes, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri);
   try {
-    return await runCommand(session(line, queue, warehouse), line.command);
+    return await runCommand(session(line, queue, warehouse, config.stateDir), line.command);
   } finally {
     await Promise.allSettled([queue.close(), warehouse.close()]);
   }
@@ -55,6 +58,7 @@ function session(
   { command, json, yes }: CommandLine,
   queue: Session['queue'],
   warehouse: Session['warehouse'],
+  stateDir: string,
 ): Session {
   const stopped = stopSignal();
   return {
@@ -67,6 +71,7 @@ function session(
     tell: complain,
     stopped,
     readSchema,
+    recordErased: (ids) => appendErased(stateDir, ids),
     progress: () => showProgress(process.stderr, PROGRESS_UNIT[command.kind] ?? 'rows'),
     confirm: async (question) => {
       if (yes) return true;
@@ -76,6 +81,17 @@ function session(
       return agreed;
     },
   };
+}
+
+/** Durable before anything is erased. */
+async function appendErased(stateDir: string, ids: readonly string[]): Promise<void> {
+  const path = join(stateDir, 'erased-ids');
+  try {
+    await mkdir(stateDir, { recursive: true, mode: 0o700 });
+    await appendFile(path, ids.map((id) => `${id}\n`).join(''), { mode: 0o600, flush: true });
+  } catch (cause) {
+    throw new StartFailure(EXIT.configuration, `${path}: the erasure cannot be recorded (${messageOf(cause)})`);
+  }
 }
 
 function exitCodeOf(cause: unknown): number {

@@ -10,7 +10,8 @@ export function readAdminConfig(environment: Environment) {
     settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI') ?? '';
   const queuePartitions = settings.get('INGEST_QUEUE_PARTITIONS');
+  const stateDir = settings.get('INGEST_STATE_DIR');
   const report = settings.report();
-  const config = Object.freeze({ queueUri, queuePartitions, warehouseUri });
+  const config = Object.freeze({ queueUri, queuePartitions, warehouseUri, stateDir });
   return { config: report.problems.length === 0 ? config : undefined, report };
 }

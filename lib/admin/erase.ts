@@ -1,6 +1,7 @@
 // `erase`: overwrites what is left of events, in queue, warehouse and quarantine, so that only id and type remain.
 //
-// Order: the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id
+// Order: the erasure is recorded in a file, to be replayed after a restore, and noted on the queue, for consumers that
+// have the event in hand; the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id
 // taken; then the queue, entry by entry, each as one atomic step (lib/redis/stream/lua/erase.lua); then what consumers
 // have written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it
 // was cut short.
@@ -59,11 +60,13 @@ async function eraseAll(
   tally: Tally,
   found: Left | undefined,
 ): Promise<Outcome> {
+  await session.recordErased(ids);
   const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
   const progress = session.progress();
   let looked = 0;
   for (const id of ids) {
     if (session.stopped.aborted) break;
+    await session.queue.noteErasure(id);
     const left = (looked === 0 ? found : undefined) ?? (await leftOf(session, id));
     if (nothing(left)) {
       if (left.known) sum.already += 1;

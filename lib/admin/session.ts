@@ -29,6 +29,8 @@ export interface Session extends ClockAndRandom {
   readonly tell: (text: string) => void;
   /** The first problems of a body by the schema in a file. Rejects where the file cannot be used. */
   readonly readSchema: (path: string) => Promise<(body: Buffer) => readonly string[]>;
+  /** Appends ids of erased events, each on a line, to the file that `erase --file` reads again after a restore. */
+  readonly recordErased: (ids: readonly string[]) => Promise<void>;
   /** Asks before a change; true where it may be made. */
   readonly confirm: (question: string) => Promise<boolean>;
   readonly progress: () => Progress;

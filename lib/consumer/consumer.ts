@@ -24,7 +24,7 @@ import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
 import { Landing } from './landing.ts';
-import { classify, type Entered, type TypeSchemas } from './quarantine.ts';
+import { classify, withoutBody, type Entered, type TypeSchemas } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -55,6 +55,11 @@ const NOT_JOINED = 'the queue is not joined yet';
 
 /** What a step needs. */
 export type Dependency = 'queue' | 'warehouse';
+
+/** A step that needs the warehouse failed at the queue. */
+class QueueStepFailed extends Error {
+  override readonly name = 'QueueStepFailed';
+}
 
 export interface ConsumerOptions extends ClockAndRandom {
   readonly reader: QueueReader;
@@ -186,11 +191,19 @@ export class Consumer {
   async #finish(batch: readonly Entered[]): Promise<void> {
     for (let left = batch; left.length > 0;) {
       const now = left;
-      const some = await this.#step('warehouse', () => this.#landing.landSome(now));
+      const some = await this.#step('warehouse', async () => this.#landing.landSome(await this.#withoutErased(now)));
       if (some === undefined) break;
       await this.#step('queue', () => this.#options.reader.acknowledge(some.done));
       left = some.left;
     }
+  }
+
+  /** The same entries, and those of erased events without their bodies: asked for each try, as late as possible. */
+  async #withoutErased(entries: readonly Entered[]): Promise<readonly Entered[]> {
+    const erased = await this.#options.reader.erased(entries).catch((cause: unknown) => {
+      throw new QueueStepFailed(messageOf(cause), { cause });
+    });
+    return erased.size === 0 ? entries : entries.map((one) => (erased.has(one.id ?? '') ? withoutBody(one) : one));
   }
 
   async #join(): Promise<void> {
@@ -211,9 +224,10 @@ export class Consumer {
         return result;
       } catch (cause) {
         if (cause instanceof TablesDiffer) throw cause;
-        this.#failed(needs, cause);
+        const failing = cause instanceof QueueStepFailed ? 'queue' : needs;
+        this.#failed(failing, cause);
         if (this.stopping) return undefined;
-        await this.#pause(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[needs]);
+        await this.#pause(failures, PAUSE_FIRST_MS, PAUSE_MAX_MS[failing]);
         if (cause instanceof GroupVanished || this.stopping) return undefined;
       }
     }

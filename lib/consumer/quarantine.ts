@@ -4,7 +4,7 @@
 // is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read
 // by the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
-import { namesIn } from '../ingest/erased.ts';
+import { erasedBody, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery, EventNotes } from '../ingest/queue.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
@@ -44,6 +44,12 @@ export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): s
 
 /** The name of an entry's quarantine row. A replayed entry that cannot land again keeps the row that it came from. */
 export const quarantineName = (rejection: Rejection): string => rejection.replayOf ?? quarantineRowName(rejection);
+
+/** An entry whose event an operator erased: its id and type are left. */
+export const withoutBody = (one: Entered): Entered => {
+  const type = isRejection(one) ? namesIn(one.body).type : one.type;
+  return { ...one, body: Buffer.from(erasedBody(one.id ?? '', type)) };
+};
 
 /** The schemas of event types, where there are any: schemas.ts. */
 export interface TypeSchemas {

@@ -113,6 +113,11 @@ export interface Delivery {
   readonly servers?: number;
 }
 
+/** An event as the erasures of its queue identify it. */
+export interface AcceptedEvent extends Pick<Delivery, 'source' | 'acceptedAtMs'> {
+  readonly id?: string | undefined;
+}
+
 /** An entry as `read` named it. */
 export type EntryName = Pick<Delivery, 'source' | 'entry' | 'servers'>;
 
@@ -166,6 +171,10 @@ export interface QueueReader {
    * which had taken this one for dead, was faster.
    */
   acknowledge(entries: readonly EntryName[]): Promise<number>;
+  /**
+   * The ids of those of these events that an operator erased after they were accepted: they land without their bodies.
+   */
+  erased(events: readonly AcceptedEvent[]): Promise<ReadonlySet<string>>;
   /** Whether each partition can be read by this member, as far as is known, by its name in order. */
   states(): ReadonlyMap<string, QueueState>;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */

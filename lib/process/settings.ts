@@ -69,7 +69,11 @@ export const SETTINGS = Object.freeze({
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; ' +
       'without it the gateway looks events up in the queue only, which holds 24 hours',
   ),
-  INGEST_STATE_DIR: text(['gateway', 'send'], '.ingest', 'folder for development certificates and embedded data'),
+  INGEST_STATE_DIR: text(
+    ['gateway', 'send', 'admin'],
+    '.ingest',
+    'folder for development certificates, embedded data, and the ids that `ingest-admin` erased (`erased-ids`)',
+  ),
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info', 'least severe level that is logged'),
   INGEST_LOG_FORMAT: choice(
     DAEMONS,

@@ -1,6 +1,7 @@
 // ingest-admin as an operator runs it: the real program, on a queue and a warehouse of the test's own.
 import assert from 'node:assert/strict';
 import { Program } from '../support/program.ts';
+import { temporaryFolder } from '../support/scope.ts';
 import type { WarehouseStore } from '../support/warehouse-store.ts';
 import type { TestRedis } from '../support/redis.ts';
 
@@ -18,7 +19,11 @@ export class Admin {
     store: Pick<WarehouseStore, 'uri'>,
     more: Readonly<Record<string, string>> = {},
   ) {
-    this.env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, ...more };
+    const stateDir = temporaryFolder('ingest-admin-');
+    this.env = {
+      ...{ INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_STATE_DIR: stateDir },
+      ...more,
+    };
   }
 
   start(...args: readonly string[]): Program {

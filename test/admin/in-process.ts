@@ -31,6 +31,8 @@ export class InProcess {
   redis!: TestRedis;
   store!: SqliteStore;
   path = '';
+  /** Ids as `erase` recorded them. */
+  readonly recorded: string[] = [];
   warehouse!: Warehouse;
 
   /** Registers what makes an empty queue and warehouse for each test of a file. */
@@ -60,6 +62,7 @@ export class InProcess {
       err: '',
       json: false,
       readSchema,
+      recordErased: (ids: readonly string[]) => Promise.resolve(void this.recorded.push(...ids)),
       print: (text: string) => void (session.out += text),
       printed: () => Promise.resolve(),
       tell: (text: string) => void (session.err += `${text}\n`),

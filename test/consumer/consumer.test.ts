@@ -109,6 +109,19 @@ describe('a consumer with several batches under way', () => {
     assert.deepEqual(await store.quarantine(), []);
   });
 
+  it('lands an event without its body that was erased after it was accepted, and a later one of that id as it is', async (t) => {
+    await put(['early', 'other'].map((id) => event(id, 'secret')));
+    await redis.command('ZADD', `{${STREAM}}:erased`, String(Date.now() + 1), 'early', '1', 'late');
+    await put([event('late', 'kept'), JSON.stringify({ id: 'early', secret: 'no type' })]);
+    await run(t);
+    await eventually('all have landed', async () => (await store.count()) === 3 && (await pending()) === 0);
+    assert.deepEqual(Object.fromEntries((await store.events()).map(({ id, body }) => [id, body])), {
+      early: '{"id":"early","type":"order.paid","erased":true}',
+      late: event('late', 'kept'),
+      other: event('other', 'secret'),
+    });
+  });
+
   it('keeps a batch that fails in the middle, lands the others, lands it in the end and logs that the warehouse is back', async (t) => {
     const ids = idsOf(1_200);
     await put(ids.map((id) => event(id)));

@@ -140,6 +140,23 @@ describe('erasing an entry', () => {
   });
 });
 
+describe('the note of an erasure', () => {
+  it('is of the events that were accepted before it', async (t) => {
+    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    const before = Date.now();
+    await admin.noteErasure('one');
+    const source = await admin.source();
+    const erased = (id: string, acceptedAtMs: number): Promise<ReadonlySet<string>> =>
+      reader.erased([
+        { source, id, acceptedAtMs },
+        { source, id: undefined, acceptedAtMs },
+      ]);
+    assert.deepEqual([...(await erased('one', before))], ['one']);
+    assert.deepEqual([...(await erased('one', before + 3_600_000))], []);
+    assert.deepEqual([...(await erased('two', before))], []);
+  });
+});
+
 describe('replaying rows', () => {
   const row = {
     replayOf: 'q/ingest/1-1',

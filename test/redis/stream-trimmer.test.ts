@@ -199,6 +199,20 @@ describe('a look of the trimmer', () => {
     }
   });
 
+  it('keeps the note of an erasure for 48 hours, and while anything accepted before it has not landed', async () => {
+    for (const [stream, landedAll, left] of [
+      ['erased-landed', true, ['young']],
+      ['erased-waiting', false, ['after', 'young']],
+    ] as const) {
+      const key = `{${stream}}:erased`;
+      await redis.command('ZADD', key, hoursAgo(60), 'before', hoursAgo(49), 'after', hoursAgo(47), 'young');
+      await redis.command('XADD', stream, hoursAgo(50), 'body', 'x');
+      await redis.command('XGROUP', 'CREATE', stream, GROUP, landedAll ? '$' : '0');
+      await (await trimmerOf(stream)).look(0);
+      assert.deepEqual(await redis.command('ZRANGE', key, '0', '-1'), left);
+    }
+  });
+
   it('says how far the group is behind and how much the server holds', async () => {
     const stream = 'seen';
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');

@@ -195,6 +195,7 @@ export class Operator extends Program {
       printed: () => Promise.resolve(),
       tell: () => undefined,
       readSchema: () => Promise.reject(new Error('no schemas are simulated')),
+      recordErased: () => Promise.resolve(),
       confirm: () => Promise.resolve(true),
       progress: () => ({ update: () => undefined, stop: () => undefined }),
       stopped: new AbortController().signal,

@@ -174,6 +174,10 @@ export class MemoryQueueReader implements QueueReader {
     return Promise.resolve(entries.filter(({ entry }) => this.#store.group?.pending.delete(entry)).length);
   }
 
+  erased(): Promise<ReadonlySet<string>> {
+    return Promise.resolve(new Set());
+  }
+
   states(): ReadonlyMap<string, QueueState> {
     return new Map([['0', { available: true }]]);
   }

@@ -129,6 +129,10 @@ export class PartitionedAdmin implements QueueAdmin {
     for (const part of this.#all) yield* part.scan(id);
   }
 
+  async noteErasure(id: string): Promise<void> {
+    await Promise.all(this.#all.map((part) => part.noteErasure(id)));
+  }
+
   async erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     const part = (await this.#bySource()).get(copy.source);
     return part === undefined ? 'gone' : part.erase(copy, id, body);

@@ -201,6 +201,15 @@ export class StreamAdmin {
     });
   }
 
+  /** Notes that the event of this id, if it was accepted before now, is to land without its body. */
+  noteErasure(id: string): Promise<void> {
+    return this.#telling(async () => {
+      const [seconds, micros] = (await this.#connection.values.send(['TIME'])) as readonly string[];
+      const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+      await this.#connection.values.send(['ZADD', keyOf(this.#stream, 'erased'), String(nowMs), id]);
+    });
+  }
+
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
       this.#assertReadHere(copy.servers);

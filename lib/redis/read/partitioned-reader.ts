@@ -9,7 +9,14 @@
 //
 // Replicas are counted in the first partition; in the others this member gives a sign of life.
 import assert from 'node:assert/strict';
-import { GroupVanished, type Delivery, type EntryName, type QueueReader, type QueueState } from '../../ingest/queue.ts';
+import {
+  GroupVanished,
+  type AcceptedEvent,
+  type Delivery,
+  type EntryName,
+  type QueueReader,
+  type QueueState,
+} from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import { PartitionReading, type PartitionReadingOptions } from './partition-reading.ts';
 import type { StreamReader } from './stream-reader.ts';
@@ -116,6 +123,14 @@ export class PartitionedReader implements QueueReader {
       }
     }
     return done;
+  }
+
+  async erased(events: readonly AcceptedEvent[]): Promise<ReadonlySet<string>> {
+    const parts = Map.groupBy(events, ({ source }) => this.#partitionOf.get(source));
+    const found = await Promise.all(
+      [...parts].map(async ([part, some]) => [...((await part?.reader.erased(some)) ?? [])]),
+    );
+    return new Set(found.flat());
   }
 
   states(): ReadonlyMap<string, QueueState> {

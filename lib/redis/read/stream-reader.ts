@@ -8,6 +8,7 @@
 import {
   GroupVanished,
   RETENTION_MS,
+  type AcceptedEvent,
   type Delivery,
   type EntryName,
   type QueueLook,
@@ -29,7 +30,7 @@ import { memberName, Membership } from './membership.ts';
 import type { RedisValue, Reply } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Argument, Script } from '../wire/script.ts';
-import { GROUP, STREAM } from '../stream/layout.ts';
+import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
 const ONLY_PARTITION = '0';
@@ -171,6 +172,17 @@ export class StreamReader implements QueueReader {
       done += (await this.#command(['XACK', this.#stream, GROUP, ...names])) as number;
     }
     return done;
+  }
+
+  async erased(events: readonly AcceptedEvent[]): Promise<ReadonlySet<string>> {
+    const key = keyOf(this.#stream, 'erased');
+    const ids = [...new Set(events.flatMap(({ id }) => id ?? []))];
+    if (ids.length === 0 || (await this.#command(['ZCARD', key])) === 0) return new Set();
+    const times = (await this.#command(['ZMSCORE', key, ...ids])) as readonly (string | null)[];
+    const erasedMs = new Map(ids.map((id, at) => [id, Number(times[at] ?? -1)]));
+    return new Set(
+      events.flatMap(({ id, acceptedAtMs }) => (acceptedAtMs <= (erasedMs.get(id ?? '') ?? -1) ? (id ?? []) : [])),
+    );
   }
 
   states(): ReadonlyMap<string, QueueState> {

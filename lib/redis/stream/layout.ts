@@ -7,4 +7,5 @@ export const STREAM = 'ingest';
 export const GROUP = 'warehouse';
 
 /** Another key of the queue, in the same slot of a Redis Cluster. */
-export const keyOf = (stream: string, kind: 'ids' | 'queue' | 'replicas' | 'waited'): string => `{${stream}}:${kind}`;
+export const keyOf = (stream: string, kind: 'erased' | 'ids' | 'queue' | 'replicas' | 'waited'): string =>
+  `{${stream}}:${kind}`;

@@ -8,7 +8,7 @@ import { QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
-type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replicas';
+type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replays' | 'erased' | 'replicas';
 /** A command, the key that it takes, and arguments behind the key that are as many as it needs. */
 type Right = readonly [command: string, key: Key, rest: string];
 
@@ -24,6 +24,8 @@ const SHARED: readonly Right[] = [
   ['set', 'ids', '1'],
   ['del', 'ids', ''],
   ['unlink', 'slice', ''],
+  ['hmget', 'replays', 'x'],
+  ['zremrangebyscore', 'erased', '0 0'],
   ['xinfo stream', 'stream', ''],
   ['xinfo groups', 'stream', ''],
   ['xgroup create', 'stream', `${GROUP} 0 mkstream`],
@@ -45,6 +47,8 @@ const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
   consumer: [
     ...SHARED,
     ['xlen', 'stream', ''],
+    ['zcard', 'erased', ''],
+    ['zmscore', 'erased', 'x'],
     ['xgroup delconsumer', 'stream', `${GROUP} x`],
     ['xinfo consumers', 'stream', GROUP],
     [`xreadgroup group ${GROUP} x streams`, 'stream', '>'],

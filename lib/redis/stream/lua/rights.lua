@@ -7,7 +7,7 @@
 local stream = ARGV[1]
 local tag = '{' .. stream .. '}:'
 local KEYS_OF = { [''] = '', stream = stream, ids = tag .. 'ids', slice = tag .. 'ids:1', queue = tag .. 'queue',
-  looked = tag .. 'looked', replicas = tag .. 'replicas' }
+  looked = tag .. 'looked', replays = tag .. 'replays', erased = tag .. 'erased', replicas = tag .. 'replicas' }
 
 local missing = {}
 if not redis.acl_check_cmd then return missing end

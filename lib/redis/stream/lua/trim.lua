@@ -17,6 +17,7 @@
 --
 -- An entry that was deleted by hand while a member held it would stop trimming for ever. It is taken off the group's
 -- list when it is the oldest one there.
+local ERASURE_MS = 48 * 3600000
 local call, match = redis.call, string.match
 local stream, group, limit = KEYS[1], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
@@ -103,6 +104,11 @@ if starts and more == 0 then
     if #kept > 0 then call('SET', ids, table.concat(kept, ' ')) else call('DEL', ids) end
   end
 end
+
+-- An erasure (stream-admin.ts) is noted for 48 hours, and while anything accepted before it may still land.
+local over_ms = server_now - ERASURE_MS
+if unlanded then over_ms = math.min(over_ms, tonumber(match(unlanded, '^%d+'))) end
+call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
 
 local last_replay = call('HMGET', replays, '\n')[1]
 if last_replay and is_over(last_replay) then call('UNLINK', replays) end
