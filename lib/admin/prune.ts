@@ -1,23 +1,26 @@
 // `prune --older-than T`: removes rows that landed, or were put in quarantine, before a time.
 //
-// A row is removed only where its event cannot land a second time: it is older than PRUNE_AGE_MS_MIN, and than the
-// oldest event that has not landed in any partition.
+// A row is removed only if its event cannot land a second time: it landed, and was accepted, longer ago than
+// PRUNE_AGE_MS_MIN and before the oldest event that has not landed in any partition. The earliest of three clocks
+// decides: this machine's, the queue's and the warehouse's.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
 import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
-import { counted, timeText } from './terminal.ts';
+import { counted, durationText, timeText } from './terminal.ts';
 
 /** Rows of one statement, and the pause behind it in which others write. */
 const PAGE = 1_000;
 const PAUSE_MS = 10;
 
-/** Clocks of queue and warehouse may differ by as much. */
+/** Between a row's age and that of the oldest event that has not landed: a row is younger than its acceptance. */
 const CLOCK_MARGIN_MS = 60 * 60 * 1000;
+const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
 export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Outcome> {
   const { json, print, tell } = session;
   // The ages below are of this moment or a later one: a day may pass until the queue has answered.
-  const nowMs = session.clock.epochMs();
+  const nowMs = await earliestClock(session);
+  if (nowMs === undefined) return OUTCOME.nothing;
   const queue = await session.queue.status();
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
@@ -45,4 +48,24 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
     if (from !== undefined) tell('interrupted; run again for the rest');
     return tally.changed === 0 || from !== undefined ? OUTCOME.nothing : OUTCOME.done;
   });
+}
+
+/** Unix time in milliseconds; undefined, and told, if the clocks differ too much to say how old a row is. */
+async function earliestClock({ clock, queue, warehouse, tell }: Session): Promise<number | undefined> {
+  const earliest: number[] = [];
+  let differMs = 0;
+  for (const ask of [() => queue.clocks(), async () => [(await warehouse.clock()) ?? clock.epochMs()]]) {
+    const beforeMs = clock.epochMs();
+    const others = await ask();
+    const afterMs = clock.epochMs();
+    earliest.push(beforeMs, ...others);
+    // The answer was made somewhere between both readings of this clock.
+    for (const other of others) differMs = Math.max(differMs, beforeMs - other, other - afterMs);
+  }
+  if (differMs <= CLOCKS_DIFFER_MS_MAX) return Math.min(...earliest);
+  tell(
+    `nothing was removed: the clocks of this machine, the queue and the warehouse differ by ${durationText(differMs)}; ` +
+      'set the clock that is wrong, then run again',
+  );
+  return undefined;
 }

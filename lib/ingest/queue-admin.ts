@@ -100,6 +100,8 @@ export interface QueueAdmin {
   readonly place: string;
   /** Rejects where no partition answers. */
   status(): Promise<QueueStatus>;
+  /** Unix time in milliseconds by the clock of each partition's master. Rejects if one does not answer. */
+  clocks(): Promise<readonly number[]>;
   /** The entry that the id index names, of any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
   /**

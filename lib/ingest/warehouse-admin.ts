@@ -82,7 +82,12 @@ export interface WarehouseAdmin {
   present(entries: readonly string[]): Promise<ReadonlySet<string>>;
   /** Removes rows and gives how many there were. */
   drop(entries: readonly string[]): Promise<number>;
-  /** Examines the next `limit` old rows, the oldest first, and removes those of the type in `pruning`. */
+  /** Unix time in milliseconds by the warehouse's clock; undefined if it has none of its own. */
+  clock(): Promise<number | undefined>;
+  /**
+   * Examines the next `limit` old rows, the oldest first, and removes those of the type in `pruning` that were also
+   * accepted before `beforeMs`.
+   */
   prune(pruning: Pruning, from: PruneCursor | undefined, limit: number): Promise<Pruned>;
   /** Makes the row of an event, unless its id has one, or the warehouse refuses what the event holds. */
   land(event: LandingEvent): Promise<void>;

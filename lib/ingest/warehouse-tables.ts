@@ -38,7 +38,7 @@ export interface Dialect {
   readonly texts: (parameter: string) => string;
 }
 
-type Shared = Omit<WarehouseAdmin, 'place' | 'prune' | 'land' | 'eraseTraces' | 'close'>;
+type Shared = Omit<WarehouseAdmin, 'place' | 'clock' | 'prune' | 'land' | 'eraseTraces' | 'close'>;
 
 export function adminOfTables(dialect: Dialect): Shared {
   return { ...landedRows(dialect), ...quarantineRows(dialect), ...changes(dialect) };

@@ -42,6 +42,13 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
       afterAllTimes: 'infinity',
       texts: (parameter) => `SELECT json_array_elements_text(${parameter}::json)`,
     }),
+    clock: async () => {
+      const { rows } = await ask<{ ms: number }>(
+        'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms',
+        [],
+      );
+      return rows[0]?.ms;
+    },
     prune: (...step) => prune(ask, ...step),
 
     land: async (event) => {
@@ -72,15 +79,16 @@ async function prune(
   limit: number,
 ): Promise<Pruned> {
   const { name, at, key } = PRUNED_TABLES[table];
-  const ofType = type === undefined ? '' : 'WHERE type = $5';
+  const ofType = type === undefined ? '' : 'AND type = $5';
   const sql = `
     WITH page AS (
-      SELECT ${at} AS at, ${key} AS key${type === undefined ? '' : ', type'} FROM ${name}
+      SELECT ${at} AS at, ${key} AS key, accepted_at${type === undefined ? '' : ', type'} FROM ${name}
       WHERE ${at} < to_timestamp($1::float8 / 1000)
         AND ${at} >= $2::timestamptz AND (${at}, ${key}) > ($2::timestamptz, $3)
       ORDER BY ${at}, ${key} LIMIT $4
     ), gone AS (
-      DELETE FROM ${name} WHERE ${key} = ANY (ARRAY (SELECT key FROM page ${ofType})) RETURNING 1
+      DELETE FROM ${name} WHERE ${key} = ANY (ARRAY (
+        SELECT key FROM page WHERE accepted_at < to_timestamp($1::float8 / 1000) ${ofType})) RETURNING 1
     )
     SELECT at::text AS at, key, (SELECT count(*) FROM gone)::int AS removed
     FROM page ORDER BY page.at DESC, key DESC LIMIT 1`;

@@ -42,6 +42,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       afterAllTimes: 'after',
       texts: (parameter) => `SELECT value FROM json_each(${parameter})`,
     }),
+    clock: () => Promise.resolve(undefined),
     prune: (...step) => telling((database) => prune(database, ...step)),
 
     land: ({ id, type, producer, acceptedAtMs, body }) =>
@@ -77,6 +78,7 @@ function prune(
 ): Pruned {
   const { name, at, key } = PRUNED_TABLES[table];
   const after = from ?? ['', ''];
+  const before = new Date(beforeMs).toISOString();
   const last = database
     .prepare(
       `SELECT at, key FROM (
@@ -84,12 +86,15 @@ function prune(
          ORDER BY ${at}, ${key} LIMIT ?)
        ORDER BY at DESC, key DESC LIMIT 1`,
     )
-    .get(new Date(beforeMs).toISOString(), ...after, limit);
+    .get(before, ...after, limit);
   if (last === undefined) return { removed: 0, next: undefined };
   const next: PruneCursor = [String(last['at']), String(last['key'])];
   const ofType = type === undefined ? '' : 'AND type = ?';
   const { changes } = database
-    .prepare(`DELETE FROM ${name} WHERE (${at}, ${key}) > (?, ?) AND (${at}, ${key}) <= (?, ?) ${ofType}`)
-    .run(...after, ...next, ...(type === undefined ? [] : [type]));
+    .prepare(
+      `DELETE FROM ${name}
+       WHERE (${at}, ${key}) > (?, ?) AND (${at}, ${key}) <= (?, ?) AND accepted_at < ? ${ofType}`,
+    )
+    .run(...after, ...next, before, ...(type === undefined ? [] : [type]));
   return { removed: Number(changes), next };
 }

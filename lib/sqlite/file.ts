@@ -1,5 +1,5 @@
 // The SQLite file and the schema in it: how it is opened, made and brought up to date.
-import { accessSync, constants, opendirSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, openSync, opendirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
@@ -137,7 +137,11 @@ export function inspectSqlite(path: string): number {
   }
 }
 
+/** The file holds bodies. SQLite gives its write-ahead log the mode of the file. */
+const FILE_MODE = 0o600;
+
 function makeSchema(path: string, steps: readonly Step[]): string | undefined {
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) closeSync(openSync(path, 'a', FILE_MODE));
   const database = openFile(path, false);
   try {
     database.exec('PRAGMA journal_mode = WAL');

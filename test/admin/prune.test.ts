@@ -65,9 +65,43 @@ describe('prune', () => {
       passedMs = 30 * DAY_MS;
       return answer;
     };
-    const late = { ...Object.fromEntries(Object.entries(queue)), status } as unknown as typeof queue;
+    const late = { status, clocks: () => queue.clocks() } as unknown as typeof queue;
     assert.equal((await admin.run(t, 'prune --older-than 2d', { clock, queue: late })).code, 0);
     assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: '1' }]);
+  });
+
+  it('removes nothing, and says why, if the clocks of machine, queue or warehouse differ by more than a minute', async (t) => {
+    await fill([401]);
+    const { queue, warehouse } = admin.session(t);
+    const off = (ms: number): Partial<Parameters<typeof admin.run>[2]> => ({
+      clock: Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => Date.now() + ms }),
+    });
+    const lateQueue = {
+      ...Object.fromEntries(Object.entries(queue)),
+      clocks: () => Promise.resolve([Date.now(), Date.now() - 61_000]),
+    };
+    const lateWarehouse = { ...warehouse, clock: () => Promise.resolve(Date.now() + 61_000) };
+    for (const change of [
+      off(40 * DAY_MS),
+      off(-61_000),
+      { queue: lateQueue as unknown as typeof queue },
+      { warehouse: lateWarehouse },
+    ]) {
+      const { code, err } = await admin.run(t, 'prune --older-than 400d', change);
+      assert.equal(code, 1);
+      assert.match(err, /nothing was removed: the clocks .* differ by .*; set the clock that is wrong/);
+    }
+    assert.deepEqual(admin.audit(t), []);
+    assert.equal((await admin.run(t, 'prune --older-than 400d', off(50_000))).code, 0);
+  });
+
+  it('keeps a row that was accepted lately, whatever time it landed at', async (t) => {
+    await admin.warehouse.land([landing('lately', { acceptedAtMs: Date.now() - DAY_MS }), landing('long ago')]);
+    const database = new DatabaseSync(admin.path);
+    database.prepare('UPDATE events SET landed_at = ?').run(daysAgo(500));
+    database.close();
+    assert.match((await admin.run(t, 'prune --older-than 400d')).out, /^removed 1 row /);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: 'lately' }]);
   });
 
   it('removes nothing after a no, or while the queue is away', async (t) => {
@@ -79,7 +113,7 @@ describe('prune', () => {
     const { queue } = admin.session(t);
     const away = { servers: [], partitions: [], away: ['partition 1: away'] };
     const status = (): Promise<typeof away> => Promise.resolve(away);
-    const partly = { ...Object.fromEntries(Object.entries(queue)), status } as unknown as typeof queue;
+    const partly = { status, clocks: () => queue.clocks() } as unknown as typeof queue;
     assert.match(
       String((await admin.run(t, 'prune --older-than 400d', { queue: partly })).failure),
       /partition 1: away/,

@@ -32,15 +32,18 @@ const entry = (name: string): QuarantinedEntry => ({
   body: Buffer.of(0),
 });
 const LATER_MS = Date.UTC(2100, 0, 1);
+const ACCEPTED_LATE_MS = Date.UTC(2090, 0, 1);
 
 export function describePruning(name: string, start: () => Promise<PruningUnderTest>): void {
   describe(`old rows of ${name}, removed by an operator`, () => {
-    const filled = async (t: TestContext): Promise<Filled> => {
+    const filled = async (t: TestContext, acceptedAtMs = 7): Promise<Filled> => {
       const { store, warehouse, admin } = await start();
       t.after(() => Promise.all([warehouse.close(), admin.close()]));
       await warehouse.prepare();
-      await warehouse.land(['a', 'b', 'c', 'd', 'e'].map((id, at) => event(id, at % 2 === 0 ? 'even' : 'odd')));
-      await warehouse.quarantine([entry('x'), entry('y')]);
+      await warehouse.land(
+        ['a', 'b', 'c', 'd', 'e'].map((id, at) => ({ ...event(id, at % 2 === 0 ? 'even' : 'odd'), acceptedAtMs })),
+      );
+      await warehouse.quarantine([entry('x'), entry('y')].map((one) => ({ ...one, acceptedAtMs })));
       const keys = async (table: Pruning['table']): Promise<readonly string[]> =>
         table === 'events'
           ? (await store.events()).map(({ id }) => id)
@@ -69,6 +72,15 @@ export function describePruning(name: string, start: () => Promise<PruningUnderT
       assert.equal(first.removed, 1);
       assert.equal((await prune(pruning, first.next, 9)).removed, 2);
       assert.deepEqual(await keys('events'), ['b', 'd']);
+    });
+
+    it('stay if they were accepted after the time', async (t) => {
+      const { prune, keys } = await filled(t, ACCEPTED_LATE_MS);
+      for (const table of ['events', 'quarantine'] as const) {
+        const { removed, next } = await prune({ table, beforeMs: ACCEPTED_LATE_MS }, undefined, 9);
+        assert.deepEqual([removed, next === undefined], [0, false], 'they are examined, and kept');
+      }
+      assert.equal((await keys('events')).length, 5);
     });
 
     it('go only where they are older than the time', async (t) => {

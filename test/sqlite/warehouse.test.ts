@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -11,6 +11,7 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 import { describePruning } from '../contract/pruning.ts';
+import { temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
@@ -70,6 +71,20 @@ describePruning('SQLite', () => {
 });
 
 describe('the SQLite warehouse', () => {
+  it('makes files that only their owner reads, the write-ahead log among them', async (t) => {
+    const path = join(temporaryFolder(), 'warehouse.db');
+    const before = process.umask(0);
+    const warehouse = createSqliteWarehouse({ path });
+    t.after(async () => {
+      process.umask(before);
+      await warehouse.close();
+    });
+    await warehouse.prepare();
+    await warehouse.quarantine([]);
+    await warehouse.probe();
+    for (const end of ['', '-wal', '-shm']) assert.equal(statSync(path + end).mode & 0o777, 0o600, path + end);
+  });
+
   it('reads a few pages for a look-up, an operator and a batch, however much it holds', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));

@@ -76,6 +76,10 @@ export class PartitionedAdmin implements QueueAdmin {
     };
   }
 
+  clocks(): Promise<readonly number[]> {
+    return Promise.all(this.#all.map((part) => part.clock()));
+  }
+
   async find(id: string): Promise<QueuedCopy | undefined> {
     return partOf(this.#all, id).find(id);
   }

@@ -107,6 +107,14 @@ export class StreamAdmin {
     });
   }
 
+  /** Unix time in milliseconds by the server's clock. */
+  clock(): Promise<number> {
+    return this.#telling(async () => {
+      const [seconds, microseconds] = (await this.#connection.values.send(['TIME'])) as readonly string[];
+      return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+    });
+  }
+
   find(id: string): Promise<QueuedCopy | undefined> {
     return this.#telling(async () => {
       const reply = await this.#run(SCRIPTS.locate, [this.#index.field(id)]);
