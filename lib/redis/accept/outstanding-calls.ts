@@ -1,8 +1,8 @@
-// The script calls that have no answer yet, how long they may take to get one, and whether the server is silent.
+// The script calls without an answer, with their time limit, and the server's silence.
 //
 // Invariants: every submission is settled once. None is given up before its call was written and the sockets were read
-// at least once after its time was over. From the first call that is given up until the server answers anything, it
-// counts as stalled.
+// at least once after its time was over. The server is stalled from the first call that is given up until it answers
+// anything.
 import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
@@ -24,7 +24,7 @@ export class Call {
     return this.#settled;
   }
 
-  /** Has `settle` settle each of its submissions, where that was not done before. */
+  /** Settles each of its submissions by `settle`, once. */
   settle(settle: (submission: Submission, at: number) => void): void {
     if (this.#settled) return;
     this.#settled = true;
@@ -39,7 +39,7 @@ export class OutstandingCalls {
   /** Oldest first. */
   readonly #calls: Call[] = [];
   #deadline: Timer | undefined;
-  /** When the server was first found to be silent; undefined where it is not. */
+  /** When the server was first found to be silent; undefined if it is not. */
   #stalledSinceMs: number | undefined;
 
   /** `onOverdue` is called for each call that is given up, before its submissions are settled as unavailable. */
@@ -125,7 +125,7 @@ export class OutstandingCalls {
   }
 }
 
-/** Gives all submissions of a call that has none yet the same outcome. */
+/** Settles all submissions of a call with one outcome. */
 export function settleAll(call: Call, outcome: Outcome): void {
   call.settle((submission) => submission.settle(outcome));
 }

@@ -1,4 +1,4 @@
-// Whether the queue takes events now: asked by a probe at intervals, and told by calls that are refused or overdue.
+// The queue's state: asked by a probe at intervals, and learned from calls that are refused or overdue.
 //
 // Invariants: the queue is available only while a probe was answered lately. A server that stays silent for
 // STALL_MAX_MS is reported to the owner, who makes new connections. Each change is logged once.
@@ -13,8 +13,8 @@ import type { OutstandingCalls } from './outstanding-calls.ts';
 import type { Reply } from '../wire/reply.ts';
 
 /**
- * How often the queue is asked whether it would take an event, and how long it may take to say so. Where a call may
- * take longer than that, the queue is not available meanwhile, and events are refused only once a call's time is over.
+ * Interval and time limit of the probe. If a call may take longer than that, the queue is not available meanwhile, and
+ * events are refused only once a call's time is over.
  */
 const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;
@@ -41,7 +41,7 @@ export class QueueProbe {
   readonly #timer: Timer;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
-  /** Why the queue takes no events; undefined where it does. */
+  /** Why the queue takes no events; undefined if it does. */
   #reason: string | undefined = NOT_ASKED;
 
   constructor(options: QueueProbeOptions) {
@@ -58,7 +58,7 @@ export class QueueProbe {
     return { available: true };
   }
 
-  /** Asks once, by a no-op write, which also fails when Redis is full or read-only; gives what is known then. */
+  /** Asks once, by a no-op write, which also fails when Redis is full or read-only; returns the new state. */
   async ask(): Promise<QueueState> {
     if (this.#asking) return this.state();
     this.#asking = true;
@@ -83,7 +83,7 @@ export class QueueProbe {
     this.says(messageOf(cause));
   }
 
-  /** Notes what the queue is like now, and logs a change. `undefined` is good. */
+  /** Sets the reason, `undefined` if the queue takes events, and logs a change. */
   says(reason: string | undefined): void {
     if (reason === this.#reason) return;
     const before = this.#reason;

@@ -1,16 +1,15 @@
-// Accepting calls that are answered only once replicas have acknowledged what the call relies on: WAIT behind each
+// Accepting calls that are answered only once replicas have acknowledged what the call relies on: a WAIT follows each
 // call.
 //
 // Invariant: an answer is given only after `replicas` replicas have acknowledged everything that the master had written
-// when it ran the call. A call that wrote nothing itself (every id was known, or a probe) says nothing of when those
-// ids were written, and whether WAIT covers them depends on the server's version; so a write of its own goes behind it,
-// and that one is waited for.
+// when it ran the call. A call that wrote nothing itself (every id was known, or a probe) does not show when those ids
+// were written, and it depends on the server's version if WAIT covers them; so another write follows the call, and the
+// second WAIT is for that one.
 //
-// Fact: WAIT holds up every command behind it on its connection; with one connection and calls of 9 events half of the
-// throughput is lost. Choice: CONNECTIONS of them take turns, and the queue's own connection, with look-ups, is none of
-// them.
+// Fact: WAIT holds up every later command of its connection; with one connection and calls of 9 events half of the
+// throughput is lost. Choice: CONNECTIONS of them take turns; look-ups use the queue's own connection.
 //
-// Limits: WAIT is no consensus. A fail-over that promotes a replica which had not acknowledged loses what it lacks.
+// Limits: WAIT is not consensus. A fail-over that promotes a replica which had not acknowledged loses what it lacks.
 import assert from 'node:assert/strict';
 import type { RedisConnection } from '../server/client.ts';
 import { NoConnection } from '../wire/errors.ts';
