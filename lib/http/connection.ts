@@ -55,6 +55,7 @@ export class Connection<T> implements Wire {
   #awake = false;
   /** Its end waits for what the client still sends. */
   #lingers = false;
+  #retiring = false;
   readonly #reader: PieceReader;
   readonly #pieces: PieceWriter;
   /** Who waits until more may be written. */
@@ -108,6 +109,16 @@ export class Connection<T> implements Wire {
   giveWay(): void {
     if (this.#holder !== '' && this.idle && this.#state !== 'closing') this.end(false);
     else this.#socket.destroy();
+  }
+
+  /** Ends behind the answers that are owed now. Requests that have not begun are dropped; their client sends them again. */
+  retire(): void {
+    this.#retiring = true;
+    this.wake();
+  }
+
+  get retiring(): boolean {
+    return this.#retiring;
   }
 
   /** Closes immediately, even if answers are owed. */

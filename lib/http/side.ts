@@ -46,6 +46,8 @@ export interface Wire {
   end(unread: boolean): void;
   /** Answers a request whose head could not be read, and closes. */
   sayLast(fault: ProtocolFault): void;
+  /** The connection ends behind the answers that are owed: no request begins any more. */
+  readonly retiring: boolean;
   /** Closes the connection immediately: the client is gone. */
   abort(): void;
   /** The next request is not plain. */

@@ -3,8 +3,8 @@
 // The audience of a trusted producer comes from its certificate, from an operator's grant or from a token, which is
 // asked of the others alone; where tokens are required, from a token only.
 //
-// Invariant: a request is judged by the trust material in use now. Verdicts are dropped when that changes, and open
-// connections whose certificate lost its trust are closed.
+// Invariant: a request is judged by the trust material in use now. When that changes, verdicts are dropped, and a
+// connection that the new material does not keep is closed after the answers that it is owed.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
 import type { ClientTrust } from './client-trust.ts';
@@ -13,8 +13,8 @@ import type { TokenVerifier } from './token-verifier.ts';
 
 /** What is kept with each connection. */
 export interface ClientContext {
-  /** In use when the connection was accepted: its handshake counts under no other. */
-  readonly trust: ClientTrust;
+  /** The material that OpenSSL judged the handshake by, or later material that keeps the connection. */
+  trust: ClientTrust;
   /** Undefined: to be judged. `byToken`: the verdict is on this token, or on none. */
   judged: { readonly byToken: boolean; readonly token: string | undefined; readonly verdict: Verdict } | undefined;
 }
@@ -57,7 +57,7 @@ export class Authority {
     return this.#judgeAnew(connection, authorization, now);
   }
 
-  /** Judges all connections by new trust material; the ones that do not hold are closed, and given. */
+  /** Takes new trust material into use. Closes the connections that it does not keep, and returns them. */
   replaceTrust(
     trust: ClientTrust,
     connections: Iterable<Connection<ClientContext>>,
@@ -67,12 +67,12 @@ export class Authority {
     const now = this.#options.clock.epochMs();
     const closed: Connection<ClientContext>[] = [];
     for (const connection of connections) {
-      connection.context.judged = undefined;
-      const client = connection.clientCertificate;
-      if (client === undefined || client.fault !== undefined) continue;
-      if (trust.judge(client.certificate, false, now).trusted) continue;
-      connection.destroy();
-      closed.push(connection);
+      const { context, clientCertificate: client } = connection;
+      context.judged = undefined;
+      if (client !== undefined && client.fault === undefined && !trust.keeps(client.certificate, context.trust, now)) {
+        connection.retire();
+        closed.push(connection);
+      } else context.trust = trust;
     }
     return closed;
   }
@@ -88,7 +88,7 @@ export class Authority {
     authorization: string | undefined,
     now: number,
   ): Verdict | Promise<Verdict> {
-    const identity = clientIdentity(clientCertificate, this.#trust, context.trust === this.#trust, now);
+    const identity = clientIdentity(clientCertificate, this.#trust, context.trust, now);
     const keep = (verdict: Verdict, byToken = false): Verdict => {
       context.judged = { byToken, token: byToken ? authorization : undefined, verdict };
       return verdict;

@@ -1,50 +1,42 @@
-// Whether a client certificate is trusted, judged again while its connection is open.
+// The material by which clients are trusted: authorities and revocation lists.
 //
-// OpenSSL judges a chain once, in the handshake. This judges the same things (signatures up to a configured root,
-// validity, revocation by a list that is not overdue, path length, name constraints and usages) whenever the trust
-// material has changed, for connections that are open and for sessions that were resumed. It fails closed: a chain that
-// cannot be followed is not trusted.
+// OpenSSL judges every handshake: signatures, constraints, usages, path lengths, lists. It does so once, so this file
+// answers what can change while a connection is open. `judge` says until when a verdict holds: leaf, authorities and
+// lists expire. `keeps` says if a connection may stay when the material is replaced.
+//
+// Invariant: both fail closed. A connection that is closed without need costs its client a handshake.
 import type { X509Certificate } from 'node:crypto';
-import { withinLimits } from './chain-limits.ts';
 
-/** A revocation list: whose it is, and the serial numbers (upper-case hex, as node has them). */
+/** A revocation list: its authority, and the revoked serial numbers (upper-case hexadecimal, as node writes them). */
 export interface Revocations {
   readonly authority: X509Certificate;
   readonly serials: ReadonlySet<string>;
   readonly nextUpdateMs: number | undefined;
 }
 
-export type Distrust =
-  'expired' | 'revoked' | 'unknown_authority' | 'no_current_revocation_list' | 'outside_constraints';
+export type Distrust = 'expired' | 'revoked' | 'unknown_authority' | 'no_current_revocation_list';
 
 /** `untilMs`: Unix time at which something that the verdict rests on ends. */
 export type Trust =
   { readonly trusted: true; readonly untilMs: number } | { readonly trusted: false; readonly why: Distrust };
 
+/** Leaf first, root last. */
+type Chain = readonly X509Certificate[];
+
 const CHAIN_MAX = 8;
 const KEPT_MAX = 100_000;
 
-interface RevocationState {
-  readonly serials: Set<string>;
-  nextUpdateMs: number;
-}
-
-interface Search {
-  /** Certificates that may be in the chain in addition to the authorities. */
-  readonly hints: readonly X509Certificate[];
-  readonly vouched: boolean;
-  readonly nowMs: number;
-}
-
 export class ClientTrust {
   readonly #authorities: readonly X509Certificate[];
-  readonly #revocations = new Map<string, RevocationState>();
-  // A fleet of connections shares few certificates, and each signature costs a tenth of a millisecond.
-  readonly #trusted = new Map<string, Trust & { readonly trusted: true }>();
+  readonly #fingerprints: ReadonlySet<string>;
+  readonly #revocations = new Map<string, { readonly serials: Set<string>; nextUpdateMs: number }>();
+  // Fact: each signature costs a tenth of a millisecond. Choice: the chains of a certificate are built once.
+  readonly #chains = new Map<string, readonly Chain[]>();
 
   /** As soon as there is one revocation list, every authority of a chain must have one, as OpenSSL requires. */
   constructor(authorities: readonly X509Certificate[], revocations: readonly Revocations[]) {
     this.#authorities = authorities;
+    this.#fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
     for (const { authority, serials, nextUpdateMs = Number.POSITIVE_INFINITY } of revocations) {
       const key = keyOf(authority);
       const known = this.#revocations.get(key);
@@ -68,78 +60,89 @@ export class ClientTrust {
   }
 
   /**
-   * Judges `leaf`. `vouched`: a handshake under this very material found it good, so that intermediates that only the
-   * client has count too, and OpenSSL has checked what the authorities allow.
-   * Fact: node 24.21 and 26.10 give a server none of the chain that the client sent. Choice: OpenSSL's word for the
-   * chain is taken while the material stays, and refused as soon as it has changed. Revocation lists rule that out:
-   * every authority must have one, so every intermediate is in the authorities' file.
+   * Judges a certificate that OpenSSL accepted in a handshake under this material, or that this material keeps.
+   *
+   * Fact: node gives a server none of the certificates that the client sent with its own. Choice: if no chain can be
+   * built from the files, OpenSSL's verdict holds until the certificate ends. Revocation lists rule that out: every
+   * authority must have one, so every intermediate is in the authorities' file.
    */
-  judge(leaf: X509Certificate, vouched: boolean, nowMs: number): Trust {
-    const key = `${leaf.fingerprint256} ${vouched}`;
-    const known = this.#trusted.get(key);
-    if (known !== undefined && nowMs < known.untilMs) return known;
-    const hints = sentWith(leaf);
-    const trust = this.#follow([leaf], { hints, vouched, nowMs }, Number.POSITIVE_INFINITY);
-    if (trust.trusted) {
-      if (this.#trusted.size >= KEPT_MAX) this.#trusted.clear();
-      this.#trusted.set(key, trust);
-      return trust;
+  judge(leaf: X509Certificate, nowMs: number): Trust {
+    const chains = this.#chainsOf(leaf);
+    if (chains.length === 0) {
+      if (!isCurrent(leaf, nowMs)) return { trusted: false, why: 'expired' };
+      if (this.#revocations.size > 0) return { trusted: false, why: 'unknown_authority' };
+      return { trusted: true, untilMs: leaf.validToDate.getTime() };
     }
-    const onlyChain = trust.why === 'unknown_authority' && this.#revocations.size === 0;
-    return vouched && onlyChain ? { trusted: true, untilMs: leaf.validToDate.getTime() } : trust;
+    const verdicts = chains.map((chain) => this.#judgeChain(chain, nowMs));
+    return verdicts.find(({ trusted }) => trusted) ?? (verdicts[0] as Trust);
   }
 
   /**
-   * Tries every issuer of the chain's last certificate, up to a configured root. Which of several chains OpenSSL would
-   * take cannot be known, so one that is outside the constraints of its authorities counts against the others.
+   * Whether a connection that was accepted under `earlier` may stay: every authority of its chain is here byte for byte,
+   * and no certificate of the chain is revoked. Which of several chains OpenSSL took is unknown, so all must hold.
    */
-  #follow(chain: readonly X509Certificate[], search: Search, untilMs: number): Trust {
-    const { hints, vouched, nowMs } = search;
-    const last = chain.at(-1) as X509Certificate;
-    if (nowMs < last.validFromDate.getTime() || nowMs >= last.validToDate.getTime())
-      return { trusted: false, why: 'expired' };
-    const until = Math.min(untilMs, last.validToDate.getTime());
-    const isAuthority = this.#authorities.some((authority) => authority.fingerprint256 === last.fingerprint256);
-    if (isAuthority && last.checkIssued(last))
-      return vouched || withinLimits(chain)
-        ? { trusted: true, untilMs: until }
-        : { trusted: false, why: 'outside_constraints' };
-    let [good, why]: [Trust | undefined, Distrust] = [undefined, 'unknown_authority'];
-    if (chain.length > CHAIN_MAX) return { trusted: false, why };
-    for (const issuer of [...this.#authorities, ...hints]) {
-      if (!issuer.ca || !last.checkIssued(issuer) || chain.includes(issuer) || !last.verify(issuer.publicKey)) continue;
-      const revocation = this.#revocationOf(last, issuer, nowMs);
-      const trust =
-        typeof revocation === 'string'
-          ? { trusted: false as const, why: revocation }
-          : this.#follow([...chain, issuer], search, Math.min(until, revocation));
-      if (!trust.trusted && trust.why === 'outside_constraints') return trust;
-      if (trust.trusted) good ??= trust;
-      else why = trust.why;
-    }
-    return good ?? { trusted: false, why };
+  keeps(leaf: X509Certificate, earlier: ClientTrust, nowMs: number): boolean {
+    const chains = earlier.#chainsOf(leaf).filter((chain) => chain.every((one) => isCurrent(one, nowMs)));
+    if (chains.length === 0) return this.#revocations.size === 0 && this.#hasSameAuthorities(earlier);
+    return chains.every(
+      (chain) =>
+        chain.every((one, at) => (at === 0 && chain.length > 1) || this.#fingerprints.has(one.fingerprint256)) &&
+        !chain.some((one, at) => this.#isRevoked(one, chain[at + 1] ?? one)),
+    );
   }
 
-  /** Until when the issuer's list speaks for the certificate, or what it says against it. */
-  #revocationOf(certificate: X509Certificate, issuer: X509Certificate, nowMs: number): number | Distrust {
-    if (this.#revocations.size === 0) return Number.POSITIVE_INFINITY;
-    const state = this.#revocations.get(keyOf(issuer));
-    if (state?.serials.has(certificate.serialNumber) === true) return 'revoked';
-    return state === undefined || nowMs >= state.nextUpdateMs ? 'no_current_revocation_list' : state.nextUpdateMs;
+  #hasSameAuthorities(earlier: ClientTrust): boolean {
+    const others = earlier.#fingerprints;
+    return others.size === this.#fingerprints.size && [...others].every((one) => this.#fingerprints.has(one));
+  }
+
+  #judgeChain(chain: Chain, nowMs: number): Trust {
+    let untilMs = Number.POSITIVE_INFINITY;
+    for (const [at, certificate] of chain.entries()) {
+      if (!isCurrent(certificate, nowMs)) return { trusted: false, why: 'expired' };
+      untilMs = Math.min(untilMs, certificate.validToDate.getTime());
+      const issuer = chain[at + 1];
+      if (issuer === undefined || this.#revocations.size === 0) continue;
+      const list = this.#revocations.get(keyOf(issuer));
+      if (this.#isRevoked(certificate, issuer)) return { trusted: false, why: 'revoked' };
+      if (list === undefined || nowMs >= list.nextUpdateMs)
+        return { trusted: false, why: 'no_current_revocation_list' };
+      untilMs = Math.min(untilMs, list.nextUpdateMs);
+    }
+    return { trusted: true, untilMs };
+  }
+
+  #isRevoked({ serialNumber }: X509Certificate, issuer: X509Certificate): boolean {
+    return this.#revocations.get(keyOf(issuer))?.serials.has(serialNumber) === true;
+  }
+
+  /** Every chain from the certificate up to a configured root, by names and signatures. */
+  #chainsOf(leaf: X509Certificate): readonly Chain[] {
+    const known = this.#chains.get(leaf.fingerprint256);
+    if (known !== undefined) return known;
+    const found = [...this.#follow([leaf])];
+    if (this.#chains.size >= KEPT_MAX) this.#chains.clear();
+    this.#chains.set(leaf.fingerprint256, found);
+    return found;
+  }
+
+  *#follow(chain: Chain): Generator<Chain> {
+    const last = chain.at(-1) as X509Certificate;
+    if (last.checkIssued(last) && this.#fingerprints.has(last.fingerprint256)) {
+      yield chain;
+      return;
+    }
+    if (chain.length > CHAIN_MAX) return;
+    for (const issuer of this.#authorities)
+      if (issuer.ca && last.checkIssued(issuer) && !chain.includes(issuer) && last.verify(issuer.publicKey))
+        yield* this.#follow([...chain, issuer]);
   }
 }
+
+const isCurrent = ({ validFromDate, validToDate }: X509Certificate, nowMs: number): boolean =>
+  validFromDate.getTime() <= nowMs && nowMs < validToDate.getTime();
 
 /** An authority is its name and key: its certificate may be renewed. */
 function keyOf(authority: X509Certificate): string {
   return `${authority.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')} ${authority.subject}`;
-}
-
-function sentWith(leaf: X509Certificate): X509Certificate[] {
-  const sent: X509Certificate[] = [];
-  let certificate = leaf.issuerCertificate;
-  while (certificate !== undefined && sent.length < CHAIN_MAX) {
-    sent.push(certificate);
-    certificate = certificate.issuerCertificate;
-  }
-  return sent;
 }

@@ -44,23 +44,22 @@ export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
   untilMs,
 });
 
-/**
- * The identity behind a connection, or why there is none that counts. `vouched`: the handshake that brought `client`
- * was under `trust`.
- */
+/** The identity of a connection's client, or the verdict that refuses it. `accepted`: the trust of its handshake. */
 export function clientIdentity(
   client: ClientCertificate | undefined,
   trust: ClientTrust,
-  vouched: boolean,
+  accepted: ClientTrust,
   nowMs: number,
 ): ClientIdentity | Verdict {
   if (client === undefined) return unauthenticated('a client certificate is required');
   const { certificate, fault } = client;
   if (fault !== undefined) return unauthenticated(`the client certificate is not accepted (${fault})`);
-  // Fact: OpenSSL says what it found in the first handshake of a session, also when that session is resumed an hour
-  // later. So what time and reloads can change is looked at here as well.
-  const verdict = trust.judge(certificate, vouched, nowMs);
+  // Fact: OpenSSL repeats the verdict on the first handshake of a session when that session is resumed an hour later. So
+  // everything that time and reloads can change is checked here too.
+  const kept = trust === accepted || trust.keeps(certificate, accepted, nowMs);
+  const verdict = trust.judge(certificate, nowMs);
   if (!verdict.trusted) return unauthenticated(`the client certificate is not accepted (${verdict.why})`);
+  if (!kept) return unauthenticated('the accepted authorities have changed since the handshake: connect again');
   const names = alternativeNames(certificate.subjectAltName ?? '');
   const producer = producerName(names, certificate);
   if (producer === undefined) return unauthenticated('the client certificate names no producer');

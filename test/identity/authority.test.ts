@@ -45,8 +45,8 @@ async function opened(
   });
   const connection = {
     clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
-    context: under?.context() ?? { trust: undefined, judged: undefined },
-    destroy: () => (closed = true),
+    context: under?.context() ?? { trust: trusting(rootCertificate), judged: undefined },
+    retire: () => (closed = true),
   };
   return { connection: connection as unknown as Connection<ClientContext>, closed: () => closed };
 }
@@ -98,8 +98,7 @@ describe('a verdict', () => {
     const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
     const one = await opened(department, { under: authority });
     assert.equal(judged(authority, one).kind, 'producer');
-    assert.equal(judged(authority, await opened(department)).kind, 'unauthenticated');
-    authority.replaceTrust(trusting(rootCertificate), []);
+    authority.replaceTrust(trusting(rootCertificate, other), []);
     one.connection.context.judged = undefined;
     assert.equal(judged(authority, one).kind, 'unauthenticated');
   });
@@ -136,7 +135,7 @@ describe('new trust', () => {
   it('counts at once, whatever was found before', async () => {
     const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(other) });
     const one = await opened(root);
-    assert.equal(judged(authority, one).kind, 'unauthenticated');
+    assert.equal(judged(authority, one).kind, 'unauthenticated', 'its handshake began under other material');
     authority.replaceTrust(trusting(rootCertificate), [one.connection]);
     assert.equal(judged(authority, one).kind, 'producer');
     assert.equal(one.closed(), false);

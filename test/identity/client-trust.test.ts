@@ -1,5 +1,4 @@
-// Which certificates are trusted while their connections are open: chains, time, revocation, and what a handshake
-// vouches for.
+// Which certificates are trusted while their connections are open, and which connections new material keeps.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
@@ -22,14 +21,14 @@ async function leafOf(authority: CertificateAuthority, more: Partial<IssueOption
   return parsed(await authority.issue({ commonName: 'leaf', ...more }));
 }
 
-function trusts(trust: ClientTrust, leaf: X509Certificate, vouched = false, atMs = now): number {
-  const verdict = trust.judge(leaf, vouched, atMs);
+function trusts(trust: ClientTrust, leaf: X509Certificate, atMs = now): number {
+  const verdict = trust.judge(leaf, atMs);
   assert.ok(verdict.trusted, JSON.stringify(verdict));
   return verdict.untilMs;
 }
 
-function refuses(trust: ClientTrust, leaf: X509Certificate, why: Distrust, vouched = false, atMs = now): void {
-  assert.deepEqual(trust.judge(leaf, vouched, atMs), { trusted: false, why });
+function refuses(trust: ClientTrust, leaf: X509Certificate, why: Distrust, atMs = now): void {
+  assert.deepEqual(trust.judge(leaf, atMs), { trusted: false, why });
 }
 
 const revocations = (
@@ -56,33 +55,12 @@ describe('a chain', () => {
     trusts(new ClientTrust(authorities.toReversed(), []), leaf);
   });
 
-  it('to an authority that is not configured, or only shares the name of one, is not', async () => {
-    refuses(new ClientTrust([parsed(root)], []), await leafOf(other), 'unknown_authority');
-    refuses(new ClientTrust([parsed(root)], []), await leafOf(namesake), 'unknown_authority');
-    refuses(new ClientTrust([], []), await leafOf(root), 'unknown_authority');
-  });
-
-  it('with a missing link is not, unless the handshake under this material followed it', async () => {
+  it('that the files do not hold rests on the handshake, and on no more than the certificate itself', async () => {
     const leaf = await leafOf(team);
     const trust = new ClientTrust([parsed(root), parsed(team)], []);
-    refuses(trust, leaf, 'unknown_authority');
-    trusts(trust, leaf, true);
-    refuses(trust, leaf, 'unknown_authority');
-  });
-
-  it('that ends at an intermediate alone is not: only a root that signed itself is an end', async () => {
-    refuses(new ClientTrust([parsed(department)], []), await leafOf(department), 'unknown_authority');
-  });
-
-  it('through a certificate that is no authority is not, though its key has signed the next', async () => {
-    const issued = await root.issue({ commonName: 'no authority' });
-    const impostor = await CertificateAuthority.load(SYSTEM, issued.certificate, issued.key);
-    refuses(new ClientTrust([parsed(root), parsed(issued)], []), await leafOf(impostor), 'unknown_authority');
-  });
-
-  it('through an authority of another name is not, though it has the key', async () => {
-    const renamed = new X509Certificate(await anotherCertificate(root, { name: 'CN=renamed' }));
-    refuses(new ClientTrust([renamed], []), await leafOf(root), 'unknown_authority');
+    assert.equal(trusts(trust, leaf), leaf.validToDate.getTime());
+    const lists = [revocations(root), revocations(team)];
+    refuses(new ClientTrust([parsed(root), parsed(team)], lists), leaf, 'unknown_authority');
   });
 
   it('to an authority whose certificate was renewed is trusted, with the one that has ended beside it or without', async () => {
@@ -92,32 +70,6 @@ describe('a chain', () => {
     trusts(new ClientTrust([parsed(root), ended], []), leaf);
     refuses(new ClientTrust([ended], []), leaf, 'expired');
   });
-
-  it('is followed through seven intermediates and no more', async () => {
-    let authority = root;
-    const authorities = [parsed(root)];
-    for (let level = 1; level <= 8; level += 1) {
-      authority = await authority.intermediate(`level ${level}`);
-      authorities.push(parsed(authority));
-      const leaf = await leafOf(authority);
-      if (level < 8) trusts(new ClientTrust(authorities, []), leaf);
-      else refuses(new ClientTrust(authorities, []), leaf, 'unknown_authority');
-    }
-  });
-
-  it('may be what comes with the certificate, where the runtime gives that, and ends also where it is a circle', async () => {
-    const leaf = await leafOf(team);
-    const sent = [parsed(team), parsed(department), parsed(root)];
-    for (const [at, certificate] of [leaf, ...sent].entries())
-      Object.defineProperty(certificate, 'issuerCertificate', { value: sent[Math.min(at, sent.length - 1)] });
-    trusts(new ClientTrust([parsed(root)], []), leaf);
-    refuses(new ClientTrust([parsed(other)], []), leaf, 'unknown_authority');
-  });
-
-  it('of a self-signed certificate is trusted only where that one is configured', () => {
-    trusts(new ClientTrust([parsed(root)], []), parsed(root));
-    refuses(new ClientTrust([parsed(root)], []), parsed(namesake), 'unknown_authority');
-  });
 });
 
 describe('time', () => {
@@ -125,26 +77,18 @@ describe('time', () => {
     const notAfter = new Date(Math.ceil(now / 1000) * 1000 + 60_000);
     const leaf = await leafOf(root, { notAfter });
     const trust = new ClientTrust([parsed(root)], []);
-    trusts(trust, leaf, true);
-    trusts(trust, leaf, true, notAfter.getTime() - 1);
-    refuses(trust, leaf, 'expired', true, notAfter.getTime());
-    refuses(trust, leaf, 'expired', true, notAfter.getTime() + HOUR_MS);
+    trusts(trust, leaf);
+    trusts(trust, leaf, notAfter.getTime() - 1);
+    refuses(trust, leaf, 'expired', notAfter.getTime());
+    refuses(trust, leaf, 'expired', notAfter.getTime() + HOUR_MS);
   });
 
   it('does not let a certificate in before its first instant', async () => {
     const notBefore = new Date(Math.floor(now / 1000) * 1000 + 60_000);
     const leaf = await leafOf(root, { notBefore });
     const trust = new ClientTrust([parsed(root)], []);
-    refuses(trust, leaf, 'expired', true, notBefore.getTime() - 1);
-    trusts(trust, leaf, false, notBefore.getTime());
-  });
-
-  it('bounds the trust in a vouched chain by the certificate, which is all that is known of it', async () => {
-    const notAfter = new Date(Math.ceil(now / 1000) * 1000 + 60_000);
-    const leaf = await leafOf(team, { notAfter });
-    const trust = new ClientTrust([parsed(root)], []);
-    assert.equal(trusts(trust, leaf, true), notAfter.getTime());
-    refuses(trust, leaf, 'expired', true, notAfter.getTime());
+    refuses(trust, leaf, 'expired', notBefore.getTime() - 1);
+    trusts(trust, leaf, notBefore.getTime());
   });
 
   it('of an authority above bounds it too', async () => {
@@ -153,7 +97,7 @@ describe('time', () => {
     const untilMs = parsed(short).validToDate.getTime();
     const trust = new ClientTrust([parsed(short)], []);
     assert.equal(trusts(trust, leaf), untilMs);
-    refuses(trust, leaf, 'expired', true, untilMs);
+    refuses(trust, leaf, 'expired', untilMs);
   });
 });
 
@@ -161,23 +105,23 @@ describe('revocation lists', () => {
   it('revoke what they name, and bound the trust in the rest by their next update', async () => {
     const [bad, good] = await Promise.all([leafOf(root), leafOf(root)]);
     const trust = new ClientTrust([parsed(root)], [revocations(root, [bad])]);
-    refuses(trust, bad, 'revoked', true);
+    refuses(trust, bad, 'revoked');
     assert.equal(trusts(trust, good), now + HOUR_MS);
-    refuses(trust, good, 'no_current_revocation_list', true, now + HOUR_MS);
+    refuses(trust, good, 'no_current_revocation_list', now + HOUR_MS);
   });
 
   it('are wanted of every authority of a chain, whatever the handshake vouches for', async () => {
     const leaf = await leafOf(department);
     const authorities = [parsed(root), parsed(department)];
-    refuses(new ClientTrust(authorities, [revocations(root)]), leaf, 'no_current_revocation_list', true);
-    refuses(new ClientTrust(authorities, [revocations(department)]), leaf, 'no_current_revocation_list', true);
+    refuses(new ClientTrust(authorities, [revocations(root)]), leaf, 'no_current_revocation_list');
+    refuses(new ClientTrust(authorities, [revocations(department)]), leaf, 'no_current_revocation_list');
     trusts(new ClientTrust(authorities, [revocations(root), revocations(department)]), leaf);
-    refuses(new ClientTrust([parsed(root)], [revocations(root)]), leaf, 'unknown_authority', true);
+    refuses(new ClientTrust([parsed(root)], [revocations(root)]), leaf, 'unknown_authority');
   });
 
   it('revoke an intermediate and all below it', async () => {
     const lists = [revocations(root, [parsed(department)]), revocations(department)];
-    refuses(new ClientTrust([parsed(root), parsed(department)], lists), await leafOf(department), 'revoked', true);
+    refuses(new ClientTrust([parsed(root), parsed(department)], lists), await leafOf(department), 'revoked');
   });
 
   it('of one authority add up, and the latest next update counts', async () => {
@@ -202,5 +146,57 @@ describe('revocation lists', () => {
       revocations(other),
     ];
     trusts(new ClientTrust([parsed(root), parsed(other)], lists), leaf);
+  });
+});
+
+describe('new material', () => {
+  const trustOf = (
+    authorities: readonly { readonly certificate: string }[],
+    lists: readonly Revocations[] = [],
+  ): ClientTrust => new ClientTrust(authorities.map(parsed), lists);
+
+  it('keeps a connection whose authorities are all in it byte for byte', async () => {
+    const leaf = await leafOf(department);
+    const earlier = trustOf([root, department, other]);
+    assert.ok(trustOf([root, department]).keeps(leaf, earlier, now));
+    assert.ok(trustOf([department, namesake, root, team]).keeps(leaf, earlier, now));
+    assert.ok(!trustOf([root]).keeps(leaf, earlier, now), 'the intermediate is gone');
+    assert.ok(!trustOf([department]).keeps(leaf, earlier, now), 'the root is gone');
+    const again = { certificate: await anotherCertificate(root, {}) };
+    assert.ok(!trustOf([again, department]).keeps(leaf, earlier, now), 'the root was issued again');
+  });
+
+  it('keeps nobody whose certificate, or one above it, is on a list of the authority that issued it', async () => {
+    const [bad, good] = await Promise.all([leafOf(department), leafOf(department)]);
+    const earlier = trustOf([root, department], [revocations(root), revocations(department)]);
+    const listed = (ofRoot: X509Certificate[], ofDepartment: X509Certificate[]): ClientTrust =>
+      trustOf([root, department], [revocations(root, ofRoot), revocations(department, ofDepartment)]);
+    assert.ok(listed([], [bad]).keeps(good, earlier, now));
+    assert.ok(!listed([], [bad]).keeps(bad, earlier, now));
+    assert.ok(listed([bad], []).keeps(bad, earlier, now), "another authority's serial number");
+    assert.ok(!listed([parsed(department)], []).keeps(good, earlier, now));
+  });
+
+  it('keeps a connection by an intermediate that only the client has while the authorities are the same', async () => {
+    const leaf = await leafOf(department);
+    const earlier = trustOf([root]);
+    assert.ok(trustOf([root]).keeps(leaf, earlier, now));
+    assert.ok(!trustOf([root, other]).keeps(leaf, earlier, now));
+    assert.ok(!trustOf([other]).keeps(leaf, earlier, now));
+    assert.ok(!trustOf([root], [revocations(root)]).keeps(leaf, earlier, now), 'the intermediate has no list');
+  });
+
+  it('keeps a connection with several possible chains only if it keeps them all, apart from those that have ended', async () => {
+    const again = { certificate: await anotherCertificate(root, {}) };
+    const ended = { certificate: await anotherCertificate(root, { notAfter: new Date(now - HOUR_MS) }) };
+    const leaf = await leafOf(root);
+    assert.ok(trustOf([root, again]).keeps(leaf, trustOf([root, again]), now));
+    assert.ok(!trustOf([root]).keeps(leaf, trustOf([root, again]), now));
+    assert.ok(trustOf([root]).keeps(leaf, trustOf([root, ended]), now));
+  });
+
+  it('keeps a self-signed client only while its certificate is configured', () => {
+    assert.ok(trustOf([root, other]).keeps(parsed(root), trustOf([root]), now));
+    assert.ok(!trustOf([other]).keeps(parsed(root), trustOf([root]), now));
   });
 });

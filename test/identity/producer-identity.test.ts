@@ -23,7 +23,7 @@ async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> 
 }
 
 async function identityOf(options: Partial<IssueOptions>): Promise<ClientIdentity> {
-  const identity = clientIdentity({ certificate: await issued(options), fault: undefined }, trust, false, Date.now());
+  const identity = clientIdentity({ certificate: await issued(options), fault: undefined }, trust, trust, Date.now());
   assert.ok(!('kind' in identity), JSON.stringify(identity));
   return identity;
 }
@@ -111,7 +111,7 @@ describe('the verdict', () => {
   });
 
   it('without a certificate is unauthenticated', () => {
-    const verdict = clientIdentity(undefined, trust, true, Date.now());
+    const verdict = clientIdentity(undefined, trust, trust, Date.now());
     assert.deepEqual(verdict, {
       kind: 'unauthenticated',
       detail: 'a client certificate is required',
@@ -121,7 +121,7 @@ describe('the verdict', () => {
 
   it('on a certificate that its handshake found wrong is unauthenticated, whatever else is known of it', async () => {
     const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
-    const verdict = clientIdentity({ certificate, fault: 'CERT_REVOKED' }, trust, true, Date.now());
+    const verdict = clientIdentity({ certificate, fault: 'CERT_REVOKED' }, trust, trust, Date.now());
     assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
     assert.match(verdict.detail, /CERT_REVOKED/);
   });
@@ -129,7 +129,7 @@ describe('the verdict', () => {
   it('on a common name that is written like a URI is unauthenticated: it is not the workload of that name', async () => {
     for (const commonName of ['spiffe://prod/shop', 'URN:test:producer:shop', 'x y://z'])
       assert.deepEqual(
-        clientIdentity({ certificate: await issued({ commonName }), fault: undefined }, trust, false, Date.now()),
+        clientIdentity({ certificate: await issued({ commonName }), fault: undefined }, trust, trust, Date.now()),
         {
           kind: 'unauthenticated',
           detail: 'the client certificate names no producer',
@@ -144,7 +144,7 @@ describe('the verdict', () => {
       { uris: [AUDIENCE], dnsNames: ['x'.repeat(60_000)] },
     ])
       assert.deepEqual(
-        clientIdentity({ certificate: await issued(options), fault: undefined }, trust, false, Date.now()),
+        clientIdentity({ certificate: await issued(options), fault: undefined }, trust, trust, Date.now()),
         {
           kind: 'unauthenticated',
           detail: "the client certificate's name for the producer is longer than 2048 bytes",
@@ -156,7 +156,7 @@ describe('the verdict', () => {
   it('on a certificate that is not trusted is unauthenticated, and says why', async () => {
     const nobody = new ClientTrust([], []);
     const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
-    assert.deepEqual(clientIdentity({ certificate, fault: undefined }, nobody, false, Date.now()), {
+    assert.deepEqual(clientIdentity({ certificate, fault: undefined }, nobody, trust, Date.now()), {
       kind: 'unauthenticated',
       detail: 'the client certificate is not accepted (unknown_authority)',
       untilMs: Number.POSITIVE_INFINITY,
@@ -167,7 +167,7 @@ describe('the verdict', () => {
     // What a handshake vouches for is not looked at again.
     const withoutSubject = new X509Certificate(await certificateWithoutSubject([AUDIENCE]));
     for (const certificate of [await issued({ commonName: '', uris: [AUDIENCE] }), withoutSubject]) {
-      const verdict = clientIdentity({ certificate, fault: undefined }, trust, true, Date.now());
+      const verdict = clientIdentity({ certificate, fault: undefined }, trust, trust, Date.now());
       assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
       assert.match(verdict.detail, /names no producer/);
     }

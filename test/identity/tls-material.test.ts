@@ -52,7 +52,7 @@ const withList = async (text: string | Promise<string>): Promise<TlsFiles> => ({
 });
 
 function judged({ trust }: TlsMaterial, { certificate }: { readonly certificate: string }): string {
-  const verdict = trust.judge(new X509Certificate(certificate), false, Date.now());
+  const verdict = trust.judge(new X509Certificate(certificate), Date.now());
   return verdict.trusted ? 'trusted' : verdict.why;
 }
 

@@ -24,6 +24,7 @@ export class Recorder implements Wire {
   readonly clock = SYSTEM.clock;
   state: ConnectionState = 'node';
   writable = true;
+  retiring = false;
   /** The client may still be sending behind the last answer. */
   lingers = false;
   written = '';

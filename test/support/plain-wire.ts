@@ -17,6 +17,7 @@ export class WireRecorder implements Wire {
   readonly events: string[] = [];
   state: ConnectionState = 'plain';
   writable = true;
+  retiring = false;
   written = '';
   readsOn = true;
   paused = false;

@@ -157,6 +157,10 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   flush(): void {
+    if (this.#wire.retiring && this.#current === undefined && this.#wire.state === 'node') {
+      this.#wire.end(true);
+      return;
+    }
     if (this.#current === undefined && this.#wire.writable) this.#start();
     if (this.#fault !== undefined && this.#waiting.length === 0 && this.#wire.state === 'node')
       this.#settleFault(this.#fault);

@@ -121,7 +121,7 @@ export class PlainSide implements Side, PlainOwner {
         if (this.#arriving.complete) this.#arriving = undefined;
         continue;
       }
-      if (this.#answers.full || !this.#wire.writable) break;
+      if (this.#answers.full || !this.#wire.writable || this.#wire.retiring) break;
       const head = this.#parser.next();
       if (head === 'more') break;
       if (head === 'not plain') this.#wire.prepareHandOver();
@@ -167,7 +167,9 @@ export class PlainSide implements Side, PlainOwner {
     if (state !== 'plain' && state !== 'handing over') return;
     if (this.#clientEnded && this.#arriving !== undefined && this.#parser.unread === 0) this.#abort(this.#arriving);
     if (this.#answers.any || !this.#wire.writable) return;
-    if (state === 'handing over') {
+    if (this.#wire.retiring) {
+      if (this.#arriving === undefined) this.#wire.end(true);
+    } else if (state === 'handing over') {
       assert(this.#arriving === undefined, 'no body arrives when the connection is handed over');
       this.#wire.handOver(this.#parser.rest());
     } else if (!this.#clientEnded) return;
