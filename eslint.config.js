@@ -15,7 +15,7 @@ const LAYERS = {
   identity: {
     folders: ['process'],
     types: ['http'],
-    packages: ['node:', 'jose', '@peculiar/x509', 'reflect-metadata'],
+    packages: ['node:', 'jose'],
   },
   gateway: {
     folders: ['ingest', 'http', 'identity', 'process', 'telemetry'],

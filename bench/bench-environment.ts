@@ -6,7 +6,7 @@ import { freePort } from '../lib/process/free-port.ts';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { CertificateAuthority } from '../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../test/support/certificate-authority.ts';
 import { SYSTEM } from '../test/support/system.ts';
 
 export const ROOT = resolve(import.meta.dirname, '..');

@@ -4,7 +4,6 @@ import { resolve } from 'node:path';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import { producerCertificate } from '../lib/identity/development-certificates.ts';
 import { processEnvironment } from '../lib/process/env.ts';
-import { SYSTEM } from './system.ts';
 import { complainer, print } from './output.ts';
 
 const environment = processEnvironment();
@@ -15,7 +14,7 @@ const stateDir = environment['INGEST_STATE_DIR'] ?? '.ingest';
 try {
   if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name))
     throw new Error('expected NAME, 1 to 64 letters, digits, "-" or "_": make dev-cert NAME=shop AUD=ingest-gateway');
-  const made = await producerCertificate(stateDir, name, audienceUri(audience), SYSTEM);
+  const made = await producerCertificate(stateDir, name, audienceUri(audience));
   print(
     `producer urn:ingest:producer:${name} with the audience ${audience}:\n` +
       `  --cert ${resolve(made.cert)} --key ${resolve(made.key)} --ca ${resolve(made.ca)}\n`,

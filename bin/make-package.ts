@@ -16,7 +16,13 @@ const target = resolve(process.argv[2] ?? join(root, 'package'));
 
 /** Package -> what is copied into it besides its modules: from the repository's root -> in the package. */
 const DOCUMENTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'ingest-gateway': { 'README.md': 'README.md', openapi: 'openapi', deploy: 'deploy' },
+  'ingest-gateway': {
+    'README.md': 'README.md',
+    openapi: 'openapi',
+    deploy: 'deploy',
+    'bin/development-certificates': 'bin/development-certificates',
+    'bin/ensure-command': 'bin/ensure-command',
+  },
   'ingest-client': { 'lib/send/README.md': 'README.md' },
   toollint: {
     'lib/toollint/README.md': 'README.md',

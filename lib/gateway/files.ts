@@ -59,18 +59,18 @@ export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<T
 async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
-    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience), system);
+    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience), system.clock);
     log.warn(
       { folder: config.stateDir },
       'no TLS material is configured: using development certificates, which are not for production',
     );
     return { cert: made.cert, key: made.key, clientCa: made.clientCa };
   } catch (cause) {
-    throw new StartFailure(
-      EXIT.configuration,
-      `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: ` +
-        `expected a writable folder for development certificates (${errno(cause)})`,
-    );
+    const why =
+      cause instanceof Error && 'code' in cause
+        ? `expected a writable folder for development certificates (${errno(cause)})`
+        : messageOf(cause);
+    throw new StartFailure(EXIT.configuration, `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: ${why}`);
   }
 }
 

@@ -1,13 +1,17 @@
-// Development certificates in the state folder: an authority, a server on loopback names, one producer, and more of
-// them.
+// Development certificates in the state folder: an authority, a server on loopback names, and producers. The script
+// bin/development-certificates makes them, by openssl.
 //
-// They are made only when no TLS material is configured and the gateway listens on loopback, kept while they have a
-// week to live and carry the expected audience, and made anew otherwise. Several processes may start at once: one of
-// them makes the files while it holds a lock, a folder, and the others wait and use what it made.
-import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+// They are made only if no TLS material is configured and the gateway listens on loopback. They are kept while they have
+// a week to live and carry the expected audience. If several processes start together, one of them makes the files while
+// it holds a lock, a folder; the others wait and use the same files.
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
-import type { Clock, ClockAndRandom } from '../process/clock.ts';
+import { fileURLToPath } from 'node:url';
+import type { Clock } from '../process/clock.ts';
+
+const SCRIPT = fileURLToPath(new URL('../../bin/development-certificates', import.meta.url));
 
 const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
 /** Making the files takes a fraction of a second: a lock that is older was left by a process that was killed. */
@@ -29,9 +33,8 @@ export interface DevelopmentCertificates {
 export async function developmentCertificates(
   stateDir: string,
   audienceUri: string,
-  system: ClockAndRandom,
+  clock: Clock,
 ): Promise<DevelopmentCertificates> {
-  const { clock } = system;
   const folder = join(stateDir, 'tls');
   const files: DevelopmentCertificates = {
     clientCa: join(folder, 'ca.pem'),
@@ -46,7 +49,7 @@ export async function developmentCertificates(
     if (await usable(files, audienceUri, clock.epochMs())) return;
     const made = await mkdtemp(join(stateDir, 'tls-'));
     try {
-      await make(made, audienceUri, system);
+      await make(made, audienceUri);
       await rm(folder, { recursive: true, force: true });
       await rename(made, folder);
     } catch (cause) {
@@ -85,26 +88,18 @@ export async function producerCertificate(
   stateDir: string,
   name: string,
   audienceUri: string,
-  system: ClockAndRandom,
 ): Promise<{ readonly cert: string; readonly key: string; readonly ca: string }> {
   if (TAKEN_NAME.test(name))
     throw new Error(`the name '${name}' cannot be used: ${name}.pem may belong to another certificate`);
   const folder = join(stateDir, 'tls');
   const files = { cert: join(folder, `${name}.pem`), key: join(folder, `${name}-key.pem`), ca: join(folder, 'ca.pem') };
-  const text = (path: string): Promise<string> => readFile(path, 'utf8');
-  const [certificate, key] = await Promise.all([text(files.ca), text(join(folder, 'ca-key.pem'))]).catch(
-    (cause: unknown) => {
-      throw new Error(
-        `${folder} holds no development authority with its key; remove that folder and start a gateway once`,
-        { cause },
-      );
-    },
-  );
-  const { CertificateAuthority } = await import('./certificate-authority.ts');
-  const authority = await CertificateAuthority.load(system, certificate, key);
-  const made = await authority.issue({ commonName: name, uris: [`urn:ingest:producer:${name}`, audienceUri] });
-  await writeFile(files.cert, made.certificate);
-  await writeFile(files.key, made.key, { mode: 0o600 });
+  await Promise.all([readFile(files.ca), readFile(join(folder, 'ca-key.pem'))]).catch((cause: unknown) => {
+    throw new Error(
+      `${folder} holds no development authority with its key; remove that folder and start a gateway once`,
+      { cause },
+    );
+  });
+  await make(folder, audienceUri, name);
   return files;
 }
 
@@ -127,25 +122,13 @@ async function usable(files: DevelopmentCertificates, audienceUri: string, nowMs
   }
 }
 
-async function make(folder: string, audienceUri: string, system: ClockAndRandom): Promise<void> {
-  // Loaded here: it takes a tenth of a second, and a configured gateway never needs it.
-  const { CertificateAuthority } = await import('./certificate-authority.ts');
-  const authority = await CertificateAuthority.create(system, 'ingest development authority');
-  const server = await authority.issue({
-    commonName: 'localhost',
-    dnsNames: ['localhost'],
-    addresses: ['127.0.0.1', '::1'],
-    server: true,
+/** Rejects with the last line that the script wrote. */
+function make(folder: string, audienceUri: string, ...producer: string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile(SCRIPT, [folder, audienceUri, ...producer], (cause, _, stderr) => {
+      if (cause === null) return resolve();
+      const why = stderr.trim().split('\n').at(-1) ?? '';
+      reject(new Error(`development certificates cannot be made: ${why === '' ? cause.message : why}`, { cause }));
+    });
   });
-  const producer = await authority.issue({
-    commonName: 'development producer',
-    uris: ['urn:ingest:producer:development', audienceUri],
-  });
-  const secret = { mode: 0o600 };
-  await writeFile(join(folder, 'ca.pem'), authority.certificate);
-  await writeFile(join(folder, 'ca-key.pem'), await authority.key(), secret);
-  await writeFile(join(folder, 'server.pem'), server.certificate);
-  await writeFile(join(folder, 'server-key.pem'), server.key, secret);
-  await writeFile(join(folder, 'producer.pem'), producer.certificate);
-  await writeFile(join(folder, 'producer-key.pem'), producer.key, secret);
 }

@@ -2,11 +2,11 @@
 //
 // Invariant: material in use always holds every configured file. In particular a configured revocation list is part of
 // each reload: leaving it out would quietly admit the revoked again.
-import type * as PeculiarX509 from '@peculiar/x509';
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, type Revocations } from './client-trust.ts';
+import { readRevocationList, type RevocationList } from './revocation-list.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -64,7 +64,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     ...(crl === undefined ? {} : { crl: revocationLists(files.clientCrl ?? '', crl) }),
   };
   assertUsable(context, files);
-  const revocations = crl === undefined ? [] : await revocationsOf(files.clientCrl ?? '', crl, authorities, nowMs);
+  const revocations = crl === undefined ? [] : revocationsOf(files.clientCrl ?? '', crl, authorities, nowMs);
   const trust = new ClientTrust(authorities, revocations);
   const without = trust.withoutList(nowMs);
   if (files.clientCrl !== undefined && without.length > 0) {
@@ -154,60 +154,30 @@ function revocationLists(path: string, text: string): string[] {
   return found;
 }
 
-async function revocationsOf(
+function revocationsOf(
   path: string,
   text: string,
   authorities: readonly X509Certificate[],
   nowMs: number,
-): Promise<Revocations[]> {
-  // Loaded here: node:crypto does not read revocation lists, and only who configures one needs the library.
-  await import('reflect-metadata');
-  const x509 = await import('@peculiar/x509');
-  const lists: Revocations[] = [];
-  for (const block of revocationLists(path, text)) {
+): Revocations[] {
+  return revocationLists(path, text).map((block) => {
+    let list: RevocationList;
     try {
-      const list = new x509.X509Crl(block);
-      const issuer = await issuerOf(list, authorities, x509);
-      if (issuer === undefined)
-        throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
-      if (list.thisUpdate.getTime() > nowMs)
-        throw wrongList(
-          path,
-          `the list of ${JSON.stringify(list.issuer)} counts only from ${list.thisUpdate.toISOString()} on`,
-        );
-      lists.push({
-        authority: issuer,
-        serials: new Set(list.entries.map((entry) => normalSerial(entry.serialNumber))),
-        nextUpdateMs: list.nextUpdate?.getTime(),
-      });
+      list = readRevocationList(block);
     } catch (cause) {
-      throw cause instanceof TlsMaterialError
-        ? cause
-        : wrongList(path, `a list in it cannot be read (${messageOf(cause)})`);
+      throw wrongList(path, `a list in it cannot be read (${messageOf(cause)})`);
     }
-  }
-  return lists;
-}
-
-async function issuerOf(
-  list: PeculiarX509.X509Crl,
-  authorities: readonly X509Certificate[],
-  x509: typeof PeculiarX509,
-): Promise<X509Certificate | undefined> {
-  for (const authority of authorities) {
-    const publicKey = new x509.X509Certificate(authority.raw);
-    const usages = publicKey.getExtension(x509.KeyUsagesExtension)?.usages ?? x509.KeyUsageFlags.cRLSign;
-    if ((usages & x509.KeyUsageFlags.cRLSign) === 0) continue;
-    // One key may have several names, and OpenSSL looks for an authority's list by the name.
-    if (publicKey.subject === list.issuer && (await list.verify({ publicKey }).catch(() => false))) return authority;
-  }
-  return undefined;
-}
-
-/** As node writes serial numbers: upper-case hexadecimal without leading zero bytes. */
-function normalSerial(serial: string): string {
-  const trimmed = serial.toUpperCase().replace(/^(00)+(?=..)/, '');
-  return trimmed.length % 2 === 0 ? trimmed : `0${trimmed}`;
+    const { issuer, thisUpdateMs, nextUpdateMs, serials } = list;
+    const authority = authorities.find((one) => list.isBy(one));
+    if (authority === undefined)
+      throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
+    if (thisUpdateMs > nowMs)
+      throw wrongList(
+        path,
+        `the list of ${JSON.stringify(issuer)} is valid only from ${new Date(thisUpdateMs).toISOString()} on`,
+      );
+    return { authority, serials, nextUpdateMs };
+  });
 }
 
 /** Reads TLS material that can be watched. Rejects with a StartFailure that names every file that cannot be used. */

@@ -5,7 +5,7 @@
 // later all of it. That is less than the 250 ms between two looks of a gateway, which acts on what two of them agree on.
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:tls';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';

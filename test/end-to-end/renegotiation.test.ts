@@ -1,7 +1,7 @@
 // A connection belongs to the certificate of the handshake that opened it: nobody changes identity on the way.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';

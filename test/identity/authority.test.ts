@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Connection } from '../../lib/http/connection.ts';
 import { Authority, type ClientContext } from '../../lib/identity/authority.ts';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
 import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';

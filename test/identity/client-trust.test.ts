@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
 import { ClientTrust, type Distrust, type Revocations } from '../../lib/identity/client-trust.ts';
 import { anotherCertificate } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { handshakeFault } from '../support/handshake.ts';
 import { anotherCertificate, type CertificateOptions } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -194,7 +194,12 @@ describe('a certificate that is self-issued: its subject is the name of its issu
 
   it('does not let the clients below it escape the name constraints above it', async () => {
     const renewed = await CertificateAuthority.create(SYSTEM, 'root');
-    const crossed = await anotherCertificate(renewed, { by: root });
+    const identifiers = await Promise.all([
+      x509.AuthorityKeyIdentifierExtension.create(new x509.X509Certificate(root.certificate).publicKey),
+      x509.SubjectKeyIdentifierExtension.create(new x509.X509Certificate(renewed.certificate).publicKey),
+    ]);
+    // Without the identifiers OpenSSL takes it for a root.
+    const crossed = await anotherCertificate(renewed, { by: root, extensions: identifiers });
     const narrow = await anotherCertificate(root, { extensions: [shopOnly] });
     await assertHandshake(true, await leaf([dns('shop.test')], { by: renewed }), [crossed, narrow]);
     await assertHandshake(false, await leaf([dns('bank.test')], { by: renewed }), [crossed, narrow]);

@@ -7,7 +7,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { before, describe, it } from 'node:test';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { atEnd } from '../support/scope.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
-import { CertificateAuthority, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import {
   alternativeNames,
@@ -158,7 +158,7 @@ describe('the verdict', () => {
     const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
     assert.deepEqual(clientIdentity({ certificate, fault: undefined }, nobody, trust, Date.now()), {
       kind: 'unauthenticated',
-      detail: 'the client certificate is not accepted (unknown_authority)',
+      detail: 'the accepted authorities have changed since the handshake: connect again',
       untilMs: Number.POSITIVE_INFINITY,
     });
   });

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { generateKeyPair, exportJWK, CompactSign, type JWTPayload } from 'jose';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';

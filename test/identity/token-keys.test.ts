@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { describe, it } from 'node:test';
 import { SignJWT } from 'jose';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';

@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { audienceMissing, type ClientIdentity } from '../../lib/identity/producer-identity.ts';
 import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { temporaryFolder } from '../support/scope.ts';

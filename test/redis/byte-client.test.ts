@@ -4,7 +4,7 @@ import { describe, it, type TestContext } from 'node:test';
 import tls from 'node:tls';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import type { Reply } from '../../lib/redis/wire/reply.ts';
-import { CertificateAuthority } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
-import { CertificateAuthority, type Issued, type IssueOptions } from '../../lib/identity/certificate-authority.ts';
+import { CertificateAuthority, type Issued, type IssueOptions } from './certificate-authority.ts';
 import { temporaryFolder } from './scope.ts';
 import { SYSTEM } from './system.ts';
 

@@ -1,10 +1,8 @@
-// Makes certificates and revocation lists: for development, and for everything that tests and measures real TLS.
-//
-// Not for production: keys are made here and written as plain PEM.
+// Makes certificates and revocation lists for everything that tests and measures real TLS.
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { webcrypto } from 'node:crypto';
-import type { ClockAndRandom, Random } from '../process/clock.ts';
+import type { ClockAndRandom, Random } from '../../lib/process/clock.ts';
 
 x509.cryptoProvider.set(webcrypto);
 
