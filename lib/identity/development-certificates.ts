@@ -9,6 +9,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat } from 'node:fs/promi
 import { X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { alternativeNames } from './producer-identity.ts';
 import type { Clock } from '../process/clock.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../bin/development-certificates', import.meta.url));
@@ -115,7 +116,7 @@ async function usable(files: DevelopmentCertificates, audienceUri: string, nowMs
     const inAWeek = nowMs + WEEK_MS;
     return (
       [ca, cert, producer].every((one) => Date.parse(one.validTo) > inAWeek && one.verify(ca.publicKey)) &&
-      (producer.subjectAltName ?? '').split(', ').includes(`URI:${audienceUri}`)
+      alternativeNames(producer.subjectAltName ?? '').uris.includes(audienceUri)
     );
   } catch {
     return false;

@@ -102,14 +102,18 @@ export function alternativeNames(text: string): AlternativeNames {
 }
 
 /**
- * The first URI name that is no audience, else the first DNS name, else the common name. A DNS name is the same in any
- * case (RFC 4343), so it is given in lower case, and one producer has one name. A common name that is written like a
- * URI names no producer: it would be taken for the workload that has this URI name, with its rights and ids.
+ * The first URI name that is not an audience, else the first DNS name, else the common name. DNS names are compared
+ * without case (RFC 4343), so lower case makes them one producer. A DNS name or a common name with a colon or a slash
+ * names no producer: it could read like the URI name of another one, with its rights and ids.
  */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
-  const named = names.uris.find((uri) => !uri.startsWith(AUDIENCE_PREFIX)) ?? names.dnsNames[0]?.toLowerCase();
-  if (named !== undefined && named !== '') return named;
+  const uri = names.uris.find((one) => !one.startsWith(AUDIENCE_PREFIX));
+  if (uri !== undefined && uri !== '') return uri;
+  const [host] = names.dnsNames;
+  if (host !== undefined && host !== '') return isLikeUri(host) ? undefined : host.toLowerCase();
   const common: unknown = certificate.toLegacyObject().subject?.CN;
   const first: unknown = Array.isArray(common) ? common[0] : common;
-  return typeof first === 'string' && first !== '' && !/^(?:urn:|[^/]*:\/\/)/i.test(first) ? first : undefined;
+  return typeof first === 'string' && first !== '' && !isLikeUri(first) ? first : undefined;
 }
+
+const isLikeUri = (name: string): boolean => /[:/]/.test(name);

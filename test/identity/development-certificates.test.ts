@@ -52,7 +52,7 @@ describe('development certificates', () => {
     const before = readFileSync(made.producerCert);
     await developmentCertificates(folder, FIRST, SYSTEM.clock);
     assert.deepEqual(readFileSync(made.producerCert), before);
-    for (const audience of ['second', 'firs', 'FIRST', 'a+#$=;,b']) {
+    for (const audience of ['second', 'firs', 'FIRST', 'a+#$=;b']) {
       await developmentCertificates(folder, audienceUri(audience), SYSTEM.clock);
       assert.equal(names(made.producerCert), `URI:urn:ingest:producer:development, URI:${audienceUri(audience)}`);
     }
