@@ -59,8 +59,9 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     ['warn', 'require'],
     'warn',
-    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, rewrites its ' +
-      'append-only file, or has replicas that `INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for',
+    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, or has replicas that ' +
+      '`INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for; while Redis rewrites its append-only ' +
+      'file, a gateway that starts listens and is not ready',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
