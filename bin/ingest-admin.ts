@@ -18,6 +18,7 @@ import { messageOf } from '../lib/process/message-of.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
+import { withRunning } from './state-folder.ts';
 import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-admin';
@@ -40,7 +41,7 @@ async function main(): Promise<number> {
     print(line === 'help' ? HELP : versionLine(NAME));
     return EXIT.clean;
   }
-  const { config, report } = readAdminConfig(processEnvironment());
+  const { config, report } = readAdminConfig(withRunning(processEnvironment()));
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
   const makes = CHANGES_QUEUE.has(line.command.kind);

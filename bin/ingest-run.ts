@@ -1,5 +1,5 @@
 // `make ingest-run`: a private Redis unless INGEST_QUEUE_URI is set, a consumer that lands into a SQLite file unless
-// INGEST_WAREHOUSE_URI is set, then the gateway, with lines to try it out.
+// INGEST_WAREHOUSE_URI is set, then the gateway with its status page, and lines to try it out.
 //
 // Ctrl-C, SIGTERM or the end of any part ends all of them, the gateway first, which needs the queue to drain, and Redis
 // last. The parts run in process groups of their own, so that a terminal's Ctrl-C reaches this process alone.
@@ -11,10 +11,12 @@ import { freePort } from '../lib/process/free-port.ts';
 import { trialText } from '../lib/process/trial-text.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
+import { holdFolder } from './state-folder.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const stateDir = resolve(process.env['INGEST_STATE_DIR'] ?? '.ingest');
 const LISTENING = /listening on (https?:\/\/[^\s"]+)/;
+const STATUS_PAGE = /process endpoints on (http:\/\/[^\s"]+)/;
 const REDIS_OPTIONS = [
   ...['--save', '', '--appendonly', 'yes', '--appendfsync', 'everysec', '--maxmemory-policy', 'noeviction'],
   ...['--stream-node-max-bytes', '32768', '--stream-node-max-entries', '1000', '--loglevel', 'notice'],
@@ -25,6 +27,9 @@ const complain = complainer('ingest-run');
 const parts: ChildProcess[] = [];
 let stopping = false;
 let exitCode = 0;
+/** Held back until the status page is there, so that its address is the first line. */
+let heldLines: string[] | undefined = [];
+let releaseFolder = (): void => undefined;
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, onSignal);
 process.on('exit', () => parts.forEach((part) => part.kill('SIGKILL')));
@@ -42,21 +47,29 @@ try {
 
 async function main(): Promise<void> {
   mkdirSync(stateDir, { recursive: true });
+  const folder = await holdFolder(stateDir);
+  releaseFolder = folder.release;
   const queue = process.env['INGEST_QUEUE_URI'] ?? process.env['INGEST_QUEUE_URI_FILE'];
   const queueUri = queue === undefined ? await startRedis() : undefined;
   const elsewhere = process.env['INGEST_WAREHOUSE_URI'] ?? process.env['INGEST_WAREHOUSE_URI_FILE'];
   const database = elsewhere === undefined ? join(stateDir, 'warehouse.db') : undefined;
+  const made = {
+    ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }),
+    ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: `sqlite:${database}` }),
+  };
+  folder.publish(made);
   const env = {
     ...process.env,
     INGEST_STATE_DIR: stateDir,
+    INGEST_ADMIN_ADDR: process.env['INGEST_ADMIN_ADDR'] ?? '127.0.0.1:9465',
     // The programs write into a pipe here; people read it.
     INGEST_LOG_FORMAT: process.env['INGEST_LOG_FORMAT'] ?? 'text',
-    ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }),
-    ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: `sqlite:${database}` }),
+    ...made,
   };
   await listening('the consumer', startPart('ingest-consumer', join(root, 'bin/ingest-consumer'), [], env));
   const gateway = startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env);
   const address = await listening('the gateway', gateway);
+  showHeld();
   const ownCertificates = process.env['INGEST_TLS_CERT'] !== undefined;
   print(trialText({ address, stateDir, bin: relative(process.cwd(), join(root, 'bin')), ownCertificates, database }));
 }
@@ -74,12 +87,12 @@ function startPart(name: string, command: string, args: readonly string[], env: 
 }
 
 /** Resolves with what a line of the log says of the address, once there is one. */
-function listening(name: string, child: ChildProcess, says = LISTENING, show = print): Promise<string> {
+function listening(name: string, child: ChildProcess, says = LISTENING, show = showLine): Promise<string> {
   return new Promise((found, failed) => {
     child.once('exit', () => failed(new Error(`${name} did not start`)));
     if (child.stdout === null) return;
     createInterface({ input: child.stdout }).on('line', (line) => {
-      show(`${line}\n`);
+      show(line);
       const address = says.exec(line)?.[1];
       if (address !== undefined) found(address);
     });
@@ -94,8 +107,23 @@ async function startRedis(): Promise<string> {
   const network = ['--bind', '127.0.0.1', '--port', `${port}`, '--dir', data];
   const child = startPart('redis', server, [...network, ...REDIS_OPTIONS], process.env);
   await listening('Redis', child, /Ready to (accept connections)/, () => undefined);
-  print(`ingest-run: Redis on 127.0.0.1:${port}, its data in ${data}\n`);
+  showLine(`ingest-run: Redis on 127.0.0.1:${port}, its data in ${data}`);
   return `redis://127.0.0.1:${port}`;
+}
+
+function showLine(line: string): void {
+  const page = STATUS_PAGE.exec(line)?.[1];
+  if (page !== undefined && heldLines !== undefined) {
+    print(`Open ${page}/ to watch it.\n`);
+    showHeld();
+  }
+  if (heldLines === undefined) print(`${line}\n`);
+  else heldLines.push(line);
+}
+
+function showHeld(): void {
+  for (const line of heldLines ?? []) print(`${line}\n`);
+  heldLines = undefined;
 }
 
 /** A second signal ends all parts at once. */
@@ -108,6 +136,7 @@ function onSignal(): void {
 async function stop(): Promise<void> {
   if (stopping) return;
   stopping = true;
+  showHeld();
   for (const child of parts) {
     if (child.exitCode !== null || child.signalCode !== null) continue;
     const gone = new Promise((done) => child.once('exit', done));
@@ -116,5 +145,6 @@ async function stop(): Promise<void> {
     await gone;
     clearTimeout(timer);
   }
+  releaseFolder();
   await endWritten(exitCode);
 }

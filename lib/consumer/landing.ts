@@ -126,6 +126,8 @@ export class Landing {
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
       if (verdict === 'landed') {
+        if (this.#metrics.landed.value === 0)
+          this.#log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
         this.#metrics.landed.add();
         // A replayed event came late because somebody had to mend something.
         if (event.replayOf === undefined) this.#measure(event, now);

@@ -1,14 +1,14 @@
 // `make ingest-run` as a user meets it: what it prints works as it stands.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { GATEWAY, PATIENT, TestProcess } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
-import { TestRedis } from '../support/redis.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -49,6 +49,7 @@ function ingestRun(stateDir: string, gatewayAddress: string): TestProcess {
     INGEST_STATE_DIR: stateDir,
     INGEST_GATEWAY_ADDR: gatewayAddress,
     INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+    INGEST_ADMIN_ADDR: '127.0.0.1:0',
   });
 }
 
@@ -57,6 +58,8 @@ describe('ingest-run', () => {
     const stateDir = temporaryFolder('ingest run ');
     const run = ingestRun(stateDir, '127.0.0.1:0');
     await run.line(/Ctrl-C ends everything/);
+    const page = /^Open (http:\/\/127\.0\.0\.1:\d+\/) to watch it\.$/.exec(run.lines[0] ?? '')?.[1] ?? '';
+    assert.match(await (await fetch(page)).text(), /<!doctype html>/, run.output);
     const [send, look] = run.lines.filter((line) => line.startsWith('  curl '));
     const body = / -d '([^']+)'/.exec(send ?? '')?.[1] ?? '';
     const url = (line: string | undefined): string => /(https:\S+)$/.exec(line ?? '')?.[1] ?? '';
@@ -67,6 +70,7 @@ describe('ingest-run', () => {
       return answer['status'] === 'landed' && answer;
     });
     assert.deepEqual(landed['event'], JSON.parse(body));
+    await run.line(/first event landed after \d+ ms/);
 
     const show = run.lines.find((line) => line.includes('node:sqlite')) ?? '';
     assert.match(execFileSync('sh', ['-c', show], { encoding: 'utf8' }), /'first'.*"type":"example.created"/);
@@ -78,7 +82,39 @@ describe('ingest-run', () => {
       Number(match[1]),
     );
     assert.equal(ports.length, 3, run.output);
+    ports.push(Number(new URL(page).port));
     for (const port of ports) assert.ok(await refused(port), `nothing listens on ${port} any more`);
+  });
+
+  it('holds its state folder, and ingest-admin finds its queue and warehouse there without settings', async () => {
+    const folder = temporaryFolder();
+    const run = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
+    await run.line(/Ctrl-C ends everything/);
+    const second = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
+    assert.equal((await second.exited()).code, 1, second.output);
+    assert.match(second.output, /another run uses \S+\.ingest: end it, or set INGEST_STATE_DIR/);
+
+    const status = new Program('ingest-admin', { args: ['status', '--json'], cwd: folder });
+    assert.equal(await status.ended, 0, status.output);
+    run.signal('SIGTERM');
+    await run.exited();
+    const after = new Program('ingest-admin', { args: ['status'], cwd: folder });
+    assert.equal(await after.ended, 2, after.output);
+    assert.match(after.output, /INGEST_QUEUE_URI: is required/);
+  });
+
+  it('does not start a second Redis on the data of one that outlived a killed run', async () => {
+    const stateDir = temporaryFolder();
+    const data = join(stateDir, 'redis');
+    mkdirSync(data);
+    const port = await freePort();
+    const server = execFileSync(join(ROOT, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
+    const redis = new TestProcess(server, ['--bind', '127.0.0.1', '--port', `${port}`, '--dir', data], {});
+    await redis.line(/Ready to accept connections/);
+    writeFileSync(join(stateDir, 'run.json'), JSON.stringify({ INGEST_QUEUE_URI: `redis://127.0.0.1:${port}` }));
+    const run = ingestRun(stateDir, '127.0.0.1:0');
+    assert.equal((await run.exited()).code, 1, run.output);
+    assert.match(run.output, /the Redis of an earlier run still uses/);
   });
 
   it('whose gateway cannot start ends the other parts in order, and with the exit code of the gateway', async () => {
