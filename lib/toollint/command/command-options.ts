@@ -18,6 +18,7 @@ export const OUTPUT_OPTIONS = {
   color: { type: 'string' },
   'markdown-bytes': { type: 'string' },
   'max-results': { type: 'string' },
+  'source-url': { type: 'string' },
 } as const;
 
 /** parseArgs' description of the options of every verb with a verdict: output, gate and exit code. */

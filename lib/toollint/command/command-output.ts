@@ -12,6 +12,7 @@ import type { Report, ReportHeader } from '../document/report-schema.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
 import { exitReason, reportExitCode } from './exit-code.ts';
 import { type ConvertOptions, summaryLines } from '../convert/converter.ts';
+import { linkOf } from '../convert/plain-text.ts';
 
 type OutputValues = Values<typeof VERDICT_OPTIONS> & {
   readonly root?: string | undefined;
@@ -91,13 +92,20 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
     // A terminal that does not know its width reports 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : Infinity,
-    links: linksInto(env),
+    links: values['source-url'] === undefined ? linksInto(env) : sourceUrl(values['source-url']),
     projectFile: existsSync(resolve(cwd, values.root ?? '.', 'package.json'))
       ? posix.join(values['path-prefix'] ?? '', 'package.json')
       : undefined,
     bytesMax: bytes === undefined ? undefined : countOption('--markdown-bytes', bytes),
     resultsMax: results === undefined ? undefined : countOption('--max-results', results),
   };
+}
+
+/** With one slash at its end, because paths are appended to it. */
+function sourceUrl(text: string): string {
+  const url = linkOf(text);
+  if (url === undefined) throw usageFailure(`--source-url needs an http or https address, not '${text}'`);
+  return url.replace(/\/*$/u, '/');
 }
 
 /** Where the code of a job on GitHub is on the web. */

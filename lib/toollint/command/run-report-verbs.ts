@@ -115,13 +115,19 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const { report, comparison } = outcome;
   for (const text of outcome.notes) note(io, text);
   if (lists !== undefined) await streamSink(io.stdout, 'standard output')(listText(outcome, lists, values.format));
-  const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif');
+  const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif' || format === 'html');
   await writeOutput({ ...plan, targets: targets.get(false) ?? [] }, report, io);
   const news = new Set(comparison.news);
-  await writeOutput({ ...plan, targets: targets.get(true) ?? [] }, outcome.current, io, {
-    baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
-    absent: comparison.fixed.map(({ finding }) => finding),
-  });
+  const { gate: verdict, selection } = report;
+  await writeOutput(
+    { ...plan, targets: targets.get(true) ?? [] },
+    { ...outcome.current, gate: verdict, selection },
+    io,
+    {
+      baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
+      absent: comparison.fixed.map(({ finding }) => finding),
+    },
+  );
   return verdictOf(plan, values, outcome, io);
 }
 

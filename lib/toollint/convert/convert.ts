@@ -10,6 +10,7 @@ const CONVERTERS = {
   gitlab: async () => (await import('./to-gitlab.ts')).gitlabText,
   junit: async () => (await import('./to-junit.ts')).junitText,
   markdown: async () => (await import('./to-markdown.ts')).markdownText,
+  html: async () => (await import('./to-html.ts')).htmlText,
   github: async () => (await import('./to-github.ts')).githubText,
   summary: async () => (await import('./to-markdown.ts')).summaryText,
 } satisfies Record<string, () => Converter | Promise<Converter>>;
