@@ -1,21 +1,22 @@
 # One page of targets. `make` alone lists them. Every target sets up what it needs first.
 NODE := bin/node
 INSTALLED := node_modules/.package-lock.json
+RUNTIME := node_modules/.runtime
 TESTS ?=
 # Test files at a time: more than two cores, because most of them wait for other processes.
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page package bench bench-gate
+.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page browser-test package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
 
+# `make ingest-run` needs the packages that the programs run with, everything else needs all of them.
 $(INSTALLED): package-lock.json package.json
-	@command -v npm >/dev/null || { echo 'npm is needed and was not found: install Node.js 20 or newer with npm' >&2; exit 1; }
-	@echo 'downloading the packages of package-lock.json, some 300 MB, with npm (minutes on a slow line) ...' >&2
-	npm ci --ignore-scripts --no-audit --no-fund --loglevel=http
-	@touch $@
+	@bin/install-packages all
+$(RUNTIME): package-lock.json package.json
+	@[ $(INSTALLED) -nt package-lock.json ] && touch $@ || bin/install-packages runtime
 
 setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server
 
@@ -25,10 +26,10 @@ redis:
 postgres:
 	@bin/ensure-postgres >/dev/null
 
-ingest-run: setup ## start a private Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C ends all
+ingest-run: $(RUNTIME) redis ## start a private Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C ends all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
-dev-cert: $(INSTALLED) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
+dev-cert: $(RUNTIME) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
 	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
 # What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
@@ -97,6 +98,11 @@ fail-over: setup ## lose masters under 2,000 events a second; FAIL_OVER_ROUNDS (
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/deploy/container.ts
 
+browser-test: setup ## the status page and toollint's HTML report in Debian's Chromium; pictures are in .ingest/pictures
+	@bin/ensure-command chromium chromium >/dev/null
+	@$(NODE) --disable-warning=ExperimentalWarning --test --test-timeout=180000 --test-concurrency=2 \
+	  --test-reporter=./test/support/reporter.ts test/browser/status-page.ts test/browser/report.ts
+
 snippets: setup ## run the producers' page's loops in Go and Java, with Debian's golang-go and default-jdk-headless
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/clients/compiled-snippets.ts
 
@@ -153,7 +159,7 @@ report: $(INSTALLED) ## this repository under toollint, with the strict gate
 	@bin/toollint scan --gate strict --format pretty
 
 typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
-	$(NODE) node_modules/typescript-native/bin/tsc --project tsconfig.json
+	@$(NODE) node_modules/typescript-native/bin/tsc --project tsconfig.json
 
 # V8 counts less precisely what comes from a compile cache.
 coverage: setup postgres ## all tests, long forms too, under c8; the report is in coverage/

@@ -66,9 +66,9 @@ async function main(): Promise<void> {
     INGEST_LOG_FORMAT: process.env['INGEST_LOG_FORMAT'] ?? 'text',
     ...made,
   };
-  await listening('the consumer', startPart('ingest-consumer', join(root, 'bin/ingest-consumer'), [], env));
+  const consumer = startPart('ingest-consumer', join(root, 'bin/ingest-consumer'), [], env);
   const gateway = startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env);
-  const address = await listening('the gateway', gateway);
+  const [address] = await Promise.all([listening('the gateway', gateway), listening('the consumer', consumer)]);
   showHeld();
   const ownCertificates = process.env['INGEST_TLS_CERT'] !== undefined;
   print(trialText({ address, stateDir, bin: relative(process.cwd(), join(root, 'bin')), ownCertificates, database }));

@@ -9,7 +9,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { revision } from '../lib/process/program.ts';
-import { print } from './output.ts';
+import { print, showStep } from './output.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const target = resolve(process.argv[2] ?? join(root, 'package'));
@@ -44,6 +44,7 @@ const version = packageVersion();
 rmSync(target, { recursive: true, force: true });
 for (const [name, documents] of Object.entries(DOCUMENTS)) {
   const stage = join(target, name);
+  showStep(`building the package ${name} ...`);
   const manifest = {
     ...readManifest(`bin/packages/${name}/package.json`),
     version,
@@ -65,6 +66,7 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   writeFileSync(join(target, `${name}-${version}.cdx.json`), billOfMaterials(manifest));
   run(stage, 'npm', ['pack', '--loglevel=error', '--pack-destination', target]);
   rmSync(stage, { recursive: true });
+  showStep('');
   print(`${relative(process.cwd(), join(target, `${name}-${version}.tgz`))}\n`);
 }
 

@@ -10,3 +10,8 @@ export const complainer =
   (text: string): void => {
     for (const line of text.split('\n')) process.stderr.write(`${name}: ${printableLines(line)}\n`);
   };
+
+/** Replaces the one line that shows a terminal how far a long command is; '' removes it. Elsewhere it is silent. */
+export function showStep(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${printableLines(text)}`);
+}
