@@ -14,11 +14,12 @@ const GATE_HELP = `gate:
 `;
 
 const OUTPUT_HELP = `output:
-  --format FORMAT[=FILE]  report pretty sarif gitlab junit markdown github summary; repeatable with files
+  --format FORMAT[=FILE]  report pretty html sarif gitlab junit markdown github summary; repeatable with files
                           (--to is the same). Default: pretty on a terminal, else report
   -o, --output FILE       write there: a whole file or none
   --color WHEN            auto, always, never
   --markdown-bytes N      most bytes of a Markdown text (65536)
+  --source-url URL        html and markdown link a finding to URL/PATH#Lnn, as in https://host/org/repo/blob/SHA/
   --max-results N         most results of a SARIF log, errors first (all; GitHub accepts 25000)
 `;
 

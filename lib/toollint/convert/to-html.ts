@@ -84,7 +84,7 @@ function* headOf({ tool, execution, scan, selection, gate, summary }: Report): G
   yield `<section class="card"><h1>Code analysis</h1><dl class="facts">${list.join('')}</dl></section>\n`;
   if (gate.status === 'not-evaluated') return;
   const message = gate.message === undefined ? '' : `<p>${escaped(gate.message)}</p>`;
-  yield `<section class="card"><p class="verdict ${gate.status}">Gate ${escaped(gate.name ?? '')} ${gate.status}</p>${message}</section>\n`;
+  yield `<section class="card"><p class="verdict ${gate.status}">Gate ${escaped(gate.name ?? '')}: ${gate.status}</p>${message}</section>\n`;
 }
 
 function severitiesOf({ summary }: Report): string {
@@ -144,7 +144,8 @@ function filtersOf(rows: readonly Row[]): string {
     select('folder', 'Folder', folders.filter((name) => name !== '').toSorted()) +
     (states.length === 0 ? '' : select('state', 'Since the baseline', states)) +
     '<label>Text<input type="search" name="text"></label><button type="reset">Reset</button>' +
-    '<button type="button" id="toggle">Open or close all</button><output class="muted"></output></form>\n'
+    '<button type="button" id="toggle">Open or close all</button>' +
+    `<output class="muted">${counted(rows.length, 'finding')}</output></form>\n`
   );
 }
 
@@ -160,6 +161,7 @@ function* filesOf(rows: readonly Row[], links: string | undefined): Generator<st
   }
 }
 
+/** Few nodes for each finding, because a page may hold 25,000: the style writes the words for severity and state. */
 function itemOf({ finding, state }: Row, links: string | undefined): string {
   const { severity, ruleId, message, location, docsUrl, suggestion } = finding;
   const place = [location.line, location.column].filter((part) => part !== undefined).join(':');
@@ -167,13 +169,11 @@ function itemOf({ finding, state }: Row, links: string | undefined): string {
   const line = location.line === undefined ? '' : `#L${location.line}`;
   const fix = fixOf(finding);
   return (
-    `<li class="${severity}${state === 'fixed' ? ' fixed' : ''}" data-rule="${escaped(ruleId)}"${state === undefined ? '' : ` data-state="${state}"`}>` +
-    `<p><b>${severity}</b>${anchor(code === undefined ? undefined : `${code}${line}`, place)} ${escaped(message)}` +
-    `<i>${anchor(docsUrl, ruleId)}</i>${state === undefined ? '' : `<i>${state}</i>`}</p>` +
+    `<li class="${severity}" data-rule="${escaped(ruleId)}"${state === undefined ? '' : ` data-state="${state}"`}>` +
+    `${anchor(code === undefined ? undefined : `${code}${line}`, place)} ${escaped(message)} ${anchor(docsUrl, ruleId)}` +
     snippetOf(finding) +
-    (suggestion === undefined ? '' : `<p class="muted">Fix: ${escaped(suggestion)}</p>`) +
-    (fix === undefined ? '' : `<pre class="fix">${escaped(fix.text)}</pre>`) +
-    '</li>'
+    (suggestion === undefined ? '' : `<p>${escaped(suggestion)}</p>`) +
+    (fix === undefined ? '' : `<pre class="fix">${escaped(fix.text)}</pre>`)
   );
 }
 
@@ -198,7 +198,7 @@ function columnOf(finding: Finding): number {
 function anchor(url: string | undefined, text: string): string {
   const href = linkOf(url);
   const shown = escaped(text);
-  return href === undefined || text === '' ? shown : `<a href="${escaped(href)}" rel="noreferrer">${shown}</a>`;
+  return href === undefined || text === '' ? shown : `<a href="${escaped(href)}">${shown}</a>`;
 }
 
 const pathOf = ({ location }: Finding): string => location.path ?? PROJECT;
