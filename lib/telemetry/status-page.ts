@@ -15,26 +15,41 @@ const HEADERS = ['X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store
 
 /** Path -> answer. */
 export function statusPages(): Readonly<Record<string, Page>> {
-  const html = readFileSync(new URL('status-page.html', import.meta.url), 'utf8');
+  const page = readFileSync(new URL('status-page.html', import.meta.url), 'utf8');
   const runbook = readFileSync(new URL('../../deploy/RUNBOOK.md', import.meta.url), 'utf8');
-  return {
-    '/': page('text/html', html, policyOf(html)),
-    '/runbook': page('text/plain', runbook, "default-src 'none'; frame-ancestors 'none'; base-uri 'none'"),
-  };
+  return { '/': answer(page), '/runbook': answer(runbookPage(runbook)) };
 }
 
-const page = (mediaType: string, body: string, policy: string): Page => ({
+const answer = (html: string): Page => ({
   status: 200,
-  contentType: `${mediaType}; charset=utf-8`,
-  body,
-  headers: ['Content-Security-Policy', policy, ...HEADERS],
+  contentType: 'text/html; charset=utf-8',
+  body: html,
+  headers: ['Content-Security-Policy', policyOf(html), ...HEADERS],
 });
 
-/** Only the inline script and style of this very file run. */
+/** The Markdown text as it is written, with an anchor at each heading, as GitHub names them. */
+function runbookPage(markdown: string): string {
+  const escaped = markdown.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+  const text = escaped.replace(/^#+ (.*)$/gm, (line, title: string) => {
+    const anchor = title
+      .toLowerCase()
+      .replaceAll(/[^\w -]/g, '')
+      .replaceAll(' ', '-');
+    return `<b id="${anchor}">${line}</b>`;
+  });
+  return (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">' +
+    '<meta name="color-scheme" content="light dark"><title>Runbook</title>' +
+    '<style>pre{white-space:pre-wrap;max-width:84em;margin:2em auto;padding:0 1em;line-height:1.5}</style>' +
+    `<pre>${text}</pre>`
+  );
+}
+
+/** Only the inline script and style of this very text run. */
 function policyOf(html: string): string {
   const hashOf = (tag: string): string => {
-    const text = new RegExp(`<${tag}>(.*?)</${tag}>`, 's').exec(html)?.[1] ?? '';
-    return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+    const text = new RegExp(`<${tag}>(.*?)</${tag}>`, 's').exec(html)?.[1];
+    return text === undefined ? "'none'" : `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
   };
   return (
     `default-src 'none'; connect-src 'self'; script-src ${hashOf('script')}; style-src ${hashOf('style')}; ` +

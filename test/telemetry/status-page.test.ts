@@ -71,9 +71,11 @@ describe('the status page', () => {
     const alerts = [...new Set(Array.from(body.matchAll(/'(Ingest[A-Z]\w+)'/g), ([, name = '']) => name))];
     assert.ok(alerts.length >= 10, alerts.join());
     for (const name of alerts) assert.ok(RUNBOOK.includes(`\n### ${name}\n`), name);
-    const runbook = await fetch(`${url}/runbook`);
-    assert.equal(runbook.headers.get('content-type'), 'text/plain; charset=utf-8');
-    assert.equal(runbook.headers.get('x-content-type-options'), 'nosniff');
-    assert.equal(await runbook.text(), RUNBOOK);
+    const response = await fetch(`${url}/runbook`);
+    assert.equal(response.headers.get('content-type'), 'text/html; charset=utf-8');
+    assert.equal(response.headers.get('x-content-type-options'), 'nosniff');
+    assert.match(response.headers.get('content-security-policy') ?? '', /^default-src 'none'; .*script-src 'none'/);
+    const runbook = await response.text();
+    for (const name of alerts) assert.ok(runbook.includes(`<b id="${name.toLowerCase()}">### ${name}</b>`), name);
   });
 });

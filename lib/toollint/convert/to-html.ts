@@ -5,7 +5,7 @@
 // policy allows its script and style by their hashes and nothing else.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { endOf, fixOf, linterOf } from '../document/extension.ts';
+import { fixOf, flaggedTextOf, lintersOf } from '../document/extension.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import { baselineCounts, type ConvertOptions, placesOf, totals } from './converter.ts';
@@ -69,10 +69,10 @@ function* headOf({ tool, execution, scan, selection, gate, summary }: Report): G
     const about = counted(execution.diagnostics.length, 'diagnostic');
     yield `<section class="card alert" role="alert"><p class="verdict failed">${what}: ${about}</p><ul>${items.join('')}</ul></section>\n`;
   }
-  const linter = linterOf({ tool });
+  const linters = lintersOf({ tool }).map(({ name, version }) => `, ${name} ${version}`);
   const facts: [string, string][] = [
     ['Scanned', `${scan.target?.path ?? 'unknown'} (${counted(summary.totalFiles, 'file')})`],
-    ['With', `${tool.name} ${tool.version}${linter === undefined ? '' : `, ${linter.name} ${linter.version}`}`],
+    ['With', `${tool.name} ${tool.version}${linters.join('')}`],
     ['Rules', `${scan.enabledRuleIds.length} on${scan.profile === null ? '' : `, profile ${scan.profile}`}`],
     ['At', `${scan.timestamp}, in ${(scan.durationMs / 1000).toFixed(1)} s`],
   ];
@@ -177,22 +177,15 @@ function itemOf({ finding, state }: Row, links: string | undefined): string {
   );
 }
 
-/** The snippet, with the flagged range marked as far as the document says where the snippet begins. */
+/** The snippet, with the flagged text marked if it is there exactly once. */
 function snippetOf(finding: Finding): string {
-  const { codeSnippet: snippet, location } = finding;
+  const { codeSnippet: snippet } = finding;
   if (snippet === undefined) return '';
-  const from = (location.column ?? 0) - columnOf(finding);
-  const end = endOf(finding);
-  const to = end?.endLine === location.line ? from + (end?.endColumn ?? 0) - (location.column ?? 0) : snippet.length;
-  if (!(from >= 0 && to > from && from < snippet.length)) return `<pre>${escaped(snippet)}</pre>`;
-  const [before, marked, after] = [snippet.slice(0, from), snippet.slice(from, to), snippet.slice(to)];
-  return `<pre>${escaped(before)}<mark>${escaped(marked)}</mark>${escaped(after)}</pre>`;
-}
-
-/** The column of the line at which its snippet begins; NaN if it is not known. */
-function columnOf(finding: Finding): number {
-  const { snippetColumn } = finding as { readonly snippetColumn?: unknown };
-  return typeof snippetColumn === 'number' && finding.codeSnippet?.includes('\n') === false ? snippetColumn : NaN;
+  const flagged = flaggedTextOf(finding)?.trimEnd() ?? '';
+  const from = flagged === '' ? -1 : snippet.indexOf(flagged);
+  if (from === -1 || snippet.includes(flagged, from + 1)) return `<pre>${escaped(snippet)}</pre>`;
+  const after = snippet.slice(from + flagged.length);
+  return `<pre>${escaped(snippet.slice(0, from))}<mark>${escaped(flagged)}</mark>${escaped(after)}</pre>`;
 }
 
 function anchor(url: string | undefined, text: string): string {

@@ -1,0 +1,53 @@
+// Debian's Chromium, driven by playwright-core, and an account of what a page must not do.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { chromium, type Browser, type BrowserContextOptions, type Page } from 'playwright-core';
+import { atEnd } from '../support/scope.ts';
+
+const ENSURE = join(import.meta.dirname, '../../bin/ensure-command');
+/** On a busy machine a browser is slow; nothing here measures time. */
+export const PATIENCE = { timeout: 60_000 } as const;
+
+let browser: Promise<Browser> | undefined;
+
+async function launch(): Promise<Browser> {
+  const executablePath = execFileSync(ENSURE, ['chromium', 'chromium'], { encoding: 'utf8' }).trim();
+  const launched = await chromium.launch({ executablePath, args: ['--no-sandbox'], ...PATIENCE });
+  atEnd(() => launched.close());
+  return launched;
+}
+
+export interface Visit {
+  readonly page: Page;
+  /** Requests to another origin, errors on the console, and violations of the page's policy. */
+  readonly faults: string[];
+}
+
+/** A page that is opened at `url`. */
+export async function visit(url: string, options: BrowserContextOptions = {}): Promise<Visit> {
+  browser ??= launch();
+  const page = await (await browser).newPage({ viewport: { width: 1280, height: 900 }, ...options });
+  page.setDefaultTimeout(PATIENCE.timeout);
+  const faults: string[] = [];
+  page.on('request', (request) => {
+    const to = request.url();
+    if (!to.startsWith('data:') && new URL(to).origin !== new URL(url).origin) faults.push(`request to ${to}`);
+  });
+  page.on('console', (message) => {
+    // The browser itself reports each poll that a dead process does not answer, and each answer that is not ready.
+    if (message.type() === 'error' && !/net::ERR_|status of 503/.test(message.text())) faults.push(message.text());
+  });
+  page.on('pageerror', (error) => faults.push(error.message));
+  page.on('dialog', (dialog) => faults.push(`dialog ${dialog.message()}`));
+  await page.goto(url, PATIENCE);
+  return { page, faults };
+}
+
+/** Asserts that nothing is wider than the window. */
+export async function assertFits(page: Page): Promise<void> {
+  const [wide, window] = await page.evaluate<[number, number]>(
+    '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',
+  );
+  assert.ok(wide <= window, `${wide} px in a window of ${window}`);
+}

@@ -1,0 +1,171 @@
+// The HTML report of toollint in a browser: what a document holds is what the page shows, as text, with and without
+// script.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, it } from 'node:test';
+import { temporaryFolder } from '../support/scope.ts';
+import { assertFits, visit } from './browser.ts';
+
+const TOOLLINT = join(import.meta.dirname, '../../bin/toollint');
+const HOSTILE = '<img src=x onerror=alert(1)>"\'&<script>alert(2)</script>';
+const folder = temporaryFolder();
+
+const SEVERITIES = ['error', 'warning', 'info'] as const;
+
+function findingOf(index: number, more: object = {}) {
+  return {
+    ruleId: `rule-${index % 37}`,
+    severity: SEVERITIES[index % 3] ?? 'info',
+    message: `Unexpected call ${index}`,
+    fingerprint: `f${index}`,
+    fingerprintVersion: 'toolLint/v1',
+    occurrence: 1,
+    location: { scope: 'file', path: `src/area${index % 13}/file${index % 900}.ts`, line: index + 1, column: 7 },
+    codeSnippet: 'const thing = call();',
+    standardIds: [],
+    docsUrl: 'https://lint.example/rules/rule',
+    ...more,
+  };
+}
+
+function reportOf(findings: readonly ReturnType<typeof findingOf>[], more: object = {}) {
+  const bySeverity = Object.fromEntries(
+    SEVERITIES.map((one) => [one, findings.filter(({ severity }) => severity === one).length]),
+  );
+  return {
+    schemaVersion: 1,
+    tool: { name: 'toolLint', version: '1.0.0' },
+    execution: { status: 'complete', diagnostics: [] as object[] },
+    scan: {
+      scopeKnown: true,
+      target: { kind: 'project', path: '.' },
+      timestamp: '2026-11-24T10:00:00.000Z',
+      durationMs: 3456,
+      profile: null,
+      enabledRuleIds: ['rule-0'],
+      include: [],
+      exclude: [],
+    },
+    selection: { quiet: false },
+    gate: { status: 'failed', name: 'strict', message: 'errors 2 > 0' },
+    summary: { totalFiles: 900, totalIssues: findings.length, parseErrors: 0, ruleErrors: 0, bySeverity },
+    findings,
+    ...more,
+  };
+}
+
+let pages = 0;
+function pageOf(report: object, ...args: string[]): string {
+  const [from, to] = [join(folder, `${++pages}.json`), join(folder, `${pages}.html`)];
+  writeFileSync(from, JSON.stringify(report));
+  execFileSync(TOOLLINT, ['convert', from, '--to', `html=${to}`, ...args]);
+  return pathToFileURL(to).href;
+}
+
+describe('the HTML report', () => {
+  it('counts what the document counts, and shows every finding under its file', async () => {
+    const report = reportOf(Array.from({ length: 40 }, (_, index) => findingOf(index)));
+    const { page, faults } = await visit(pageOf(report, '--source-url', 'https://host.example/o/r/blob/abc'));
+    for (const severity of SEVERITIES)
+      assert.equal(Number(await page.textContent(`#count-${severity}`)), report.summary.bySeverity[severity]);
+    assert.equal(await page.locator('.file li').count(), 40);
+    assert.match((await page.textContent('.verdict')) ?? '', /Gate strict: failed/);
+    const link = page.locator('.file li a').first();
+    assert.equal(await link.getAttribute('href'), 'https://host.example/o/r/blob/abc/src/area0/file0.ts#L1');
+    assert.deepEqual(faults, []);
+  });
+
+  it('filters by severity, rule, folder and text', async () => {
+    const { page, faults } = await visit(pageOf(reportOf(Array.from({ length: 60 }, (_, index) => findingOf(index)))));
+    const shows = (text: string) => page.waitForSelector(`output >> text="${text}"`);
+    await page.uncheck('[value=info]');
+    await shows('40 of 60 findings');
+    await page.selectOption('[name=rule]', 'rule-1');
+    await shows('1 of 60 findings');
+    await page.click('[type=reset]');
+    await page.selectOption('[name=folder]', 'src/area0/');
+    await shows('5 of 60 findings');
+    await page.fill('[name=text]', 'call 13');
+    await shows('1 of 60 findings');
+    assert.equal(await page.locator('.file:visible').count(), 1);
+    assert.deepEqual(faults, []);
+  });
+
+  it('shows hostile text as text', async () => {
+    const hostile = findingOf(0, {
+      ruleId: HOSTILE,
+      message: HOSTILE,
+      codeSnippet: HOSTILE,
+      suggestion: HOSTILE,
+      docsUrl: 'javascript:alert(3)',
+      location: { scope: 'file', path: `${HOSTILE}.ts`, line: 1, column: 1 },
+    });
+    const execution = {
+      status: 'incomplete',
+      diagnostics: [{ kind: 'rule-error', message: HOSTILE, ruleId: HOSTILE }],
+    };
+    const gate = { status: 'failed', name: HOSTILE, message: HOSTILE };
+    const summary = { ...reportOf([hostile]).summary, ruleErrors: 1 };
+    const { page, faults } = await visit(pageOf(reportOf([hostile], { execution, gate, summary })));
+    assert.ok((await page.textContent('.file li'))?.includes(HOSTILE));
+    assert.equal(await page.locator('img, main script, a[href^=javascript]').count(), 0);
+    assert.deepEqual(faults, []);
+  });
+
+  it('says first that an analysis is incomplete, and why', async () => {
+    const diagnostics = [{ kind: 'parse-error', message: 'Unexpected token }', relativePath: 'src/broken.ts' }];
+    const execution = { status: 'incomplete', diagnostics };
+    const summary = { ...reportOf([findingOf(0)]).summary, parseErrors: 1 };
+    const { page } = await visit(pageOf(reportOf([findingOf(0)], { execution, summary })));
+    const first = (await page.locator('main > *').first().textContent()) ?? '';
+    assert.match(first, /incomplete: 1 diagnostic.*parse-error src\/broken\.ts: Unexpected token \}/);
+  });
+
+  it('is complete without script, and fits 360 pixels in both color schemes', async () => {
+    const url = pageOf(reportOf([findingOf(0), findingOf(1)]));
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const options = { javaScriptEnabled: false, colorScheme, viewport: { width: 360, height: 740 } };
+      const { page, faults } = await visit(url, options);
+      assert.equal(await page.locator('.file li:visible').count(), 2);
+      assert.ok(await page.locator('form').isHidden());
+      assert.deepEqual(faults, []);
+    }
+    const { page } = await visit(url, { viewport: { width: 360, height: 740 } });
+    await assertFits(page);
+  });
+
+  it('has new, unchanged and fixed findings after a comparison', async () => {
+    const [base, current, to] = ['base.json', 'current.json', 'compared.html'].map((name) => join(folder, name));
+    const plain = (findings: ReturnType<typeof findingOf>[]) =>
+      JSON.stringify({ ...reportOf(findings), gate: { status: 'not-evaluated' } });
+    const enabledRuleIds = ['rule-0', 'rule-1', 'rule-2'];
+    const scanned = (text: string) => {
+      const report = JSON.parse(text) as ReturnType<typeof reportOf>;
+      return JSON.stringify({ ...report, scan: { ...report.scan, enabledRuleIds } });
+    };
+    writeFileSync(base ?? '', scanned(plain([findingOf(0), findingOf(1)])));
+    writeFileSync(current ?? '', scanned(plain([findingOf(1), findingOf(2)])));
+    execFileSync(TOOLLINT, ['compare', base ?? '', current ?? '', '--format', `html=${to}`, '--exit-zero']);
+    const { page } = await visit(pathToFileURL(to ?? '').href);
+    const states = await page.evaluate(
+      "Array.from(document.querySelectorAll('.file li'), (row) => row.dataset.state).sort()",
+    );
+    assert.deepEqual(states, ['fixed', 'new', 'unchanged']);
+  });
+
+  it('opens 25,000 findings with less than two seconds of work', async () => {
+    const url = pageOf(reportOf(Array.from({ length: 25_000 }, (_, index) => findingOf(index))));
+    const { page } = await visit('about:blank');
+    const session = await page.context().newCDPSession(page);
+    await session.send('Performance.enable', { timeDomain: 'threadTicks' });
+    await page.goto(url, { timeout: 120_000 });
+    const { metrics } = await session.send('Performance.getMetrics');
+    const seconds = metrics.find(({ name }) => name === 'TaskDuration')?.value ?? NaN;
+    // Time of the processor, which a busy machine stretches: a generous bound for what takes about one second.
+    assert.ok(seconds < 6, `${seconds} s`);
+    assert.ok(readFileSync(new URL(url), 'utf8').length < 10_000_000);
+  });
+});

@@ -1,0 +1,219 @@
+// The status page in a browser: on a gateway and a consumer under load, and on a server whose metrics the test writes.
+import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import type { Page } from 'playwright-core';
+import { Load } from '../support/load.ts';
+import { TestGateway } from '../support/gateway.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+import { assertFits, PATIENCE, visit } from './browser.ts';
+import { gatewayMetrics, ServedPage } from './served-page.ts';
+
+/** Screenshots are kept here, to be looked at. */
+const PICTURES = join(import.meta.dirname, '../../.ingest/pictures');
+
+const word = (page: Page): Promise<string | null> => page.textContent('#word');
+const becomes = (page: Page, state: string): Promise<true> =>
+  eventually(`the page says ${state}`, async () => (await word(page)) === state || undefined, PATIENCE.timeout);
+const tile = (page: Page, label: string, part = '.value'): Promise<string | null> =>
+  page.textContent(`#tiles li:has(h2:text-is("${label}")) ${part}`);
+const numberIn = (text: string | null): number => Number.parseFloat((text ?? '').replaceAll(',', ''));
+const picture = (page: Page, name: string) => page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
+
+before(() => void mkdirSync(PICTURES, { recursive: true }));
+
+describe('the status page of a gateway', () => {
+  let redis: TestRedis;
+  let pki: Pki;
+  let producer: ClientCertificate;
+  let gateway: TestGateway;
+  let admin: string;
+  let env: Record<string, string>;
+
+  before(async () => {
+    redis = await TestRedis.start();
+    pki = await Pki.create();
+    producer = await pki.producer('shown');
+    admin = `127.0.0.1:${await freePort()}`;
+    env = { INGEST_ADMIN_ADDR: admin };
+    gateway = await TestGateway.start(redis, pki, env);
+  });
+
+  it('shows what its metrics say under load, from its own origin alone', async () => {
+    const consumer = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: redis.uri,
+        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      },
+    });
+    const consumerUrl = await consumer.listening();
+    const load = new Load(gateway.client(producer), 'shown', 12, 20);
+    const { page, faults } = await visit(`http://${admin}/`);
+    const landing = await visit(consumerUrl);
+    await load.more(400);
+    await becomes(page, 'LIVE');
+    await becomes(landing.page, 'LIVE');
+    // The totals in the notes, once nothing changes any more.
+    await eventually('there is a rate', async () => numberIn(await tile(page, 'Accepted')) > 0, PATIENCE.timeout);
+    await picture(page, 'gateway-under-load');
+    await picture(landing.page, 'consumer-under-load');
+    await load.stop();
+    const accepted = await gateway.metric('ingest_accepted_total');
+    for (const [at, label, total] of [
+      [page, 'Accepted', accepted],
+      [landing.page, 'Landed', accepted],
+    ] as const)
+      await eventually(
+        `${label} shows the total`,
+        async () => numberIn(await tile(at, label, '.note')) === total,
+        PATIENCE.timeout,
+      );
+    await eventually(
+      'all have landed',
+      async () => numberIn(await tile(page, 'Unlanded events')) === 0,
+      PATIENCE.timeout,
+    );
+    assert.equal(await tile(landing.page, 'Warehouse'), 'available');
+    assert.match((await page.getAttribute('svg >> nth=0', 'aria-label')) ?? '', /^Events per second, now: accepted/);
+    assert.match((await page.textContent('#about')) ?? '', /^version \d+\.\d+\.\d+ · node v\d+\S* · up /);
+    assert.deepEqual([...faults, ...landing.faults], []);
+  });
+
+  it('is never on the address that producers connect to', async () => {
+    for (const only of ['0', '1']) {
+      const other = `127.0.0.1:${await freePort()}`;
+      const one = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: other, INGEST_ADMIN_ONLY: only });
+      for (const path of ['/', '/runbook'])
+        assert.equal((await one.client(producer).ask({ method: 'GET', path })).status, 404, path);
+      assert.equal((await fetch(`http://${other}/`)).status, 200);
+      one.signal('SIGKILL');
+    }
+  });
+
+  it('says STALE and then DOWN in front of a dead process, and LIVE when it is back', async () => {
+    const { page, faults } = await visit(`http://${admin}/`);
+    await becomes(page, 'LIVE');
+    gateway.signal('SIGKILL');
+    await gateway.exited();
+    await becomes(page, 'STALE');
+    assert.match((await page.textContent('#reason')) ?? '', /^no answer since /);
+    await becomes(page, 'DOWN');
+    await picture(page, 'down');
+    gateway = await TestGateway.start(redis, pki, env);
+    await becomes(page, 'LIVE');
+    await redis.signal('SIGKILL');
+    await becomes(page, 'NOT READY');
+    assert.notEqual(await page.textContent('#reason'), '');
+    await eventually(
+      'the stream is unavailable',
+      async () => (await page.textContent('td.bad'))?.startsWith('unavailable: '),
+      PATIENCE.timeout,
+    );
+    await picture(page, 'queue-unavailable');
+    assert.deepEqual(faults, []);
+  });
+});
+
+describe('the status page', () => {
+  let served: ServedPage;
+  before(async () => void (served = await ServedPage.start()));
+
+  it('shows a hostile label, reason or version as text', async () => {
+    const hostile = '<img src=x onerror=alert(1)>';
+    const started = performance.now();
+    served.metrics = () => {
+      const seconds = (performance.now() - started) / 1000;
+      return gatewayMetrics(
+        seconds,
+        `ingest_errors_total{code="${hostile}"} ${Math.round(9 * seconds)}\n` +
+          `ingest_queue_up{partition="${hostile}"} 0\ningest_tls_certificate_expiry_seconds{file="${hostile}"} 5`,
+      );
+    };
+    served.unready = hostile;
+    const { page, faults } = await visit(served.url);
+    await becomes(page, 'NOT READY');
+    assert.equal(await page.textContent('#reason'), hostile);
+    await page.waitForSelector(`.legend >> text=${hostile}`);
+    assert.ok((await page.textContent('#tables'))?.includes(hostile));
+    assert.equal(await page.locator('img').count(), 0);
+    assert.deepEqual(faults, []);
+    served.unready = undefined;
+  });
+
+  it('colors a tile at the limit of its alert and links to the chapter of the runbook', async () => {
+    const started = performance.now();
+    served.metrics = () => gatewayMetrics((performance.now() - started) / 1000);
+    const { page, faults } = await visit(served.url);
+    const memory = page.locator('#tiles li:has(h2:text-is("Queue memory"))');
+    await page.waitForSelector('#tiles li.bad');
+    assert.equal(await memory.getAttribute('class'), 'bad');
+    assert.equal(await memory.locator('.value').textContent(), '95%');
+    const link = memory.locator('a');
+    assert.equal(await link.textContent(), 'critical: IngestQueueMemoryFull');
+    await page.keyboard.press('Tab');
+    await link.focus();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/runbook#ingestqueuememoryfull/);
+    await eventually('the chapter is in view', async () => (await page.evaluate<number>('scrollY')) > 100);
+    assert.deepEqual(faults, []);
+  });
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`is readable in the ${colorScheme} color scheme, and fits 360 pixels`, async () => {
+      const started = performance.now() - 60_000;
+      served.metrics = () => gatewayMetrics((performance.now() - started) / 1000);
+      const { page, faults } = await visit(served.url, { colorScheme, viewport: { width: 360, height: 740 } });
+      await page.waitForSelector('.legend >> text=accepted');
+      await assertFits(page);
+      const back = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+      const [red = 0] = /\d+/.exec(back) ?? [];
+      assert.equal(Number(red) < 128, colorScheme === 'dark', back);
+      await picture(page, `narrow-${colorScheme}`);
+      assert.deepEqual(faults, []);
+    });
+  }
+
+  it('reads past values of a chart by keyboard', async () => {
+    const started = performance.now();
+    served.metrics = () => gatewayMetrics((performance.now() - started) / 1000);
+    const { page } = await visit(served.url);
+    const chart = page.locator('svg').first();
+    await eventually('there is history', async () => !(await chart.getAttribute('aria-label'))?.endsWith('–'));
+    await chart.focus();
+    await page.keyboard.press('ArrowLeft');
+    await eventually('it shows the past', async () =>
+      /seconds ago/.test((await chart.getAttribute('aria-label')) ?? ''),
+    );
+  });
+
+  it('needs no more memory after ten minutes than after one', async () => {
+    let seconds = 0;
+    served.metrics = () => gatewayMetrics((seconds += 1));
+    const { page } = await visit('about:blank');
+    await page.clock.install();
+    await page.goto(served.url, PATIENCE);
+    await becomes(page, 'LIVE');
+    const session = await page.context().newCDPSession(page);
+    const bytes = async (): Promise<number> => {
+      await session.send('HeapProfiler.collectGarbage');
+      return (await session.send('Runtime.getHeapUsage')).usedSize;
+    };
+    const advance = async (times: number): Promise<void> => {
+      for (let i = 0; i < times; i += 1) {
+        const polled = page.waitForResponse((response) => response.url().endsWith('/metrics'));
+        await page.clock.fastForward(1_000);
+        await polled;
+      }
+    };
+    await advance(60);
+    const [early, nodes] = [await bytes(), await page.locator('*').count()];
+    await advance(540);
+    assert.ok((await bytes()) < early + 500_000, `${early} bytes, and later ${await bytes()}`);
+    assert.ok((await page.locator('*').count()) < nodes + 50);
+  });
+});
