@@ -97,7 +97,8 @@ export const SETTINGS = Object.freeze({
   INGEST_ADMIN_ADDR: address(
     GATEWAY,
     undefined,
-    'where the status page (`/`), `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP too; keep it private',
+    'where the status page (`/`), `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP ' +
+      'too; keep it private',
   ),
   INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
   INGEST_TLS_CERT: text(
@@ -243,7 +244,8 @@ export const SETTINGS = Object.freeze({
   INGEST_CONSUMER_ADDR: address(
     CONSUMER,
     '127.0.0.1:9464',
-    'where the status page (`/`), `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP; keep it private',
+    'where the status page (`/`), `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP; ' +
+      'keep it private',
   ),
   INGEST_SCHEMAS_DIR: text(
     CONSUMER,
