@@ -1,7 +1,6 @@
 // ingest-consumer: lands the queue's events in the warehouse. This file ties the parts together, and is the
 // only one that decides about exit codes.
 import './early-signals.ts';
-import { Consumer } from '../lib/consumer/consumer.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
@@ -12,14 +11,14 @@ import { Watch } from '../lib/consumer/watch.ts';
 import { TablesDiffer } from '../lib/ingest/warehouse.ts';
 import type { QueueLook } from '../lib/ingest/queue.ts';
 import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
-import { readingQueue } from '../lib/redis/read/open-reader.ts';
-import { joinReplicas } from '../lib/redis/read/join-replicas.ts';
+import { joinReplicas, streamReaders } from '../lib/redis/read/open-readers.ts';
 import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
 import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
-import { consumerMetrics, replicaState } from '../lib/consumer/metrics.ts';
+import { Replica } from '../lib/consumer/replica.ts';
+import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
 import { bound, type OnStop } from '../lib/process/daemon.ts';
 import { startDaemon } from './start.ts';
@@ -55,17 +54,19 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const schemas = await WatchedSchemas.open(config.schemasDir);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
   schemas?.watch({ clock: SYSTEM.clock, log, onOutcome: metrics.reloads.of('schemas') });
-  const { batchMax, queuePartitions: partitions } = config;
+  const { batchMax, replicasMax, queuePartitions: partitions } = config;
   const onLook = (look: QueueLook, partition: string): void => metrics.queue.looked(partition, look);
-  const reader = readingQueue({ ...SYSTEM, log, uri: config.queueUri, partitions, onLook });
+  const readers = streamReaders({ ...SYSTEM, log, uri: config.queueUri, partitions, onLook });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
-  const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax, spans, schemas });
-  const prepared = (): boolean => consumer.prepared;
+  const landing = { warehouse, metrics, log, batchMax, replicasMax, spans, schemas };
+  const replica = new Replica({ ...SYSTEM, ...landing, readers });
+  const prepared = (): boolean => replica.prepared;
   const watch = new Watch({ clock: SYSTEM.clock, queue: metrics.queue, warehouse, log, prepared });
-  const state = replicaState(metrics, { consumer, watch, reader });
-  const endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());
+  const endpoints = createProcessEndpoints(replica.state(watch), problem, SYSTEM, statusPages());
+
+  const closeReaders = async (): Promise<void> => void (await Promise.all(readers.map((reader) => reader.close())));
 
   const stopped = new AbortController();
   let running = Promise.resolve();
@@ -74,28 +75,28 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     cutOff: 'what was in hand is left to another replica',
     stop: async () => {
       stopped.abort();
-      consumer.stop();
+      replica.stop();
       await running;
       await watch.close();
-      await reader.close();
+      await closeReaders();
       await warehouse.close();
       await endpoints.close();
       await tracing?.close();
     },
   });
 
-  await joinReplicas(reader, config, SYSTEM.clock, stopped.signal, log);
-  if (stopped.signal.aborted) return;
   try {
+    await joinReplicas(readers, config, SYSTEM.clock, stopped.signal, log);
+    if (stopped.signal.aborted) return;
     const address = await bound('INGEST_CONSUMER_ADDR', config.address, endpoints.listen);
     watch.start();
-    running = consumer.run();
-    log.info({ replica: reader.name }, `listening on http://${address}`);
+    running = replica.run();
+    log.info({ replica: readers[0]?.name }, `listening on http://${address}`);
     await running;
   } catch (cause) {
     const failure = cause instanceof TablesDiffer ? new StartFailure(EXIT.configuration, cause.message) : cause;
-    // Its place among the replicas is free at once.
-    if (failure instanceof StartFailure) await reader.close();
+    // Its places among the replicas are free immediately.
+    if (failure instanceof StartFailure) await closeReaders();
     throw failure;
   }
 }

@@ -1,6 +1,6 @@
-// One replica of the consumer, as loops that work side by side:
+// The consumer of one stream, as loops that work side by side:
 //
-//   preparing ─▶ taking in:  joining ─▶ reading ─▶ judging, while the next is being read …
+//   preparing ─▶ taking in:  taking a place ─▶ joining ─▶ reading ─▶ judging, while the next is being read …
 //            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …       (LANDINGS_AT_ONCE times)
 //
 // A group that vanished leads from reading back to joining.
@@ -23,22 +23,19 @@ import { messageOf } from '../process/message-of.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { Landing } from './landing.ts';
+import { Landing, LANDINGS_AT_ONCE, LandingSlots } from './landing.ts';
 import { classify, withoutBody, type Entered, type TypeSchemas } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
-/**
- * One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never
- * waits.
- */
-const LANDINGS_AT_ONCE = 3;
 /** In a backlog, this many times `batchMax` entries form one batch: a commit costs the same for many. */
 const BATCHES_AT_ONCE = 8;
 /** A read that brings as many tells of a backlog, also where several partitions share it and it might bring more. */
 const BACKLOG_ENTRIES = 16;
 /** How long a read waits for events. A stop waits for it to end. */
 const READ_WAIT_MS = 1_000;
+/** How often a consumer without a place asks for one. */
+const PLACE_INTERVAL_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
 /**
  * The queue's connection is made anew by itself, and a try without one costs nothing: after a fail-over events land at
@@ -51,6 +48,7 @@ const MIGRATION_PAUSE_FIRST_MS = 1_000;
 const MIGRATION_PAUSE_MAX_MS = 10_000;
 
 /** The trouble of a replica that has not asked the queue yet. */
+const FULL = 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream';
 const NOT_JOINED = 'the queue is not joined yet';
 
 /** What a step needs. */
@@ -67,6 +65,12 @@ export interface ConsumerOptions extends ClockAndRandom {
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
   readonly batchMax: number;
+  /** Consumers that the stream may have; one more does not read. Undefined: this one has its place. */
+  readonly replicasMax?: number | undefined;
+  /** Streams whose consumers share the bounds of the process, this one included; 1 by default. */
+  readonly streams?: number;
+  /** Shared by them. */
+  readonly slots?: LandingSlots;
   /** Undefined: no spans are made. */
   readonly spans?: LandingSpans | undefined;
   /** Undefined: no type has a schema. */
@@ -77,6 +81,7 @@ export class Consumer {
   readonly #options: ConsumerOptions;
   readonly #landing: Landing;
   readonly #intake: Intake;
+  readonly #slots: LandingSlots;
   readonly #stop = new AbortController();
   readonly #failureLog: Throttled;
   readonly #migrationLog: Throttled;
@@ -84,6 +89,8 @@ export class Consumer {
   /** What a line said to be away since it last answered. */
   readonly #loggedAway = new Set<Dependency>();
   #prepared = false;
+  #placed = false;
+  #full = false;
   #joined = false;
   /** Whether the last read brought as many entries as one does where the queue holds more. */
   #backlog = false;
@@ -93,12 +100,16 @@ export class Consumer {
     this.#failureLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
     this.#migrationLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
     this.#landing = new Landing(options);
-    const readMax = (): number => Math.min(options.batchMax, readEntriesMax(options.reader.bodyBytesMax));
-    this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * options.batchMax, readMax, readFirst: READ_ENTRIES_FIRST });
+    this.#slots = options.slots ?? new LandingSlots();
+    const { batchMax, reader, streams = 1 } = options;
+    const readMax = (): number => Math.min(batchMax, readEntriesMax(reader.bodyBytesMax, streams));
+    const wanted = BATCHES_AT_ONCE * batchMax;
+    this.#intake = new Intake({ wanted, readMax, readFirst: READ_ENTRIES_FIRST, streams });
   }
 
   /** Why this replica does not land events now; undefined when it does. */
   get trouble(): string | undefined {
+    if (this.#full) return FULL;
     const troubles = [...this.#troubles.values()];
     return troubles.find((trouble) => trouble !== NOT_JOINED) ?? troubles[0];
   }
@@ -111,6 +122,11 @@ export class Consumer {
   /** Whether the queue answers: the last step that needed it, if there was one, succeeded. */
   get queueAnswers(): boolean {
     return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;
+  }
+
+  /** Whether it does not read, because as many consumers as there may be do. */
+  get full(): boolean {
+    return this.#full;
   }
 
   /** Whether the warehouse's schema is complete: before that a probe of it says nothing. */
@@ -191,7 +207,9 @@ export class Consumer {
   async #finish(batch: readonly Entered[]): Promise<void> {
     for (let left = batch; left.length > 0;) {
       const now = left;
-      const some = await this.#step('warehouse', async () => this.#landing.landSome(await this.#withoutErased(now)));
+      const some = await this.#step('warehouse', () =>
+        this.#slots.use(async () => this.#landing.landSome(await this.#withoutErased(now))),
+      );
       if (some === undefined) break;
       await this.#step('queue', () => this.#options.reader.acknowledge(some.done));
       left = some.left;
@@ -206,10 +224,24 @@ export class Consumer {
     return erased.size === 0 ? entries : entries.map((one) => (erased.has(one.id ?? '') ? withoutBody(one) : one));
   }
 
+  /** Joins the group once there is a place among its consumers. */
   async #join(): Promise<void> {
-    const made = await this.#options.reader.join();
+    const { reader, log, clock } = this.#options;
+    if (!(await this.#takePlace())) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
+    const made = await reader.join();
     this.#joined = true;
-    if (made) this.#options.log.warn('made the consumer group, from the beginning of the queue');
+    if (made) log.warn('made the consumer group, from the beginning of the queue');
+  }
+
+  async #takePlace(): Promise<boolean> {
+    const { reader, replicasMax, log } = this.#options;
+    const wasFull = this.#full;
+    this.#placed ||= replicasMax === undefined || (await reader.register(replicasMax));
+    this.#full = !this.#placed;
+    if (this.#full && !wasFull)
+      log.warn({ replicasMax }, 'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it');
+    if (wasFull && !this.#full) log.info('a place is free: the stream is read');
+    return this.#placed;
   }
 
   /**

@@ -5,7 +5,8 @@
 // And a commit costs the same for many events as for few, so what came while the last one ran is taken as one batch.
 // Where the queue has a backlog, the taker waits for a batch of `wanted`: the next read does not wait for events.
 //
-// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait here or are being read, and BYTES_MAX of bodies; a
+// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait here or are being read, and BYTES_MAX of bodies
+// in all intakes of the process, in equal parts; a
 // read that would go past either waits until there is room, so a warehouse that is away fills no memory. Entries leave
 // in the order in which they came. What waits here when the process dies is pending in the queue, and another replica
 // claims it.
@@ -42,10 +43,10 @@ const READ_ENTRIES_MOST = 64;
 /** Entries of the first read. */
 export const READ_ENTRIES_FIRST = 2;
 
-/** Entries of one read at most, where bodies have up to `bodyBytesMax`. */
-export function readEntriesMax(bodyBytesMax = Number.POSITIVE_INFINITY): number {
-  const entries = Math.floor(READING_BYTES / READS_AT_ONCE / bodyBytesMax);
-  return Math.max(READ_ENTRIES_LEAST, Math.min(READ_ENTRIES_MOST, entries));
+/** Entries of one read at most, if bodies have up to `bodyBytesMax` and the process reads so many streams. */
+export function readEntriesMax(bodyBytesMax = Number.POSITIVE_INFINITY, streams = 1): number {
+  const entries = Math.floor(READING_BYTES / READS_AT_ONCE / streams / bodyBytesMax);
+  return Math.max(Math.ceil(READ_ENTRIES_LEAST / streams), Math.min(READ_ENTRIES_MOST, entries));
 }
 
 export interface IntakeOptions {
@@ -55,6 +56,8 @@ export interface IntakeOptions {
   readonly readMax: () => number;
   /** Entries of the first read. */
   readonly readFirst: number;
+  /** Streams that share the bounds on bytes. */
+  readonly streams: number;
 }
 
 export class Intake {
@@ -150,11 +153,13 @@ export class Intake {
 
   /** Entries of the next read; 0 where it must wait. */
   #room(): number {
-    const { wanted } = this.#options;
-    const entries = Math.max(1, Math.min(this.#readEntries, Math.floor(READ_BYTES / this.#meanBytes)));
+    const { wanted, streams } = this.#options;
+    const entries = Math.max(1, Math.min(this.#readEntries, Math.floor(READ_BYTES / streams / this.#meanBytes)));
     const coming = this.#waiting.length + this.#reserved;
     const bytes = this.#waitingBytes + (this.#reserved + entries) * this.#meanBytes;
-    return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX) ? entries : 0;
+    return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX / streams)
+      ? entries
+      : 0;
   }
 
   #wakeTakers(): void {

@@ -31,6 +31,30 @@ export interface Landed {
   readonly left: readonly Entered[];
 }
 
+/**
+ * One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never
+ * waits.
+ */
+export const LANDINGS_AT_ONCE = 3;
+
+/** The landings that all consumers of a process may have under way, in the order in which they asked. */
+export class LandingSlots {
+  #free = LANDINGS_AT_ONCE;
+  readonly #waiting: (() => void)[] = [];
+
+  async use<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}
+
 export interface LandingOptions {
   readonly warehouse: Warehouse;
   readonly metrics: ConsumerMetrics;

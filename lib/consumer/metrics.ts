@@ -1,17 +1,11 @@
-// The consumer's metrics, in one list, with the unit in the name (Prometheus naming), and what a replica says of
-// itself.
+// The consumer's metrics, in one list, with the unit in the name (Prometheus naming).
 //
 // No id, producer or entry is ever a label. Label values come from closed sets, so each family has a bound.
-import type { ProcessState } from '../http/process-endpoints.ts';
-import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
-import type { QueueReader } from '../ingest/queue.ts';
 import type { Clock } from '../process/clock.ts';
-import type { Consumer } from './consumer.ts';
-import type { Watch } from './watch.ts';
 
 /** Up to the 24 hours of retention; fine around the second that landing should take. */
 const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600, 21_600, 86_400];
@@ -53,7 +47,14 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     warehouseAvailable: gauge('ingest_warehouse_available', '1 while the warehouse can be written to, else 0.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue answers this replica, else 0.'),
     queueUp: gauge('ingest_queue_up', '1 while this replica can read this partition of the queue, else 0.'),
-    replicas: gauge('ingest_consumer_replicas', 'Consumers that gave a sign of life lately, this one included.'),
+    replicas: gauge(
+      'ingest_consumer_replicas',
+      'Consumers that gave a sign of life lately, this one included; the smallest number of all partitions.',
+    ),
+    replicasFull: gauge(
+      'ingest_consumer_replicas_full',
+      '1 while this replica does not read a partition, because INGEST_CONSUMER_REPLICAS_MAX others do.',
+    ),
     quarantined,
     delay: delay.distribution(),
     landed: counter('ingest_landed_total', 'Events for which this process made the warehouse row.').counter(),
@@ -71,40 +72,5 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
       unmatched: schemaEvents.counter({ result: 'unmatched' }),
       unschematized: schemaEvents.counter({ result: 'unschematized' }),
     },
-  };
-}
-
-/** What a replica is made of, as far as it is asked here. */
-interface Replica {
-  readonly consumer: Pick<Consumer, 'stopping' | 'trouble' | 'warehouseAnswers' | 'queueAnswers'>;
-  readonly watch: Pick<Watch, 'warehouseTrouble'>;
-  readonly reader: Pick<QueueReader, 'states'> & { readonly replicas: number };
-}
-
-/** What a replica says of itself in its gauges and at its process endpoints. */
-export function replicaState(metrics: ConsumerMetrics, { consumer, watch, reader }: Replica): ProcessState {
-  const unready = (): string | undefined => consumer.trouble ?? watch.warehouseTrouble;
-  const unavailable = (): (number | string)[] =>
-    [...reader.states()].flatMap(([name, { available }]) =>
-      available ? [] : [/^\d+$/.test(name) ? Number(name) : name],
-    );
-  metrics.ready.read(() => Number(!consumer.stopping && unready() === undefined));
-  metrics.warehouseAvailable.read(() => Number(consumer.warehouseAnswers && watch.warehouseTrouble === undefined));
-  metrics.queueAvailable.read(() => Number(consumer.queueAnswers));
-  metrics.queueUp.readEach(() => {
-    const states = [...reader.states()];
-    // The only one is the queue.
-    const readable = states.length > 1 || consumer.queueAnswers;
-    return states.map(([partition, { available }]) => ({
-      labels: { partition },
-      value: Number(available && readable),
-    }));
-  });
-  metrics.replicas.read(() => reader.replicas);
-  return {
-    draining: () => consumer.stopping,
-    unready,
-    unavailable,
-    metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
   };
 }

@@ -163,7 +163,7 @@ export interface QueueReader {
    * Up to `max` entries: those that a member took at least `idleMs` ago and never acknowledged come first, then new
    * ones. Waits up to `waitMs` when there is nothing. Rejects with GroupVanished when the queue or group is gone. After
    * a lost answer it may give entries again that were given before and are not acknowledged yet. Entries of one source
-   * come in order; a partition that is away holds up no other one.
+   * come in order.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
   /**
@@ -175,8 +175,8 @@ export interface QueueReader {
    * The ids of those of these events that an operator erased after they were accepted: they land without their bodies.
    */
   erased(events: readonly AcceptedEvent[]): Promise<ReadonlySet<string>>;
-  /** Whether each partition can be read by this member, as far as is known, by its name in order. */
-  states(): ReadonlyMap<string, QueueState>;
+  /** Whether there is a connection on which it can be read. */
+  state(): QueueState;
   /** Leaves the group (pending entries stay for the others to claim) and lets go of the connection. Idempotent. */
   close(): Promise<void>;
 }

@@ -216,13 +216,13 @@ describe('the reader of a stream, over clients that a test answers for', () => {
 
   it('is away while one of its connections is, with the reason of that one', async (t) => {
     const { reader, open, made } = start(t);
-    assert.deepEqual(reader.states().get('0'), { available: false, reason: 'not connected yet' });
+    assert.deepEqual(reader.state(), { available: false, reason: 'not connected yet' });
     await open();
-    assert.deepEqual(reader.states(), new Map([['0', { available: true }]]));
+    assert.deepEqual(reader.state(), { available: true });
     assert.equal(reader.waiting, true);
     const [reading, control] = made;
     reading?.emit('error', new Error('reading'));
-    assert.deepEqual(reader.states().get('0'), { available: false, reason: 'reading' });
+    assert.deepEqual(reader.state(), { available: false, reason: 'reading' });
     assert.equal(reader.waiting, false);
     control?.emit('error', new Error('control'));
     assert.equal(reader.lastError, 'control');
@@ -324,7 +324,7 @@ describe('the reader of a Redis Stream', () => {
     await own.start();
     await eventually('the reader has made the group again', async () => {
       const read = await reader.read(1, 60_000, 1).catch(() => undefined);
-      return read !== undefined && reader.states().get('0')?.available === true;
+      return read !== undefined && reader.state().available === true;
     });
     await put('accepted');
     const accepted = await reader.read(1, 60_000, 5_000);
@@ -370,7 +370,7 @@ describe('the reader of a Redis Stream', () => {
     await eventually('it is read again', async () => {
       const read = await reader.read(1, 60_000, 1).catch(() => []);
       if (read.length > 0) again = read;
-      return again.length > 0 && reader.states().get('0')?.available === true;
+      return again.length > 0 && reader.state().available === true;
     });
     assert.equal(again[0]?.entry, first[0]?.entry);
     assert.equal(await reader.acknowledge(first), 0);

@@ -178,8 +178,8 @@ export class MemoryQueueReader implements QueueReader {
     return Promise.resolve(new Set());
   }
 
-  states(): ReadonlyMap<string, QueueState> {
-    return new Map([['0', { available: true }]]);
+  state(): QueueState {
+    return { available: true };
   }
 
   close(): Promise<void> {

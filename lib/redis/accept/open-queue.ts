@@ -1,4 +1,4 @@
-// The accepting side of each stream of the queue that a URI names. The reading side is opened in open-reader.ts.
+// The accepting side of each stream of the queue that a URI names. The reading side is opened in open-readers.ts.
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import { ByteClient } from '../wire/byte-client.ts';

@@ -33,7 +33,6 @@ import type { Argument, Script } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
-const ONLY_PARTITION = '0';
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
@@ -185,9 +184,9 @@ export class StreamReader implements QueueReader {
     );
   }
 
-  states(): ReadonlyMap<string, QueueState> {
+  state(): QueueState {
     const connected = this.#reading.ready && this.#control.ready;
-    return new Map([[ONLY_PARTITION, connected ? { available: true } : { available: false, reason: this.lastError }]]);
+    return connected ? { available: true } : { available: false, reason: this.lastError };
   }
 
   close(): Promise<void> {

@@ -1,0 +1,100 @@
+// One replica: a Consumer for each stream of the queue, all on one warehouse, and the health that they have together.
+//
+// Each stream is read, landed, acknowledged and claimed on its own, so one that is unavailable holds up no other. The
+// process bounds the bytes of bodies and the landings at one time: each consumer has an equal part of the bytes, and
+// all of them take turns in LANDINGS_AT_ONCE landings.
+import type { ProcessState } from '../http/process-endpoints.ts';
+import type { QueueReader } from '../ingest/queue.ts';
+import type { Warehouse } from '../ingest/warehouse.ts';
+import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
+import { Consumer, type ConsumerOptions } from './consumer.ts';
+import { LandingSlots } from './landing.ts';
+import type { Watch } from './watch.ts';
+
+interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'slots' | 'streams'> {
+  /** By partition. `replicas`: consumers that gave a sign of life lately; 0 before this one gave the first. */
+  readonly readers: readonly (QueueReader & { readonly replicas: number })[];
+}
+
+export class Replica {
+  readonly #readers: ReplicaOptions['readers'];
+  readonly #consumers: readonly Consumer[];
+  readonly #metrics: ConsumerOptions['metrics'];
+
+  constructor({ readers, ...options }: ReplicaOptions) {
+    this.#readers = readers;
+    this.#metrics = options.metrics;
+    const shared = {
+      ...options,
+      warehouse: preparedOnce(options.warehouse),
+      slots: new LandingSlots(),
+      streams: readers.length,
+    };
+    this.#consumers = readers.map((reader, partition) => {
+      const log = readers.length === 1 ? options.log : options.log.child({ partition });
+      return new Consumer({ ...shared, reader, log });
+    });
+  }
+
+  get prepared(): boolean {
+    return this.#consumers.some(({ prepared }) => prepared);
+  }
+
+  /** See Consumer. */
+  async run(): Promise<void> {
+    await Promise.all(this.#consumers.map((consumer) => consumer.run()));
+  }
+
+  stop(): void {
+    for (const consumer of this.#consumers) consumer.stop();
+  }
+
+  /** Shows the gauges, too. Ready while at least one stream lands. */
+  state(watch: Pick<Watch, 'warehouseTrouble'>): ProcessState {
+    const metrics = this.#metrics;
+    const consumers = this.#consumers;
+    const stopping = (): boolean => consumers.some((consumer) => consumer.stopping);
+    const trouble = (): string | undefined => {
+      const troubles = consumers.map((consumer) => consumer.trouble);
+      return troubles.includes(undefined) ? undefined : troubles[0];
+    };
+    const unready = (): string | undefined => trouble() ?? watch.warehouseTrouble;
+    const reads = (partition: number): boolean =>
+      this.#readers[partition]?.state().available === true && consumers[partition]?.queueAnswers === true;
+    metrics.ready.read(() => Number(!stopping() && unready() === undefined));
+    metrics.warehouseAvailable.read(() =>
+      Number(consumers.every((consumer) => consumer.warehouseAnswers) && watch.warehouseTrouble === undefined),
+    );
+    metrics.queueAvailable.read(() => Number(consumers.some((consumer) => consumer.queueAnswers)));
+    const ofEach = (value: (consumer: Consumer, partition: number) => boolean) => (): Sample[] =>
+      consumers.map((consumer, partition) => ({ labels: { partition }, value: Number(value(consumer, partition)) }));
+    metrics.queueUp.readEach(ofEach((_, partition) => reads(partition)));
+    metrics.replicasFull.readEach(ofEach((consumer) => consumer.full));
+    metrics.replicas.read(() => {
+      const counted = this.#readers.filter(({ replicas }) => replicas > 0);
+      return counted.length === 0 ? 0 : Math.min(...counted.map(({ replicas }) => replicas));
+    });
+    return {
+      draining: stopping,
+      unready,
+      unavailable: () =>
+        [...consumers.keys()].filter((partition) => !reads(partition) || consumers[partition]?.full === true),
+      metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
+    };
+  }
+}
+
+interface Sample {
+  readonly labels: { readonly partition: number };
+  readonly value: number;
+}
+
+/** Consumers that ask at the same time share one preparation of the tables. */
+function preparedOnce(warehouse: Warehouse): Warehouse {
+  let preparing: ReturnType<Warehouse['prepare']> | undefined;
+  const prepare = (): ReturnType<Warehouse['prepare']> => {
+    preparing ??= warehouse.prepare().finally(() => (preparing = undefined));
+    return preparing;
+  };
+  return { ...warehouse, prepare };
+}

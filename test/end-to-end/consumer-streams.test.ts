@@ -1,0 +1,115 @@
+// A consumer of several streams: one of them is down, or has as many consumers as it may.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { openLink } from '../support/link.ts';
+import { Program } from '../support/program.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+const uriOf = (even: number, odd: number): string => `dispatcher://127.0.0.1:${even},127.0.0.1:${odd}`;
+
+function consumerOf(uri: string, warehouse: string, env: Readonly<Record<string, string>> = {}): Program {
+  const consumer = new Program('ingest-consumer', {
+    env: { INGEST_QUEUE_URI: uri, INGEST_WAREHOUSE_URI: warehouse, INGEST_CONSUMER_ADDR: '127.0.0.1:0', ...env },
+  });
+  atEnd(() => consumer.kill());
+  return consumer;
+}
+
+const put = (redis: TestRedis, stream: string, id: string): Promise<unknown> =>
+  redis.command('XADD', stream, '*', 'producer', 'p', 'body', `{"id":"${id}","type":"t"}`);
+
+const health = async (url: string): Promise<unknown> => (await fetch(`${url}/health/ready`)).json();
+const hasSample = async (url: string, sample: string): Promise<boolean> =>
+  (await (await fetch(`${url}/metrics`)).text()).split('\n').includes(sample);
+
+describe('a consumer of two streams', () => {
+  it('lands one while the other is down, names that one, and lands both once it is back', async () => {
+    const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    await odd.signal('SIGKILL');
+    const store = sqliteStore();
+    const url = await consumerOf(uriOf(even.port, odd.port), store.uri).listening();
+    await put(even, 'ingest-a', 'one');
+    await eventually('it lands', async () => (await store.count()) === 1);
+    assert.deepEqual(await health(url), { status: 'ready', unavailable: [1] });
+    assert.ok(await hasSample(url, 'ingest_queue_up{partition="0"} 1'));
+    assert.ok(await hasSample(url, 'ingest_queue_up{partition="1"} 0'));
+    assert.ok(await hasSample(url, 'ingest_consumer_ready 1'));
+    await odd.start();
+    await put(odd, 'ingest-b', 'two');
+    await eventually('it lands too', async () => (await store.count()) === 2);
+    await eventually('both are read', async () => JSON.stringify(await health(url)) === '{"status":"ready"}');
+    await even.signal('SIGKILL');
+    await eventually('it is known', async () => JSON.stringify(await health(url)).includes('"unavailable":[0]'));
+    await put(odd, 'ingest-b', 'three');
+    await eventually('the other one lands', async () => (await store.count()) === 3);
+    await odd.signal('SIGKILL');
+    await eventually('neither lands', async () => (await fetch(`${url}/health/ready`)).status === 503);
+  });
+
+  it('exits with 4 if both are down at its start', async () => {
+    const consumer = consumerOf(uriOf(await freePort(), await freePort()), sqliteStore().uri);
+    assert.equal(await consumer.ended, 4, consumer.output);
+  });
+
+  it('exits with 5 if one stream has as many consumers as it may, and leaves its place on the other', async () => {
+    const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    const store = sqliteStore();
+    // It reads the second stream alone.
+    await consumerOf(uriOf(await freePort(), odd.port), store.uri).listening();
+    const second = consumerOf(uriOf(even.port, odd.port), store.uri, { INGEST_CONSUMER_REPLICAS_MAX: '1' });
+    assert.equal(await second.ended, 5, second.output);
+    assert.match(second.output, /INGEST_CONSUMER_REPLICAS_MAX=1: as many replicas run already/);
+    assert.equal(await even.command('ZCARD', '{ingest-a}:replicas'), 0);
+  });
+
+  it('does not read a stream that is full when it becomes reachable, until a place is free', async () => {
+    const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    const link = await openLink({ host: '127.0.0.1', port: odd.port });
+    atEnd(() => link.close());
+    link.cut();
+    const store = sqliteStore();
+    const consumer = consumerOf(uriOf(even.port, link.port), store.uri, { INGEST_CONSUMER_REPLICAS_MAX: '1' });
+    const url = await consumer.listening();
+    const other = new TestConsumer(odd);
+    await other.live();
+    link.mend();
+    await put(odd, 'ingest-b', 'late');
+    await consumer.line(/the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it/);
+    await eventually('the metric shows it', async () =>
+      hasSample(url, 'ingest_consumer_replicas_full{partition="1"} 1'),
+    );
+    assert.ok(await hasSample(url, 'ingest_consumer_replicas_full{partition="0"} 0'));
+    assert.ok(await hasSample(url, 'ingest_consumer_replicas 1'));
+    assert.deepEqual(await health(url), { status: 'ready', unavailable: [1] });
+    assert.equal(await store.count(), 0);
+    other.stop();
+    await eventually('it is read', async () => (await store.count()) === 1);
+    await eventually('the metric is 0', async () => hasSample(url, 'ingest_consumer_replicas_full{partition="1"} 0'));
+  });
+});
+
+/** The sign of life of another consumer. */
+class TestConsumer {
+  readonly #redis: TestRedis;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(redis: TestRedis) {
+    this.#redis = redis;
+    atEnd(() => this.stop());
+  }
+
+  async live(): Promise<void> {
+    await this.#sign();
+    this.#timer = setInterval(() => void this.#sign().catch(() => undefined), 300);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #sign(): Promise<unknown> {
+    return this.#redis.command('ZADD', '{ingest-b}:replicas', String(Date.now()), 'other');
+  }
+}
