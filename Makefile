@@ -131,7 +131,7 @@ package: typecheck ## what users install, into package/: three npm packages with
 bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts
 
-bench-gate: setup ## hold latency and CPU to their limits; exit 1 worse, 2 too noisy to tell (make itself says 2 for both)
+bench-gate: setup ## hold latency and CPU to their limits; the last line says pass, worse or no verdict (make exits with 2 for both of these)
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate.ts
 
 # Types are made once for a run that ends, and not to follow changes as in an editor: a tenth of the CPU time.

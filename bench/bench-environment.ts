@@ -19,9 +19,6 @@ export interface BenchCertificates {
   readonly key: string;
   readonly clientCert: string;
   readonly clientKey: string;
-  /** Another producer's. */
-  readonly otherCert: string;
-  readonly otherKey: string;
 }
 
 export interface RunningServer {
@@ -73,7 +70,6 @@ export class BenchEnvironment {
     const producer = (name: string): ReturnType<CertificateAuthority['issue']> =>
       authority.issue({ commonName: 'bench', uris: [`urn:bench:${name}`, 'urn:ingest:aud:ingest-gateway'] });
     const client = await producer('producer');
-    const other = await producer('other');
     const write = (name: string, content: string): string => {
       const path = join(folder, name);
       writeFileSync(path, content);
@@ -85,8 +81,6 @@ export class BenchEnvironment {
       key: write('server-key.pem', server.key),
       clientCert: write('client.pem', client.certificate),
       clientKey: write('client-key.pem', client.key),
-      otherCert: write('other.pem', other.certificate),
-      otherKey: write('other-key.pem', other.key),
     });
   }
 

@@ -5,7 +5,7 @@
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import type { Duration } from './measure.ts';
 import { CpuBook } from './process-cost.ts';
-import { SlicedServer, type MeteredProcesses } from './sliced-server.ts';
+import { SlicedServer, type LoadShape, type MeteredProcesses } from './sliced-server.ts';
 import type { Subject } from './subjects.ts';
 import { takeTurns, warmUp, type Pair, type PairSlices } from './turns.ts';
 
@@ -13,6 +13,7 @@ export interface SidePlan {
   readonly label: string;
   readonly subject: Subject;
   /** Left out: `serverUs` is the server's, and `redisUs` that of the Redis which it is given. */
+  readonly load?: LoadShape;
   readonly processes?: (server: RunningServer) => MeteredProcesses;
 }
 
@@ -51,9 +52,9 @@ export async function beside(
       servers.push([plan, redis, await start(plan.subject.start(environment, redis, {}))]);
     }
     // Connections come last: those of the first server would be idle until the last one has started.
-    for (const [{ label, processes }, redis, server] of servers) {
+    for (const [{ label, load, processes }, redis, server] of servers) {
       const metered = { serverUs: [server.pid], redisUs: [redis.pid], ...processes?.(server) };
-      sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered));
+      sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered, load));
     }
     // Until all are compiled, and their collections have found their pace.
     await warmUp([...sides.values()], warmupSeconds);

@@ -7,6 +7,7 @@
 // 0.62 in the same three minutes.
 import type { BenchEnvironment } from './bench-environment.ts';
 import { beside } from './beside.ts';
+import { PIPELINED_LOAD } from './cases/pipelining.ts';
 import type { CostRound } from './gate-verdict.ts';
 import { FASTIFY, GATEWAY, type Subject } from './subjects.ts';
 import { neighbourRatio } from './turns.ts';
@@ -20,18 +21,24 @@ const DURATION = { seconds: 3, warmupSeconds: 3 };
  */
 export async function costRound(environment: BenchEnvironment, base?: Subject): Promise<CostRound> {
   const subjects = base === undefined ? [GATEWAY, FASTIFY] : [GATEWAY, FASTIFY, base];
-  const plans = subjects.map((subject) => ({ label: subject.name, subject }));
+  const plans = [
+    ...subjects.map((subject) => ({ label: subject.name, subject })),
+    { label: 'pipelined', subject: GATEWAY, load: PIPELINED_LOAD },
+  ];
   // Fact: where the gateway alone was in two pairs, its Redis held twice as many events as that of `base`, and an event
   // cost it 1.09 times as much, with the same scripts. Choice: each two are a pair, so all have the same load.
   const peers = subjects.flatMap(({ name }, at) =>
     subjects.slice(at + 1).map((other) => ({ of: name, against: other.name })),
   );
-  const { pairs, foreignShare } = await beside(environment, plans, peers, DURATION);
-  const [toPeer, toBase] = pairs;
-  if (toPeer === undefined) throw new Error('no pair was measured');
+  const pipelined = { of: 'pipelined', against: GATEWAY.name };
+  const { pairs, foreignShare } = await beside(environment, plans, [...peers, pipelined], DURATION);
+  const [toPeer, toBase] = pairs.slice(0, -1);
+  const toPlain = pairs.at(-1);
+  if (toPeer === undefined || toPlain === undefined) throw new Error('no pair was measured');
   return {
     gatewayToPeer: neighbourRatio(toPeer, 'serverUs'),
     redisToPeer: neighbourRatio(toPeer, 'redisUs'),
+    pipelinedToPlain: neighbourRatio(toPlain, 'serverUs'),
     ...(toBase !== undefined && {
       gatewayToBase: neighbourRatio(toBase, 'serverUs'),
       redisToBase: neighbourRatio(toBase, 'redisUs'),

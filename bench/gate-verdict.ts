@@ -6,6 +6,7 @@
 // pass       everything else
 //
 // A ratio is judged by its interval when samples are spread wide, and by its median when they are not.
+import { PIPELINED_MAX } from './cases/pipelining.ts';
 import { NOISE_MAX, noise, spread, type Spread } from './statistics.ts';
 
 /** Other processes may take this share of all cores before a failure or a late answer is blamed on them. */
@@ -24,6 +25,8 @@ export const ROUNDS_MIN = 3;
 export interface CostRound {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
+  /** With 16 requests on each of 8 connections, to one on each of 50. */
+  readonly pipelinedToPlain: number;
   /** Ratios to the gateway of the commit before the change, and to its Redis. */
   readonly gatewayToBase?: number;
   readonly redisToBase?: number;
@@ -86,6 +89,11 @@ export function gateVerdict(
       'Redis / plain XADD',
       quiet.map(({ redisToPeer }) => redisToPeer),
       budget.redisToPeer,
+    ),
+    ratioCheck(
+      'gateway with 16 requests on a connection / with one',
+      quiet.map(({ pipelinedToPlain }) => pipelinedToPlain),
+      PIPELINED_MAX,
     ),
     ...(base === undefined
       ? []

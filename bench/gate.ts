@@ -1,5 +1,5 @@
-// `make bench-gate`: holds a change to the latency target and to the CPU budget. Exit code 0 passed, 1 worse, 2 too
-// noisy to tell after all retries; the decision itself stands in gate-verdict.ts.
+// `make bench-gate`: holds a change to the latency target and to the CPU budget. Exit code 0 passed, 1 worse, 3 no
+// verdict, if the machine was too busy to tell after all retries. gate-verdict.ts decides.
 //
 // What it measures, fresh processes each time: the canonical workload at a fixed rate in an open loop, and the CPU time
 // of an event at saturation as ratios to a peer's and to that of the commit in BENCH_BASE (cost-round.ts): the one that
@@ -37,8 +37,15 @@ const latencies: LatencyRun[] = [];
 const verdict = await measured();
 progress.clear();
 for (const line of verdict.lines) process.stdout.write(`bench-gate: ${line}\n`);
-process.stdout.write(`bench-gate: ${verdict.outcome}\n`);
-process.exit({ pass: 0, worse: 1, 'too noisy': 2 }[verdict.outcome]);
+const [code, words] = (
+  {
+    pass: [0, 'pass'],
+    worse: [1, 'worse'],
+    'too noisy': [3, 'no verdict: this machine was too busy to tell'],
+  } as const
+)[verdict.outcome];
+process.stdout.write(`bench-gate: ${words}\n`);
+process.exit(code);
 
 async function measured(): Promise<GateVerdict> {
   const beganMs = performance.now();

@@ -14,7 +14,7 @@ export interface Plan {
   readonly label: string;
   readonly subject: Subject;
   readonly load?: LoadKind;
-  readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'invalidShare' | 'ratePerS' | 'resume'>>;
+  readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ratePerS' | 'resume'>>;
   readonly appendfsync?: 'everysec' | 'always';
   /** In place of the run's own, where it takes longer until the server is in its stride. */
   readonly warmupSeconds?: number;

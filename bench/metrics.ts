@@ -19,8 +19,6 @@ export const METRICS = {
   refusedShare: { title: 'refused with 503', unit: '', digits: 2 },
   offeredShare: { title: 'offered of the planned rate', unit: '', digits: 2 },
   perCoreS: { title: 'for each second of a core', unit: '', digits: 0 },
-  allocatedBytes: { title: 'allocated per 10,000 events', unit: 'MB', digits: 1 },
-  collections: { title: 'collections per 10,000 events', unit: '', digits: 1 },
   bytesEach: { title: 'memory for each', unit: 'B', digits: 0 },
 } as const satisfies Record<string, Metric>;
 

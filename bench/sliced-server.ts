@@ -9,6 +9,12 @@ import type { Slice, Sliced } from './turns.ts';
 /** Process ids: whose CPU time for each event is which figure, in microseconds. */
 export type MeteredProcesses = Readonly<Partial<Record<MetricName, readonly number[]>>>;
 
+/** Connections, and requests on each at a time. */
+export interface LoadShape {
+  readonly connections?: number;
+  readonly depth?: number;
+}
+
 export class SlicedServer implements Sliced {
   readonly label: string;
   readonly #load: SwitchedLoad;
@@ -20,16 +26,17 @@ export class SlicedServer implements Sliced {
     this.#processes = processes;
   }
 
-  /** Opens the connections of the canonical workload to `port`. They are idle between the slices. */
+  /** Opens the connections of `shape`, by default of the canonical workload, to `port`. They idle between the slices. */
   static async open(
     label: string,
     { ca: caPath, clientCert: certPath, clientKey: keyPath }: BenchCertificates,
     port: number,
     processes: MeteredProcesses,
+    { connections = CANONICAL_CONNECTIONS, depth = 1 }: LoadShape = {},
   ): Promise<SlicedServer> {
     const load = await SwitchedLoad.open({
       ...{ port, caPath, certPath, keyPath },
-      ...{ connections: CANONICAL_CONNECTIONS, bodyBytes: CANONICAL_BODY_BYTES },
+      ...{ connections, depth, bodyBytes: CANONICAL_BODY_BYTES },
     });
     return new SlicedServer(label, load, processes);
   }

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { NODE, ROOT, type BenchCertificates } from '../bench-environment.ts';
-import type { FloodOptions, LoadOptions, LoadResult } from './options.ts';
+import type { LoadOptions, LoadResult } from './options.ts';
 
 export type LoadKind = 'raw-client.ts' | 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
 
@@ -43,19 +43,6 @@ export function holdConnections(
 ): Promise<LastingLoad> {
   const options = { port, connections, bodyBytes: 300, ...clientFiles(certificates) };
   return whenReady('idle-connections.ts', options);
-}
-
-/**
- * Floods from a process of its own, with a certificate of another producer or none; resolves once all connections
- * stand.
- */
-export function startFlood(
-  { ca, otherCert, otherKey }: BenchCertificates,
-  options: Omit<FloodOptions, 'caPath' | 'certPath' | 'keyPath'>,
-  certificate: boolean,
-): Promise<LastingLoad> {
-  const files = { caPath: ca, ...(certificate ? { certPath: otherCert, keyPath: otherKey } : {}) };
-  return whenReady('flood.ts', { ...options, ...files } satisfies FloodOptions);
 }
 
 /** A load that goes on until it is stopped. */

@@ -11,30 +11,10 @@ export interface LoadOptions {
   /** Sent but not counted, before the measured part. */
   readonly warmupMs: number;
   readonly bodyBytes: number;
-  /** The share of bodies that the envelope's schema refuses, evenly spread; 0 by default. */
-  readonly invalidShare?: number;
   /** Open loop only: requests a second over all connections. */
   readonly ratePerS?: number;
   /** New connections only: each one resumes the session of the one before. */
   readonly resume?: boolean;
-}
-
-/** What a flooding client is told. */
-export interface FloodOptions {
-  readonly port: number;
-  readonly caPath: string;
-  /** Left out: it shows no certificate. */
-  readonly certPath?: string;
-  readonly keyPath?: string;
-  readonly connections: number;
-  /** An event of this length, `large`, is sent before the flood, and must be answered 202; none by default. */
-  readonly largeBytes?: number;
-  /** Sent first on each connection. */
-  readonly opening: string;
-  /** Sent again and again. */
-  readonly request: string;
-  /** Whether it reads what is answered. */
-  readonly reads: boolean;
 }
 
 export interface LoadResult {

@@ -1,5 +1,5 @@
 // A closed loop over connections to one server that can be switched on and off, in the process that measures: while it
-// is on, each connection sends the next request when it has its answer.
+// is on, each connection sends a request for each answer, with `depth` requests on it at a time (1 by default).
 //
 // Invariant: when `run` resolves, every request that it sent has its answer, so what the server has used since it began
 // is what these answers cost.
@@ -7,7 +7,9 @@ import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { requestSource } from './workload.ts';
 
-type Options = Pick<LoadOptions, 'port' | 'caPath' | 'certPath' | 'keyPath' | 'connections' | 'bodyBytes'>;
+type Options = Pick<LoadOptions, 'port' | 'caPath' | 'certPath' | 'keyPath' | 'connections' | 'bodyBytes'> & {
+  readonly depth?: number;
+};
 
 export class SwitchedLoad {
   readonly #loops: SwitchedLoop[];
@@ -19,7 +21,7 @@ export class SwitchedLoad {
   static async open(options: Options): Promise<SwitchedLoad> {
     const [context, nextRequest] = [clientContext(options), requestSource(options)];
     const open = (): SwitchedLoop =>
-      new SwitchedLoop((sink) => new RawConnection(options.port, context, sink), nextRequest);
+      new SwitchedLoop((sink) => new RawConnection(options.port, context, sink), nextRequest, options.depth ?? 1);
     return new SwitchedLoad(await openAll(options.connections, open, nextRequest));
   }
 
@@ -41,33 +43,40 @@ export class SwitchedLoad {
 class SwitchedLoop implements AnswerSink {
   readonly connection: RawConnection;
   readonly #nextRequest: () => string;
+  readonly #depth: number;
+  #open = 0;
+  #outgoing = '';
   #untilMs = 0;
   #count = 0;
   #done: (count: number) => void = () => undefined;
   #failed: (cause: Error) => void = () => undefined;
 
-  constructor(connect: (sink: AnswerSink) => RawConnection, nextRequest: () => string) {
+  constructor(connect: (sink: AnswerSink) => RawConnection, nextRequest: () => string, depth: number) {
     this.connection = connect(this);
     this.#nextRequest = nextRequest;
+    this.#depth = depth;
   }
 
   run(untilMs: number): Promise<number> {
     this.#untilMs = untilMs;
     this.#count = 0;
+    // The answer to the request that opened the connection is not counted.
+    this.#open = 0;
     return new Promise((resolve, reject) => {
       this.#done = resolve;
       this.#failed = reject;
       // It may have broken since the last slice.
       if (this.connection.socket.destroyed) this.closed();
-      else this.#send();
+      else for (let at = 0; at < this.#depth; at += 1) this.#send();
     });
   }
 
   answered(status: string): void {
     this.#count += 1;
+    this.#open -= 1;
     if (status !== '202') this.#failed(new Error(`an answer ${status}`));
     else if (performance.now() < this.#untilMs) this.#send();
-    else this.#done(this.#count);
+    else if (this.#open === 0) this.#done(this.#count);
   }
 
   closed(): void {
@@ -75,6 +84,13 @@ class SwitchedLoop implements AnswerSink {
   }
 
   #send(): void {
-    this.connection.socket.write(this.#nextRequest(), 'latin1');
+    this.#open += 1;
+    // The requests of one turn leave in one write, as those of a producer that pipelines.
+    if (this.#outgoing === '')
+      process.nextTick(() => {
+        this.connection.socket.write(this.#outgoing, 'latin1');
+        this.#outgoing = '';
+      });
+    this.#outgoing += this.#nextRequest();
   }
 }

@@ -30,30 +30,16 @@ export function postRequest(body: string): string {
   );
 }
 
-/**
- * Bodies as the options ask for them, one after the other, each with a new id. Only the id differs, so one costs a join
- * and no more.
- */
-export function bodySource({
-  bodyBytes,
-  invalidShare = 0,
-}: Pick<LoadOptions, 'bodyBytes' | 'invalidShare'>): () => string {
+/** Bodies with new ids. Only the id differs, so one costs a join and no more. */
+export function bodySource({ bodyBytes }: Pick<LoadOptions, 'bodyBytes'>): () => string {
   const mark = '@'.repeat(36);
   const [before = '', after = ''] = eventBody(mark, bodyBytes).split(mark);
   const nextId = idSource();
-  // Six escaped control characters take the 36 bytes of an id.
-  const invalid = before + '\\u0001'.repeat(6) + after;
-  let due = 0;
-  return () => {
-    due += invalidShare;
-    if (due < 1) return before + nextId() + after;
-    due -= 1;
-    return invalid;
-  };
+  return () => before + nextId() + after;
 }
 
 /** Whole requests as the options ask for them, one after the other. */
-export function requestSource(options: Pick<LoadOptions, 'bodyBytes' | 'invalidShare'>): () => string {
+export function requestSource(options: Pick<LoadOptions, 'bodyBytes'>): () => string {
   const nextBody = bodySource(options);
   const head = postRequest(nextBody()).split('\r\n\r\n', 1)[0] ?? '';
   return () => `${head}\r\n\r\n${nextBody()}`;

@@ -11,7 +11,7 @@ const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string 
   { metric: 'redisUs', heading: 'Redis µs' },
   { metric: 'foreignShare', heading: 'others' },
 ];
-const OWN: readonly MetricName[] = ['allocatedBytes', 'collections', 'bytesEach', 'perCoreS'];
+const OWN: readonly MetricName[] = ['bytesEach', 'perCoreS'];
 
 /** µs are CPU time for each accepted event; `others` is the share of all cores that other processes took. */
 export function caseTable(summary: CaseSummary): string {

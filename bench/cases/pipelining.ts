@@ -1,0 +1,31 @@
+// Several requests on each of 8 connections, against the canonical workload's one request on each of 50.
+import type { BenchCase } from '../bench-case.ts';
+import { GATEWAY } from '../subjects.ts';
+
+const DEPTHS = [4, 16, 64];
+
+/** `depth 16` may cost this share of `depth 1`. The gate holds it, too (gate-verdict.ts). */
+export const PIPELINED_MAX = 0.55;
+
+export const PIPELINED_LOAD = { connections: 8, depth: 16 };
+
+export const pipelining: BenchCase = {
+  name: 'pipelining',
+  aim: 'What one event costs the gateway with 1, 4, 16 and 64 requests on a connection, saturated in turns.',
+  comparisons: DEPTHS.flatMap((depth) => [
+    {
+      ...({ metric: 'serverUs', of: `depth ${depth}`, against: 'depth 1' } as const),
+      ...(depth === PIPELINED_LOAD.depth && { limit: { atMost: PIPELINED_MAX } }),
+    },
+    { metric: 'ratePerS', of: `depth ${depth}`, against: 'depth 1' } as const,
+  ]),
+  runs: (bench) => [
+    bench.beside(
+      [
+        { label: 'depth 1', subject: GATEWAY },
+        ...DEPTHS.map((depth) => ({ label: `depth ${depth}`, subject: GATEWAY, load: { ...PIPELINED_LOAD, depth } })),
+      ],
+      DEPTHS.map((depth) => ({ of: `depth ${depth}`, against: 'depth 1' })),
+    ),
+  ],
+};
