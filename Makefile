@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page browser-test package bench bench-gate
+.PHONY: help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page browser-test package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -157,6 +157,14 @@ prometheus-rule: ## write the alerts of deploy/alerts.yml into the object for th
 
 report: $(INSTALLED) ## this repository under toollint, with the strict gate
 	@bin/toollint scan --gate strict --format pretty
+
+SARIF_TOOL := node_modules/.cache/multitool
+sarif-check: $(INSTALLED) ## toollint's SARIF under Microsoft's sarif-multitool with GitHub's rules; installs it, 100 MB
+	@npm install --silent --no-audit --no-fund --no-save --no-package-lock --ignore-scripts --prefix $(SARIF_TOOL) \
+	  @microsoft/sarif-multitool@5.7.0
+	@chmod u+x $(SARIF_TOOL)/node_modules/@microsoft/sarif-multitool-*/Sarif.Multitool
+	@$(NODE) --disable-warning=ExperimentalWarning --test --test-timeout=300000 \
+	  --test-reporter=./test/support/reporter.ts test/toollint/convert/sarif-multitool.check.ts
 
 typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
 	@$(NODE) node_modules/typescript-native/bin/tsc --project tsconfig.json

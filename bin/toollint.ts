@@ -45,7 +45,7 @@ function ownCache(): string | undefined {
 }
 
 // A third of a start. NODE_COMPILE_CACHE names another folder.
-const cache = process.env['NODE_COMPILE_CACHE'] ?? ownCache();
+const cache = process.env['NODE_COMPILE_CACHE'] || ownCache();
 if (cache !== undefined) nodeModule.enableCompileCache(cache);
 // The young generation stays small and the old one grows in small steps, which keeps a scan's memory below that of
 // plain ESLint for some CPU time (bench/toollint/real-project.ts).

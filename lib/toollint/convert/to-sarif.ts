@@ -111,7 +111,7 @@ function locationOf(finding: Finding, projectPath: string): Location {
   if (scope === 'project' || path === undefined)
     return { physicalLocation: { artifactLocation: artifactOf(projectPath), region: { startLine: 1 } } };
   const artifactLocation = artifactOf(path);
-  if (line === undefined) return { physicalLocation: { artifactLocation } };
+  if (line === undefined) return { physicalLocation: { artifactLocation, region: { startLine: 1 } } };
   const codeSnippet = finding.codeSnippet?.toWellFormed();
   const text = (column === undefined ? undefined : flaggedTextOf(finding)) ?? codeSnippet;
   const snippet = text === undefined ? undefined : { text };

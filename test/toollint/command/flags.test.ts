@@ -1,8 +1,7 @@
 // What each flag of scan and compare does, seen from outside: summary, cache, ratchet, renames, prefix, limits.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -196,39 +195,6 @@ describe('--update-baseline', () => {
     );
     for (const args of [['--update-baseline'], ['--renames', 'git:HEAD'], ['--baseline', '-', '--update-baseline']])
       assert.equal((await toollint(['scan', ...args], { cwd })).code, 2);
-  });
-});
-
-describe('--renames', () => {
-  it('knows the findings of files that git or a list says were renamed', async (t) => {
-    const cwd = await project(t, {
-      'old.js': 'var a;\nvar b;\nvar c;\nlet longEnoughToBeRecognised = 1;\n',
-      'z.js': 'var z;\n',
-    });
-    const git = (...args: string[]) =>
-      execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], { cwd, stdio: 'pipe' });
-    git('init', '-q');
-    git('add', '.');
-    git('commit', '-qm', 'x');
-    await toollint(['scan', '-o', 'base.json'], { cwd });
-    await rename(join(cwd, 'old.js'), join(cwd, 'new.js'));
-    git('add', '-A', 'new.js', 'old.js');
-    await writeJson(cwd, 'map.json', { 'old.js': 'new.js' });
-    const counts = async (...args: string[]) =>
-      (await scanned(cwd, ['--baseline', 'base.json', ...args])).report.selection.baseline;
-    assert.deepEqual(await counts(), { newIssues: 3, unchanged: 1, fixed: 3 });
-    assert.deepEqual(await counts('--renames', 'git:HEAD'), { newIssues: 0, unchanged: 4, fixed: 0 });
-    assert.deepEqual(await counts('--renames', 'map.json'), { newIssues: 0, unchanged: 4, fixed: 0 });
-    await toollint(['scan', '-o', 'now.json'], { cwd });
-    assert.match(
-      (await toollint(['compare', 'base.json', 'now.json', '--renames', 'git:HEAD', '-o', 'd.json'], { cwd })).stderr,
-      /0 new, 4 unchanged, 0 fixed/u,
-    );
-    for (const bad of ['git:', 'git:no-such-ref', 'git:--output=x', 'missing.json', 'z.js']) {
-      const { code, stderr } = await toollint(['scan', '--baseline', 'base.json', '--renames', bad], { cwd });
-      assert.equal(code, 2, bad);
-      assert.match(stderr, /^toollint: [^\n]+\n$/u);
-    }
   });
 });
 

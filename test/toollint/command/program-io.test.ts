@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { runToollint } from '../../../lib/toollint/command/command-line.ts';
-import { OutputClosed, type ProgramIo, ProgressLine, streamSink } from '../../../lib/toollint/command/program-io.ts';
+import { OutputClosed, type ProgramIo, streamSink } from '../../../lib/toollint/command/program-io.ts';
 import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
 
 /** A stream that keeps what is written, or fails each write with this code. */
@@ -102,57 +102,5 @@ describe('the program', () => {
     assert.equal(await runToollint(io), 2);
     assert.equal(told(), 'toollint: internal error: no revision\n');
     assert.equal(await exitCode({ args: ['--version'], revision, signal: AbortSignal.abort() }), 130);
-  });
-});
-
-describe('the line of progress', () => {
-  const terminalOf = (columns: number | undefined, isTTY = true) =>
-    kept(undefined, columns === undefined ? { isTTY } : { isTTY, columns });
-  const shown = (env: Record<string, string>, columns?: number, isTTY = true) => {
-    const stderr = terminalOf(columns, isTTY);
-    const line = new ProgressLine({ ...ioWith().io, env, stderr });
-    line.update(0, 1_000, 1);
-    line.update(1_000, 1_000, 2);
-    line.end();
-    return stderr.texts;
-  };
-
-  it('is written at the first file and at the last, ten times a second between them, and removed at the end', (t) => {
-    let nowMs = 5_000;
-    t.mock.method(performance, 'now', () => nowMs);
-    const stderr = terminalOf(80);
-    const line = new ProgressLine({ ...ioWith().io, stderr });
-    for (const [index, atMs] of [5_000, 5_099, 5_100, 5_199].entries()) {
-      nowMs = atMs;
-      line.update(index, 4, index);
-    }
-    line.update(4, 4, 4);
-    line.end();
-    assert.deepEqual(
-      stderr.texts.map((text) => text.replace('\r\u001b[K', '')),
-      ['0/4 files, 0 findings', '2/4 files, 2 findings', '4/4 files, 4 findings', ''],
-    );
-    assert.ok(stderr.texts.every((text) => text.startsWith('\r\u001b[K')));
-  });
-
-  it('is shorter than the terminal is wide, but has ten columns at least', () => {
-    const lines = (columns?: number) => shown({}, columns).map((text) => text.replace('\r\u001b[K', ''));
-    assert.equal(lines(16)[1], '1000/1000 files');
-    assert.equal(lines(5)[1], '1000/1000 ');
-    assert.equal(lines(0)[1], '1000/1000 files, 2 findings');
-    assert.equal(lines()[1], '1000/1000 files, 2 findings');
-  });
-
-  it('is nowhere but on a terminal that knows its codes, and not in a CI job', () => {
-    assert.equal(shown({ TERM: 'xterm', CI: '' }).length, 3);
-    assert.deepEqual(shown({ TERM: 'dumb' }), []);
-    assert.deepEqual(shown({ CI: 'true' }), []);
-    assert.deepEqual(shown({}, 80, false), []);
-  });
-
-  it('writes nothing when it ends before it began', () => {
-    const stderr = terminalOf(80);
-    new ProgressLine({ ...ioWith().io, stderr }).end();
-    assert.deepEqual(stderr.texts, []);
   });
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, cpSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { chmodSync, copyFileSync, cpSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,6 +49,24 @@ async function finished(child: ChildProcess): Promise<{ code: number | null; std
 }
 
 describe('the program', () => {
+  it('keeps compiled code in a folder that only its user can write, or nowhere', async (t) => {
+    const home = await project(t, { 'tmp/x': '', 'open/.cache/toollint/x': '' });
+    const run = async (folder: string) => {
+      const env = { HOME: join(home, folder), TMPDIR: join(home, 'tmp'), XDG_CACHE_HOME: '', NODE_COMPILE_CACHE: '' };
+      assert.equal((await finished(start(t, ['--version'], { env }))).code, 0);
+    };
+    await run('own');
+    assert.equal(statSync(join(home, 'own/.cache/toollint')).mode & 0o777, 0o700);
+    assert.notDeepEqual(readdirSync(join(home, 'own/.cache/toollint')), []);
+    chmodSync(join(home, 'open/.cache/toollint'), 0o777);
+    await run('open');
+    mkdirSync(join(home, 'linked/.cache'), { recursive: true });
+    symlinkSync(join(home, 'tmp'), join(home, 'linked/.cache/toollint'));
+    await run('linked');
+    assert.deepEqual(readdirSync(join(home, 'open/.cache/toollint')), ['x']);
+    assert.deepEqual(readdirSync(join(home, 'tmp')), ['x']);
+  });
+
   it('explains itself and every verb, with every flag', async () => {
     const tables = {
       scan: SCAN_OPTIONS,

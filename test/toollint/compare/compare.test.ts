@@ -6,8 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { compare, memorySource, type Report, type Finding } from '../../../lib/toollint/toollint.ts';
-import { alignLines } from '../../../lib/toollint/compare/finding-match.ts';
-import { projectFinding, recounted, sampleFinding, sampleReport } from '../support/samples.ts';
+import { recounted, sampleFinding, sampleReport } from '../support/samples.ts';
 import { toollint, writeJson } from '../support/verbs.ts';
 
 const source = (report: unknown) => memorySource(JSON.stringify(report), 'sample');
@@ -31,57 +30,6 @@ describe('comparing reports', () => {
   it('finds nothing new in a report compared with itself', async () => {
     const { counts, findings } = await compared(sampleReport([a, b, c]), sampleReport([a, b, c]));
     assert.deepEqual([counts, findings], [[0, 3, 0], []]);
-  });
-
-  it('exchanges new and fixed when the reports change places', async () => {
-    const [one, two] = [sampleReport([a, b]), sampleReport([b, c])];
-    one.scan.enabledRuleIds = two.scan.enabledRuleIds = ['no-console'];
-    assert.deepEqual((await compared(one, two)).counts, [1, 1, 1]);
-    assert.deepEqual((await compared(two, one)).counts, [1, 1, 1]);
-    assert.deepEqual((await compared(one, sampleReport([a, b, c]))).counts, [1, 2, 0]);
-    assert.deepEqual((await compared(sampleReport([a, b, c]), one)).counts, [0, 2, 1]);
-  });
-
-  it('counts a swap as one new and one fixed', async () => {
-    const { counts, findings } = await compared(
-      sampleReport([a]),
-      sampleReport([sampleFinding({ text: 'z', line: 8 })]),
-    );
-    assert.deepEqual([counts, lines(findings)], [[1, 0, 1], [8]]);
-  });
-
-  it('keeps a finding whose severity changed', async () => {
-    assert.deepEqual(
-      (await compared(sampleReport([a]), sampleReport([{ ...a, severity: 'error' }]))).counts,
-      [0, 1, 0],
-    );
-  });
-
-  it('counts an edited line as one new and one fixed', async () => {
-    assert.deepEqual(
-      (await compared(sampleReport([a]), sampleReport([sampleFinding({ text: 'edited' })]))).counts,
-      [1, 0, 1],
-    );
-  });
-
-  it('calls the first of three equal lines fixed when it is gone', async () => {
-    const at = (line: number) => sampleFinding({ line });
-    const { counts } = await compared(sampleReport([at(1), at(5), at(9)]), sampleReport([at(4), at(8)]));
-    assert.deepEqual(counts, [0, 2, 1]);
-  });
-
-  it('shows the one in the middle when it was added between two equal lines', async () => {
-    const at = (line: number) => sampleFinding({ line });
-    for (const [before, now, shown] of [
-      [[10, 20], [10, 15, 20], 15],
-      [[10, 20], [10, 15, 21], 15],
-      [[10, 20], [1010, 1015, 1021], 1015],
-      [[10, 12], [10, 11, 13], 11],
-    ] as const) {
-      const { counts, findings } = await compared(sampleReport(before.map(at)), sampleReport(now.map(at)));
-      assert.deepEqual([counts, lines(findings)], [[1, 2, 0], [shown]]);
-      assert.equal(findings[0]?.occurrence, 1);
-    }
   });
 
   it('does not depend on the order of the findings', async () => {
@@ -141,75 +89,6 @@ describe('comparing reports', () => {
     // Ten times the findings: about ten times the work, where pairing each with each would be a hundred times.
     const [small, large] = [await costOf(10_000), await costOf(100_000)];
     assert.ok(large < small * 30, `${small} ${large}`);
-  });
-});
-
-describe('calling a finding fixed', () => {
-  const full = () => sampleReport([projectFinding(), a, c]);
-  const now = (change: (report: Report) => void) =>
-    sampleReport([], (report) => {
-      report.scan.enabledRuleIds = ['TL-README', 'no-console'];
-      change(report);
-    });
-  const cases: [string, number, (report: Report) => void][] = [
-    ['needs nothing more than a whole scan', 3, () => undefined],
-    [
-      'reaches no further than a file that was the target',
-      1,
-      (r) => (r.scan.target = { kind: 'file', path: 'src/c.ts' }),
-    ],
-    [
-      'reaches no further than a folder that was the target',
-      1,
-      (r) => (r.scan.target = { kind: 'project', path: 'lib' }),
-    ],
-    ['needs a rule that is on', 1, (r) => (r.scan.enabledRuleIds = ['TL-README'])],
-    ['needs a path that is included', 2, (r) => (r.scan.include = ['**/c.ts'])],
-    ['needs a path that is not excluded', 2, (r) => (r.scan.exclude = ['src/c.*'])],
-    ['needs a known scope', 0, (r) => (r.scan = { ...r.scan, scopeKnown: false, target: null, enabledRuleIds: [] })],
-    [
-      'needs a file that parses',
-      2,
-      (r) =>
-        (r.execution = {
-          status: 'incomplete',
-          diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'src/app.ts' }],
-        }),
-    ],
-    [
-      'needs a rule that did not fail there',
-      2,
-      (r) =>
-        (r.execution = {
-          status: 'incomplete',
-          diagnostics: [{ kind: 'rule-error', message: 'x', ruleId: 'no-console', relativePath: 'src/app.ts' }],
-        }),
-    ],
-    [
-      'needs a rule that did not fail somewhere unknown',
-      1,
-      (r) =>
-        (r.execution = {
-          status: 'incomplete',
-          diagnostics: [{ kind: 'rule-error', message: 'x', ruleId: 'no-console' }],
-        }),
-    ],
-    ['is limited to errors in a quiet report', 1, (r) => (r.selection.quiet = true)],
-  ];
-  for (const [name, fixed, change] of cases) {
-    it(name, async () => {
-      const { counts, outcome } = await compared(full(), now(change));
-      assert.deepEqual(counts, [0, 0, fixed]);
-      assert.equal(outcome.comparison.notVerifiable.length, 3 - fixed);
-    });
-  }
-
-  it('is not done when there were no files', async () => {
-    const none = now((report) => {
-      report.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
-      report.summary.totalFiles = 0;
-    });
-    assert.deepEqual((await compared(full(), none)).counts, [0, 0, 0]);
   });
 });
 
@@ -306,15 +185,5 @@ describe('a baseline', () => {
     assert.match(stderr, /is incomplete/u);
     assert.match(stderr, /version 0\.0\.1/u);
     assert.match(stderr, /is of ESLint 8, this is ESLint 10/u);
-  });
-});
-
-describe('the choice among equal lines', () => {
-  it('chooses as many as there were, in ascending order', () => {
-    assert.deepEqual(alignLines([], [1, 2]), [false, false]);
-    assert.deepEqual(alignLines([5], [1, 5, 9]), [false, true, false]);
-    assert.deepEqual(alignLines([1, 2, 3], [1]), [true]);
-    const many = Array.from({ length: 200 }, (_, index) => index);
-    assert.equal(alignLines(many.slice(0, 100), many).filter(Boolean).length, 100);
   });
 });

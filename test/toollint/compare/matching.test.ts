@@ -8,7 +8,6 @@ import { doubtsIn } from '../../../lib/toollint/compare/comparison.ts';
 import { alignLines, matchFindings } from '../../../lib/toollint/compare/finding-match.ts';
 import type { Hunk, SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
-import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
 import { anchorOf, placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import type { Finding, Report } from '../../../lib/toollint/document/report-schema.ts';
 import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
@@ -333,16 +332,6 @@ describe('what may be called fixed', () => {
 });
 
 describe('a baseline that is read', () => {
-  const refuses = (report: unknown, message: string, code = 'baseline', user = USER) =>
-    assert.throws(
-      () => readBaseline(source(report), user),
-      (error) => {
-        assert.ok(error instanceof ReportFailure);
-        assert.deepEqual([error.code, error.message], [code, message]);
-        return true;
-      },
-    );
-
   it('has an entry for each finding', () => {
     const findings = [
       sampleFinding({ severity: 'error', line: 7, column: 5 }),
@@ -355,51 +344,6 @@ describe('a baseline that is read', () => {
       entries.map(({ finding }) => finding),
       findings,
     );
-  });
-
-  it('is refused with its reason', () => {
-    const cannot = 'the baseline base.json cannot be used:';
-    const report = (change: (report: Report) => void) => sampleReport([], change);
-    refuses(
-      report((r) => (r.tool.name = 'other')),
-      `${cannot} it was written by other, not by toollint`,
-    );
-    refuses(
-      report((r) => {
-        r.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
-        r.summary.totalFiles = 0;
-      }),
-      `${cannot} its scan found no files`,
-    );
-    refuses(
-      report((r) => (r.selection.baseline = { newIssues: 0, unchanged: 0, fixed: 0 })),
-      `${cannot} it lists only what was new against another baseline`,
-    );
-    refuses(
-      report((r) => (r.selection.quiet = true)),
-      `${cannot} it lists errors only; compare with --quiet or make a full one`,
-    );
-    refuses([], 'base.json is not a valid report: a report is one JSON object', 'input');
-  });
-
-  it('is taken with notes when it is incomplete, of another version, or of another linter', () => {
-    const noted = (change: (report: Report) => void, user: Parameters<typeof readBaseline>[1] = USER) =>
-      readBaseline(source(sampleReport([], change)), user).notes;
-    assert.deepEqual(
-      noted((r) => {
-        r.execution = { status: 'incomplete', diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'a' }] };
-      }),
-      ['the baseline base.json is incomplete: findings in the files that it missed may look new'],
-    );
-    assert.deepEqual(
-      noted((r) => (r.tool.version = '0.1')),
-      ['the baseline base.json was written by version 0.1, this is 1.0.0'],
-    );
-    const linter = (version: string) => ({ name: 'ESLint', version });
-    const of = (version: string) => (r: Report) => Object.assign(r.tool, { linter: linter(version) });
-    const user = { ...USER, linter: linter('10.15.0') };
-    assert.deepEqual(noted(of('9.39.5'), user), ['the baseline base.json is of ESLint 9, this is ESLint 10']);
-    assert.deepEqual([noted(of('10.1.0'), user), noted(() => undefined, user), noted(of('9.1.0'))], [[], [], []]);
   });
 
   it('with errors only has no entry of another severity', () => {

@@ -353,31 +353,6 @@ describe('merging reports', () => {
     assert.throws(() => mergeReports([]), /there is nothing to merge/u);
   });
 
-  it('began with the first of them and took the time of all, and says of its tool only what they say', () => {
-    const at = (timestamp: string, durationMs: number) =>
-      shard('a.ts', [], (r) => Object.assign(r.scan, { timestamp, durationMs }));
-    const { scan, tool } = merged(
-      at('2026-01-02T00:00:00Z', 3),
-      at('2026-01-01T00:00:00Z', 4),
-      at('2026-01-03T00:00:00Z', 5),
-    );
-    assert.equal(scan.timestamp, '2026-01-01T00:00:00Z');
-    assert.equal(scan.durationMs, 12);
-    assert.deepEqual(tool, { name: 'toollint', version: '1.0.0' });
-  });
-
-  it('has a finding that two of them tell otherwise as the first of them tells it', () => {
-    const told = (severity: 'warning' | 'error') =>
-      shard('a.ts', [1], (r) => r.findings.forEach((one) => (one.severity = severity)));
-    for (const severity of ['warning', 'error'] as const) {
-      const { findings } = merged(told(severity), told(severity === 'error' ? 'warning' : 'error'));
-      assert.deepEqual(
-        findings.map((one) => one.severity),
-        [severity],
-      );
-    }
-  });
-
   it('is incomplete if one is, and without files only if all are', () => {
     const broken = shard('a.ts', [], (r) => {
       r.execution = {

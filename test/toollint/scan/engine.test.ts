@@ -5,7 +5,6 @@ import { readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { analyse } from '../../../lib/toollint/scan/analyse.ts';
-import { EslintEngine } from '../../../lib/toollint/scan/eslint-engine.ts';
 import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 
 const REPORTING = `create: (context) => ({ Program: (node) => context.report({ node, message: 'm' }) })`;
@@ -127,84 +126,6 @@ describe('what a scan takes from ESLint', () => {
   });
 });
 
-describe('the engine of a scan', () => {
-  it('notes an old configuration of any ending, unless it is given another', async (t) => {
-    const notesOf = async (...names: string[]) => {
-      const root = await project(t, Object.fromEntries(names.map((name) => [name, ''])));
-      const { notes } = new EslintEngine({ root });
-      assert.deepEqual(new EslintEngine({ root, config: join(root, 'eslint.config.mjs') }).notes, []);
-      return notes;
-    };
-    for (const ending of ['', '.js', '.cjs', '.yaml', '.yml', '.json'])
-      assert.deepEqual(await notesOf(`.eslintrc${ending}`), [
-        `.eslintrc${ending} is not read: only eslint.config.* is`,
-      ]);
-    assert.deepEqual(await notesOf('.eslintrc.json5', 'x.eslintrc', '.eslintrcx', '.eslintrc.mjs', 'eslintrc'), []);
-    assert.deepEqual(await notesOf('.eslintrc.yml', '.eslintrc.js'), [
-      '.eslintrc.js is not read: only eslint.config.* is',
-    ]);
-  });
-
-  it('runs a file once more for each rule that an error names, and no rule any more that threw in 20 files', async (t) => {
-    const count = 'globalThis.runsOfACount = (globalThis.runsOfACount ?? 0) + 1;';
-    const plugin = `{ count: { create: () => ({ 'Program:exit': () => { ${count} } }) },
-      early: { create() { throw new Error('early'); } },
-      late: { create: () => ({ 'Program:exit': () => { throw new Error('late'); } }) } }`;
-    const rules = `{ 'own/count': 1, 'own/early': 1, 'own/late': 1 }`;
-    const root = await project(t, { 'eslint.config.mjs': configText(rules, plugin) });
-    const engine = new EslintEngine({ root });
-    const file = join(root, 'a.js');
-    const counted = () => (globalThis as { runsOfACount?: number }).runsOfACount;
-    const { crashes, ran, messages } = await engine.lint(file, 'a;\n');
-    assert.equal(counted(), 2, 'beside the late rule, and without it');
-    assert.deepEqual(crashes, [
-      { ruleId: 'own/early', message: 'early' },
-      { ruleId: 'own/late', message: 'late' },
-    ]);
-    assert.deepEqual([ran, messages], [['own/count'], []]);
-    for (let files = 1; files < 20; files += 1) await engine.lint(file, 'a;\n');
-    assert.deepEqual([...engine.givenUp], ['own/early', 'own/late']);
-    assert.deepEqual((await engine.lint(file, 'a;\n')).crashes, []);
-    assert.equal(counted(), 41);
-  });
-
-  it('finds nothing in a file that no configuration is for', async (t) => {
-    const root = await project(t, {});
-    const engine = new EslintEngine({ root });
-    assert.equal(await engine.rulesFor(join(root, 'a.txt')), undefined);
-    const nothing = { messages: [], suppressed: [], ran: [], crashes: [] };
-    assert.deepEqual(await engine.lint(join(root, 'a.txt'), 'var a;'), nothing);
-  });
-
-  it('knows a rule of any configuration by what it says of itself, and says who its linter is', async (t) => {
-    const part = (folder: string, meta: string) =>
-      `{ files: ['${folder}/*.js'], plugins: { own: { rules: { one: { ${meta} create: () => ({}) } } } }, rules: { 'own/one': 1 } }`;
-    const described = `meta: { type: 'layout', docs: { description: 'One.', url: 'http://example.org' } },`;
-    const config = `export default [${part('a', '')}, ${part('b', described)}];`;
-    const root = await project(t, { 'eslint.config.mjs': config });
-    const engine = new EslintEngine({ root });
-    for (const folder of ['a', 'b']) await engine.rulesFor(join(root, folder, 'x.js'));
-    const facts = { category: 'layout', docsUrl: 'http://example.org', description: 'One.' };
-    assert.deepEqual(engine.factsOf('own/one'), facts);
-    assert.equal(engine.factsOf('no-var').category, 'suggestion');
-    assert.deepEqual([engine.factsOf('own/two'), engine.factsOf('none/one'), engine.factsOf('none')], [{}, {}, {}]);
-    assert.equal(engine.linter.name, 'ESLint');
-    assert.equal(engine.linter.informationUri, 'https://eslint.org');
-  });
-
-  it('lints file by file where a rule throws beside the cache', async (t) => {
-    const plugin = `{ boom: { create() { throw new Error('x'); } } }`;
-    const config = configText(`{ 'own/boom': 1, 'no-var': 1 }`, plugin);
-    const root = await project(t, { 'eslint.config.mjs': config, 'a.js': 'var a;\n' });
-    const { findings, diagnostics } = await analyse({ root, paths: ['a.js'], cache: join(root, 'cache') });
-    assert.deepEqual(
-      findings.map(({ ruleId }) => ruleId),
-      ['no-var'],
-    );
-    assert.deepEqual(diagnostics, [{ kind: 'rule-error', ruleId: 'own/boom', message: 'x', relativePath: 'a.js' }]);
-  });
-});
-
 describe('the analysis of a file', () => {
   it('is not done again for a file in the cache with the same content, whatever its time', async (t) => {
     const count = 'globalThis.runsForTheCache = (globalThis.runsForTheCache ?? 0) + 1;';
@@ -239,59 +160,6 @@ describe('the analysis of a file', () => {
     await writeConfig(join(folder, 'real/eslint.config.mjs'), configText(`{ 'own/one': 1 }`, rule));
     const { findings } = await analyse({ root: relative(process.cwd(), link), paths: ['a.js'] });
     assert.equal(findings[0]?.message, 'see a.js');
-  });
-});
-
-describe('what a scan can be asked afterwards', () => {
-  const files = { 'a.js': 'var a; // eslint-disable-line no-var\n/* eslint no-alert: 2 */ alert(1);\n', 'b.txt': '' };
-  const RAN = ['eslint/unused-disable-directive', 'no-alert', 'no-console', 'no-var'];
-
-  it('is what is there, below the prefix', async (t) => {
-    const root = await project(t, { ...files, 'node_modules/c.js': '' });
-    const analysis = await analyse({ root, pathPrefix: 'p' });
-    assert.deepEqual([...analysis.paths].sort(), ['p/a.js', 'p/b.txt', 'p/eslint.config.mjs']);
-    for (const [path, isThere] of [
-      ['p/a.js', true],
-      ['p/node_modules/c.js', true],
-      ['p/none.js', false],
-      ['a.js', false],
-    ] as const)
-      assert.equal(analysis.exists(path), isThere, path);
-  });
-
-  it('is which rules ran on a file and what was taken back there, from the cache too', async (t) => {
-    const root = await project(t, files);
-    const cache = join(root, 'node_modules/cache');
-    for (const more of [{}, { cache }, { cache }]) {
-      const analysis = await analyse({ root, ...more });
-      const answer = await analysis.coverageOf('a.js');
-      assert.deepEqual([...(answer?.ran ?? [])].sort(), RAN);
-      assert.deepEqual(
-        answer?.suppressed.map(({ ruleId, location: { line } }) => [ruleId, line]),
-        [['no-var', 1]],
-      );
-      assert.deepEqual(
-        analysis.findings.map(({ ruleId }) => ruleId),
-        ['no-alert'],
-      );
-      assert.deepEqual(analysis.scan.enabledRuleIds, RAN.slice(1));
-      assert.equal(await analysis.coverageOf('b.txt'), undefined);
-    }
-    const analysis = await analyse({ root, cache });
-    await rm(join(root, 'a.js'));
-    assert.equal(await analysis.coverageOf('a.js'), undefined, 'it cannot be linted again for the answer');
-  });
-
-  it('is which rules would be on for a file that is gone', async (t) => {
-    const root = await project(t, files);
-    const analysis = await analyse({ root, pathPrefix: 'p', exclude: ['out/**'] });
-    assert.deepEqual(await analysis.coverageOf('p/gone.js'), {
-      ran: new Set(['no-console', 'no-var']),
-      suppressed: [],
-    });
-    for (const path of ['p/gone.txt', 'p/out/gone.js'])
-      assert.deepEqual(await analysis.coverageOf(path), { ran: new Set(), suppressed: [] }, path);
-    for (const path of ['gone.js', '']) assert.equal(await analysis.coverageOf(path), undefined);
   });
 });
 
