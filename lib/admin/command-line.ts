@@ -13,12 +13,16 @@ import { dropRows, listRows, showRow, type Selection } from './quarantine.ts';
 import { replayRows } from './replay.ts';
 import { landAgain } from './land-again.ts';
 import { trySchema } from './schema-try.ts';
+import { tailEvents, type Tailing } from './tail.ts';
 import { UsageError, type Outcome, type Session } from './session.ts';
 
 export const HELP = `ingest-admin: looks into the queue and the warehouse, and puts things right.
 
 Usage: ingest-admin [options] COMMAND
   status               how much the queue holds and how far landing is, the replicas, the quarantine by reason
+  tail [--type T] [--producer P] [-n N] [--follow] [--bodies]
+                       events as they reach the queue, one line each: time, producer, type, id, bytes; T and P may hold *;
+                       -n N: the last N, then ends unless --follow; --bodies: with their bodies, which is recorded
   event ID             all that is known of one event, in queue, warehouse and quarantine, for any producer
   quarantine list [--reason R] [--since T] [--limit N]
                        quarantine rows, the newest first (default: 50 of them)
@@ -41,7 +45,7 @@ Usage: ingest-admin [options] COMMAND
   schema try TYPE.json [--since T]
                        which events of the type TYPE that have landed since T (default: 24h) the schema would refuse
 
-  --json               for programs: one JSON value
+  --json               for programs: one JSON value (tail: one on each line)
   --yes                do not ask before a change; each change is a line of standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
   --since T            rows put there, or entries that came, at T (2026-01-31T12:00:00Z) or later,
@@ -54,6 +58,7 @@ Exit codes: 0 done, 1 found nothing or not (all) done, 2 usage or configuration,
 `;
 
 export type Command =
+  | { readonly kind: 'tail'; readonly tailing: Tailing }
   | { readonly kind: 'status' }
   | { readonly kind: 'event'; readonly id: string }
   | { readonly kind: 'erase'; readonly ids: readonly string[] }
@@ -72,6 +77,7 @@ export interface CommandLine {
 }
 
 const LIST_LIMIT = 50;
+const TAIL_MAX = 10_000;
 const SCHEMA_FILE = /(^|\/)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.json$/;
 const DURATION_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
@@ -79,6 +85,10 @@ const OPTIONS = {
   json: { type: 'boolean', default: false },
   yes: { type: 'boolean', default: false },
   all: { type: 'boolean', default: false },
+  n: { type: 'string', short: 'n' },
+  producer: { type: 'string' },
+  follow: { type: 'boolean', default: false },
+  bodies: { type: 'boolean', default: false },
   reason: { type: 'string' },
   since: { type: 'string' },
   limit: { type: 'string' },
@@ -95,6 +105,7 @@ type Values = ReturnType<typeof parsed>['values'];
 /** Which options, besides --json and --yes, each command takes. */
 const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   status: [],
+  tail: ['type', 'producer', 'n', 'follow', 'bodies'],
   event: [],
   erase: ['file'],
   list: ['reason', 'since', 'limit'],
@@ -134,6 +145,9 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
     case 'status':
       none(words.slice(1));
       return { kind: 'status' };
+    case 'tail':
+      none(words.slice(1));
+      return { kind: 'tail', tailing: tailingOf(values) };
     case 'event':
       return { kind: 'event', id: eventId(one(words.slice(1), 'an event id')) };
     case 'erase':
@@ -204,6 +218,13 @@ function pruningOf({ 'older-than': age, type, quarantine }: Values, nowMs: numbe
   return { table: quarantine ? 'quarantine' : 'events', beforeMs, type };
 }
 
+function tailingOf({ type, producer, n, follow, bodies }: Values): Tailing {
+  const last = n === undefined ? undefined : Number(n);
+  if (last !== undefined && !(Number.isInteger(last) && last >= 1 && last <= TAIL_MAX))
+    throw new UsageError(`-n ${n}: expected a whole number from 1 to ${TAIL_MAX}`);
+  return { type, producer, last, follow: follow || last === undefined, bodies };
+}
+
 function timeOf(option: string, text: string, nowMs: number): number {
   const ago = /^(\d{1,6})([smhd])$/.exec(text);
   if (ago !== null) return nowMs - Number(ago[1]) * DURATION_MS[ago[2] as keyof typeof DURATION_MS];
@@ -243,6 +264,8 @@ export async function runCommand(session: Session, command: Command): Promise<Ou
   switch (command.kind) {
     case 'status':
       return showStatus(session);
+    case 'tail':
+      return tailEvents(session, command.tailing);
     case 'event':
       return showEvent(session, command.id);
     case 'list':

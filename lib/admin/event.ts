@@ -106,7 +106,7 @@ const isText = (body: Buffer): boolean =>
   isUtf8(body) && printableLines(body.toString('utf8')) === body.toString('utf8');
 
 /** Indented lines. */
-function bodyText(body: Buffer): string {
+export function bodyText(body: Buffer): string {
   if (body.length === 0) return '  (no body)';
   if (isText(body)) return body.toString('utf8').replaceAll(/^/gm, '  ');
   const lines: string[] = [];
@@ -116,5 +116,5 @@ function bodyText(body: Buffer): string {
 }
 
 /** `body`, or `bodyHex` for what is no UTF-8. */
-const bodyJson = (body: Buffer): { readonly body: string } | { readonly bodyHex: string } =>
+export const bodyJson = (body: Buffer): { readonly body: string } | { readonly bodyHex: string } =>
   isUtf8(body) ? { body: body.toString('utf8') } : { bodyHex: body.toString('hex') };

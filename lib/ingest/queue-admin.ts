@@ -95,9 +95,30 @@ export interface ReadEntries {
   landAgain(): Promise<void>;
 }
 
+/** One entry of a stream, read outside the consumer group. */
+export interface StreamEntry {
+  readonly stream: string;
+  readonly entry: string;
+  readonly producer: string | undefined;
+  /** The event's id if the body does not hold it. */
+  readonly noted: string | undefined;
+  readonly body: Buffer;
+}
+
+/** A stream that can be read from any entry on. Every method rejects with QueueFailed. */
+export interface QueuedStream {
+  readonly name: string;
+  /** The newest entry's name, how many entries the stream ever had, and how many it has. */
+  end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }>;
+  /** At most `count` entries after one. */
+  after(entry: string, count: number): Promise<readonly StreamEntry[]>;
+}
+
 export interface QueueAdmin {
   /** Where entries are, for messages: the masked URI, or several. */
   readonly place: string;
+  /** Its streams, one for each partition. */
+  readonly streams: readonly QueuedStream[];
   /** Rejects where no partition answers. */
   status(): Promise<QueueStatus>;
   /** Unix time in milliseconds by the clock of each partition's master. Rejects if one does not answer. */

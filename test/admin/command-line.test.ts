@@ -11,6 +11,16 @@ const NONE = { reason: undefined, sinceMs: undefined };
 describe("ingest-admin's command line", () => {
   it('reads each command', () => {
     assert.deepEqual(read('status --json'), { command: { kind: 'status' }, json: true, yes: false });
+    const tailing = { type: undefined, producer: undefined, last: undefined, follow: true, bodies: false };
+    assert.deepEqual(command('tail'), { kind: 'tail', tailing });
+    assert.deepEqual(command('tail -n 20 --type order.* --producer *shop'), {
+      kind: 'tail',
+      tailing: { ...tailing, type: 'order.*', producer: '*shop', last: 20, follow: false },
+    });
+    assert.deepEqual(command('tail -n 1 --follow --bodies'), {
+      kind: 'tail',
+      tailing: { ...tailing, last: 1, bodies: true },
+    });
     assert.deepEqual(command('event order-1'), { kind: 'event', id: 'order-1' });
     assert.deepEqual(command('event -- --odd'), { kind: 'event', id: '--odd' });
     assert.deepEqual(command('quarantine list'), { kind: 'list', filter: NONE, limit: 50 });
@@ -52,6 +62,9 @@ describe("ingest-admin's command line", () => {
       ['', /unknown command|expected a command/],
       ['stauts', /unknown command stauts/],
       ['status now', /unexpected argument now/],
+      ['tail order-1', /unexpected argument order-1/],
+      ['tail -n 0', /-n 0: expected a whole number from 1 to 10000/],
+      ['tail --limit 3', /--limit has no meaning/],
       ['event', /expected an event id/],
       ['event a b', /expected an event id/],
       ['event a\tb', /no event can have this id/],

@@ -242,6 +242,7 @@ describe("the README's rule for a Redis user of ingest-admin", { tags: ['long'] 
     for (const [code, ...line] of [
       [0, 'status'],
       [0, 'event', 'one'],
+      [0, 'tail', '-n', '5', '--bodies'],
       [1, 'quarantine', 'replay', '--all', '--yes'],
       [0, 'erase', 'one', '--yes'],
       [0, 'quarantine', 'drop', '--all', '--yes'],

@@ -9,6 +9,7 @@ import {
   type Erasure,
   type QueueAdmin,
   type QueuedCopy,
+  type QueuedStream,
   type QueueStatus,
   type ReadEntries,
   type Replay,
@@ -74,6 +75,10 @@ export class PartitionedAdmin implements QueueAdmin {
       partitions: found.map(({ partition }) => partition),
       away: failures.map((cause) => (cause instanceof QueueFailed ? cause.message : String(cause))),
     };
+  }
+
+  get streams(): readonly QueuedStream[] {
+    return this.#all;
   }
 
   clocks(): Promise<readonly number[]> {

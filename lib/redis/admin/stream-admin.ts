@@ -7,6 +7,7 @@ import type {
   QueuedCopy,
   Replay,
   ServerStatus,
+  StreamEntry,
 } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { quarantineRowName } from '../../ingest/warehouse.ts';
@@ -19,8 +20,8 @@ import { ensureGroup } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
 import { partitionStatus } from './partition-status.ts';
 import { queueIdentity, type Identify, type QueueIdentity } from '../stream/identity.ts';
-import { QueueRefusal } from '../wire/errors.ts';
-import type { Reply } from '../wire/reply.ts';
+import { QueueRefusal, RedisError } from '../wire/errors.ts';
+import { fieldsOf, type RedisValue, type Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
 
@@ -104,6 +105,29 @@ export class StreamAdmin {
         },
         partition: { name: this.name, ...(await partitionStatus(server, this.#stream)) },
       };
+    });
+  }
+
+  end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }> {
+    return this.#telling(async () => {
+      const about = await this.#connection.values.send(['XINFO', 'STREAM', this.#stream]).catch((cause: unknown) => {
+        if (cause instanceof RedisError && cause.message.includes('no such key')) return [];
+        throw cause;
+      });
+      const fields = fieldsOf(about as readonly RedisValue[]);
+      const number = (name: string): number => Number(fields.get(name) ?? 0);
+      const entry = String(fields.get('last-generated-id') ?? '0-0');
+      return { entry, added: number('entries-added'), length: number('length') };
+    });
+  }
+
+  after(entry: string, count: number): Promise<readonly StreamEntry[]> {
+    return this.#telling(async () => {
+      const reply = await this.#connection.send(['XRANGE', this.#stream, `(${entry}`, '+', 'COUNT', String(count)]);
+      const { deliveries } = entriesOf(reply, this.#stream);
+      return deliveries.map(({ entry: name, producer, notes, body = Buffer.alloc(0) }) => ({
+        ...{ stream: this.#stream, entry: name, producer, noted: notes.id, body },
+      }));
     });
   }
 

@@ -1,0 +1,216 @@
+// `tail`: events as they reach the queue, by plain reads outside the consumer group.
+//
+// Bounds: one read of each stream in INTERVAL_MS, of at most ENTRIES_MAX entries and about BYTES_MAX. A stream that grows
+// faster is skipped to its end, and the number of skipped events is told.
+import { namesIn } from '../ingest/erased.ts';
+import type { QueuedStream, StreamEntry } from '../ingest/queue-admin.ts';
+import { messageOf } from '../process/message-of.ts';
+import { printable } from '../process/printable.ts';
+import { bodyJson, bodyText } from './event.ts';
+import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
+import { bytesText, counted, timeText } from './terminal.ts';
+
+const INTERVAL_MS = 200;
+const ENTRIES_FIRST = 16;
+const ENTRIES_MAX = 256;
+const BYTES_MAX = 1 << 20;
+/** Full reads in a row after which a stream is skipped to its end. */
+const FULL_READS_MAX = 5;
+/** Entries of one stream that are read to find the last ones. */
+const SEARCHED_MAX = 10_000;
+const WINDOW_FIRST_MS = 50;
+const WINDOW_GROWTH = 8;
+
+export interface Tailing {
+  /** May hold `*`. */
+  readonly type: string | undefined;
+  readonly producer: string | undefined;
+  /** How many of the events that are there are shown first; undefined: none. */
+  readonly last: number | undefined;
+  readonly follow: boolean;
+  readonly bodies: boolean;
+}
+
+interface Event extends StreamEntry {
+  readonly id: string | undefined;
+  readonly type: string | undefined;
+}
+
+export function tailEvents(session: Session, tailing: Tailing): Promise<Outcome> {
+  if (!tailing.bodies) return tail(session, tailing, { changed: 0 });
+  const { type, producer } = tailing;
+  const what = [
+    '--bodies',
+    ...(type === undefined ? [] : [`--type ${type}`]),
+    ...(producer === undefined ? [] : [`--producer ${producer}`]),
+  ];
+  return audited(session, 'tail', what.join(' '), (tally) => tail(session, tailing, tally));
+}
+
+async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<Outcome> {
+  const { clock, stopped, queue } = session;
+  const { last, follow } = tailing;
+  const readings = queue.streams.map((stream) => new Reading(session, stream, tailing));
+  // One that is unavailable is told, and does not hide the others.
+  const begun = await Promise.allSettled(readings.map((reading) => reading.begin(last ?? 0)));
+  const failures = begun.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+  if (failures.length === readings.length) throw failures[0];
+  for (const failure of failures) session.tell(messageOf(failure));
+  const found = begun.flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
+  await show(session, tailing, inOrder(found).slice(-(last ?? 0) || found.length), tally);
+  while (follow && !stopped.aborted) {
+    await clock.sleep(INTERVAL_MS, stopped);
+    if (stopped.aborted) break;
+    const read = await Promise.all(readings.map((reading) => reading.more()));
+    await show(session, tailing, inOrder(read.flat()), tally);
+  }
+  return OUTCOME.done;
+}
+
+/** How far one stream has been read. */
+class Reading {
+  readonly #session: Session;
+  readonly #stream: QueuedStream;
+  readonly #tailing: Tailing;
+  /** Undefined until the stream has answered. */
+  #at: string | undefined;
+  /** Entries that the stream had had when it was at `#at`. */
+  #added = 0;
+  #count = ENTRIES_FIRST;
+  #fullReads = 0;
+  #isAway = false;
+
+  constructor(session: Session, stream: QueuedStream, tailing: Tailing) {
+    this.#session = session;
+    this.#stream = stream;
+    this.#tailing = tailing;
+  }
+
+  /** Goes to the end of the stream, and returns its last `last` events. */
+  async begin(last: number): Promise<readonly Event[]> {
+    const { entry, added, length } = await this.#stream.end();
+    [this.#at, this.#added] = [entry, added];
+    const endMs = timeOf(entry);
+    let found: readonly Event[] = [];
+    let searched = 0;
+    for (let windowMs = WINDOW_FIRST_MS; last > 0 && length > 0; windowMs *= WINDOW_GROWTH) {
+      const fromMs = length <= last ? 0 : Math.max(0, endMs - windowMs);
+      found = [];
+      for (let at = `${fromMs}-0`; ;) {
+        await this.#session.clock.sleep(INTERVAL_MS, this.#session.stopped);
+        const entries = await this.#read(at);
+        const full = entries.length === this.#count;
+        searched += entries.length;
+        found = [...found, ...this.#matching(entries)].slice(-last);
+        this.#fit(entries);
+        at = entries.at(-1)?.entry ?? at;
+        if (!full || !isBefore(at, entry) || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
+      }
+      if (found.length >= last || fromMs === 0 || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
+    }
+    return found.filter((one) => !isBefore(entry, one.entry));
+  }
+
+  /** The next events. Never rejects: a stream that is unavailable is told once. */
+  async more(): Promise<readonly Event[]> {
+    try {
+      const events = await this.#next();
+      this.#isAway = false;
+      return events;
+    } catch (cause) {
+      if (!this.#isAway) this.#session.tell(messageOf(cause));
+      this.#isAway = true;
+      return [];
+    }
+  }
+
+  async #next(): Promise<readonly Event[]> {
+    if (this.#at === undefined) return this.begin(0);
+    if (this.#fullReads >= FULL_READS_MAX) {
+      const { entry, added } = await this.#stream.end();
+      const skipped = added - this.#added;
+      [this.#at, this.#added, this.#fullReads] = [entry, added, 0];
+      this.#session.tell(
+        `${this.#stream.name}: skipped ${counted(skipped, 'event')} that arrived faster than they are read`,
+      );
+      return [];
+    }
+    const entries = await this.#read(this.#at);
+    this.#fullReads = entries.length === this.#count ? this.#fullReads + 1 : 0;
+    this.#at = entries.at(-1)?.entry ?? this.#at;
+    this.#added += entries.length;
+    this.#fit(entries);
+    return this.#matching(entries);
+  }
+
+  #read(after: string): Promise<readonly StreamEntry[]> {
+    return this.#stream.after(after, this.#count);
+  }
+
+  /** Chooses the entries of the next read by the bytes of this one. */
+  #fit(entries: readonly StreamEntry[]): void {
+    const bytes = entries.reduce((sum, { body }) => sum + body.length, 0);
+    const fitting = Math.floor((BYTES_MAX * entries.length) / Math.max(1, bytes));
+    if (entries.length > 0) this.#count = Math.max(1, Math.min(4 * this.#count, fitting, ENTRIES_MAX));
+  }
+
+  #matching(entries: readonly StreamEntry[]): readonly Event[] {
+    const { type, producer } = this.#tailing;
+    return entries
+      .map((entry): Event => {
+        const names = namesIn(entry.body);
+        return { ...entry, type: names.type, id: entry.noted ?? names.id };
+      })
+      .filter((event) => matches(type, event.type) && matches(producer, event.producer));
+  }
+}
+
+async function show(session: Session, { bodies }: Tailing, events: readonly Event[], tally: Tally): Promise<void> {
+  for (const { stream, entry, producer, type, id, body } of events) {
+    const time = timeText(timeOf(entry));
+    tally.changed += 1;
+    if (session.json)
+      printJson(session, {
+        time,
+        stream,
+        entry,
+        producer,
+        type,
+        id,
+        bytes: body.length,
+        ...(bodies ? bodyJson(body) : {}),
+      });
+    else {
+      const fields = [time, ...[producer, type, id].map((name) => printable(name ?? '-')), bytesText(body.length)];
+      session.print(`${fields.join('  ')}\n${bodies ? `${bodyText(body)}\n` : ''}`);
+    }
+  }
+  await session.printed();
+}
+
+const timeOf = (entry: string): number => Number(entry.split('-')[0]);
+
+function isBefore(one: string, other: string): boolean {
+  const [oneMs = 0, oneNumber = 0] = one.split('-').map(Number);
+  const [otherMs = 0, otherNumber = 0] = other.split('-').map(Number);
+  return oneMs === otherMs ? oneNumber < otherNumber : oneMs < otherMs;
+}
+
+const inOrder = (events: readonly Event[]): readonly Event[] =>
+  events.toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
+
+/** Whether a name has the form of a pattern with `*`; every name has that of no pattern. */
+function matches(pattern: string | undefined, name = ''): boolean {
+  if (pattern === undefined) return true;
+  const [first = '', ...rest] = pattern.split('*');
+  const end = rest.pop();
+  if (end === undefined) return name === first;
+  if (!name.startsWith(first) || !name.endsWith(end) || name.length < first.length + end.length) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return at <= name.length - end.length;
+}

@@ -1,0 +1,138 @@
+// `tail`: events as they reach the queue, on one stream and on several.
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
+import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { InProcess, log } from './in-process.ts';
+import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const CELLS = /^(\d{4}-\d\d-\d\dT[\d:.]+Z) {2}(\S+) {2}(\S+) {2}(.*?) {2}(\S+ K?i?B)$/;
+
+describe('tail', () => {
+  const admin = new InProcess();
+  const add = (entry: string, producer: string, id: string, type: string, rest = ''): Promise<unknown> =>
+    admin.redis.command('XADD', 'ingest', entry, 'producer', producer, 'body', JSON.stringify({ id, type, rest }));
+  const cells = (text: string): (string | undefined)[][] =>
+    text
+      .trimEnd()
+      .split('\n')
+      .map((line) => CELLS.exec(line)?.slice(1) ?? [line]);
+
+  /** Follows until `enough` of what was printed. */
+  async function follow(
+    t: TestContext,
+    line: string,
+    during: () => Promise<unknown>,
+    enough: (out: string) => boolean,
+  ) {
+    const stop = new AbortController();
+    const shown = { out: '', err: '' };
+    const begun = Promise.withResolvers<void>();
+    const running = admin.run(t, line, {
+      stopped: stop.signal,
+      print: (text) => void (shown.out += text),
+      tell: (text) => void (shown.err += `${text}\n`),
+      printed: () => Promise.resolve(begun.resolve()),
+    });
+    await begun.promise;
+    await during();
+    await eventually('it has shown enough', () => enough(shown.out + shown.err));
+    stop.abort();
+    assert.equal((await running).code, 0);
+    return shown;
+  }
+
+  it('shows the last events, the newest last, and ends', async (t) => {
+    for (let at = 1; at <= 30; at += 1) await add(`${at * 100_000}-0`, 'shop', `order-${at}`, 'order.paid');
+    const { code, out } = await admin.run(t, 'tail -n 3');
+    assert.equal(code, 0);
+    assert.deepEqual(cells(out), [
+      ['1970-01-01T00:46:40.000Z', 'shop', 'order.paid', 'order-28', '47 B'],
+      ['1970-01-01T00:48:20.000Z', 'shop', 'order.paid', 'order-29', '47 B'],
+      ['1970-01-01T00:50:00.000Z', 'shop', 'order.paid', 'order-30', '47 B'],
+    ]);
+    assert.equal(cells((await admin.run(t, 'tail -n 100')).out).length, 30);
+  });
+
+  it('finds the last ones in a dense stream', async (t) => {
+    for (let at = 0; at < 700; at += 1) await add(`1000-${at}`, 'shop', `order-${at}`, 't');
+    const { out } = await admin.run(t, 'tail -n 2');
+    assert.deepEqual(
+      cells(out).map(([, , , id]) => id),
+      ['order-698', 'order-699'],
+    );
+  });
+
+  it('follows from now on, by type and producer with *, and keeps control characters from the terminal', async (t) => {
+    await add('*', 'shop', 'before', 'order.paid');
+    const { out } = await follow(
+      t,
+      'tail --type order.* --producer *shop*',
+      async () => {
+        await add('*', 'workshop-2', 'one\n\u001b[2J', 'order.paid');
+        await add('*', 'till', 'two', 'order.paid');
+        await add('*', 'shop', 'three', 'orders');
+        await add('*', 'shop', 'four', 'order.placed');
+      },
+      (text) => text.includes('four'),
+    );
+    assert.deepEqual(
+      cells(out).map(([, producer, type, id]) => [producer, type, id]),
+      [
+        ['workshop-2', 'order.paid', 'one\\u000a\\u001b[2J'],
+        ['shop', 'order.placed', 'four'],
+      ],
+    );
+  });
+
+  it('shows bodies only if it is asked to, and records that', async (t) => {
+    await add('1-1', 'shop', 'one', 't', 'a secret');
+    assert.doesNotMatch((await admin.run(t, 'tail -n 1')).out + (await admin.run(t, 'tail -n 1 --json')).out, /secret/);
+    assert.deepEqual(admin.audit(t), []);
+    const { out, err } = await admin.run(t, 'tail -n 1 --bodies --json');
+    const shown = JSON.parse(out) as Record<string, unknown>;
+    assert.deepEqual([shown['id'], shown['producer'], shown['stream'], shown['bytes']], ['one', 'shop', 'ingest', 41]);
+    assert.equal(shown['body'], '{"id":"one","type":"t","rest":"a secret"}');
+    assert.match(err, /^audit: .* tail --bodies: 1 changed$/m);
+    assert.equal((admin.audit(t)[0] as { what: string }).what, '--bodies');
+  });
+
+  it('skips a stream that grows faster than it is read, and says by how many events', async (t) => {
+    const many = async (): Promise<void> => {
+      for (let at = 0; at < 6_000; at += 1) void add('*', 'shop', `order-${at}`, 't');
+      await add('*', 'shop', 'last', 't');
+    };
+    const { err, out } = await follow(t, 'tail', many, (text) => /skipped/.test(text));
+    const skipped = Number(/ingest: skipped ([\d,]+) events/.exec(err)?.[1]?.replaceAll(',', ''));
+    assert.ok(skipped > 0 && skipped + cells(out).length <= 6_001, `${skipped} of 6001, ${cells(out).length} shown`);
+  });
+
+  it('merges the streams of several partitions by time', async (t) => {
+    const uri = `dispatcher://${admin.redis.uri.replace('redis://', '')},${admin.redis.uri.replace('redis://', '')}`;
+    const queue = new PartitionedAdmin({ ...SYSTEM, uri, partitions: 1, makes: false, log });
+    t.after(() => queue.close());
+    for (const [at, stream] of ['a', 'b', 'b', 'a', 'b'].entries())
+      await admin.redis.command(
+        ...['XADD', `ingest-${stream}`, `${at + 1}-0`, 'producer', 'shop', 'body', `{"id":"${at}","type":"t"}`],
+      );
+    const { out } = await admin.run(t, 'tail -n 4', { queue });
+    assert.deepEqual(
+      cells(out).map(([, , , id]) => id),
+      ['1', '2', '3', '4'],
+    );
+  });
+
+  it('fails if no stream answers', async (t) => {
+    const queue = new PartitionedAdmin({
+      ...SYSTEM,
+      uri: 'redis://127.0.0.1:1',
+      partitions: 1,
+      makes: false,
+      connectMs: 300,
+      log,
+    });
+    t.after(() => queue.close());
+    assert.ok((await admin.run(t, 'tail -n 1', { queue })).failure instanceof QueueFailed);
+  });
+});
