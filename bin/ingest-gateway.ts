@@ -64,7 +64,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
-  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock, config.producerMetrics);
+  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
   const streams = acceptingStreams({
     ...queueOptions(config, log),
     onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),

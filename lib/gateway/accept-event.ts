@@ -205,7 +205,6 @@ class Acceptance implements BodyTaker, Submission {
     switch (outcome) {
       case 'accepted':
         metrics.accepted.add();
-        metrics.acceptedOf(this.producer);
         return acceptance(this.#id, '');
       case 'duplicate':
         metrics.duplicates.add();

@@ -71,7 +71,6 @@ export function readGatewayConfig(environment: Environment) {
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
     /** Whether accepted events are counted by producer. */
-    producerMetrics: settings.get('INGEST_PRODUCER_METRICS'),
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
@@ -121,14 +120,6 @@ function tlsSource(settings: Settings): TlsSource {
 
 function proxyFrom(settings: Settings): BlockList | undefined {
   const from = settings.get('INGEST_PROXY_FROM');
-  const isSpoken = settings.get('INGEST_PROXY_PROTOCOL') === 'v2';
-  if (isSpoken && from === undefined)
-    settings.problem(
-      'INGEST_PROXY_FROM',
-      'expected with INGEST_PROXY_PROTOCOL=v2: the balancers whose headers are believed',
-    );
-  if (!isSpoken && from !== undefined)
-    settings.problem('INGEST_PROXY_FROM', 'expected INGEST_PROXY_PROTOCOL=v2 with it: else no header is read');
   if (from === undefined) return undefined;
   const list = new BlockList();
   for (const item of from.split(',')) {

@@ -1,8 +1,7 @@
 // The gateway's metrics, in one list, with the unit in the name (Prometheus naming).
 //
-// No id or request id is ever a label, and a producer's name only where that is asked for. Label values come from
-// closed sets, or from a bounded number of names, so each family has a bound.
-import { type Counter, CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
+// No id and no producer is a label. Label values are from closed sets, so each family has a bound.
+import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
@@ -13,19 +12,8 @@ const LATENCY_BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.
 
 export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
 
-/** Producers that have a cell of their own, the first ones that come; the others share one. */
-const PRODUCERS_MAX = 200;
-
-/**
- * `errorCodes` and `handshakeFailures` are label values; their cells exist, with 0, from the start. `namesProducers`:
- * events are counted by producer too.
- */
-export function gatewayMetrics(
-  errorCodes: readonly string[],
-  handshakeFailures: readonly string[],
-  clock: Clock,
-  namesProducers = false,
-) {
+/** `errorCodes` and `handshakeFailures` are label values; their cells exist, with 0, from the start. */
+export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures: readonly string[], clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
   const requests = counter(
@@ -64,7 +52,6 @@ export function gatewayMetrics(
     durations,
     handshakes,
     enqueue: enqueue.distribution(),
-    acceptedOf: countingByProducer(registry, namesProducers),
     accepted: counter('ingest_accepted_total', 'Events that the queue took, repeated ones left out.').counter(),
     duplicates: counter('ingest_duplicates_total', 'Events that the queue had already.').counter(),
     differing: counter(
@@ -75,28 +62,5 @@ export function gatewayMetrics(
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without two queues (RFC 014).').counter(),
     refusedOverload: counter('ingest_refused_overload_total', 'Requests refused: too much was in flight.').counter(),
     reloads: new ReloadMetrics(registry),
-  };
-}
-
-/** Counts an accepted event of a producer. */
-function countingByProducer(
-  registry: ReturnType<typeof processRegistry>,
-  namesProducers: boolean,
-): (producer: string) => void {
-  const family = new CounterFamily(
-    registry,
-    'ingest_producer_events_total',
-    'Events that the queue took, by producer, with INGEST_PRODUCER_METRICS=1: the first 200, then `other`.',
-  );
-  if (!namesProducers) return () => undefined;
-  const counters = new Map<string, Counter>();
-  return (producer) => {
-    let own = counters.get(producer);
-    if (own === undefined) {
-      const isNamed = counters.size < PRODUCERS_MAX;
-      own = family.counter({ producer: isNamed ? producer : 'other' });
-      if (isNamed) counters.set(producer, own);
-    }
-    own.add();
   };
 }

@@ -193,6 +193,11 @@ export class Settings {
       this.problem(key, `is required: ${expected} (or ${key}_FILE, the path of a file that holds it)`, '');
       return undefined;
     }
+    // Fact: a driver would read a blank as the end of the URI, and its error would show the part before it.
+    if (/\s/.test(value)) {
+      this.problem(key, 'expected no blank: in a user, a password or a path it is written %20', '***');
+      return undefined;
+    }
     // sqlite:<path> has no authority, so it is no URL that the URL class would always read.
     const scheme = schemes.find((name) => value.startsWith(name));
     if (scheme === 'sqlite:' && value.length > scheme.length) return value;

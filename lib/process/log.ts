@@ -33,6 +33,7 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
     level,
     base: { pid: process.pid },
     timestamp: pino.stdTimeFunctions.isoTime,
+    serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
   // Fact: pino's own destination is asynchronous, and its `fatal` overtakes the line before. Choice: a synchronous one.
@@ -40,6 +41,12 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
   if (!isText(format)) return pino(settings, { write: (json) => void output.write(printableLines(json)) });
   const colors = isatty(1) && process.stdout.hasColors();
   return pino(settings, { write: (json) => void output.write(textLine(json, colors)) });
+}
+
+/** Fact: the error of a URL that cannot be parsed holds the URL in `input`, with its password. */
+function withoutInput(cause: Error): object {
+  const { input: _, base: __, ...fields } = { ...pino.stdSerializers.err(cause) };
+  return fields;
 }
 
 /** Lets one line of a kind through for each interval. */

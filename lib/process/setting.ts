@@ -1,8 +1,7 @@
 // What a row of the table of settings (settings.ts) can be: the kinds of values, and a constructor for each.
 //
 // A row is data: it says default, bounds, unit, meaning and programs. How a value is read is in env.ts.
-/** `tests`: read by the test suite only. */
-export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send', 'tests'] as const;
+export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send'] as const;
 export type Program = (typeof PROGRAMS)[number];
 
 interface Row {

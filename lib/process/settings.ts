@@ -130,11 +130,6 @@ export const SETTINGS = Object.freeze({
     "events a second that one producer may send to one gateway process, a second's worth of them at once; " +
       'over it: `429 PRODUCER_RATE_LIMITED`',
   ),
-  INGEST_PRODUCER_METRICS: flag(
-    GATEWAY,
-    'accepted events are counted by producer, in `ingest_producer_events_total{producer}`: ' +
-      'the first 200 producers by name, the others as `other`',
-  ),
   INGEST_PRODUCERS_FILE: text(
     GATEWAY,
     undefined,
@@ -185,20 +180,14 @@ export const SETTINGS = Object.freeze({
     "of those, from one address, that have not brought a producer's request; " +
       'they count when the handshake is done, or has taken a second. ' +
       'The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, ' +
-      'for a gateway behind a balancer that does not tell the addresses of clients (`INGEST_PROXY_PROTOCOL`)',
-  ),
-  INGEST_PROXY_PROTOCOL: choice(
-    GATEWAY,
-    ['none', 'v2'],
-    'none',
-    '`v2`: a balancer in front says by the PROXY protocol, version 2, whose connection it passes on; limits, ' +
-      'log lines and spans then have the address of the client',
+      'for a gateway behind a balancer that does not tell the addresses of clients (`INGEST_PROXY_FROM`)',
   ),
   INGEST_PROXY_FROM: text(
     GATEWAY,
     undefined,
-    'the balancers, as addresses and networks (`10.0.0.0/8,fd00::1`): they send a header before each handshake, ' +
-      'and connections from elsewhere are closed. Set together with `INGEST_PROXY_PROTOCOL=v2`',
+    'the balancers in front, as addresses and networks (`10.0.0.0/8,fd00::1`): they send a header of the PROXY ' +
+      'protocol, version 2, before each handshake, and connections from elsewhere are closed. ' +
+      'Limits, log lines and spans then have the address of the client',
   ),
   INGEST_HTTP_READER: choice(
     GATEWAY,
@@ -267,13 +256,6 @@ export const SETTINGS = Object.freeze({
     [1, 1_000],
     '',
     'consumers of one queue; one more refuses to start (exit 5)',
-  ),
-
-  INGEST_TEST_POSTGRES_URI: uri(
-    ['tests'],
-    ['postgres:', 'postgresql:'],
-    [],
-    'a PostgreSQL server for the tests, instead of a private one',
   ),
 });
 

@@ -24,7 +24,6 @@ const startBehind = (from: string, more: Readonly<Record<string, string>> = {}):
     ...PATIENT,
     INGEST_ADMIN_ADDR: '127.0.0.1:0',
     INGEST_LOG_LEVEL: 'debug',
-    INGEST_PROXY_PROTOCOL: 'v2',
     INGEST_PROXY_FROM: from,
     ...more,
   });
@@ -142,7 +141,6 @@ it("HAProxy passes on clients' addresses, and its own health checks", { tags: ['
     ...PATIENT,
     INGEST_ADMIN_ADDR: `127.0.0.1:${adminPort}`,
     INGEST_LOG_LEVEL: 'debug',
-    INGEST_PROXY_PROTOCOL: 'v2',
     INGEST_PROXY_FROM: '127.0.0.1',
   });
   const file = join(temporaryFolder(), 'haproxy.cfg');

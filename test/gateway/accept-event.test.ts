@@ -232,16 +232,6 @@ describe('an event', () => {
     assert.deepEqual(count('accepted', true), [0, 0, 0, 0]);
   });
 
-  it('that the queue accepts is counted under its producer where that is asked for', () => {
-    const counted: string[] = [];
-    const { begin, request, submitted, metrics } = accepting();
-    Object.assign(metrics, { acceptedOf: (producer: string) => counted.push(producer) });
-    begin();
-    request.taker?.bodyRead(EVENT);
-    submitted[0]?.settle('accepted');
-    assert.deepEqual(counted, ['shop']);
-  });
-
   it('that the queue does not take says why, and whether to send it again', () => {
     for (const [outcome, code, retryable, detail] of [
       ['conflict', 'EVENT_ID_CONFLICT', false, /another producer's event has this id.* begin yours with your name/],

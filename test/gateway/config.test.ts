@@ -45,7 +45,6 @@ describe("the gateway's configuration", () => {
         tokenJwks: undefined,
         tokenIssuer: undefined,
         tokenRequired: false,
-        producerMetrics: false,
         producerRateMax: undefined,
         producersFile: undefined,
         eventId: 'id',
@@ -218,8 +217,8 @@ describe("the gateway's configuration", () => {
     ]);
   });
 
-  it('takes the balancers of the PROXY protocol as addresses and networks, and only together with its version', () => {
-    const from = (text: string) => ({ INGEST_PROXY_PROTOCOL: 'v2', INGEST_PROXY_FROM: text });
+  it('reads the balancers of the PROXY protocol as addresses and networks', () => {
+    const from = (text: string) => ({ INGEST_PROXY_FROM: text });
     assert.equal(config({}).proxyFrom, undefined);
     const list = config(from('10.0.0.0/8, 192.0.2.1,fd00::/16')).proxyFrom;
     for (const [address, family, isIn] of [
@@ -233,11 +232,6 @@ describe("the gateway's configuration", () => {
       assert.equal(list?.check(address, family), isIn, address);
     for (const bad of ['10.0.0.0/33', 'fd00::/129', 'balancer', '10.0.0.0/8;::1', '10.0.0.0/', ',', 'fe80::1%eth0'])
       assert.match(problems(from(bad)), /INGEST_PROXY_FROM.*expected addresses or networks/, bad);
-    assert.match(
-      problems({ INGEST_PROXY_PROTOCOL: 'v2' }),
-      /INGEST_PROXY_FROM: expected with INGEST_PROXY_PROTOCOL=v2/,
-    );
-    assert.match(problems({ INGEST_PROXY_FROM: '::1' }), /INGEST_PROXY_FROM="::1": expected INGEST_PROXY_PROTOCOL=v2/);
   });
 
   it('takes process endpoints off the address of producers only where they have another one', () => {

@@ -108,11 +108,6 @@ describe('the table of settings', () => {
   });
 
   it('is an environment file with a heading, and each setting below its meaning', () => {
-    assert.equal(
-      environmentFile('tests'),
-      '# Settings of ingest-tests: KEY=value. Those below have their defaults.\n\n' +
-        '# a PostgreSQL server for the tests, instead of a private one\n#INGEST_TEST_POSTGRES_URI=\n',
-    );
     assert.match(
       environmentFile('gateway'),
       /^#INGEST_QUEUE_URI=\n\n# partitions of a queue .*\n# .*\n#INGEST_QUEUE_PARTITIONS=8\n\n/m,
