@@ -16,6 +16,7 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
   ],
   [['scan', '-o', ''], '-o needs a file name'],
   [['scan', '--markdown-bytes', '1.5'], "--markdown-bytes needs an integer of 0 or more, not '1.5'"],
+  [['scan', '--source-url', 'javascript:x'], "--source-url needs an http or https address, not 'javascript:x'"],
   [['scan', '--max-new', 'x'], "--max-new needs an integer of 0 or more, not 'x'"],
   [['scan', '--ext', 'js,t s'], '--ext needs endings as in --ext js,ts'],
   [['scan', '--ext', ''], '--ext needs endings as in --ext js,ts'],
