@@ -5,6 +5,7 @@ import type {
   Erasure,
   PartitionStatus,
   QueuedCopy,
+  Replica,
   Replay,
   ServerStatus,
   StreamEntry,
@@ -18,9 +19,8 @@ import { durabilityFaults, serverInfo, serverName } from '../server/facts.ts';
 import { Histories } from '../server/histories.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
-import { partitionStatus } from './partition-status.ts';
 import { queueIdentity, type Identify, type QueueIdentity } from '../stream/identity.ts';
-import { QueueRefusal, RedisError } from '../wire/errors.ts';
+import { isNoGroup, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue, type Reply } from '../wire/reply.ts';
 import { Script, type Argument } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
@@ -33,6 +33,7 @@ const SCAN_ENTRIES_MAX = 1_000;
 const STATES_MAX = 16;
 
 const SCRIPTS = {
+  lag: new Script('lag.lua', 'group-place.lua'),
   replay: new Script('replay.lua', 'entry-state.lua'),
   states: new Script('states.lua', 'entry-state.lua'),
   noted: new Script('noted.lua'),
@@ -299,4 +300,59 @@ const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms)
 function pageEntries(count: number, entries: number, bytes: number): number {
   const fitting = Math.floor((SCAN_BYTES * entries) / Math.max(1, bytes));
   return Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));
+}
+
+/** How much a stream holds, how far its group is, and its members. */
+async function partitionStatus(server: Server, stream: string): Promise<Omit<PartitionStatus, 'name'>> {
+  const [events, replicas, memoryBytes, behind] = await Promise.all([
+    server.send(['XLEN', stream]),
+    replicasOf(server, stream),
+    memoryOf(server, stream),
+    SCRIPTS.lag.run(server, [...SCRIPTS.lag.command(stream), GROUP]),
+  ]);
+  const [unread, pending, oldestUnlandedMs] = behind as readonly [number, number, number];
+  return { stream, events: Number(events), memoryBytes, unread, pending, oldestUnlandedMs, replicas };
+}
+
+/** Members that hold something, and those that give signs of life. */
+async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
+  const [members, signs, time] = await Promise.all([
+    server.send(['XINFO', 'CONSUMERS', stream, GROUP]).catch((cause: unknown) => {
+      if (isNoGroup(cause) || (cause instanceof RedisError && /no such key/.test(cause.message))) return [];
+      throw cause;
+    }),
+    server.send(['ZRANGE', keyOf(stream, 'replicas'), '0', '-1', 'WITHSCORES']),
+    server.send(['TIME']),
+  ]);
+  const [seconds, microseconds] = time as readonly string[];
+  const nowMs = Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+  const held = new Map(
+    (members as readonly RedisValue[][]).map((list) => {
+      const member = fieldsOf(list);
+      return [String(member.get('name')), Number(member.get('pending'))];
+    }),
+  );
+  const sign = new Map<string, number>();
+  for (const [name, signMs] of fieldsOf(signs as readonly RedisValue[])) {
+    const ageMs = Math.max(0, nowMs - Number(signMs));
+    if (ageMs <= REPLICA_LEASE_MS) sign.set(name, ageMs);
+  }
+  const names = [...new Set([...sign.keys(), ...held.keys()])].toSorted();
+  return names
+    .map((name) => ({ name, holds: held.get(name) ?? 0, signMs: sign.get(name) }))
+    .filter(({ holds, signMs }) => holds > 0 || signMs !== undefined);
+}
+
+/** The server's estimate, of the stream, and of the slices of its id index. */
+async function memoryOf(server: Server, stream: string): Promise<number | undefined> {
+  const ids = keyOf(stream, 'ids');
+  try {
+    const starts = String((await server.send(['GET', ids])) ?? '').split(' ');
+    const keys = [stream, ...starts.filter((start) => start !== '').map((start) => `${ids}:${start}`)];
+    const sizes = await Promise.all(keys.map((key) => server.send(['MEMORY', 'USAGE', key])));
+    return sizes.reduce<number>((sum, size) => sum + Number(size ?? 0), 0);
+  } catch (cause) {
+    if (cause instanceof RedisError) return undefined;
+    throw cause;
+  }
 }
