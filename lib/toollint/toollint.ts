@@ -1,6 +1,5 @@
-// The verbs as a library: scan, validate, compare, gate, convert, merge, import, and the schema; and the recipe of the
-// fingerprint, for those who write such documents themselves. None of them reads the environment, writes to a terminal
-// or ends the process; a ReportFailure says why a verb could not do its work.
+// The library: the verbs, the schema, and the recipe of the fingerprint for other writers of such documents. None of it
+// reads the environment, writes to a terminal or ends the process. Expected failures are ReportFailure.
 export { compare, type CompareOptions, type CompareOutcome } from './command/compare.ts';
 export type { Judgment } from './command/judge.ts';
 export { scan, type ScanOptions } from './command/scan.ts';

@@ -1,5 +1,5 @@
-// Where the documents of a run go: standard output, `-o`, or a file of their own (`--format sarif=out.sarif`). Checked
-// before the work begins, written after it.
+// The outputs of a run: standard output, `-o`, or a file each (`--format sarif=out.sarif`). Checked before the work
+// begins, written after it.
 import { existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { posix, resolve } from 'node:path';
@@ -62,7 +62,7 @@ function targetOf(text: string, io: ProgramIo): Target {
   return name === undefined ? { format } : { format, file: fileOf(name, io) };
 }
 
-/** Throws ReportFailure for `-`: who writes it means standard output, and a file of that name is hard to remove. */
+/** Throws ReportFailure for `-`, which means standard output: a file of that name is hard to remove. */
 function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
   if (name !== '-') return { path: resolve(io.cwd, name), name };
   throw usageFailure("'-' is not the name of an output: standard output needs no name");
@@ -108,7 +108,7 @@ function sourceUrl(text: string): string {
   return url.replace(/\/*$/u, '/');
 }
 
-/** Where the code of a job on GitHub is on the web. */
+/** The web address of the code in a job on GitHub. */
 function linksInto(env: ProgramIo['env']): string | undefined {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository, GITHUB_SHA: commit } = env;
   if (server === undefined || repository === undefined || commit === undefined) return undefined;
@@ -133,7 +133,7 @@ export async function writeOutput(
   }
 }
 
-/** What GitHub would do with the file, where that is not what one expects. */
+/** Warnings about surprises on GitHub. */
 function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptions): Generator<string> {
   const { totalIssues } = summary;
   const { baselineState, resultsMax = totalIssues } = options;
@@ -145,8 +145,8 @@ function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptio
 }
 
 /**
- * The exit code. Says on standard error how it went and why the code is what it is, unless the text on a terminal has
- * said so or it was asked to be silent. `errors` counts error findings after the baseline.
+ * The exit code. Prints the outcome and the reason for the code on standard error, unless a terminal shows it already
+ * or --silent is given. `errors` counts error findings after the baseline.
  */
 export function verdictOf(
   plan: OutputPlan,

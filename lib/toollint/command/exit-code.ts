@@ -1,4 +1,4 @@
-// The exit codes, in one place (design, "Exit codes"). Precedence: 2, 3, 4, 1, 0.
+// The exit codes. Precedence: 2, 3, 4, 1, 0.
 import type { ReportHeader } from '../document/report-schema.ts';
 
 export const EXIT_OK = 0;
@@ -10,7 +10,7 @@ export const EXIT_FAILURE = 2;
 const EXIT_INCOMPLETE = 3;
 const EXIT_NO_FILES = 4;
 export const EXIT_INTERRUPTED = 130;
-/** The reader of standard output has gone. */
+/** The reader of standard output closed it. */
 export const EXIT_OUTPUT_CLOSED = 141;
 
 /** Flags that change the code of a finished run. */
@@ -19,11 +19,11 @@ type ExitFlags = Readonly<Partial<Record<'exit-zero' | 'allow-no-files' | 'fail-
 /** Why the code is what it is, for a person. */
 export function exitReason({ execution, gate }: ReportHeader, errors: number, code: number): string {
   if (code === EXIT_INCOMPLETE) return 'the analysis is incomplete';
-  if (code === EXIT_NO_FILES) return 'no files were analysed';
+  if (code === EXIT_NO_FILES) return 'no files were analyzed';
   if (code === EXIT_FINDINGS && gate.status === 'not-evaluated')
     return `${errors} error finding${errors === 1 ? '' : 's'}`;
   if (code === EXIT_FINDINGS) return `the gate is ${gate.status}`;
-  if (execution.status === 'no-files') return 'no files were analysed, which --allow-no-files allows';
+  if (execution.status === 'no-files') return 'no files were analyzed, which --allow-no-files allows';
   if (gate.status === 'failed' || (gate.status === 'not-evaluated' && errors > 0)) return '--exit-zero';
   return gate.status === 'not-evaluated' ? 'no error finding' : `the gate is ${gate.status}`;
 }

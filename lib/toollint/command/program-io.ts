@@ -1,5 +1,4 @@
-// What the command line touches of the outside world, handed in so that every verb runs in a test as it runs in the
-// program. Only bin/toollint.ts knows the process.
+// The outside world of the command line, passed in by bin/toollint.ts and by tests.
 import type { Readable, Writable } from 'node:stream';
 import { counted, terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
@@ -22,7 +21,7 @@ export interface ProgramIo {
   readonly revision: () => string;
 }
 
-/** The reader of standard output has gone (`| head`): nothing is wrong, nothing more is to be written. */
+/** The reader of standard output closed it (`| head`): not an error, but nothing more can be written. */
 export class OutputClosed extends Error {
   constructor() {
     super('standard output was closed');
@@ -30,7 +29,7 @@ export class OutputClosed extends Error {
   }
 }
 
-/** A sink that waits until each text was taken. What a terminal may act on is escaped, as JSON has it. */
+/** A sink that waits until each text is written. Escapes control characters as JSON does. */
 export function streamSink(stream: Writable, name: string): TextSink {
   return (text) =>
     new Promise((resolve, reject) => {
@@ -49,7 +48,7 @@ export function note({ stderr }: ProgramIo, text: string): void {
 
 const PROGRESS_INTERVAL_MS = 100;
 
-/** The line on a terminal that shows how far a scan is; it is gone when the scan ends. Elsewhere it does nothing. */
+/** The progress line of a scan on a terminal, removed at its end. Elsewhere it does nothing. */
 export class ProgressLine {
   readonly #write: (text: string) => void;
   #lastMs = -Infinity;

@@ -1,9 +1,8 @@
 // The baseline that is kept in git: JSON Lines, one known finding on a line, sorted.
 //
-// It is not a report, because a report has counts: two branches that both fix something would always conflict in
-// `summary`. For the same reason a line has nothing that moves: no line or column, digits of the message as '#', only
-// the half of the fingerprint that the path does not give. So moved code changes no byte, and a branch that fixes a
-// finding deletes one line. An update only deletes lines, unless findings are accepted.
+// A report would not serve: its counts conflict on every branch. A line has nothing that moves: no line or column, digits
+// of the message as '#', and only the half of the fingerprint that does not follow from the path. So moved code changes
+// no byte. An update deletes lines and rewrites those of changed lines; only an acceptance adds any.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn } from '../document/extension.ts';
@@ -63,12 +62,11 @@ function lineOf({ finding, accepted }: BaselineEntry): string {
   });
 }
 
-/** A message without what moves in it. */
 export function masked(message: string): string {
   return message.replace(/[0-9]+/gu, '#');
 }
 
-/** Reads a baseline file. Throws ReportFailure when a line is none, as after a merge with conflicts. */
+/** Throws ReportFailure for a line that is not valid, for example after a merge with conflicts. */
 export function readBaselineFile(source: DocumentSource) {
   const { name } = source;
   const [head = '', ...lines] = textIn(source).split('\n');

@@ -1,6 +1,5 @@
-// A baseline: findings that are known and do not count as new, from an earlier report or from a baseline file
-// (baseline-file.ts). It is refused rather than guessed at, because a baseline that is wrongly empty turns every
-// finding new, and one that is wrongly full hides them.
+// A baseline: known findings, from an earlier report or from a baseline file (baseline-file.ts). A doubtful one is
+// refused: if it were wrongly empty, every finding would be new, and if wrongly full, none.
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { type Linter, linterOf } from '../document/extension.ts';
@@ -19,11 +18,11 @@ export interface Baseline {
   readonly expired: readonly BaselineEntry[];
   /** Only findings of severity error are compared. */
   readonly errorsOnly: boolean;
-  /** Sentences for the person who reads standard error. */
+  /** Sentences for standard error. */
   readonly notes: string[];
 }
 
-/** What the new report is, as far as it decides whether the baseline fits. */
+/** The new report, as far as the baseline must fit it. */
 interface BaselineUser {
   readonly tool: ReportHeader['tool'];
   readonly linter?: Linter | undefined;
@@ -32,10 +31,7 @@ interface BaselineUser {
   readonly today: string;
 }
 
-/**
- * Reads a baseline; by `renames`, old path -> new path, its findings are those of the renamed files. Throws
- * ReportFailure when it cannot serve as one.
- */
+/** Reads a baseline; `renames` maps old paths to new ones. Throws ReportFailure if it cannot serve as one. */
 export function readBaseline(
   source: DocumentSource,
   user: BaselineUser,

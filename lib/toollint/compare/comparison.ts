@@ -1,4 +1,4 @@
-// Findings against a baseline: what is new, what is as it was, what was fixed, and what cannot be known.
+// Findings against a baseline: new, unchanged, fixed, or not verifiable.
 import { ENGINE_RULE } from '../document/consistency.ts';
 import { literalGlob, matchesAny } from '../document/file-pattern.ts';
 import { isUnder } from '../document/report-path.ts';
@@ -49,8 +49,8 @@ export async function compareWith(
 }
 
 /**
- * The member of the report. `notVerifiable` is beyond the specification and left out where it is 0: with it, the counts
- * but for `newIssues` add up to the baseline.
+ * The member of the report. `notVerifiable` is beyond the specification and absent if it is 0. With it, the counts other
+ * than `newIssues` add up to the baseline.
  */
 export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison): BaselineCounts {
   const counts = { newIssues: news.length, unchanged: unchanged.length, fixed: fixed.length };
@@ -58,8 +58,8 @@ export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison):
 }
 
 /**
- * Why a missing baseline finding may not be fixed, by what the report says of its scan; undefined if it is. (A running
- * scan knows more.) Only files and rules that the current report has verifiably looked at can be fixed.
+ * Why a missing baseline finding may not be fixed, by the report alone; undefined if it is fixed: the report lists its
+ * file and its rule. A running scan knows more.
  */
 export function doubtsIn(
   current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,

@@ -1,5 +1,4 @@
-// What git knows of the files between a commit and the working tree: which were renamed or deleted, and which lines
-// are untouched. Paths are those of a report of the folder that git was asked in.
+// The changes from a commit to the working tree, by git: renamed and deleted files, and changed lines.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { messageOf, oneLine, ReportFailure } from '../document/failure.ts';
@@ -41,7 +40,7 @@ export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
   return line + shift;
 }
 
-/** Runs git in a folder. Throws ReportFailure ('usage') with what git said. */
+/** Runs git in a folder. Throws ReportFailure ('usage') with git's message. */
 export async function git(cwd: string, args: readonly string[]): Promise<string> {
   try {
     return (
@@ -54,10 +53,7 @@ export async function git(cwd: string, args: readonly string[]): Promise<string>
   }
 }
 
-/**
- * What has changed since a commit, below the folder, which a report calls `name`. Throws ReportFailure ('usage') when
- * git does not know the commit.
- */
+/** Changes in the folder, which a report calls `name`. Throws ReportFailure ('usage') for an unknown commit. */
 export async function changesSince(commit: string, folder: string, name = '.'): Promise<SourceChanges> {
   const form = ['--no-ext-diff', '--no-color', '--no-textconv', '--unified=0', '--src-prefix=a/', '--dst-prefix=b/'];
   const what = ['--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];

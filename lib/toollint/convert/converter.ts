@@ -1,11 +1,11 @@
-// What every converter is given, what it may be told, and what several of them write.
+// The interface of a converter, and texts that several of them write.
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';
 
 export interface ConvertOptions {
-  /** Terminal colours. Default: none. */
+  /** Terminal colors. Default: none. */
   readonly color?: boolean;
   /** Terminal columns, to which text is cut. Default: it is not. */
   readonly width?: number;
@@ -13,7 +13,7 @@ export interface ConvertOptions {
   readonly bytesMax?: number | undefined;
   /** Most results of a SARIF log, errors first. Default: all. */
   readonly resultsMax?: number | undefined;
-  /** SARIF's baselineState of each finding. Default: 'new' for all where the report is a delta. */
+  /** SARIF's baselineState of each finding. Default: 'new' for all if the report is a delta. */
   readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
   /** Findings that were fixed, for SARIF's baselineState 'absent'. */
   readonly absent?: readonly Finding[];
@@ -32,8 +32,8 @@ export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
 }
 
 /**
- * The diagnostics that no finding represents: a file that does not parse is in a report twice, and in a converted
- * format once, as the finding, which has a line.
+ * Diagnostics without a finding. A file that does not parse has both in a report, and appears once in a converted
+ * format: as the finding, which has a line.
  */
 export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
   const broken = new Set<string | undefined>();
@@ -41,7 +41,6 @@ export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution'
   return execution.diagnostics.filter(({ kind, relativePath }) => kind !== 'parse-error' || !broken.has(relativePath));
 }
 
-/** The names of the file and the rule of a diagnostic, as far as it has them. */
 export function placesOf({ relativePath, ruleId }: Diagnostic): string[] {
   return [relativePath, ruleId].filter((part) => part !== undefined);
 }
@@ -59,7 +58,6 @@ export function totals({ totalFiles, totalIssues, bySeverity: { error, warning, 
   return `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}`;
 }
 
-/** What is worth saying, a line for each thing. */
 export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {
   const lines = [totals(summary)];
   if (selection.quiet) lines.push('only errors are listed');
@@ -67,7 +65,7 @@ export function summaryLines({ execution, summary, selection, gate }: ReportHead
   if (baseline !== undefined) lines.push(`baseline: ${baselineCounts(baseline)}`);
   const failures = `${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`;
   if (execution.status === 'incomplete') lines.push(`incomplete: ${failures}`);
-  if (execution.status === 'no-files') lines.push('no files were analysed');
+  if (execution.status === 'no-files') lines.push('no files were analyzed');
   if (gate.status !== 'not-evaluated') {
     const message = gate.message === undefined ? '' : `: ${terminalText(gate.message)}`;
     lines.push(`gate ${terminalText(gate.name ?? '')} ${gate.status}${message}`.replace('gate  ', 'gate '));

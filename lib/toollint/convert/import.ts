@@ -1,8 +1,7 @@
-// Reports of other linters, read into one of ours, so that baselines, gates and converters serve them.
+// Makes a report of another linter's SARIF, so that baselines, gates and converters serve it.
 //
-// The source files are read below the root, for fingerprints that follow a line; where a file is not there, a finding
-// is known by its message. Which files and rules a foreign linter looked at is not known, so nothing is ever called
-// fixed.
+// Source files are read below the root, for fingerprints that follow a line; without its source a finding is known by
+// its message.
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
@@ -26,7 +25,7 @@ export interface ImportOptions {
   readonly timestamp?: string | undefined;
 }
 
-/** Reads a report of another linter. Throws ReportFailure ('input') when it is not one. */
+/** Throws ReportFailure ('input') for an invalid document. */
 export function importReport(source: DocumentSource, options: ImportOptions): Report {
   const refuse = (fault: string): never => {
     throw new ReportFailure('input', `${source.name} cannot be imported from sarif: ${fault}`);

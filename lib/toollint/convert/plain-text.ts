@@ -1,5 +1,5 @@
-// Text from a report made safe for where it is shown. Messages quote source code, so they may hold anything: terminal
-// sequences, characters that reverse the reading direction, halves of surrogate pairs.
+// Makes text of a report safe to show. Messages quote source code, so they may hold anything: terminal sequences,
+// characters that reverse the reading direction, halves of surrogate pairs.
 
 // C0 without tab and line feed, DEL, C1, and the bidirectional controls of Unicode, which can make text read otherwise.
 // eslint-disable-next-line no-control-regex -- these are the characters that must not reach a terminal
@@ -8,7 +8,7 @@ const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u20
 const SEQUENCES = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[@-Z\\-_]/gu;
 
 /**
- * DEL, C1 and bidirectional controls as JSON escapes: in JSON they mean the same. ESC stays, which only our own colours
+ * DEL, C1 and bidirectional controls as JSON escapes: in JSON they mean the same. ESC stays, which only our own colors
  * have: JSON escapes it, and the other formats remove it.
  */
 export const withoutC1 = (text: string): string =>

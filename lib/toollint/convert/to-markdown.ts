@@ -1,6 +1,5 @@
-// A comment for a pull request: how it went, the gate, and a table of the first findings, errors before warnings.
-// Everything that comes from the report is escaped, so that no text in a message can form a link, mention a person or
-// end a table. The whole keeps under the size that a comment may have.
+// A comment for a pull request: the gate, the counts, and a table of the first findings, errors before warnings. Texts of
+// the report are escaped: none can form a link, mention a person or end a table. The size is that of a comment at most.
 import { linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import {
@@ -33,10 +32,7 @@ export function* markdownText(report: Report, options: ConvertOptions): Generato
   yield more > 0 ? `${text}\n…and ${more} more.\n` : text;
 }
 
-/**
- * A few lines that say how a scan went, for a log; where links into the code are known, Markdown with them, for the
- * page of a CI job.
- */
+/** A few lines for a log; Markdown for the page of a CI job if links into the code are known. */
 export function* summaryText(report: Report, options: ConvertOptions): Generator<string> {
   if (options.links === undefined) yield `${summaryLines(report).join('\n')}\n`;
   else yield* markdownText(report, options);

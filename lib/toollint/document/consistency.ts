@@ -1,8 +1,7 @@
-// What the members of a report must agree on beyond the schema, each with its number in the design. A contradiction is
-// reported once, at the member that is most likely wrong: number 3 (the sum) follows from 1 and 2 and is never
-// reported with them, and a count that is not a count (4) is not compared any further.
+// Invariants of a report beyond the schema. A contradiction is reported once, at the member that is most likely wrong:
+// number 3 (the sum) follows from 1 and 2, and a count that is not a count (4) is not compared any further.
 //
-// Numbers 13, 17, 19 and 21 describe this project's own scans and are not held against another tool's report.
+// Numbers 13, 17, 19 and 21 hold for this project's own scans only.
 import { pathFault, isUnder } from './report-path.ts';
 import { SEVERITIES, TOOL_NAME } from './report-format.ts';
 import type { Diagnostic, Finding, Report, Severity } from './report-schema.ts';
@@ -42,22 +41,19 @@ export function checkConsistency(report: Report, tell: InvariantSink): void {
   if (tool.version === '') sink(23, '/tool/version', 'the version is empty');
 }
 
-/** How many findings there are of each severity. */
 export function countSeverities(findings: readonly Finding[]): Record<Severity, number> {
   const counts = { error: 0, warning: 0, info: 0 };
   for (const { severity } of findings) counts[severity] += 1;
   return counts;
 }
 
-/** Diagnostics of one kind. */
 export function countKind(diagnostics: readonly Diagnostic[], kind: Diagnostic['kind']): number {
   return diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
 }
 
-/** Members of `scan` where nothing is known of what was looked at. */
+/** Members of `scan` if the scanned files are unknown. */
 export const UNKNOWN_SCOPE = { scopeKnown: false, target: null, enabledRuleIds: [], include: [], exclude: [] };
 
-/** The `summary` of a report. */
 export function summaryOf(
   totalFiles: number,
   findings: readonly Finding[],

@@ -21,7 +21,7 @@ export async function fileSource(path: string, name: string, bytesMax?: number):
   return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), name, { bytesMax });
 }
 
-/** The real path of a folder. Throws ReportFailure when there is none. */
+/** The real path of a folder. Throws ReportFailure if it does not exist. */
 export function realFolder(path: string): string {
   try {
     return realpathSync.native(`${path}/.`);
@@ -30,7 +30,7 @@ export function realFolder(path: string): string {
   }
 }
 
-/** Everything that a stream holds. Throws Interrupted when the signal fires. */
+/** The whole stream. Throws Interrupted when the signal fires. */
 export async function streamSource(
   stream: Readable,
   name: string,
@@ -52,7 +52,7 @@ export async function streamSource(
   }
 }
 
-/** Text or bytes at hand, for library callers. */
+/** For library callers. */
 export function memorySource(content: string | Uint8Array, name: string): DocumentSource {
   return { name, bytes: typeof content === 'string' ? Buffer.from(content) : content };
 }

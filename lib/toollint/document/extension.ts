@@ -1,10 +1,9 @@
-// Members of a report beyond the specification, which allows more than it names: the linter that ran, what its rules
-// say of themselves, where a finding ends, and how the linter would fix it. Another tool's document may have anything
-// under these names, so they are read through here and are absent unless they have the right form.
+// Members of a report beyond the specification. Another tool's document may have anything under these names, so they
+// count as absent unless they have the right form.
 import { isObject } from './strict-json.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
-/** `tool.linter`: what looked at the code. */
+/** `tool.linter`. */
 export interface Linter {
   readonly name: string;
   readonly version: string;
@@ -26,7 +25,7 @@ export interface Region extends End {
   readonly column: number;
 }
 
-/** `location.endLine` and `location.endColumn`: behind the last character, counted from 1. */
+/** `location.endLine` and `location.endColumn`: after the last character, counted from 1. */
 export interface End {
   readonly endLine: number;
   readonly endColumn: number;
@@ -47,7 +46,7 @@ export function lintersOf(report: Pick<ReportHeader, 'tool'>): Linter[] {
     : [one];
 }
 
-/** What each rule is about, in one sentence. */
+/** One sentence about each rule. */
 export function ruleTextsOf({ tool }: Pick<ReportHeader, 'tool'>): Record<string, string> {
   const texts = Object.entries(member(tool, 'rules')).filter(([, text]) => typeof text === 'string' && text !== '');
   return Object.fromEntries(texts) as Record<string, string>;

@@ -1,7 +1,6 @@
-// Why a verb could not do its work: the one error that the library throws on purpose. A failure is never a verdict
-// on the code that was analysed (those are values), and its message is one line that names what to do or look at.
+// The one error that the library throws on purpose. Its message is one line that names the fault and what to do.
 
-/** What kind of thing went wrong; all of them end the program with exit code 2 and without a document. */
+/** Each of them ends the program with exit code 2, without a document. */
 export type FailureCode = 'usage' | 'config' | 'io' | 'input' | 'baseline' | 'gate';
 
 /** An expected failure of a verb. */
@@ -15,7 +14,6 @@ export class ReportFailure extends Error {
   }
 }
 
-/** An argument that is not understood. */
 export const usageFailure = (message: string): ReportFailure => new ReportFailure('usage', message);
 
 /** The work was cancelled by its AbortSignal; nothing was written. */
@@ -26,7 +24,6 @@ export class Interrupted extends Error {
   }
 }
 
-/** Throws Interrupted when the signal has fired. */
 export function throwIfInterrupted(signal: AbortSignal | undefined): void {
   if (signal?.aborted === true) throw new Interrupted();
 }

@@ -17,22 +17,22 @@ import { sortedUnique, withoutAbsolutePaths, withoutRoots } from './report-path.
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding, Severity } from './report-schema.ts';
 
-/** The id under which a comment is reported that switches off what would not be reported. */
+/** The id of findings about directives without effect. */
 export const UNUSED_DIRECTIVE_RULE = 'eslint/unused-disable-directive';
 
-/** One message of a linter about one file. Positions are as the linter gave them and may be odd. */
+/** One message of a linter about one file. Its positions may be odd. */
 export interface LintMessage extends FlaggedRange {
   /** null: the message is the linter's own. */
   readonly ruleId: string | null;
   readonly severity: Severity;
   readonly message: string;
-  /** Stable name of the message within its rule, where the rule has one. */
+  /** Stable name of the message within its rule. */
   readonly messageId?: string | undefined;
   /** The file does not parse. */
   readonly fatal?: boolean;
   readonly suggestion?: string | undefined;
   readonly fix?: TextFix | undefined;
-  /** The flagged line, where the file is not at hand. */
+  /** The flagged line, if the source is not available. */
   readonly snippet?: string | undefined;
 }
 
@@ -61,9 +61,7 @@ interface FileFindingsRequest {
 
 const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
 
-/**
- * What the findings were before a comment on their own line took them back, so that the comment is not part of them.
- */
+/** The text without directives on their own line, so that hiding a finding does not change its fingerprint. */
 export function withoutDirectives(text: string): string {
   return text.includes('eslint-disable-line')
     ? sourceLines(text)
@@ -72,13 +70,13 @@ export function withoutDirectives(text: string): string {
     : text;
 }
 
-/** What the rules of the findings are about, by rule id. */
+/** Descriptions of the rules of the findings, by rule id. */
 export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Record<string, string> {
   const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).map((id) => [id, factsOf(id).description] as const);
   return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
 }
 
-/** A request, and what is computed once for its file. */
+/** A request, with values computed once per file. */
 interface FileContext extends FileFindingsRequest {
   readonly lines: readonly string[];
   readonly place: string;

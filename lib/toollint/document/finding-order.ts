@@ -1,5 +1,4 @@
-// The one order of findings, and the occurrence numbers that follow from it. Neither the order of the input, the
-// number of workers nor the machine's locale may change a byte of a report, so every comparison is by code units.
+// The order of findings, and their occurrence numbers. Comparisons are by code units, so that no locale changes a report.
 import type { Finding } from './report-schema.ts';
 import { byCodeUnits } from './report-path.ts';
 
@@ -17,7 +16,7 @@ export function compareFindings(left: Finding, right: Finding): number {
   );
 }
 
-/** What is left when all else is equal; the occurrence is given only after sorting and must not take part. */
+/** Without the occurrence, which is assigned after sorting. */
 function restOf(finding: Finding): string {
   const { suggestion, codeSnippet, category, issueType, standardIds, docsUrl, location } = finding;
   return JSON.stringify([location.scope, suggestion, codeSnippet, category, issueType, standardIds, docsUrl]);

@@ -24,7 +24,7 @@ interface FingerprintContent {
   readonly ruleId: string;
   /** `discriminatorOf` gives it. */
   readonly discriminator: string;
-  /** Source line and flagged part, already normalised; '' where there is none. */
+  /** Source line and flagged part, already normalized; '' where there is none. */
   readonly lineText: string;
   readonly flaggedText: string;
 }

@@ -1,5 +1,5 @@
-// Reports of parts of one scan, or of the packages of one repository, as one report. A finding that two of them have is
-// there once. Reports of different tools become a report of toollint that names their linters.
+// Joins reports of shards, packages or linters. A finding that several have appears once. Reports of different tools
+// become a report of toollint that names their linters.
 import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
 import { type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
@@ -14,7 +14,7 @@ interface Named {
   readonly report: Report;
 }
 
-/** Merges one or more. Throws ReportFailure ('input') when they do not belong together. */
+/** Throws ReportFailure ('input') if they do not belong together. */
 export function mergeReports(parts: readonly Named[]): Report {
   const [first] = parts;
   if (first === undefined) throw new ReportFailure('input', 'there is nothing to merge');
@@ -88,7 +88,7 @@ function distinct<T extends object>(values: readonly T[]): T[] {
     .map(([, value]) => value);
 }
 
-/** Of equal findings as many as the report has that has the most of them. */
+/** As many equal findings as the report with the most of them has. */
 function distinctFindings(reports: readonly Report[]): Finding[] {
   const most = new Map<string, Finding[]>();
   for (const { findings } of reports) {
@@ -108,7 +108,7 @@ function totalFiles(reports: readonly Report[]): number {
     : reports.reduce((sum, { summary }) => sum + summary.totalFiles, 0);
 }
 
-/** Known only if all are known. What only some of them leave out is not left out. */
+/** Known only if all are known. Excludes only the patterns that all exclude. */
 function mergedScan(scans: readonly Scan[]): Scan {
   const [first] = scans as [Scan, ...Scan[]];
   const timestamp = scans.map((scan) => scan.timestamp).sort(byCodeUnits)[0] ?? '';
@@ -126,7 +126,7 @@ function mergedScan(scans: readonly Scan[]): Scan {
   };
 }
 
-/** What a scan looked at, as patterns below the root. */
+/** The scanned files, as patterns below the root. */
 function includedBy({ include, target }: Scan): readonly string[] {
   if (include.length > 0 || target === null) return include;
   if (target.kind === 'file') return [literalGlob(target.path)];

@@ -1,8 +1,7 @@
-// Paths as a report writes them: relative to the root of the scan, '/' between the segments, in Unicode's NFC.
-// A path from a report is data: nothing here touches a disk. The machine's own folders are kept out of a report: they
-// would tell who ran the scan, and would make the same code give other bytes elsewhere.
+// Paths as a report writes them: relative to the root of the scan, '/' between the segments, in Unicode's NFC. A report
+// names no folder of the machine: the same code gives the same bytes everywhere.
 
-/** Why a text is no path of a report (design: relative, no '.', '..' or empty segment, no drive, no scheme, no NUL). */
+/** Why a text is not a path of a report; undefined if it is one. */
 export function pathFault(path: string): string | undefined {
   if (path === '') return 'the path is empty';
   if (path.includes('\u0000')) return 'the path contains NUL';
@@ -26,7 +25,6 @@ export function byCodeUnits(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** Sorted, each once. */
 export function sortedUnique(values: Iterable<string>): string[] {
   return [...new Set(values)].sort(byCodeUnits);
 }

@@ -1,5 +1,5 @@
-// Gates: a name and conditions on counts. A condition names what must not be: it is violated when `metric op threshold`
-// holds. Anything unknown is refused, because a misspelt metric that counts as 0 would let everything pass.
+// Gates: a name and conditions on counts. A condition is violated if `metric op threshold` holds. Unknown names are
+// refused, because a misspelled metric that counts as 0 would let everything pass.
 import { ReportFailure } from '../document/failure.ts';
 import { isObject, looseJson } from '../document/strict-json.ts';
 
@@ -27,7 +27,6 @@ export const OPERATORS = {
   '!=': (actual: number, threshold: number) => actual !== threshold,
 };
 
-/** What a violated condition makes of the gate. */
 export const LEVELS = ['fail', 'warn'] as const;
 
 export interface GateCondition {

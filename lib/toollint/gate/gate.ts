@@ -1,5 +1,4 @@
-// Evaluates a gate. The verdict is made from all findings that count (after the baseline, before the quiet filter), and
-// an analysis that did not run to its end never passes.
+// Evaluates a gate on the findings after the baseline and before the quiet filter. An incomplete analysis never passes.
 import { ReportFailure } from '../document/failure.ts';
 import { countKind, countSeverities, isReserved } from '../document/consistency.ts';
 import { TOOL_NAME } from '../document/report-format.ts';
@@ -34,7 +33,7 @@ export interface GateSubject {
   /** What the scan covered, and by which tool: rules and categories that it cannot know are refused. */
   readonly scan: ReportHeader['scan'];
   readonly tool: ReportHeader['tool'];
-  /** Missing findings that are neither fixed nor there; told in the message. */
+  /** For the message. */
   readonly notVerifiable?: number;
 }
 
@@ -58,7 +57,7 @@ export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject)
   return parts.length === 0 ? { status, name } : { status, name, message: parts.join('; ') };
 }
 
-/** Throws ReportFailure when the gate asks about a baseline and there is none; for use before long work. */
+/** Throws ReportFailure if the gate needs a baseline and there is none; called before long work. */
 export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolean): void {
   if (gate === undefined || hasBaseline) return;
   for (const { metric } of gate.conditions) {
@@ -67,12 +66,12 @@ export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolea
   }
 }
 
-/** What a linter's rules say of themselves, for our own reports. */
+/** ESLint's types of rules. */
 const CATEGORIES = ['problem', 'suggestion', 'layout'];
 
 /**
- * Whether the report can have the rule or category. Throws for one that it cannot have, unless the condition is
- * optional: a misspelt one would count as 0 and let everything pass.
+ * Whether the report can have the rule or category. Throws if not, unless the condition is optional: a misspelled one
+ * would count as 0 and let everything pass.
  */
 function isApplicable({ metric, optional = false }: GateCondition, { scan, tool, tally }: GateSubject): boolean {
   if (!scan.scopeKnown) return true;
@@ -107,7 +106,7 @@ export function gateNotes(
 const BASELINE_METRICS: ReadonlySet<string> = new Set(['newIssues', 'newErrors', 'fixed']);
 
 function unfinished({ status, diagnostics }: ReportHeader['execution']): string {
-  if (status === 'no-files') return 'no files were analysed';
+  if (status === 'no-files') return 'no files were analyzed';
   const counts = (['parse-error', 'rule-error'] as const).flatMap((kind) => {
     const number = countKind(diagnostics, kind);
     return number === 0 ? [] : [`${number} ${kind.replace('-', ' ')}${number === 1 ? '' : 's'}`];

@@ -1,6 +1,4 @@
-// The scan: find the files, lint each, and gather what was found, with what later steps may ask about it.
-//
-// One file is in work at a time, and files are taken in the order of their paths, so the findings are in canonical
+// The scan: finds the files and lints them one at a time, in the order of their paths. So the findings are in canonical
 // order.
 import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
@@ -27,12 +25,12 @@ import { ScanDiagnostics } from './scan-diagnostics.ts';
 import { type Analysis, type AnalysisOptions, ConfigMissing, type LintedFile, type Coverage } from './scan-options.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
 
-/** Looks at everything. Throws ReportFailure when it cannot begin, Interrupted when the signal fires. */
+/** Throws ReportFailure if the scan cannot begin, Interrupted if the signal fires. */
 export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
   const root = realFolder(options.root);
   const prefix = new PathPrefix(options.pathPrefix ?? '');
-  // Loaded when a scan begins: it is the most of what a start costs.
+  // Loaded here because it takes most of the start-up time.
   const { EslintEngine } = await import('./eslint-engine.ts');
   const engine = new EslintEngine({ ...options, root });
   const search: SearchRequest = {
@@ -54,7 +52,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const roots = sortedUnique([root, resolve(options.root)]);
   const work = new FileWork({ engine, prefix, cached, suppressions: await readSuppressions(root) }, options, roots);
   for (const [index, file] of files.entries()) {
-    // Linting never waits for anything, so a signal would not be heard without a turn of the event loop.
+    // Linting is synchronous: without a turn of the event loop no signal would be handled.
     await setImmediate();
     throwIfInterrupted(options.signal);
     await work.take(file);
@@ -91,7 +89,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   };
 }
 
-/** The rules that a scan would run on a file of the root that is not there; none when the scan would pass it over. */
+/** The rules that a scan would run on a deleted file; none if the scan would not include it. */
 async function rulesIfThere(
   path: string,
   search: SearchRequest,
@@ -108,7 +106,7 @@ async function rulesIfThere(
   }
 }
 
-/** Files that the configuration is for, and the rules that are on for any of them. */
+/** Files with a configuration, and all rules that are on for them. */
 async function lintableFiles(
   engine: EslintEngine,
   found: readonly FoundFile[],
@@ -131,7 +129,7 @@ async function lintableFiles(
   return { files, enabledRuleIds };
 }
 
-/** What is said of the paths of the command line in which nothing was scanned. */
+/** Notes on command-line paths without a scanned file. */
 async function passedOver(
   starts: readonly Start[],
   found: readonly FoundFile[],
@@ -152,8 +150,8 @@ async function passedOver(
 }
 
 /**
- * Target, and the files as a list: which files a configuration chooses cannot always be written as patterns, and a
- * later comparison calls a finding fixed only where the lists say that its file was looked at.
+ * Target, and the scanned files as a list: patterns cannot always express the choice of a configuration, and a later
+ * comparison calls a finding fixed only if the list has its file.
  */
 function scopeOf(
   starts: readonly Start[],
@@ -183,7 +181,6 @@ interface FileWorkParts {
   readonly suppressions: Suppressions;
 }
 
-/** What is kept of a file for questions about it. */
 interface TakenFile {
   readonly file: FoundFile;
   readonly ran: readonly string[] | undefined;
@@ -231,7 +228,7 @@ class FileWork {
     });
   }
 
-  /** How a file was looked at. One whose messages came from the linter's cache is linted for the answer. */
+  /** Lints a file again if its messages came from the linter's cache. */
   async coverageOf(path: string): Promise<Coverage | undefined> {
     const taken = this.#taken.get(path);
     if (taken === undefined) return undefined;

@@ -1,19 +1,16 @@
-// Runs a linter over one file so that a rule that throws loses only itself: the culprit is named, left out, and the
-// file is linted again until it goes through.
+// Lints a file again without each rule that throws, so that only that rule's findings are missing.
 //
-// The thrown value tells the culprit when it is an Error that the linter could annotate. A rule that throws a string or
-// null is found by running the rules one at a time, those that have thrown before first.
+// ESLint annotates a thrown Error with its rule. If a rule throws a string or null, the rules run one at a time, those
+// that have thrown before first.
 import type { RuleCrash } from './scan-options.ts';
 import { messageOf } from '../document/failure.ts';
 
-/** Decides whether a rule takes part in a run. */
 export type RuleFilter = (ruleId: string) => boolean;
 
 interface IsolationRequest<T> {
   run(filter: RuleFilter): Promise<T>;
-  /** The rule that an error blames, if it tells. */
+  /** The rule that an error names. */
   culpritOf(error: unknown): string | undefined;
-  /** Rules that may take part. */
   readonly ruleIds: readonly string[];
   /** Rules that have thrown in other files. */
   readonly knownCulprits: readonly string[];
@@ -44,7 +41,7 @@ async function findCulprit<T>(
   request: IsolationRequest<T>,
   dropped: ReadonlyMap<string, RuleCrash>,
 ): Promise<{ ruleId: string; error: unknown } | undefined> {
-  // Throwing without a rule means that none is to blame.
+  // If the linter throws without any rule, no rule is the cause.
   if ((await thrownBy(() => request.run(() => false))) !== undefined) return undefined;
   const candidates = new Set([...request.knownCulprits, ...request.ruleIds]);
   for (const ruleId of candidates) {
@@ -64,7 +61,7 @@ async function thrownBy(work: () => Promise<unknown>): Promise<{ value: unknown 
   }
 }
 
-/** One line for a report. The linter writes into what was thrown, so that a string or null shows as a TypeError. */
+/** One line. The linter writes into the thrown value, so a string or null appears as a TypeError. */
 function describeThrown(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text))
@@ -78,8 +75,8 @@ function describeThrown(error: unknown): string {
 const CRASHES_MIN = 20;
 
 /**
- * Which rules are no longer tried: those that threw in 20 files and completed in none. Linting a file again without a
- * rule costs as much as linting it, so twelve such rules made a scan 4.7 times as long.
+ * Gives up rules that threw in 20 files and completed none: each retry costs a whole run, and twelve such rules made a
+ * scan 4.7 times as long.
  */
 export class RuleFailures {
   readonly givenUp = new Set<string>();
@@ -87,7 +84,6 @@ export class RuleFailures {
   readonly crashes = new Map<string, number>();
   readonly #worked = new Set<string>();
 
-  /** One file was linted. */
   note(ran: readonly string[], crashes: readonly RuleCrash[]): void {
     for (const ruleId of ran) this.#worked.add(ruleId);
     for (const { ruleId } of crashes) {

@@ -1,5 +1,5 @@
-// Which ESLint a scan runs: the one that the scanned root resolves, so that its rules meet the version they were
-// written for; where it resolves none, the one that this package resolves.
+// Finds the ESLint of a scan: the one that the scanned root resolves, whose version its rules are written for; otherwise
+// the one that this package resolves.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ export interface EslintCopy {
   readonly version: string;
 }
 
-/** The ESLint for a root. Throws ReportFailure ('config') when there is none that works. */
+/** Throws ReportFailure ('config') if none works. */
 export function eslintFor(root: string): EslintCopy {
   for (const from of [join(root, 'package.json'), import.meta.filename]) {
     const require = createRequire(from);
@@ -33,7 +33,7 @@ function load(require: NodeJS.Require, version: string): typeof eslint.ESLint {
   try {
     return (require('eslint') as typeof eslint).ESLint;
   } catch (cause) {
-    // Behind the first line is the list of the modules that asked for it.
+    // The first line is followed by the list of the requiring modules.
     const reason = messageOf(cause).split(' Require stack:')[0] ?? '';
     throw new ReportFailure('config', `ESLint ${version} cannot be loaded: ${reason}`, cause);
   }

@@ -1,8 +1,7 @@
-// Which files of the root a scan looks at: the paths and patterns of the command line, walked and sorted. The walk does
-// not follow symbolic links, so links that dangle, loop or lead outside do no harm; a link that is named is followed,
-// and counts once with its target. A file or folder that cannot be read does not stop the scan: it is reported.
+// Finds the files of a scan by the paths and patterns of the command line. The walk does not follow symbolic links; a
+// named link is followed, and counts once with its target. Unreadable files and folders are reported, not fatal.
 //
-// Unless named, folders that the configuration around them ignores are not entered; node_modules and .git never are.
+// The walk skips node_modules, .git, and folders that the outer configuration ignores, unless they are named.
 import type { Dirent, Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -14,7 +13,7 @@ export interface FoundFile {
   /** As the report names it. */
   readonly path: string;
   readonly absolute: string;
-  /** Why it cannot be read, as far as the walk knows. */
+  /** Why it cannot be read. */
   readonly fault?: string;
   /** It is a folder that cannot be listed. */
   readonly isFolder?: boolean;
@@ -35,7 +34,7 @@ export interface SearchRequest {
   readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
 
-/** One thing that the command line names. Paths are relative to the root; '.' is the root. */
+/** One argument of the command line. Paths are relative to the root; '.' is the root. */
 export type Start = PathStart | GlobStart;
 
 interface PathStart {
@@ -52,10 +51,7 @@ interface GlobStart {
 
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
-/**
- * What the arguments name, sorted, each once. Throws ReportFailure for a path that does not exist or is outside the
- * root.
- */
+/** Sorted, each once. Throws ReportFailure for a path that does not exist or is outside the root. */
 export async function findStarts({
   root,
   cwd,
@@ -71,7 +67,7 @@ export async function findStarts({
 }
 
 async function findStart(root: string, cwd: string, path: string): Promise<Start> {
-  // It would name the working folder: a variable that is not set would scan everything.
+  // An unset variable would otherwise scan the whole working folder.
   if (path === '') throw usageFailure('a path is empty');
   const absolute = resolve(cwd, path);
   const entry = await lstat(absolute).catch(() => undefined);

@@ -1,5 +1,4 @@
-// Report paths of a part of a larger repository: the scan's own paths, below a prefix. Every path that leaves the scan
-// goes through here, and every path of a baseline comes back through here.
+// The paths of a scan of a part of a larger repository, below a prefix.
 import { usageFailure } from '../document/failure.ts';
 import { literalGlob } from '../document/file-pattern.ts';
 import { pathFault } from '../document/report-path.ts';
@@ -8,7 +7,7 @@ import { pathFault } from '../document/report-path.ts';
 export class PathPrefix {
   readonly #prefix: string;
 
-  /** Throws ReportFailure ('usage') for what cannot begin a path of a report. */
+  /** Throws ReportFailure ('usage') for a prefix that cannot begin a path of a report. */
   constructor(prefix: string) {
     this.#prefix = prefix.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
     const fault = this.#prefix === '' ? undefined : pathFault(this.#prefix);
@@ -26,7 +25,7 @@ export class PathPrefix {
     return this.#prefix === '' ? pattern : `${literalGlob(this.#prefix)}/${pattern}`;
   }
 
-  /** The path below the root; undefined for one that the prefix does not begin. */
+  /** The path below the root; undefined if it does not begin with the prefix. */
   strip(path: string): string | undefined {
     if (this.#prefix === '') return path;
     return path.startsWith(`${this.#prefix}/`) ? path.slice(this.#prefix.length + 1) : undefined;

@@ -1,6 +1,5 @@
-// What went wrong in a scan, gathered file by file. The messages are one line, name no absolute path, carry no stack
-// and have at most 2,000 characters. A rule that throws in more than 1,000 files, or is given up, is reported once,
-// without a path.
+// The failures of a scan. Messages are one line of at most 2,000 characters without absolute paths or stacks. A rule
+// that throws in more than 1,000 files, or is given up, is reported once, without a path.
 import { oneLine } from '../document/failure.ts';
 import type { RuleCrash } from './scan-options.ts';
 import { byCodeUnits, pathFault, withoutAbsolutePaths } from '../document/report-path.ts';

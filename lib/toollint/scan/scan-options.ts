@@ -1,4 +1,4 @@
-// What a scan is given, what it needs of a linter in words of its own, and what it learns.
+// The options of a scan, its results, and its view of a linted file.
 import type { Linter } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import type { LintMessage } from '../document/file-findings.ts';
@@ -23,7 +23,7 @@ export interface AnalysisOptions {
   readonly pathPrefix?: string;
   /** Default: now. */
   readonly timestamp?: string | undefined;
-  /** Duration 0, and the beginning of 1970 where no timestamp is given. */
+  /** Duration 0, and the beginning of 1970 if no timestamp is given. */
   readonly deterministic?: boolean;
   /** Source lines and fixes in the findings; default true. */
   readonly snippets?: boolean;
@@ -32,15 +32,15 @@ export interface AnalysisOptions {
   readonly progress?: (done: number, total: number, findings: number) => void;
 }
 
-/** How a file was looked at. */
+/** How far a file was checked. */
 export interface Coverage {
   /** The rules that ran to the end of the file. */
   readonly ran: ReadonlySet<string>;
-  /** Findings that a comment or a suppression took back. */
+  /** Findings that a comment or a suppression hides. */
   readonly suppressed: readonly Finding[];
 }
 
-/** All that a scan has found, before any baseline, gate or filter. */
+/** The result of a scan before any baseline, gate or filter. */
 export interface Analysis {
   /** In canonical order, not yet numbered. */
   readonly findings: Finding[];
@@ -52,21 +52,20 @@ export interface Analysis {
   readonly rules: Readonly<Record<string, string>>;
   /** Sentences for standard error. */
   readonly notes: string[];
-  /** The paths of the report that were looked for on the disk; only these can be compared. */
+  /** Report paths of all files that were found. */
   readonly paths: ReadonlySet<string>;
-  /** Whether something is at a path of the report, or whether that is unknown; false outside the prefix. */
+  /** Whether a report path exists, or that is unknown; false outside the prefix. */
   exists(path: string): boolean;
   /**
-   * How a path of the report was looked at. A file that is gone counts as looked at by the rules that would be on for
-   * it; undefined: nothing looked at it.
+   * How far the file at a report path was checked; a deleted file counts as checked by the rules that would be on for
+   * it. undefined if it was not checked.
    */
   coverageOf(path: string): Promise<Coverage | undefined>;
 }
 
-/** There is no configuration for a file. */
+/** A file has no configuration. */
 export class ConfigMissing extends ReportFailure {}
 
-/** A rule that threw while it looked at one file. */
 export interface RuleCrash {
   readonly ruleId: string;
   readonly message: string;
@@ -74,16 +73,15 @@ export interface RuleCrash {
 
 export interface LintedFile {
   readonly messages: readonly LintMessage[];
-  /** Messages that a comment or a suppression takes back. */
+  /** Messages that a comment or a suppression hides. */
   readonly suppressed: readonly LintMessage[];
   /**
-   * The rules that looked at the file to its end: neither off, by configuration or comment, nor thrown. The check of
-   * unused directives is one of them. undefined: the messages come from the linter's cache, which does not know.
+   * The rules that ran to the end of the file, with the check of unused directives as one of them. undefined if the
+   * messages come from the linter's cache, which does not record it.
    */
   readonly ran: readonly string[] | undefined;
-  /** Their messages are missing; those of all other rules are there. */
   readonly crashes: readonly RuleCrash[];
-  /** Set when the linter itself threw: nothing is known of the file. */
+  /** Set if the linter itself threw. */
   readonly failure?: string;
 }
 

@@ -37,8 +37,8 @@ describe('the summary on standard error', () => {
         [
           /^no configuration is for the files matched by 'd'$/u,
           /0 files/u,
-          /^no files were analysed$/u,
-          /^exit code 4: no files were analysed$/u,
+          /^no files were analyzed$/u,
+          /^exit code 4: no files were analyzed$/u,
         ],
       ],
       [
@@ -47,7 +47,7 @@ describe('the summary on standard error', () => {
           /^no configuration/u,
           /0 files/u,
           /no files/u,
-          /^exit code 0: no files were analysed, which --allow-no-files allows$/u,
+          /^exit code 0: no files were analyzed, which --allow-no-files allows$/u,
         ],
       ],
       [
