@@ -7,13 +7,14 @@ import { messageOf } from '../process/message-of.ts';
 import type { QueueGauges } from '../telemetry/queue-gauges.ts';
 
 const WARNING_SHARE = 0.8;
+const CLOCK_SKEW_S_MAX = 60;
 const INTERVAL_MS = 1_000;
 const REPEAT_INTERVAL_MS = 60_000;
 /** A warehouse that takes longer to say whether it can be written to counts as away; a landing may take longer. */
 const WAREHOUSE_ANSWER_MS = 4_000;
 
 export interface WatchOptions {
-  readonly queue: Pick<QueueGauges, 'size'>;
+  readonly queue: Pick<QueueGauges, 'size' | 'clockSkewSeconds'>;
   readonly warehouse: Pick<Warehouse, 'probe'>;
   readonly clock: Clock;
   readonly log: Log;
@@ -24,6 +25,7 @@ export interface WatchOptions {
 export class Watch {
   readonly #options: WatchOptions;
   readonly #warning: Throttled;
+  readonly #clockWarning: Throttled;
   #timer: Timer | undefined;
   #warehouseTrouble: string | undefined;
   /** Since when the warehouse is being asked, on the process's clock; undefined while it is not. */
@@ -33,6 +35,7 @@ export class Watch {
   constructor(options: WatchOptions) {
     this.#options = options;
     this.#warning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
+    this.#clockWarning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
   }
 
   start(): void {
@@ -57,6 +60,14 @@ export class Watch {
 
   #lookAtQueue(): void {
     const { queue, log } = this.#options;
+    const skewS = queue.clockSkewSeconds;
+    if (skewS > CLOCK_SKEW_S_MAX)
+      this.#clockWarning.line(() =>
+        log.warn(
+          { skewS },
+          `the clock differs from the queue's by ${Math.round(skewS)} s: set the clock that is wrong`,
+        ),
+      );
     const { memoryBytes = 0, memoryLimitBytes = 0, events: held } = queue.size ?? {};
     if (memoryLimitBytes === 0 || memoryBytes < WARNING_SHARE * memoryLimitBytes) return;
     const percent = Math.round((100 * memoryBytes) / memoryLimitBytes);

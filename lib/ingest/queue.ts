@@ -129,6 +129,8 @@ export interface QueueLook {
   readonly oldestMs: number;
   /** All events, landed or not. */
   readonly events: number;
+  /** How far this process's clock and the queue's are apart, at least. */
+  readonly clockSkewMs?: number;
   /** What the queue's server has in memory, in bytes; undefined where it does not tell. */
   readonly memoryBytes: number | undefined;
   /**

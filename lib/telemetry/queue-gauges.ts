@@ -22,6 +22,7 @@ export interface Look {
   readonly memoryBytes: number | undefined;
   /** 0: it has no limit of its own. */
   readonly memoryLimitBytes: number | undefined;
+  readonly clockSkewMs?: number;
 }
 
 type Reading = Look & { readonly readAtMs: number };
@@ -42,6 +43,9 @@ export class QueueGauges {
     gauge('ingest_queue_oldest_unlanded_seconds', 'Age of the oldest event that has not landed yet.').readEach(() =>
       this.#ofEach(this.#oldestSeconds),
     );
+    gauge('ingest_clock_skew_seconds', "How far this process's clock and the queue's are apart.").readEach(() =>
+      sample(this.size?.clockSkewMs === undefined ? undefined : this.clockSkewSeconds),
+    );
     gauge('ingest_queue_events', 'Events that the queue holds, landed or not.').readEach(() =>
       sample(this.size?.events),
     );
@@ -54,13 +58,18 @@ export class QueueGauges {
     ).readEach(() => sample(this.size?.memoryLimitBytes));
   }
 
+  /** How far this process's clock and the queue's are apart, in seconds, by the last look. */
+  get clockSkewSeconds(): number {
+    return Math.max(0, ...[...this.#readings.values()].map(({ clockSkewMs = 0 }) => clockSkewMs)) / 1000;
+  }
+
   /** Takes what was seen of a part of the queue just now. */
   looked(part: string, look: Look): void {
     this.#readings.set(part, { ...look, readAtMs: this.#clock.ms() });
   }
 
   /** Of the whole queue; memory is that of its fullest server. Undefined while no reading is fresh. */
-  get size(): Pick<Look, 'events' | 'memoryBytes' | 'memoryLimitBytes'> | undefined {
+  get size(): Pick<Look, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
     const now = this.#clock.ms();
     const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);
     const [first] = fresh;

@@ -27,6 +27,9 @@ describe("a queue's gauges", () => {
     ]);
     gauges.looked('0', look({ events: 9, memoryBytes: 5, memoryLimitBytes: 0 }));
     assert.deepEqual((await samples()).slice(3), ['ingest_queue_memory_bytes 5', 'ingest_queue_memory_limit_bytes 0']);
+    gauges.looked('0', look({ clockSkewMs: 90_000 }));
+    assert.match(await registry.metrics(), /^ingest_clock_skew_seconds 90$/m);
+    assert.equal(gauges.clockSkewSeconds, 90);
     const text = await registry.metrics();
     for (const help of [
       'ingest_queue_lag_events Events of the queue that have not landed yet.',

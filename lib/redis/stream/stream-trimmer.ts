@@ -41,6 +41,7 @@ type Look = readonly [
   memory: number,
   limit: number,
   gone: readonly string[],
+  serverMs?: number,
 ];
 
 export class StreamTrimmer {
@@ -81,10 +82,21 @@ export class StreamTrimmer {
     const { server, stream, retentionMs, clock, log, onLook } = this.#options;
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
     const command = [...this.#script.command(stream), ...args];
+    const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
-    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone] = reply as Look;
+    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as Look;
+    // The server read its clock somewhere between both readings of this one.
+    const clockSkewMs =
+      serverMs === undefined ? undefined : Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
     const reported = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
-    onLook?.({ unlanded, oldestMs, events, memoryBytes: reported(memory), memoryLimitBytes: reported(limit) });
+    onLook?.({
+      unlanded,
+      oldestMs,
+      events,
+      memoryBytes: reported(memory),
+      memoryLimitBytes: reported(limit),
+      ...(clockSkewMs === undefined ? {} : { clockSkewMs }),
+    });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
     if (gone.length > 0)
       log.error({ entries: gone }, `${gone.length} entries were deleted by hand before they were acknowledged`);

@@ -8,7 +8,8 @@
 --          entries one call drops, about; how long a look is shared, in milliseconds
 -- Reply    entries dropped; 1 if there is more to drop, else 0; entries that have not landed; the age of the oldest of
 --          them in milliseconds; all entries; the bytes of memory that the server uses and its limit (0: it has none),
---          both -1 if the server does not report them; and the names of entries taken off the group's list
+--          both -1 if the server does not report them; the names of entries taken off the group's list; and the
+--          server's clock
 --
 -- Invariant: an entry is dropped only if it is past retention and the group has acknowledged it and all before it. A
 -- group that does not exist has acknowledged nothing. The earlier of two clocks decides, the server's or the caller's,
@@ -48,7 +49,7 @@ local function report(look, dropped, more, gone)
   local oldest = tonumber(look.oldest)
   local age = oldest and oldest > 0 and math.max(0, server_now - oldest) or 0
   local length, memory, limit = tonumber(look.length), tonumber(look.memory), tonumber(look.limit)
-  return { dropped, more, tonumber(look.unlanded), age, length, memory, limit, gone }
+  return { dropped, more, tonumber(look.unlanded), age, length, memory, limit, gone, server_now }
 end
 local looked_at = tonumber(seen.at)
 if looked_at and looked_at <= server_now and server_now - looked_at < tonumber(ARGV[5]) then
