@@ -25,6 +25,13 @@ interface Holding {
   bytes: number;
 }
 
+/** An event in flight. Its owner gives it back to `release` exactly once. */
+export interface Admitted {
+  readonly producer: string;
+  readonly holding: Holding;
+  bytes: number;
+}
+
 export class Admission {
   readonly #eventsMax: number;
   readonly #bytesMax: number;
@@ -45,44 +52,41 @@ export class Admission {
     return this.#bytes;
   }
 
-  /** How many producers are remembered: those with something in flight, and at most 1,000 others. */
+  /** The producers in memory: those with events in flight, and at most IDLE_KEPT_MAX others. */
   get producers(): number {
     return this.#holdings.size;
   }
 
-  /** Admits one event of so many bytes, or not. */
-  admit(producer: string, bytes: number): boolean {
+  /** Admits one event of so many bytes; `undefined` refuses it. */
+  admit(producer: string, bytes: number): Admitted | undefined {
     const known = this.#holdings.get(producer);
-    const held = known ?? { events: 0, bytes: 0 };
-    if (held.events >= SHARE_OF_FREE * (this.#eventsMax - this.#events)) return false;
-    if (this.#events > 0 && !this.#fits(bytes, held.bytes)) return false;
-    if (known === undefined) this.#holdings.set(producer, held);
-    held.events += 1;
-    held.bytes += bytes;
+    const holding = known ?? { events: 0, bytes: 0 };
+    if (holding.events >= SHARE_OF_FREE * (this.#eventsMax - this.#events)) return undefined;
+    if (this.#events > 0 && !this.#fits(bytes, holding.bytes)) return undefined;
+    if (known === undefined) this.#holdings.set(producer, holding);
+    holding.events += 1;
+    holding.bytes += bytes;
     this.#events += 1;
     this.#bytes += bytes;
-    return true;
+    return { producer, holding, bytes };
   }
 
-  /** Admits more bytes of an event of this producer that was admitted, or not (it is to be released then). */
-  grow(producer: string, bytes: number): boolean {
-    const held = this.#holdings.get(producer);
-    if (held === undefined) return false;
+  /** Admits more bytes of an event in flight. False: the event is to be refused. */
+  grow(admitted: Admitted, bytes: number): boolean {
+    const { holding } = admitted;
     // A producer's only event grows as long as there is room, as it would be admitted had its length been announced.
-    const others = held.events === 1 ? 0 : held.bytes;
+    const others = holding.events === 1 ? 0 : holding.bytes;
     if (this.#events > 1 && !this.#fits(bytes, others)) return false;
-    held.bytes += bytes;
+    admitted.bytes += bytes;
+    holding.bytes += bytes;
     this.#bytes += bytes;
     return true;
   }
 
-  /** Gives back one event, with all the bytes that were admitted for it. */
-  release(producer: string, bytes: number): void {
-    const held = this.#holdings.get(producer);
-    if (held === undefined) return;
-    held.events -= 1;
-    held.bytes -= bytes;
-    if (held.events === 0 && this.#holdings.size > IDLE_KEPT_MAX) this.#holdings.delete(producer);
+  release({ producer, holding, bytes }: Admitted): void {
+    holding.events -= 1;
+    holding.bytes -= bytes;
+    if (holding.events === 0 && this.#holdings.size > IDLE_KEPT_MAX) this.#holdings.delete(producer);
     this.#events -= 1;
     this.#bytes -= bytes;
   }

@@ -1,18 +1,28 @@
-// The bodies that the gateway answers with.
+// Answers that several handlers share, and the checks behind them.
 import { problem, type Refusal } from '../ingest/errors.ts';
 import type { RequestDefect } from '../http/request.ts';
 import type { Answer } from '../http/respond.ts';
+import type { Authority } from '../identity/authority.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
+import type { Quotas } from './quotas.ts';
 
-/** `refusal`: which row of the catalogue it is made from; it counts as that. */
+/** `refusal`: the row of the error catalogue that it is made from; it counts as that. */
 export interface GatewayAnswer extends Answer {
   readonly refusal?: Refusal;
 }
 
-export const JSON_TYPE = 'application/json';
+/** The result of a handler. `taken`: the handler keeps the exchange and calls its `answer` once. */
+export type Answering = GatewayAnswer | 'taken' | Promise<GatewayAnswer | 'taken'>;
 
-/** Why a connection has no room among the others of its producer. */
-export const CONNECTIONS_SHORT = 'all connections are in use, and this producer holds its share of them';
+/** The checks of a client that event requests share. */
+export interface ProducerChecks {
+  readonly authority: Authority;
+  readonly challenge: Challenge;
+  /** `undefined` disables quotas. */
+  readonly quotas: Quotas | undefined;
+}
+
+export const JSON_TYPE = 'application/json';
 
 /** The answers to requests that are readable but ambiguous: another reader could take them for something else. */
 export const DEFECTS: Readonly<Record<RequestDefect, GatewayAnswer>> = {

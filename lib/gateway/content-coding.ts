@@ -1,14 +1,13 @@
-// Decodes bodies that came with Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
+// Decodes bodies that arrive with Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
 //
-// Invariants: of a body no more than the caller's limit and one piece is inflated. The event loop inflates at most
-// NOW_BYTES_MAX of it; longer ones are left to node's threads, AT_A_TIME bodies at a time, in the order in which they
-// came. The whole input is the coded stream: one that is cut, or that other bytes follow, is broken.
+// Invariants: no more of a body than the caller's limit and one piece is inflated. The event loop inflates at most
+// NOW_BYTES_MAX of it; longer ones go to node's threads, AT_A_TIME bodies at a time, and producers take turns. The whole
+// input is the coded stream: a stream that is cut, or that other bytes follow, is broken.
 //
 // It does not decode several codings on top of each other.
 import { constants, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
-
-/** `too large`: the decoded body is over the limit. */
-export type Decoded = Buffer | 'too large' | 'broken';
+import type { Clock } from '../process/clock.ts';
+import { ProducerTurns } from './producer-turns.ts';
 
 interface Limits {
   readonly maxOutputLength: number;
@@ -16,7 +15,7 @@ interface Limits {
   readonly info: true;
 }
 
-/** What the option `info` makes node give: its type definitions do not know it. */
+/** The result with the option `info`, which node's type definitions lack. */
 interface Inflated {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
@@ -44,8 +43,8 @@ const CODINGS: ReadonlyMap<string, ContentCoding> = new Map([
 ]);
 
 /**
- * What a Content-Encoding field lists. Undefined: nothing, for `identity` is no coding. `unsupported`: another coding,
- * or several.
+ * The coding that a Content-Encoding field names; `undefined` for none, which `identity` is. `unsupported`: another
+ * coding, or several.
  */
 export function contentCoding(field: string): ContentCoding | 'unsupported' | undefined {
   const names = field.split(',').map((name) => name.trim().toLowerCase());
@@ -54,55 +53,76 @@ export function contentCoding(field: string): ContentCoding | 'unsupported' | un
   return more.length > 0 ? 'unsupported' : (CODINGS.get(name) ?? 'unsupported');
 }
 
-/** How long the coded form of so many bytes may be: what cannot be compressed becomes a little longer. */
+/** The longest coded form of so many bytes: incompressible bytes become a little longer. */
 export const codedBytesMax = (bytes: number): number => bytes + (bytes >> 6) + 1_024;
 
-// Fact: it takes half a millisecond until a thread's result is there, and 0.1 to inflate 16 KiB. How long the output is
-// shows only at its end. Choice: what is longer is begun again on a thread.
+// Fact: gzip expands a body up to 1,030 times, and neither the connection nor a quota by events notices. Choice: a limit
+// on the ratio. JSON of repeated rows stays below 40.
+const RATIO_MAX = 100;
+/** A body that decodes to no more may have any ratio. */
+const ANY_RATIO_BYTES_MAX = 65_536;
+
+/** The longest decoded form of so many coded bytes. */
+export const decodedBytesMax = (codedBytes: number, bodyBytesMax: number): number =>
+  Math.min(bodyBytesMax, Math.max(ANY_RATIO_BYTES_MAX, RATIO_MAX * codedBytes));
+
+// Fact: a thread's result takes half a millisecond to arrive, and inflating 16 KiB takes 0.1. The output's length shows
+// only at its end. Choice: a longer one is started again on a thread.
 const NOW_BYTES_MAX = 16_384;
 const PIECE_BYTES = 65_536;
 /** Of node's four threads; the others stay free for files and host names. */
 const AT_A_TIME = 2;
+/** The bodies of one producer that may wait for a thread. */
+const WAITING_MAX = 256;
 
-let running = 0;
-const line: (() => void)[] = [];
-
-/** Calls `done` once: before it returns, where the decoded body is short. */
-export function decodeBody(
-  { now, later }: ContentCoding,
-  body: Buffer,
-  bytesMax: number,
-  done: (decoded: Decoded) => void,
-): void {
-  const nowMax = Math.min(bytesMax, NOW_BYTES_MAX);
-  if (body.length <= codedBytesMax(nowMax)) {
-    const decoded = decodedNow(
-      () => now(body, { maxOutputLength: nowMax, chunkSize: NOW_BYTES_MAX, info: true }),
-      body,
-    );
-    if (decoded !== 'too large' || nowMax === bytesMax) return done(decoded);
-  }
-  const begin = (): void => {
-    running += 1;
-    later(body, { maxOutputLength: bytesMax, chunkSize: PIECE_BYTES, info: true }, (error, inflated) => {
-      running -= 1;
-      line.shift()?.();
-      done(error === null ? wholeOf(inflated as Inflated, body) : faultOf(error));
-    });
-  };
-  if (running < AT_A_TIME) begin();
-  else line.push(begin);
+export interface CodedBody {
+  readonly coding: ContentCoding;
+  readonly body: Buffer;
+  /** The limit of the decoded length. */
+  readonly bytesMax: number;
+  readonly producer: string;
+  /** False once its client is gone. */
+  readonly isNeeded: () => boolean;
 }
 
-function decodedNow(inflate: () => unknown, body: Buffer): Decoded {
+/** `too large`: the decoded body is over the limit. `late`: too many bodies wait, or this one waited too long. */
+export type Decoded = Buffer | 'too large' | 'broken' | 'late';
+
+export class Decoding {
+  readonly #turns: ProducerTurns;
+
+  /** For `waitMs` a body may wait for a thread. */
+  constructor(waitMs: number, clock: Clock) {
+    this.#turns = new ProducerTurns({ atATime: AT_A_TIME, waitMs, waitingMax: WAITING_MAX }, clock);
+  }
+
+  /** Calls `done` once, unless the client is gone; before it returns if the decoded body is short. */
+  decode({ coding, body, bytesMax, producer, isNeeded }: CodedBody, done: (decoded: Decoded) => void): void {
+    const nowMax = Math.min(bytesMax, NOW_BYTES_MAX);
+    if (body.length <= codedBytesMax(nowMax)) {
+      const decoded = decodedNow(coding, body, nowMax);
+      if (decoded !== 'too large' || nowMax === bytesMax) return done(decoded);
+    }
+    this.#turns.take(producer, isNeeded, (granted) => {
+      if (!granted) return done('late');
+      const limits: Limits = { maxOutputLength: bytesMax, chunkSize: PIECE_BYTES, info: true };
+      coding.later(body, limits, (error, inflated) => {
+        this.#turns.giveBack();
+        done(error === null ? wholeOf(inflated as Inflated, body) : faultOf(error));
+      });
+    });
+  }
+}
+
+function decodedNow({ now }: ContentCoding, body: Buffer, bytesMax: number): Decoded {
   try {
-    return wholeOf(inflate() as Inflated, body);
+    return wholeOf(now(body, { maxOutputLength: bytesMax, chunkSize: NOW_BYTES_MAX, info: true }) as Inflated, body);
   } catch (error) {
     return faultOf(error as Error);
   }
 }
 
-/** Node ignores what follows a zstd frame, and zeros behind a gzip stream. */
+/** Node ignores bytes after a zstd frame, and zeros after a gzip stream. */
 const wholeOf = ({ buffer, engine }: Inflated, body: Buffer): Decoded =>
   engine.bytesWritten === body.length ? buffer : 'broken';
 

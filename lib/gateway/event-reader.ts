@@ -12,6 +12,7 @@ import {
   structuredEvent,
   typeAdvice,
 } from '../ingest/cloud-event.ts';
+import { isErased } from '../ingest/erased.ts';
 import { parseEvent, type InvalidEvent, type ValidEvent } from '../ingest/event.ts';
 import type { EventNotes } from '../ingest/queue.ts';
 import type { RequestHead } from '../http/request.ts';
@@ -23,7 +24,7 @@ export interface ReadEvent extends ValidEvent {
 }
 
 /** Makes the event of a whole body, or says what is wrong with it. Never throws. */
-export type EventReader = (body: Buffer) => ReadEvent | InvalidEvent;
+export type EventReader = (body: Buffer) => ReadEvent | InvalidEvent | 'too large';
 
 /** What the id of a CloudEvent is: its `id` alone, or its `source` and `id` (sourceAndId). */
 export type EventId = 'id' | 'source+id';
@@ -40,13 +41,15 @@ const NO_BATCH = refused(
 /** The reader of this request's body, or the refusal of a media type that has none. */
 export function eventReader(
   { contentType, cloudEventFields }: RequestHead,
-  eventId: EventId,
+  { bodyBytesMax, eventId }: { readonly bodyBytesMax: number; readonly eventId: EventId },
 ): EventReader | GatewayAnswer {
   const readCloudEvent = CLOUD_EVENT_READERS[eventId];
   if (cloudEventFields !== undefined && isBinaryMode(cloudEventFields, contentType)) {
     return (body) => {
       const made = structuredEvent(cloudEventFields, contentType, body);
-      return made.valid ? readCloudEvent(made.body) : made;
+      if (!made.valid) return made;
+      // The structured form is longer, and consumers quarantine what is over the limit.
+      return made.body.length > bodyBytesMax ? 'too large' : readCloudEvent(made.body);
     };
   }
   if (contentType === JSON_TYPE) return plainEvent;
@@ -55,9 +58,19 @@ export function eventReader(
   return match[1] === undefined ? plainEvent : readCloudEvent;
 }
 
-const plainEvent: EventReader = (body) => parseEvent(body);
+// A producer's event in the form of an erased one would pass for erased, and no schema would be applied to it.
+const ERASED: InvalidEvent = {
+  valid: false,
+  detail: 'the event has the form of one that an operator erased',
+  errors: [{ path: '/erased', message: 'is reserved in an event without other members than id and type' }],
+};
 
-const CLOUD_EVENT_READERS: Readonly<Record<EventId, EventReader>> = {
+const plainEvent = (body: Buffer): ValidEvent | InvalidEvent => {
+  const event = parseEvent(body);
+  return event.valid && isErased(event.text) ? ERASED : event;
+};
+
+const CLOUD_EVENT_READERS: Readonly<Record<EventId, (body: Buffer) => ReadEvent | InvalidEvent>> = {
   id: advised,
   'source+id': (body) => {
     const event = advised(body);

@@ -1,55 +1,54 @@
-// One request and its answer. It is settled exactly once: with an answer, or as aborted by the client.
+// One request and its answer. It ends exactly once: with an answer, or because the client closed the connection.
 //
-// Invariant: settling counts it in the same step, so that at any moment requests = accepted + duplicate + refused by
-// code + aborted (+ the other answers, of look-ups and process endpoints). Who holds something for it learns once
-// that it is over, whatever ended it.
+// Invariant: its end counts it and releases what was admitted for it in one step, so that at any moment requests =
+// accepted + duplicate + shed + refused by code + aborted (+ the other answers, of lookups and process endpoints).
 import { problem, type Refusal } from '../ingest/errors.ts';
-import { isSampled, traceContext, type TraceContext } from '../ingest/trace-context.ts';
+import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
 import { FAULTS, type HttpRequest, type ProtocolFault, type RequestListener } from '../http/request.ts';
 import { requestIdFrom } from '../http/respond.ts';
-import { type GatewayAnswer } from './answers.ts';
+import type { Admission, Admitted } from './admission.ts';
+import type { GatewayAnswer } from './answers.ts';
 import type { ClientContext } from '../identity/authority.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
-import type { GatewayMetrics } from './metrics.ts';
 import type { Enqueued, RequestSpans } from './request-spans.ts';
 
-/** The status under which a request counts that its client gave up. No answer carries it. */
+/** The status under which a request counts whose client closed the connection. No answer carries it. */
 const ABORTED_STATUS = 499;
 
-/**
- * An unread rest of at most this many bytes is thrown away and the connection kept; a longer one costs the connection.
- */
+/** A longer unread rest of a refused request costs the connection; a shorter one is thrown away. */
 const REST_BYTES_MAX = 65_536;
 
-/** What all exchanges share. */
+/** The parts that all exchanges share. */
 export interface ExchangeContext extends ClockAndRandom {
-  readonly metrics: GatewayMetrics;
+  readonly admission: Admission;
   readonly refusals: RefusalMeter;
-  /** Undefined: no spans are made. */
+  /** `undefined` disables spans. */
   readonly spans: RequestSpans | undefined;
   /** True while the server stops: every answer ends its connection then. */
   readonly draining: () => boolean;
-  /** Where accepted requests leave a line too; undefined: nowhere. */
-  readonly log: Log | undefined;
-  /** A bug showed while this exchange was handled: to be logged, and answered. */
-  readonly bug: (exchange: Exchange, cause: unknown) => void;
+  readonly log: Log;
+  /** Accepted requests are logged too. */
+  readonly logsAnswers: boolean;
 }
 
 export class Exchange implements RequestListener {
   readonly connection: Connection<ClientContext>;
   readonly request: HttpRequest;
   readonly requestId: string;
+  /** Released when the exchange ends. */
+  admitted: Admitted | undefined;
+  /** The queue's answer about its event, for spans. */
+  enqueued: Enqueued | undefined;
+  /** Header fields of its answer, names and values alternating. */
+  fields: readonly string[] | undefined;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
   readonly #startMs: number;
-  /** Notified once when it is over, whatever ended it. */
-  holder: { over(): void } | undefined;
-  #fields: readonly string[] | undefined;
-  #enqueued: Enqueued | undefined;
+  #trace: TraceContext | undefined;
   #ended = false;
 
   constructor(
@@ -67,13 +66,14 @@ export class Exchange implements RequestListener {
     request.listener = this;
   }
 
-  /** The context that came with the request. */
+  /** The context that arrived with the request. */
   get trace(): TraceContext | undefined {
     const { traceparent, tracestate } = this.request.head;
-    return traceparent === undefined ? undefined : traceContext(traceparent, tracestate);
+    if (traceparent !== undefined) this.#trace ??= traceContext(traceparent, tracestate);
+    return this.#trace;
   }
 
-  /** Undefined before the producer is judged, and where it is none. */
+  /** `undefined` before the producer is judged, and for a client that is not a producer. */
   get producer(): string | undefined {
     const { judged } = this.connection.context;
     return judged && producerOf(judged.verdict);
@@ -83,33 +83,24 @@ export class Exchange implements RequestListener {
     return this.#ended;
   }
 
-  /** Its answer gets these header fields, names and values by turns. */
-  answerWith(fields: readonly string[]): void {
-    this.#fields = fields;
-  }
-
-  /** What became of its event in the queue, for spans. */
-  noteEnqueued(enqueued: Enqueued): void {
-    this.#enqueued = enqueued;
-  }
-
-  /** Answers. `undefined`: the answer comes later. */
-  answer(answer: GatewayAnswer | undefined): void {
-    if (this.#ended || answer === undefined) return;
-    this.#respond(answer, this.#restCostsConnection(answer.refusal));
+  /** Answers, unless the exchange has ended. */
+  answer(answer: GatewayAnswer): void {
+    if (!this.#ended) this.#respond(answer, this.#restCostsConnection(answer.refusal));
   }
 
   /** The client is gone. */
   aborted(): void {
     if (this.#ended) return;
     this.#end(ABORTED_STATUS);
-    this.#context.metrics.aborted.add();
+    this.#context.refusals.aborted();
     this.#span(undefined);
   }
 
-  /** A bug showed while this exchange was handled. */
+  /** Handling it failed because of a bug: answers 500. */
   bug(cause: unknown): void {
-    this.#context.bug(this, cause);
+    const { requestId, trace } = this;
+    this.#context.log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
+    this.answer(problem('internal', 'the gateway failed on this request'));
   }
 
   fault(fault: ProtocolFault): boolean {
@@ -120,23 +111,24 @@ export class Exchange implements RequestListener {
   }
 
   #respond(given: GatewayAnswer, close: boolean): void {
-    const answer = this.#fields === undefined ? given : withFields(given, this.#fields);
+    const { connection, request, requestId, fields } = this;
+    const answer = fields === undefined ? given : withFields(given, fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) {
-      const { requestId, producer, trace, connection } = this;
+      const { producer, trace } = this;
       const { route } = this.#meter;
-      const request = { requestId, producer, route, traceparent: trace?.traceparent, client: connection };
-      this.#context.refusals.refused(answer.refusal, request, answer);
-    } else this.#logAnswer(answer.status);
+      const refused = { requestId, producer, route, traceparent: trace?.traceparent, client: connection };
+      this.#context.refusals.refused(answer.refusal, refused, answer);
+    } else if (this.#context.logsAnswers) this.#logAnswer(answer.status);
     this.#span(answer);
-    // What was pipelined behind an answer that says close is dropped, so a stopping server says it in the latest
-    // request's.
-    this.request.respond(this.requestId, answer, close || (this.#context.draining() && this.request.latest));
+    // Requests that were pipelined after an answer that closes are dropped, so a stopping server closes with the latest
+    // one.
+    const closes = close || (this.#context.draining() && connection.isLatest(request));
+    connection.respond(request, requestId, answer, closes);
   }
 
   #logAnswer(status: number): void {
     const { log, clock } = this.#context;
-    if (log === undefined) return;
     const { requestId, producer, trace } = this;
     const { method, target } = this.request.head;
     const { address } = this.connection;
@@ -148,8 +140,7 @@ export class Exchange implements RequestListener {
   #span(answer: GatewayAnswer | undefined): void {
     const { spans } = this.#context;
     if (spans === undefined) return;
-    const { requestId, producer, trace } = this;
-    const enqueued = this.#enqueued;
+    const { requestId, producer, trace, enqueued } = this;
     const { method, target } = this.request.head;
     const { address } = this.connection;
     const { route } = this.#meter;
@@ -159,10 +150,8 @@ export class Exchange implements RequestListener {
 
   #end(status: number): void {
     this.#ended = true;
-    this.holder?.over();
-    const { trace } = this;
-    const traceparent = trace !== undefined && isSampled(trace) ? trace.traceparent : undefined;
-    this.#meter.ended(this.request.head.method, status, this.#startMs, traceparent);
+    if (this.admitted !== undefined) this.#context.admission.release(this.admitted);
+    this.#meter.ended(this.request.head.method, status, this.#startMs);
   }
 
   #restCostsConnection(refusal: Refusal | undefined): boolean {
@@ -175,7 +164,7 @@ const withFields = (answer: GatewayAnswer, fields: readonly string[]): GatewayAn
   headers: [...(answer.headers ?? []), ...fields],
 });
 
-/** Counts a request that had no exchange, because its head could not be read, and gives the answer to it. */
+/** Counts a request that had no exchange, because its head could not be read, and returns its answer. */
 export function headFault(
   context: ExchangeContext,
   meter: RouteMeter,

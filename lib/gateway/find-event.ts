@@ -12,26 +12,23 @@ import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { decodeParameter } from '../http/router.ts';
-import { CONNECTIONS_SHORT, JSON_TYPE, refusalOf, type Challenge, type GatewayAnswer } from './answers.ts';
-import type { Authority } from '../identity/authority.ts';
+import { JSON_TYPE, refusalOf, type GatewayAnswer, type ProducerChecks } from './answers.ts';
 import type { Exchange } from './exchange.ts';
-import type { LookUpTurns } from './look-up-turns.ts';
-import type { Quotas } from './quotas.ts';
+import type { ProducerTurns, TurnLimits } from './producer-turns.ts';
 
 export interface FindEventOptions {
   readonly queue: Queue;
   /** Undefined: look-ups cover the queue's 24 hours. */
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
-  readonly authority: Authority;
-  /** Undefined: no producer is limited. */
-  readonly quotas: Quotas | undefined;
-  readonly challenge: Challenge;
-  readonly turns: LookUpTurns;
+  readonly checks: ProducerChecks;
+  readonly turns: ProducerTurns;
 }
+
+/** For all look-ups of a gateway. */
+export const LOOK_UP_TURNS: TurnLimits = { atATime: 2, waitMs: 5_000, waitingMax: Number.POSITIVE_INFINITY };
 
 const UNAVAILABLE = problem('lookUpUnavailable', 'the queue or the warehouse could not be queried');
 const OVERLOADED = problem('lookUpUnavailable', 'too many look-ups wait');
-const NO_CONNECTION = problem('lookUpUnavailable', CONNECTIONS_SHORT);
 const NOT_FOUND = problem('eventNotFound', 'no event has this id');
 
 /** `parameter` is the id as it stood in the path. */
@@ -41,21 +38,23 @@ export async function findEvent(
   parameter: string,
 ): Promise<GatewayAnswer> {
   const { authorization } = exchange.request.head;
-  const verdict = await options.authority.judge(exchange.connection, authorization);
-  if (verdict.kind !== 'producer') return refusalOf(verdict, options.challenge, authorization);
-  const { connection } = exchange;
-  if (connection.holder === '' && !connection.know(verdict.producer)) return NO_CONNECTION;
-  const over = options.quotas?.lookUpRefusal(verdict.producer, exchange);
+  const { authority, challenge, quotas } = options.checks;
+  const verdict = await authority.judge(exchange.connection, authorization);
+  if (verdict.kind !== 'producer') return refusalOf(verdict, challenge, authorization);
+  const over = quotas?.lookUpRefusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const id = decodeParameter(parameter);
   if (id === undefined || !isEventId(id)) return NOT_FOUND;
-  if (!(await options.turns.take(verdict.producer))) return OVERLOADED;
+  const isGranted = await new Promise<boolean>((go) => options.turns.take(verdict.producer, always, go));
+  if (!isGranted) return OVERLOADED;
   try {
     return exchange.request.gone ? NOT_FOUND : await lookUp(options, id, verdict.producer);
   } finally {
     options.turns.giveBack();
   }
 }
+
+const always = (): boolean => true;
 
 async function lookUp({ queue, warehouse }: FindEventOptions, id: string, producer: string): Promise<GatewayAnswer> {
   const inWarehouse = async (): Promise<GatewayAnswer | undefined> => shown(await warehouse?.find(id, producer), id);

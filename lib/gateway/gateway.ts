@@ -19,14 +19,15 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
-import { challenges, DEFECTS, type GatewayAnswer } from './answers.ts';
+import { Decoding } from './content-coding.ts';
+import { challenges, DEFECTS, type Answering, type ProducerChecks } from './answers.ts';
 import { Authority, type ClientContext } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
-import { findEvent } from './find-event.ts';
+import { findEvent, LOOK_UP_TURNS } from './find-event.ts';
 import { ADDRESSES_NAMED_MAX, HandshakeLog, RefusalLog } from './refusal-log.ts';
 import { producerOf } from '../identity/producer-identity.ts';
-import { LookUpTurns } from './look-up-turns.ts';
+import { ProducerTurns } from './producer-turns.ts';
 import type { Quotas } from './quotas.ts';
 import { Scrape } from './scrape.ts';
 import type { RequestSpans } from './request-spans.ts';
@@ -47,8 +48,6 @@ export interface GatewayParts extends ClockAndRandom {
   readonly metrics: GatewayMetrics;
 }
 
-/** Undefined: the exchange is settled later. */
-type Answering = GatewayAnswer | undefined | Promise<GatewayAnswer | undefined>;
 type Handler = (exchange: Exchange, parameter: string) => Answering;
 
 export class Gateway {
@@ -93,35 +92,30 @@ export class Gateway {
     this.#context = {
       clock,
       random,
-      metrics,
+      admission,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
       spans: parts.spans,
       draining: () => this.#stopping,
+      log: parts.log,
       // Asked once: at info an accepted request does not cost a call.
-      log: parts.log.isLevelEnabled('debug') ? parts.log : undefined,
-      bug: (exchange, cause) => this.#bug(exchange, cause),
+      logsAnswers: parts.log.isLevelEnabled('debug'),
     };
-    const challenge = challenges(config.audience, parts.verifier !== undefined);
+    const checks: ProducerChecks = {
+      authority: this.#authority,
+      challenge: challenges(config.audience, parts.verifier !== undefined),
+      quotas: parts.quotas,
+    };
     const accepting = {
       clock,
       queue,
-      authority: this.#authority,
+      checks,
       admission,
+      decoding: new Decoding(config.requestTimeoutMs, clock),
       metrics,
-      quotas: parts.quotas,
-      bodyBytesMax: config.bodyBytesMax,
-      eventId: config.eventId,
-      challenge,
+      events: config,
       spans: parts.spans,
     };
-    const finding = {
-      queue,
-      warehouse,
-      authority: this.#authority,
-      quotas: parts.quotas,
-      challenge,
-      turns: new LookUpTurns(clock),
-    };
+    const finding = { queue, warehouse, checks, turns: new ProducerTurns(LOOK_UP_TURNS, clock) };
 
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
@@ -148,7 +142,8 @@ export class Gateway {
           return lastResponse(requestId, answer, clock);
         },
         plainHttp: () => lastResponse(random.uuid(), PLAIN_HTTP, clock),
-        closed: this.#context.log === undefined ? undefined : (connection) => this.#closed(connection),
+        producerOf: ({ judged }) => (judged?.verdict.kind === 'producer' ? judged.verdict.producer : undefined),
+        closed: this.#context.logsAnswers ? (connection) => this.#closed(connection) : undefined,
         handshakeFailure: (reason, address) => {
           metrics.handshakes.counter({ reason }).add();
           this.#log.debug({ reason, address }, 'TLS handshake failed');
@@ -244,8 +239,12 @@ export class Gateway {
     try {
       const answer = this.#answer(exchange, match);
       if (answer instanceof Promise) {
-        answer.then((later) => exchange.answer(later)).catch((cause: unknown) => exchange.bug(cause));
-      } else if (answer !== undefined) exchange.answer(answer);
+        answer
+          .then((later) => {
+            if (later !== 'taken') exchange.answer(later);
+          })
+          .catch((cause: unknown) => exchange.bug(cause));
+      } else if (answer !== 'taken') exchange.answer(answer);
     } catch (cause) {
       exchange.bug(cause);
     }
@@ -274,12 +273,6 @@ export class Gateway {
 
   #closed({ address, context: { judged } }: Connection<ClientContext>): void {
     this.#log.debug({ address, producer: judged && producerOf(judged.verdict) }, 'connection closed');
-  }
-
-  #bug(exchange: Exchange, cause: unknown): void {
-    const { requestId, trace } = exchange;
-    this.#log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
-    exchange.answer(problem('internal', 'the gateway failed on this request'));
   }
 }
 

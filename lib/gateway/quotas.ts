@@ -1,8 +1,9 @@
 // What the operator lets each producer do: the producers file and INGEST_PRODUCER_RATE_MAX, as checks of requests.
 //
-// Every request of a limited producer counts as one event, whatever its answer. It is judged before its body is read,
-// so that a refusal is cheap. Its answers carry RateLimit and RateLimit-Policy. Look-ups count by themselves, against
-// `lookUpRate`; where a row has none they are not limited, and producers share turns (look-up-turns.ts).
+// Every request of a limited producer counts as one event, whatever its answer, and is judged before its body is read,
+// so that a refusal is cheap. A compressed body counts one more for each 16 KiB by which it expands. Answers carry
+// RateLimit and RateLimit-Policy. Lookups count on their own, against `lookUpRate`; without one they are not limited, and
+// producers take turns (producer-turns.ts).
 import { problem } from '../ingest/errors.ts';
 import type { Clock } from '../process/clock.ts';
 import { type GatewayAnswer } from './answers.ts';
@@ -10,7 +11,10 @@ import type { Exchange } from './exchange.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields, type QuotaVerdict } from './rate-limit.ts';
 
-/** So many types a refusal names. */
+/** An expansion by so many bytes counts as one event. */
+const EXPANSION_BYTES = 16_384;
+
+/** The number of types that a refusal names. */
 const TYPES_NAMED_MAX = 20;
 
 export class Quotas {
@@ -37,16 +41,24 @@ export class Quotas {
     return this.#producers.rulesFor(producer).audience.includes(audience);
   }
 
-  /** Counts a request; `exchange` gets the fields that tell of the quota. Undefined: it may go on. */
-  refusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
+  /** Counts a request; `exchange` gets the fields about the quota. Returns `undefined` if it may go on. */
+  refusal(producer: string, exchange: Pick<Exchange, 'fields'>): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
     if (rate === undefined) return undefined;
     return over(this.#events.take(producer, rate, this.#clock.ms()), 'send', exchange);
   }
 
-  /** The same for a look-up. */
-  lookUpRefusal(producer: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
+  /** Counts a body that was `bytes` shorter before it was decoded. Its request goes on; later ones may have to wait. */
+  chargeExpansion(producer: string, bytes: number, exchange: Pick<Exchange, 'fields'>): void {
+    const { rate = this.#rateMax } = this.#producers.rulesFor(producer);
+    const events = Math.floor(bytes / EXPANSION_BYTES);
+    if (rate === undefined || events <= 0) return;
+    exchange.fields = rateLimitFields(this.#events.charge(producer, rate, events, this.#clock.ms()));
+  }
+
+  /** The same for a lookup. */
+  lookUpRefusal(producer: string, exchange: Pick<Exchange, 'fields'>): GatewayAnswer | undefined {
     const { lookUpRate } = this.#producers.rulesFor(producer);
     if (lookUpRate === undefined) return undefined;
     return over(this.#lookUps.take(producer, lookUpRate, this.#clock.ms()), 'look up', exchange);
@@ -61,8 +73,8 @@ export class Quotas {
   }
 }
 
-function over(verdict: QuotaVerdict, verb: string, exchange: Pick<Exchange, 'answerWith'>): GatewayAnswer | undefined {
-  exchange.answerWith(rateLimitFields(verdict));
+function over(verdict: QuotaVerdict, verb: string, exchange: Pick<Exchange, 'fields'>): GatewayAnswer | undefined {
+  exchange.fields = rateLimitFields(verdict);
   if (verdict.allowed) return undefined;
   const detail = `this producer may ${verb} ${verdict.rate} events a second; try again in ${verdict.retryAfterS} s`;
   return problem('producerRateLimited', detail, { retryAfterS: verdict.retryAfterS });

@@ -30,11 +30,8 @@ export class RateLimit {
   /** Counts one event of `producer` at `nowMs`, by `Clock.ms()`, against `rate`, unless it is over. */
   take(producer: string, rate: number, nowMs: number): QuotaVerdict {
     const costMs = 1_000 / rate;
-    // A rate below one event a second still allows one at once.
-    const burstMs = Math.max(WINDOW_MS, costMs);
-    const known = this.#fullAtMs.get(producer);
-    const fullAtMs = Math.max(known ?? nowMs, nowMs);
-    const usedMs = fullAtMs - nowMs;
+    const burstMs = burstOf(costMs);
+    const usedMs = this.#usedMs(producer, nowMs);
     // Half a microsecond: sums of fractions must not make the last event of a quota one too many.
     if (usedMs + costMs > burstMs + 0.0005) {
       return {
@@ -45,15 +42,26 @@ export class RateLimit {
         retryAfterS: Math.max(1, Math.ceil((usedMs + costMs - burstMs) / 1000)),
       };
     }
-    if (known === undefined) this.#sweep(nowMs);
-    this.#fullAtMs.set(producer, fullAtMs + costMs);
-    const remaining = Math.floor((burstMs - usedMs - costMs) / costMs + 1e-6);
-    return { allowed: true, rate, remaining, resetS: Math.ceil((usedMs + costMs) / 1000), retryAfterS: 0 };
+    return this.charge(producer, rate, 1, nowMs);
+  }
+
+  /** Counts so many events, even if that is over the quota: later ones wait until it is back. */
+  charge(producer: string, rate: number, events: number, nowMs: number): QuotaVerdict {
+    const costMs = 1_000 / rate;
+    if (!this.#fullAtMs.has(producer)) this.#sweep(nowMs);
+    const usedMs = this.#usedMs(producer, nowMs) + events * costMs;
+    this.#fullAtMs.set(producer, nowMs + usedMs);
+    const remaining = Math.max(0, Math.floor((burstOf(costMs) - usedMs) / costMs + 1e-6));
+    return { allowed: true, rate, remaining, resetS: Math.ceil(usedMs / 1000), retryAfterS: 0 };
   }
 
   /** How many producers are remembered. */
   get size(): number {
     return this.#fullAtMs.size;
+  }
+
+  #usedMs(producer: string, nowMs: number): number {
+    return Math.max(0, (this.#fullAtMs.get(producer) ?? nowMs) - nowMs);
   }
 
   #sweep(nowMs: number): void {
@@ -62,6 +70,9 @@ export class RateLimit {
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#fullAtMs.size);
   }
 }
+
+/** The part of a quota that may be used in one moment. A rate below one event a second still allows one. */
+const burstOf = (costMs: number): number => Math.max(WINDOW_MS, costMs);
 
 /** The answer's fields for a limited producer (draft-ietf-httpapi-ratelimit-headers-10). Names and values alternate. */
 export function rateLimitFields({ rate, remaining, resetS }: QuotaVerdict): readonly string[] {

@@ -63,12 +63,19 @@ export class RouteMeter {
 export class RefusalMeter {
   readonly #counters: ReadonlyMap<string, Counter>;
   readonly #overload: Counter;
+  readonly #aborted: Counter;
   readonly #log: RefusalLog;
 
   constructor(metrics: GatewayMetrics, log: RefusalLog) {
     this.#overload = metrics.refusedOverload;
+    this.#aborted = metrics.aborted;
     this.#log = log;
     this.#counters = new Map(ERROR_CODES.map((code) => [code, metrics.errors.counter({ code })]));
+  }
+
+  /** A client gave up its request. */
+  aborted(): void {
+    this.#aborted.add();
   }
 
   /** `answer` is the refusal's; only its `detail` is read, and only for the log at debug. */

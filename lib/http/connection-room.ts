@@ -1,64 +1,74 @@
-// How many connections there may be, and which one goes when there are too many.
+// How many connections there may be, and which one is closed when there are too many.
 //
-// A connection is a stranger until a producer's request has been seen on it. Invariant: no known connection is cut for
-// a stranger. Where there is no room, a new connection takes the place of a stranger, the oldest of the first kind in
-// KINDS that there is. Known ones hold at most all places but one in STRANGERS_SHARE, so there always is one.
+// A connection is a stranger until a producer's request has arrived by it. The room does not follow requests: before it
+// closes a stranger it asks for the producer. Invariant: no known connection is closed for a stranger. If there is no
+// room, a new connection takes the place of a stranger, the oldest of the first kind in KINDS that has one. Known
+// connections hold at most all places but one in STRANGERS_SHARE, so there is always a stranger.
 //
-// Where a further one becomes known, the producer that holds most gives way: an idle connection of its goes, the oldest
-// first, or where none is idle the oldest one. A producer that holds most itself only trades an idle connection of its
-// own for a new one.
+// If one more becomes known than may be, the producer that holds most gives way: its oldest idle connection is closed,
+// or if none is idle, its oldest one. A producer that holds most itself only trades an idle connection of its own for a
+// new one; without an idle one the new connection stays a stranger.
 //
-// One address holds only so many strangers; one more takes the place of one from there. Those that are in the handshake
-// count when it has taken HANDSHAKE_FREE_MS: until then they may be producers, any number of which may share an
-// address.
+// One address holds a limited number of strangers; one more takes the place of an older one. Connections in the
+// handshake count once it has taken HANDSHAKE_FREE_MS: until then they may be producers, any number of which may share
+// an address.
 //
-// Fact: strangers that come again as they are cut arrive by the hundred while a producer is in its handshake. Node
-// accepts one connection in a turn of the event loop and reads in the next one what the client sent behind it. Choice:
-// those that have not sent a whole ClientHello go before those that have. Effect: a producer that arrives among silent
-// strangers is not cut, however many.
+// Fact: strangers that reconnect when they are closed arrive by the hundred while a producer is in its handshake. Node
+// accepts one connection in a turn of the event loop and reads its first bytes in the next turn. Choice: connections
+// that have not sent a whole ClientHello go before those that have. Effect: a producer that arrives among silent
+// strangers is not closed, however many there are.
 //
 // It only keeps count; its owner closes connections. `S` stands for a connection.
 import { assert } from './assert.ts';
 
 export interface RoomLimits {
   readonly connectionsMax: number;
-  /** Of strangers; 0: no limit. */
+  /** The maximum of strangers; 0: no limit. */
   readonly connectionsPerAddressMax: number;
+}
+
+/** The questions that a room asks about a connection. */
+export interface RoomQuestions<S> {
+  /** Its handshake has begun. */
+  readonly hasBegun: (connection: S) => boolean;
+  /** No request is under way on it, and no answer. */
+  readonly isIdle: (connection: S) => boolean;
+  /** The producer whose request arrived by it. */
+  readonly producerOf: (connection: S) => string | undefined;
 }
 
 /** One place in so many is kept for strangers, so that a known producer's new connection can become known. */
 const STRANGERS_SHARE = 20;
 
-/** How long a handshake may take before its connection counts as a stranger's of its address, in milliseconds. */
+/** After so long a handshake counts against the limit of its address, in milliseconds. */
 export const HANDSHAKE_FREE_MS = 1_000;
 
 /**
- * Strangers, in the order in which they go. `nameless`: the handshake is done, and brought no good certificate; `mute`:
- * it has not begun in HANDSHAKE_FREE_MS (no whole ClientHello has come); `silent`: it has not begun; `slow`: it has,
- * and has taken as long; `begun`: it has; `certified`: it is done, and brought a good certificate.
+ * Strangers, in the order in which they are closed. `nameless`: the handshake is done, without a good certificate;
+ * `mute`: it has not begun (no whole ClientHello arrived) in HANDSHAKE_FREE_MS; `silent`: it has not begun; `slow`: it
+ * has begun, and has taken as long; `begun`: it has begun; `certified`: it is done, with a good certificate.
  */
 const KINDS = ['nameless', 'mute', 'silent', 'slow', 'begun', 'certified'] as const;
 type Kind = (typeof KINDS)[number];
 const HANDSHAKING: readonly Kind[] = ['mute', 'silent', 'slow', 'begun'];
-/** Those that count for their address. */
+/** The kinds that count against the limit of their address. */
 const COUNTED: readonly Kind[] = ['nameless', 'mute', 'slow', 'certified'];
 
-/** Of each kind, oldest first: a Set gives its members in the order in which they came. */
+/** Each kind oldest first: a Set keeps the order of insertion. */
 type Strangers<S> = Readonly<Record<Kind, Set<S>>>;
 
 interface Place {
   readonly address: string;
   readonly sinceMs: number;
-  /** Undefined: it is known. */
+  /** `undefined` once it is known. */
   kind: Kind | undefined;
-  /** Whose it is, once it is known. */
+  /** Its producer, once it is known. */
   producer: string;
 }
 
 export class ConnectionRoom<S> {
   readonly #limits: RoomLimits;
-  readonly #hasBegun: (connection: S) => boolean;
-  readonly #isIdle: (connection: S) => boolean;
+  readonly #ask: RoomQuestions<S>;
   readonly #knownMax: number;
   /** Known ones, by producer, in the order in which they became known. */
   readonly #knownOf = new Map<string, Set<S>>();
@@ -67,20 +77,18 @@ export class ConnectionRoom<S> {
   readonly #strangers = noStrangers<S>();
   readonly #strangersFrom = new Map<string, Strangers<S>>();
 
-  /** `hasBegun`: whether its handshake has; `isIdle`: whether no request is under way on it, nor an answer. */
-  constructor(limits: RoomLimits, hasBegun: (connection: S) => boolean, isIdle: (connection: S) => boolean) {
+  constructor(limits: RoomLimits, ask: RoomQuestions<S>) {
     this.#limits = limits;
-    this.#hasBegun = hasBegun;
-    this.#isIdle = isIdle;
+    this.#ask = ask;
     const { connectionsMax } = limits;
     this.#knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
   }
 
-  /** Takes one in, and gives who has to go for it: another one, none, or the new one itself. */
+  /** Admits a connection. Returns the one to close for it: another one, none, or the new one itself. */
   enter(connection: S, address: string, nowMs: number): S | undefined {
     assert(!this.#places.has(connection), 'a connection enters once');
-    const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(connection, address);
-    if (goes === connection) return goes;
+    const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(address);
+    if (goes === undefined && this.#places.size >= this.#limits.connectionsMax) return connection;
     if (goes !== undefined) this.leave(goes);
     const place: Place = { address, sinceMs: nowMs, kind: undefined, producer: '' };
     this.#places.set(connection, place);
@@ -90,8 +98,8 @@ export class ConnectionRoom<S> {
   }
 
   /**
-   * Its handshake is done. `certified`: it brought a certificate of our authorities. Gives who has to go for it,
-   * perhaps itself.
+   * The handshake of a connection is done. `certified`: it showed a certificate of an accepted authority. Returns the
+   * connection to close for it, perhaps itself.
    */
   shakeHands(connection: S, certified: boolean): S | undefined {
     const place = this.#places.get(connection);
@@ -100,37 +108,20 @@ export class ConnectionRoom<S> {
     return this.#whoIsOver(place.address);
   }
 
-  /** Those that have to go because their handshake has taken long, and their address has more strangers than it may. */
+  /** Returns connections to close: their handshakes take long, and their addresses have too many strangers. */
   slowOnes(nowMs: number): S[] {
     const over: S[] = [];
     for (const kind of ['silent', 'begun'] as const) {
       for (const connection of this.#strangers[kind]) {
         const place = this.#places.get(connection);
-        // They may have begun in another order than they came in; then one counts a little later.
+        // Handshakes may begin in another order than the connections arrived; then one counts a little later.
         if (place === undefined || nowMs - place.sinceMs < HANDSHAKE_FREE_MS) break;
-        this.#become(connection, place, this.#hasBegun(connection) ? 'slow' : 'mute');
+        this.#become(connection, place, this.#ask.hasBegun(connection) ? 'slow' : 'mute');
         const goes = this.#whoIsOver(place.address);
         if (goes !== undefined) over.push(goes);
       }
     }
     return over;
-  }
-
-  /** It brought a request of this producer's. Gives who has to go for it; itself: it stays, as a stranger. */
-  know(connection: S, producer: string): S | undefined {
-    const place = this.#places.get(connection);
-    if (place?.kind === undefined) return undefined;
-    const goes = this.#known < this.#knownMax ? undefined : this.#whoGivesWay(connection, producer);
-    if (goes === connection) return goes;
-    if (goes !== undefined) this.leave(goes);
-    this.#become(connection, place, undefined);
-    place.producer = producer;
-    const held = this.#knownOf.get(producer);
-    if (held === undefined) this.#knownOf.set(producer, new Set([connection]));
-    else held.add(connection);
-    this.#known += 1;
-    assert(this.#known <= this.#knownMax, 'a place is left for strangers');
-    return goes;
   }
 
   leave(connection: S): void {
@@ -147,7 +138,22 @@ export class ConnectionRoom<S> {
     if (held.size === 0) this.#knownOf.delete(place.producer);
   }
 
-  /** Who goes where `newcomer` would be one known connection too many. */
+  /** A stranger that a producer's request arrived by becomes known. Returns the connection to close for it. */
+  #know(connection: S, place: Place, producer: string): S | undefined {
+    const goes = this.#known < this.#knownMax ? undefined : this.#whoGivesWay(connection, producer);
+    if (goes === connection) return goes;
+    if (goes !== undefined) this.leave(goes);
+    this.#become(connection, place, undefined);
+    place.producer = producer;
+    const held = this.#knownOf.get(producer);
+    if (held === undefined) this.#knownOf.set(producer, new Set([connection]));
+    else held.add(connection);
+    this.#known += 1;
+    assert(this.#known <= this.#knownMax, 'a place is left for strangers');
+    return goes;
+  }
+
+  /** The connection to close if `newcomer` would be one known connection too many. */
   #whoGivesWay(newcomer: S, producer: string): S {
     const own = this.#knownOf.get(producer);
     let most = own;
@@ -155,7 +161,7 @@ export class ConnectionRoom<S> {
     // With the newcomer its producer would hold as many as any other: it takes from itself.
     const takesFromItself = (most?.size ?? 0) <= (own?.size ?? 0) + 1;
     if (takesFromItself) most = own;
-    for (const one of most ?? []) if (this.#isIdle(one)) return one;
+    for (const one of most ?? []) if (this.#ask.isIdle(one)) return one;
     if (takesFromItself) return newcomer;
     for (const oldest of most ?? []) return oldest;
     return newcomer;
@@ -180,34 +186,52 @@ export class ConnectionRoom<S> {
     const there = this.#strangersFrom.get(address);
     if (connectionsPerAddressMax === 0 || there === undefined) return undefined;
     if (count(there, COUNTED) <= connectionsPerAddressMax) return undefined;
+    for (const connection of there.certified) {
+      const goes = this.#ifStranger(connection);
+      if (goes !== connection && goes !== undefined) return goes;
+    }
+    if (count(there, COUNTED) <= connectionsPerAddressMax) return undefined;
     const goes = this.#first(there, COUNTED);
     if (goes !== undefined) this.leave(goes);
     return goes;
   }
 
-  #whoGoes(newcomer: S, address: string): S {
+  #whoGoes(address: string): S | undefined {
     const { connectionsPerAddressMax } = this.#limits;
     const there = this.#strangersFrom.get(address);
     const isOver =
       connectionsPerAddressMax > 0 && there !== undefined && count(there, KINDS) >= connectionsPerAddressMax;
     return (
       this.#first(this.#strangers, ['nameless']) ??
-      // Those in the handshake cut each other, and none of another address.
+      // Connections in the handshake replace each other, and none of another address.
       (isOver ? this.#first(there, HANDSHAKING) : undefined) ??
-      this.#first(this.#strangers, KINDS) ??
-      newcomer
+      this.#first(this.#strangers, KINDS)
     );
   }
 
+  /** The first stranger of these kinds that still is one when asked, or a known connection that gives way. */
   #first(strangers: Strangers<S>, kinds: readonly Kind[]): S | undefined {
     for (const kind of kinds) {
       for (const connection of strangers[kind]) {
-        if ((kind !== 'silent' && kind !== 'mute') || !this.#hasBegun(connection)) return connection;
-        const place = this.#places.get(connection);
-        if (place !== undefined) this.#become(connection, place, kind === 'mute' ? 'slow' : 'begun');
+        const goes = this.#ifStranger(connection);
+        if (goes !== undefined) return goes;
       }
     }
     return undefined;
+  }
+
+  /** Asks about a stranger. Returns it if it still is one of its kind, or a known connection that gives way to it. */
+  #ifStranger(connection: S): S | undefined {
+    const place = this.#places.get(connection);
+    if (place === undefined) return undefined;
+    const { kind } = place;
+    if (kind === 'silent' || kind === 'mute') {
+      if (!this.#ask.hasBegun(connection)) return connection;
+      this.#become(connection, place, kind === 'mute' ? 'slow' : 'begun');
+      return undefined;
+    }
+    const producer = kind === 'certified' ? this.#ask.producerOf(connection) : undefined;
+    return producer === undefined ? connection : this.#know(connection, place, producer);
   }
 }
 

@@ -31,13 +31,12 @@ export class PieceReader {
   #paused = false;
   #rests = false;
 
-  /** `take` is given each piece. */
-  constructor(socket: Socket, clock: Clock, take: (piece: Buffer) => void) {
+  /** `take` gets each piece, and returns true if it completed a request: as many pieces more may be read. */
+  constructor(socket: Socket, clock: Clock, take: (piece: Buffer) => boolean) {
     this.#socket = socket;
     this.#clock = clock;
     socket.on('data', (piece: Buffer) => {
-      take(piece);
-      this.#pieces += 1;
+      this.#pieces = take(piece) ? 0 : this.#pieces + 1;
       if (this.#pieces >= PIECES_MAX) this.#rest();
     });
     socket.on('error', ignore);
@@ -52,11 +51,6 @@ export class PieceReader {
   resume(): void {
     this.#paused = false;
     if (!this.#rests) start(this.#socket);
-  }
-
-  /** A request has come: as many pieces as at the beginning may be read. */
-  startAnew(): void {
-    this.#pieces = 0;
   }
 
   takeTurn(): void {

@@ -4,7 +4,9 @@
 // else with it.
 import type { Socket } from 'node:net';
 import { assert } from './assert.ts';
-import { PIECE_CHARACTERS } from './limits.ts';
+
+/** Answers leave in pieces of about so many characters, the next one when the client has taken the last. */
+export const PIECE_CHARACTERS = 65_536;
 
 export class PieceWriter {
   readonly #socket: Socket;

@@ -13,12 +13,11 @@ import { createServer, type SecureContextOptions, type Server, type TLSSocket } 
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { assert } from './assert.ts';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
-import { Connection, type ConnectionHost } from './connection.ts';
-import { ANSWERED_A_TURN_MAX, type TimeLimits } from './limits.ts';
+import { Connection, type ConnectionHandlers, type ConnectionHost } from './connection.ts';
+import type { TimeLimits } from './idle-watch.ts';
 import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
 import { takeProxyHeader } from './proxy-header.ts';
-import type { HttpRequest, ProtocolFault } from './request.ts';
 import { socketBelow, TLS_OPTIONS } from './tls-options.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
 
@@ -36,12 +35,9 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
   readonly proxyFrom: BlockList | undefined;
 }
 
-export interface ServerHandlers<T> {
-  /** What the application keeps with a connection that was just accepted. */
+export interface ServerHandlers<T> extends ConnectionHandlers<T> {
+  /** Makes the application's part of a connection that was just accepted. */
   readonly context: () => T;
-  readonly request: (connection: Connection<T>, request: HttpRequest) => void;
-  /** The head of a request could not be read: the whole response to write. */
-  readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
   /** Plain HTTP came where TLS is expected: the whole response to write. */
   readonly plainHttp: () => string;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
@@ -86,10 +82,6 @@ export class HttpsServer<T> {
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
   readonly #host: ConnectionHost<T>;
-  /** Connections to flush at the end of this turn of the event loop. */
-  #awake: Connection<T>[] = [];
-  /** Requests of this turn that were answered as soon as they were read. */
-  #answeredNow = 0;
   /** Each with the TCP connection below it. */
   readonly #connections = new Map<Connection<T>, Socket>();
   /** Open TCP connections whose handshake is not done. */
@@ -111,18 +103,13 @@ export class HttpsServer<T> {
       keepAlive: `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`,
       clock,
       handOver: new HandOver(limits, clock),
-      wake: (connection) => {
-        if (this.#awake.push(connection) === 1) clock.turnEnd(this.#flush);
-      },
-      request: handlers.request,
-      mayReadOn: () => (this.#answeredNow += 1) < ANSWERED_A_TURN_MAX,
-      protocolFault: handlers.protocolFault,
       readsPlain: limits.httpReader === 'own',
-      known: (connection, producer) => {
-        const below = this.#connections.get(connection);
-        return below === undefined || this.#know(below, producer);
+      handlers,
+      turn: { awake: [], answered: 0 },
+      waits: (connection, bytes) => {
+        const holder = handlers.producerOf(connection.context) ?? '';
+        this.#unread.waits(connection, holder, bytes)?.destroy();
       },
-      waits: (connection, holder, bytes) => this.#unread.waits(connection, holder, bytes)?.destroy(),
       closed: (connection) => {
         this.#connections.delete(connection);
         handlers.closed?.(connection);
@@ -140,11 +127,14 @@ export class HttpsServer<T> {
     });
     // Below TLS: the handshake was answered, so its whole ClientHello has come.
     const hasBegun = ({ bytesWritten }: Socket): boolean => bytesWritten > 0;
-    this.#room = new ConnectionRoom(
-      limits,
+    this.#room = new ConnectionRoom(limits, {
       hasBegun,
-      (socket) => this.#arrivals.get(socket)?.connection?.idle === true,
-    );
+      isIdle: (socket) => this.#arrivals.get(socket)?.connection?.idle === true,
+      producerOf: (socket) => {
+        const context = this.#arrivals.get(socket)?.context;
+        return context && handlers.producerOf(context);
+      },
+    });
     const { proxyFrom } = limits;
     this.#listener =
       proxyFrom === undefined
@@ -283,14 +273,6 @@ export class HttpsServer<T> {
     });
   }
 
-  /** A producer's request has come by it. False: the producer holds as many connections as it may. */
-  #know(socket: Socket, producer: string): boolean {
-    const goes = this.#room.know(socket, producer);
-    if (goes === socket) return false;
-    this.#makeGo(goes);
-    return true;
-  }
-
   /** There are too many connections. */
   #makeGo(socket: Socket | undefined): void {
     if (socket === undefined) return;
@@ -303,18 +285,6 @@ export class HttpsServer<T> {
       arrival.connection.giveWay();
     }
   }
-
-  // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for
-  // each answer are most of what a refusal costs. Choice: answers leave in the check phase, those of one connection
-  // together. Effect: at twice saturation everything is answered and more accepted than at saturation; before, 87 % and
-  // 6 % (BENCH_CASES=overload make bench).
-  readonly #flush = (): void => {
-    const awake = this.#awake;
-    assert(awake.length > 0, 'a flush has connections');
-    this.#awake = [];
-    this.#answeredNow = 0;
-    for (const connection of awake) connection.flush();
-  };
 
   // Fact: a timer for each connection that is set anew with each request costs more than the requests' own
   // book-keeping. Choice: all connections are looked at a few times a second, so a limit is kept to within that.

@@ -8,7 +8,7 @@
 // What it does not do: check `id` and `type` against the envelope's schema; parseEvent does that to the result.
 import { isUtf8 } from 'node:buffer';
 import type { EventFault } from './errors.ts';
-import { isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type ValidEvent } from './event.ts';
+import { detailOf, isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type ValidEvent } from './event.ts';
 
 /** A header field: its name in lower case, its value as HTTP gives it, one character for each byte. */
 export type HeaderField = readonly [name: string, value: string];
@@ -56,8 +56,7 @@ export function structuredEvent(
   if (attributes.get('source') === '') faults.push({ path: '/source', message: 'must not be empty' });
   const data = dataMember(contentType, body);
   if (typeof data !== 'string') faults.push(data);
-  if (faults.length > 0 || typeof data !== 'string')
-    return { valid: false, detail: 'the header fields are no CloudEvent 1.0 in binary mode', errors: faults };
+  if (faults.length > 0 || typeof data !== 'string') return { valid: false, detail: detailOf(faults), errors: faults };
   if (contentType !== undefined) attributes.set('datacontenttype', contentType);
   const members = [...attributes].map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
   return { valid: true, body: Buffer.from(`{${members.join(',')}${data}}`) };
@@ -66,7 +65,8 @@ export function structuredEvent(
 const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 
 /** What makes an event no CloudEvent 1.0, beyond `id` and `type`: its other required attributes, and its time. */
-export function cloudEventFaults({ specversion, source, time }: Readonly<Record<string, unknown>>): EventFault[] {
+export function cloudEventFaults(event: Readonly<Record<string, unknown>>): EventFault[] {
+  const { specversion, source, time } = event;
   const faults: EventFault[] = [];
   if (specversion === undefined) faults.push({ path: '/specversion', message: 'is missing' });
   else if (specversion !== '1.0') faults.push({ path: '/specversion', message: 'must be 1.0' });
@@ -75,6 +75,9 @@ export function cloudEventFaults({ specversion, source, time }: Readonly<Record<
     faults.push({ path: '/source', message: 'must be a URI reference that is not empty' });
   if (time !== undefined && time !== null && !isTime(time))
     faults.push({ path: '/time', message: 'must be a time of RFC 3339, such as 2026-01-31T12:00:00Z' });
+  // JSON event format 1.0.2, section 3.1.
+  if (Object.hasOwn(event, 'data') && Object.hasOwn(event, 'data_base64'))
+    faults.push({ path: '/data_base64', message: 'must not be sent together with data' });
   return faults;
 }
 
@@ -120,10 +123,10 @@ function attributesOf(fields: Iterable<HeaderField>, faults: EventFault[]): Map<
     const value = attributeValue(raw);
     const path = `/${name}`;
     if (!ATTRIBUTE_NAME.test(name) || NOT_HEADERS.has(name))
-      faults.push({ path, message: `${field} is no header field of a CloudEvent's attribute` });
-    else if (attributes.has(name)) faults.push({ path, message: `${field} must be sent once` });
+      faults.push({ path, message: `must not be sent as header field ${field}` });
+    else if (attributes.has(name)) faults.push({ path, message: `must be sent once as header field ${field}` });
     else if (value === undefined)
-      faults.push({ path, message: `${field} must be printable ASCII, with everything else percent-encoded in UTF-8` });
+      faults.push({ path, message: 'must be printable ASCII, with everything else percent-encoded in UTF-8' });
     else attributes.set(name, value);
   }
   return attributes;

@@ -1,15 +1,16 @@
 // What is left of an event that an operator erased: its id and type, and that it was erased.
 //
-// It replaces the body, in queue, warehouse and quarantine alike, so that the id's row stays and the id
-// stays taken. It is recognised by its bytes alone; a producer's event of exactly this form would count as erased, and
-// holds nothing more.
+// It replaces the body, in queue, warehouse and quarantine alike, so that the id's row stays and the id stays taken. It
+// is recognised by its bytes alone, so gateways refuse a producer's event of exactly this form.
 
 /** The body of an erased event. `type` is undefined where what was erased had none. */
 export const erasedBody = (id: string, type: string | undefined): string => JSON.stringify({ id, type, erased: true });
 
 /** Whether a body is that of an erased event. */
 export function isErased(body: string | Buffer): boolean {
-  if (body.slice(-ENDING.length).toString() !== ENDING) return false;
+  const isCandidate =
+    typeof body === 'string' ? body.endsWith(ENDING) : body.subarray(-ENDING.length).equals(END_BYTES);
+  if (!isCandidate) return false;
   const text = body.toString();
   try {
     const { id, type } = JSON.parse(text) as { readonly id: unknown; readonly type?: unknown };
@@ -21,6 +22,7 @@ export function isErased(body: string | Buffer): boolean {
 }
 
 const ENDING = ',"erased":true}';
+const END_BYTES = Buffer.from(ENDING);
 
 /** The members `id` and `type` of bytes that may be no event, each where it is a string. */
 export function namesIn(body: Buffer): { readonly id: string | undefined; readonly type: string | undefined } {

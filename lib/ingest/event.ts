@@ -119,11 +119,14 @@ export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | Inva
 }
 
 const NO_FAULTS: readonly EventFault[] = [];
-const failed = (errors: readonly EventFault[]): InvalidEvent => ({
-  valid: false,
-  detail: 'the envelope failed its schema',
-  errors,
-});
+const failed = (errors: readonly EventFault[]): InvalidEvent => ({ valid: false, detail: detailOf(errors), errors });
+
+/** The first problem as a sentence. */
+export function detailOf([first, ...more]: readonly EventFault[]): string {
+  if (first === undefined) return 'the envelope failed its schema';
+  const about = first.path === '' ? 'the body' : first.path.slice(1);
+  return `${about} ${first.message}${more.length === 0 ? '' : ` (and ${more.length} more, see errors)`}`;
+}
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

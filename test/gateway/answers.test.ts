@@ -326,13 +326,6 @@ describe("a gateway's answers", () => {
       assert.deepEqual(grown, [1, 2, 1, 1, 1, 0]);
     });
 
-    it('with the trace of a request that took as long, in OpenMetrics', async () => {
-      await client.post(event('traced'), { traceparent: SAMPLED });
-      const { body } = await client.ask({ path: '/metrics', headers: { accept: 'application/openmetrics-text' } });
-      const lines = body.split('\n').filter((line) => line.startsWith('ingest_http_request_duration_seconds_bucket{'));
-      assert.ok(lines.some((line) => line.includes('route="/events"') && line.includes(SAMPLED.split('-')[1] ?? '')));
-    });
-
     it('in the text that a scrape asks for, with what is open, in flight and about to expire', async () => {
       const plain = await client.ask({ path: '/metrics' });
       assert.match(String(plain.headers['content-type']), /^text\/plain; version=0\.0\.4/);

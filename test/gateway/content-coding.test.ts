@@ -5,10 +5,24 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import {
   codedBytesMax,
   contentCoding,
-  decodeBody,
+  decodedBytesMax,
+  Decoding,
   type ContentCoding,
   type Decoded,
 } from '../../lib/gateway/content-coding.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const isNeeded = (): boolean => true;
+
+/** Decodes for one producer, whose bodies share the threads of this file. */
+const decoding = new Decoding(60_000, SYSTEM.clock);
+const decodeBody = (
+  coding: ContentCoding,
+  body: Buffer,
+  bytesMax: number,
+  done: (decoded: Decoded) => void,
+  of = decoding,
+): void => of.decode({ coding, body, bytesMax, producer: 'shop', isNeeded }, done);
 
 it('a Content-Encoding field names one coding, in either case and with blanks around it, beside identity', () => {
   const coding = contentCoding('gzip');
@@ -74,6 +88,14 @@ it('a body that cannot be compressed may be a little longer in its coded form', 
   assert.deepEqual([0, 64, 1_000_000].map(codedBytesMax), [1_024, 1_089, 1_016_649]);
 });
 
+it('a decoded body is over 100 times as long as its coded form up to 64 KiB only', () => {
+  assert.deepEqual(
+    [10, 656, 1_000, 10_000].map((bytes) => decodedBytesMax(bytes, 262_144)),
+    [65_536, 65_600, 100_000, 262_144],
+  );
+  assert.equal(decodedBytesMax(10, 5_000), 5_000);
+});
+
 it('a zstd frame may demand a window of 8 MiB, and no larger one, short or long', async () => {
   const zstd = contentCoding('zstd') as ContentCoding;
   const magic = Buffer.from('28b52ffd', 'hex');
@@ -92,6 +114,7 @@ it('a zstd frame may demand a window of 8 MiB, and no larger one, short or long'
 });
 
 describe('a coding whose threads a test answers for', () => {
+  const own = new Decoding(60_000, SYSTEM.clock);
   const NOW_BYTES_MAX = 16_384;
   const BROKEN: Error = Object.assign(new Error('broken'), { code: 'Z_DATA_ERROR' });
   const begun: { readonly body: Buffer; readonly limits: unknown; readonly done: () => void }[] = [];
@@ -106,7 +129,7 @@ describe('a coding whose threads a test answers for', () => {
 
   it('has two of them at a time, and the next body when one is done, in the order in which they came', () => {
     const done: number[] = [];
-    for (let at = 0; at < 5; at += 1) decodeBody(coding, Buffer.from([at]), 100_000, () => done.push(at));
+    for (let at = 0; at < 5; at += 1) decodeBody(coding, Buffer.from([at]), 100_000, () => done.push(at), own);
     const numbers = (): readonly unknown[] => begun.map(({ body }) => body[0]);
     assert.deepEqual(numbers(), [0, 1]);
     begun[1]?.done();
@@ -121,7 +144,7 @@ describe('a coding whose threads a test answers for', () => {
   it('tries at once what may be short, up to the length of its coded form', () => {
     const tried = (bytes: number): number => {
       [now.length, begun.length] = [0, 0];
-      decodeBody(coding, Buffer.alloc(bytes), 100_000, () => undefined);
+      decodeBody(coding, Buffer.alloc(bytes), 100_000, () => undefined, own);
       for (const { done } of begun) done();
       return now.length;
     };

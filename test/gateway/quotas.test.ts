@@ -7,7 +7,7 @@ import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const rows = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
-const answered = { answerWith: () => undefined };
+const answered = { fields: undefined };
 
 describe('a changed producers file', () => {
   it('gives no quota back: what a producer has used stays used', () => {
@@ -35,7 +35,11 @@ describe('a quota', () => {
 
   it('of look-ups is another one than that of events, and each answer tells of its own', async () => {
     const told: (readonly string[])[] = [];
-    const exchange = { answerWith: (fields: readonly string[]) => void told.push(fields) };
+    const exchange = {
+      set fields(fields: readonly string[]) {
+        told.push(fields);
+      },
+    };
     const quotas = new Quotas(rows({ shop: { rate: 1, lookUpRate: 2 } }), undefined, clock);
     assert.equal(quotas.refusal('shop', exchange), undefined);
     assert.equal(quotas.lookUpRefusal('shop', exchange), undefined);
@@ -57,10 +61,29 @@ describe('a quota', () => {
     assert.deepEqual(codes(common, 'shop'), [undefined, undefined]);
     assert.deepEqual(codes(common, 'bank'), [undefined, 'producerRateLimited']);
     for (let at = 0; at < 3; at += 1) assert.equal(common.lookUpRefusal('bank', answered), undefined);
-    const untold = { answerWith: () => assert.fail('there is no limit to tell of') };
+    const untold = {
+      set fields(_: readonly string[]) {
+        assert.fail('there is no limit to tell of');
+      },
+    };
     assert.equal(common.lookUpRefusal('bank', untold), undefined);
     assert.equal(new Quotas(rows({}), undefined, clock).refusal('bank', untold), undefined);
     assert.deepEqual(codes(new Quotas(rows({}), undefined, clock), 'bank'), [undefined, undefined]);
+  });
+
+  it('counts one event for each 16 KiB that a body was shorter before it was decoded, and refuses later ones', () => {
+    const quotas = new Quotas(rows({ shop: { rate: 10 } }), undefined, new VirtualClock());
+    const remaining = (bytes: number): unknown => {
+      const exchange: { fields: readonly string[] | undefined } = { fields: undefined };
+      quotas.refusal('shop', exchange);
+      quotas.chargeExpansion('shop', bytes, exchange);
+      return exchange.fields?.[3]?.replace(/;t=.*/, '');
+    };
+    assert.equal(remaining(16_383), '"producer";r=9');
+    assert.equal(remaining(2 * 16_384), '"producer";r=6');
+    assert.equal(remaining(-5), '"producer";r=5');
+    assert.equal(remaining(20 * 16_384), '"producer";r=0');
+    assert.equal(quotas.refusal('shop', answered)?.refusal, 'producerRateLimited');
   });
 
   it('that is used up says when to try again, and what it allows', () => {

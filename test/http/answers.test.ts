@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { connect } from 'node:tls';
 import fc from 'fast-check';
+import type { Connection } from '../../lib/http/connection.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import { HttpsServer } from '../../lib/http/server.ts';
 import { LIMITS } from '../support/https-server.ts';
@@ -19,11 +20,11 @@ const ignored = (): void => undefined;
  * Says what it was asked; one in three answers comes a moment later, so that later requests are ready to be answered
  * first.
  */
-function echo(request: HttpRequest): void {
+function echo(connection: Connection<undefined>, request: HttpRequest): void {
   const { method, target, defect } = request.head;
   const answer = (status: number, text: string): void => {
     const body = `${method} ${target} ${text}`;
-    const respond = (): void => void request.respond('id', { status, contentType: 'text/plain', body }, false);
+    const respond = (): void => connection.respond(request, 'id', { status, contentType: 'text/plain', body }, false);
     if (target.length % 3 === 0) setImmediate(respond);
     else respond();
   };
@@ -32,7 +33,8 @@ function echo(request: HttpRequest): void {
     body === 'too large' ? answer(413, body) : answer(200, body.toString('latin1'));
   if (defect !== undefined) answer(400, defect);
   else if (method === 'GET') answer(200, 'no body');
-  else request.body(BODY_BYTES_MAX, { bodyGrows: ignored, bodyRead });
+  else if (request.body === undefined) request.receive(BODY_BYTES_MAX, { bodyGrows: ignored, bodyRead });
+  else bodyRead(request.body.length > BODY_BYTES_MAX ? 'too large' : request.body);
 }
 
 describe('a pipeline of requests', () => {
@@ -45,7 +47,8 @@ describe('a pipeline of requests', () => {
         { ...LIMITS, httpReader },
         {
           context: () => undefined,
-          request: (_, request) => echo(request),
+          request: echo,
+          producerOf: () => undefined,
           protocolFault: (fault) =>
             `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\nX: ${fault}\r\n\r\n`,
           plainHttp: () => '',

@@ -1,9 +1,8 @@
 // How one connection ends, in virtual time: behind its last answer, for another one, by time, and with its server.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { PIECE_CHARACTERS } from '../../lib/http/limits.ts';
-import { CERTIFICATE, connected, LAST, LIMITS } from '../support/connected.ts';
-import { get, post, reading } from '../support/plain-wire.ts';
+import { PIECE_CHARACTERS } from '../../lib/http/piece-writer.ts';
+import { CERTIFICATE, connected, get, LAST, LIMITS, post, reading } from '../support/connected.ts';
 
 /** Idle connections get this much beyond what they were told. */
 const SLACK_MS = 1_000;
@@ -16,7 +15,7 @@ describe('the end of a connection', () => {
     const { clock, socket, connection, send, answer } = await connected({ takes: false });
     await send(get('/a'));
     await answer(undefined, LONG, true);
-    assert.equal(connection.state, 'closing');
+    assert.equal(connection.reading, false);
     socket.takeOne();
     await clock.settle();
     assert.deepEqual(socket.ends, []);
@@ -42,7 +41,7 @@ describe('the end of a connection', () => {
   });
 
   it('reads on what still comes, and throws it away', async () => {
-    const { clock, socket, connection, requests, send, wakes } = await connected();
+    const { clock, socket, connection, host, requests, send } = await connected();
     connection.pause();
     connection.end(true);
     for (const target of ['/a', '/b']) {
@@ -51,7 +50,7 @@ describe('the end of a connection', () => {
     }
     socket.sendEnd();
     await clock.settle();
-    assert.equal(wakes(), 0);
+    assert.equal(host.turn.awake.length, 0);
     assert.equal(requests.length, 0);
     assert.equal(socket.destroyed, true);
   });
@@ -61,10 +60,7 @@ describe('the end of a connection', () => {
     await send('no request\r\n\r\n');
     assert.equal(socket.taken, LAST);
     assert.deepEqual(socket.ends, ['end']);
-    assert.deepEqual(
-      told.filter((what) => what !== 'wake'),
-      ['malformed'],
-    );
+    assert.deepEqual(told, ['malformed']);
   });
 
   it('comes when the client ends its side, once all is answered', async () => {
@@ -94,13 +90,11 @@ describe('a connection that gives way', () => {
     const stranger = await connected();
     stranger.connection.giveWay();
     assert.deepEqual(stranger.socket.ends, ['destroyed']);
-    const busy = await connected();
-    busy.connection.know('shop');
+    const busy = await connected({ producer: 'shop' });
     await busy.send(get('/a'));
     busy.connection.giveWay();
     assert.deepEqual(busy.socket.ends, ['destroyed']);
-    const closing = await connected();
-    closing.connection.know('shop');
+    const closing = await connected({ producer: 'shop' });
     closing.connection.end(true);
     await closing.clock.settle();
     closing.connection.giveWay();
@@ -108,10 +102,9 @@ describe('a connection that gives way', () => {
   });
 
   it('is ended where it is known and nothing goes on there', async () => {
-    const { clock, socket, connection } = await connected();
-    connection.know('shop');
+    const { clock, socket, connection } = await connected({ producer: 'shop' });
     connection.giveWay();
-    assert.equal(connection.state, 'closing');
+    assert.equal(connection.reading, false);
     await clock.settle();
     assert.deepEqual(socket.ends, ['end', 'destroyed']);
   });
@@ -133,7 +126,7 @@ describe('what takes too long on a connection', () => {
 
   it("is a body, which is its handler's to answer, and the connection is closed where nobody does", async () => {
     const said: string[][] = [];
-    const heard = await connected({ onRequest: (request) => said.push(reading(request)) });
+    const heard = await connected({ onRequest: (request, connection) => said.push(reading(request, connection)) });
     await heard.send(post('/a', 'a', 2));
     await heard.clock.advance(LIMITS.requestTimeoutMs);
     await heard.check();
@@ -201,10 +194,7 @@ describe('what takes too long on a connection', () => {
         await clock.advance(250);
       }
       assert.deepEqual(socket.ends, ['end', 'destroyed'], head);
-      assert.deepEqual(
-        told.filter((one) => one !== 'wake'),
-        ['timeout', 'closed'],
-      );
+      assert.deepEqual(told, ['timeout', 'closed']);
     }
   });
 });
@@ -269,7 +259,7 @@ describe('a connection of a server that stops', () => {
 
   it('does not end where a request was answered in the same turn', async () => {
     const { clock, socket, connection } = await connected({
-      onRequest: (request) => void request.respond('id', { status: 200, contentType: 'a/b', body: '' }, false),
+      onRequest: (request, of) => of.respond(request, 'id', { status: 200, contentType: 'a/b', body: '' }, false),
     });
     connection.endIdle(0, GRACE_MS);
     await clock.advance(GRACE_MS);

@@ -1,10 +1,9 @@
 // One connection on a socket in memory: what it writes when, and how it is handed over.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { PIECE_CHARACTERS } from '../../lib/http/limits.ts';
+import { PIECE_CHARACTERS } from '../../lib/http/piece-writer.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
-import { CERTIFICATE, connected } from '../support/connected.ts';
-import { get, post, reading } from '../support/plain-wire.ts';
+import { CERTIFICATE, connected, get, post, reading } from '../support/connected.ts';
 
 /** An answer that is longer than what leaves in one write. */
 const LONG = 'x'.repeat(3 * PIECE_CHARACTERS);
@@ -15,7 +14,7 @@ describe('a connection', () => {
     await send(get('/a'));
     assert.equal(requests[0]?.head.target, '/a');
     assert.equal(connection.idle, false);
-    requests[0].respond('id', { status: 200, contentType: 'text/plain', body: 'é' }, false);
+    connection.respond(requests[0], 'id', { status: 200, contentType: 'text/plain', body: 'é' }, false);
     assert.equal(socket.taken, '');
     await answer();
     assert.match(socket.taken, /^HTTP\/1\.1 200 OK\r\n[^]*\r\nKeep-Alive: timeout=5\r\n\r\n\xc3\xa9$/);
@@ -31,27 +30,15 @@ describe('a connection', () => {
     assert.equal(await of(CERTIFICATE, true), true);
   });
 
-  it('is a stranger until it becomes known, once, where the producer may have another', async () => {
-    const { connection } = await connected();
-    assert.equal(connection.holder, '');
-    assert.equal(connection.know('shop'), true);
-    assert.equal(connection.holder, 'shop');
-    assert.throws(() => connection.know('shop'), /a connection becomes known once/);
-    const short = await connected({ known: false });
-    assert.equal(short.connection.know('shop'), false);
-    assert.equal(short.connection.holder, '');
-    assert.equal(short.connection.know('shop'), false, 'it may ask again');
-  });
-
   it('is woken once until it was flushed, and flushed only where it was woken', async () => {
-    const { clock, connection, wakes } = await connected();
-    connection.wake();
-    connection.wake();
-    assert.equal(wakes(), 1);
-    await clock.settle();
-    connection.wake();
-    assert.equal(wakes(), 2);
-    await clock.settle();
+    const { clock, connection, host } = await connected();
+    for (let round = 0; round < 2; round += 1) {
+      connection.wake();
+      connection.wake();
+      assert.deepEqual(host.turn.awake, [connection]);
+      await clock.settle();
+      assert.deepEqual(host.turn.awake, []);
+    }
     assert.throws(() => connection.flush(), /is flushed once for each time that it was awake/);
   });
 
@@ -59,10 +46,10 @@ describe('a connection', () => {
     const { connection, requests, send } = await connected();
     await send(get('/a'));
     connection.stopReading(false);
-    assert.equal(connection.state, 'closing');
+    assert.equal(connection.reading, false);
     await send(get('/b'));
     assert.equal(requests.length, 1);
-    assert.throws(() => connection.request(requests[0] as HttpRequest), /requests come while the connection is read/);
+    assert.throws(() => connection.request(requests[0] as HttpRequest), /requests arrive while the connection is read/);
   });
 
   it('says nothing to its host of bytes that wait, as long as the client takes its answers', async () => {
@@ -74,21 +61,22 @@ describe('a connection', () => {
 
   it('tells its host when it is closed, and that nothing waits then', async () => {
     const { clock, connection, told, waits } = await connected();
-    connection.know('shop');
     connection.destroy();
     await clock.settle();
-    assert.equal(connection.state, 'closed');
+    assert.equal(connection.reading, false);
     assert.deepEqual(told, ['closed']);
-    assert.deepEqual(waits, [['shop', 0]]);
+    assert.deepEqual(waits, [0]);
     connection.wake();
     await clock.settle();
     connection.stopReading(true);
-    assert.equal(connection.state, 'closed');
+    assert.deepEqual(told, ['closed']);
   });
 
   it('aborts a body that was arriving when it is closed', async () => {
     const said: string[][] = [];
-    const { clock, connection, send } = await connected({ onRequest: (request) => said.push(reading(request)) });
+    const { clock, connection, send } = await connected({
+      onRequest: (request, of) => said.push(reading(request, of)),
+    });
     await send(post('/a', 'ab', 4));
     connection.destroy();
     await clock.settle();
@@ -99,22 +87,21 @@ describe('a connection', () => {
 describe('an answer that the client does not take', () => {
   it('waits in pieces, and those behind it in their order, and the host is told how many bytes', async () => {
     const { clock, socket, connection, waits } = await connected({ takes: false });
-    connection.know('shop');
     const done: string[] = [];
     connection.write(LONG, 'latin1', () => done.push('long'));
-    assert.deepEqual(waits, [['shop', PIECE_CHARACTERS + LONG.length]]);
+    assert.deepEqual(waits, [PIECE_CHARACTERS + LONG.length]);
     assert.equal(connection.writable, false);
     assert.equal(connection.idle, false);
     connection.write('\xe9', 'latin1');
-    assert.deepEqual(waits.at(-1), ['shop', PIECE_CHARACTERS + LONG.length + 1]);
+    assert.deepEqual(waits.at(-1), PIECE_CHARACTERS + LONG.length + 1);
     socket.takeOne();
     await clock.settle();
-    assert.deepEqual(waits.at(-1), ['shop', PIECE_CHARACTERS + LONG.length + 1], 'the part is held to its end');
+    assert.deepEqual(waits.at(-1), PIECE_CHARACTERS + LONG.length + 1, 'the part is held to its end');
     assert.deepEqual(done, []);
     socket.takeAll();
     await clock.settle();
     assert.ok(socket.taken === `${LONG}\xe9`);
-    assert.deepEqual(waits.at(-1), ['shop', 0]);
+    assert.equal(waits.at(-1), 0);
     assert.deepEqual(done, ['long']);
     assert.equal(connection.idle, true);
   });
@@ -140,11 +127,9 @@ describe('an answer that the client does not take', () => {
     const slow = await connected({ takes: false });
     slow.connection.write('x'.repeat(PIECE_CHARACTERS), 'latin1', () => done.push('slow'));
     assert.deepEqual(done, ['quick']);
-    const before = slow.wakes();
     slow.socket.takeAll();
     await slow.clock.settle();
     assert.deepEqual(done, ['quick', 'slow']);
-    assert.equal(slow.wakes(), before + 1);
     slow.connection.write('x'.repeat(PIECE_CHARACTERS), 'latin1');
     await slow.clock.settle();
     assert.deepEqual(done, ['quick', 'slow']);
@@ -186,17 +171,15 @@ describe('a connection that is handed over', () => {
       onRequest: ({ head }) => said.push([head.target]),
     });
     await send(post('/a', '') + CHUNKED);
-    assert.equal(connection.state, 'handing over');
+    assert.equal(connection.reading, false);
     assert.deepEqual(said, [['/a']]);
     await answer(requests[0]);
-    assert.equal(connection.state, 'node');
+    assert.equal(connection.reading, true);
     assert.deepEqual(said, [['/a'], ['/b']]);
-    assert.throws(() => connection.handOver(Buffer.alloc(0)), /no answer is owed when the connection is handed over/);
   });
 
   it('is node:http’s from the first byte where the own reader is not used', async () => {
-    const { connection, requests, send, answer, socket } = await connected({ readsPlain: false });
-    assert.equal(connection.state, 'node');
+    const { requests, send, answer, socket } = await connected({ readsPlain: false });
     await send(get('/a'));
     assert.equal(requests[0]?.head.target, '/a');
     await answer();
@@ -212,9 +195,9 @@ describe('a connection that is handed over', () => {
       await answer(requests[0]);
       if (when === 'after') socket.sendEnd();
       await clock.settle();
-      assert.equal(connection.state, 'node');
+      assert.equal(connection.reading, true);
       assert.deepEqual(socket.ends, []);
-      reading(requests[1] as HttpRequest);
+      reading(requests[1] as HttpRequest, connection);
       await clock.settle();
       assert.match(socket.taken, /\/b$/);
       assert.deepEqual(socket.ends, ['end', 'destroyed'], when);

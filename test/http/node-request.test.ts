@@ -29,7 +29,6 @@ function requestOf({ method = 'POST', fields = [], version = [1, 1], expectsCont
   const response = new ServerResponse(message);
   response.assignSocket(socket.asTls);
   const owner: NodeRequestOwner = {
-    isLatest: () => true,
     answered: (_, close) => events.push(close ? 'answered, and closes' : 'answered'),
   };
   const request = new NodeRequest(owner, message, response, expectsContinue, 7);
@@ -38,7 +37,7 @@ function requestOf({ method = 'POST', fields = [], version = [1, 1], expectsCont
     fault: (fault) => events.push(fault) > 0,
   };
   const read = (bytesMax: number): void =>
-    request.body(bytesMax, {
+    request.receive(bytesMax, {
       bodyGrows: (bytes) => events.push(`grows ${bytes}`),
       bodyRead: (body) => events.push(body === 'too large' ? body : `read ${body.toString()}`),
     });
@@ -175,7 +174,7 @@ describe('the body of a request that node:http read', () => {
         assert.equal(body.toString(), 'x'.repeat(110_000));
         room = (body as Buffer).buffer.byteLength;
       };
-      request.body(bytesMax, { bodyGrows: () => undefined, bodyRead });
+      request.receive(bytesMax, { bodyGrows: () => undefined, bodyRead });
       await come(...Array.from({ length: 11 }, () => 'x'.repeat(10_000)));
       await end();
       return room;
@@ -206,7 +205,7 @@ describe('the body of a request that node:http read', () => {
     const { request, message, events, read, come, end } = requestOf(LENGTH(6));
     read(6);
     await come('abc');
-    assert.equal(request.respond('id', OK, false), true);
+    request.respond('id', OK, false);
     await come('def');
     await end();
     assert.deepEqual(events, ['answered']);
@@ -243,9 +242,9 @@ describe('the answer to a request that node:http read', () => {
   it('is given once', () => {
     const { request, socket, events } = requestOf();
     assert.equal(request.answered, false);
-    assert.equal(request.respond('id', OK, true), true);
+    request.respond('id', OK, true);
     assert.equal(request.answered, true);
-    assert.equal(request.respond('id', OK, true), false);
+    request.respond('id', OK, true);
     assert.deepEqual(events, ['answered, and closes']);
     assert.match(socket.taken, /\r\nConnection: close\r\n[^]*\r\n\r\nok$/);
   });

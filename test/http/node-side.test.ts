@@ -1,6 +1,8 @@
 // The side of node:http on a connection in memory: when it is busy, what it reads when, and its turns.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { NodeRequest } from '../../lib/http/node/request.ts';
+import type { HttpRequest } from '../../lib/http/request.ts';
 import { HandOver } from '../../lib/http/node/hand-over.ts';
 import { NodeSide } from '../../lib/http/node/side.ts';
 import {
@@ -16,6 +18,9 @@ import {
 } from '../support/node-wire.ts';
 import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
+
+const isLatest = ({ side }: ReturnType<typeof adopted>, request: HttpRequest | undefined): boolean =>
+  request instanceof NodeRequest && side.isLatest(request);
 
 describe('the side of node:http', () => {
   it('is busy from the first byte until the last answer was written, whatever waits for what', async () => {
@@ -55,10 +60,10 @@ describe('the side of node:http', () => {
     const wire = adopted();
     wire.side.feed(Buffer.from(GET.repeat(2)));
     await eventually('the first is started', () => wire.requests.length === 1);
-    assert.equal(wire.requests[0]?.latest, false);
+    assert.equal(isLatest(wire, wire.requests[0]), false);
     if (wire.requests[0] !== undefined) answer(wire.requests[0]);
     await eventually('the second is started', () => wire.requests.length === 2);
-    assert.equal(wire.requests[1]?.latest, true);
+    assert.equal(isLatest(wire, wire.requests[1]), true);
   });
 
   /** How often a side stands in line while `chunks` are fed, each once as many requests have been answered. */
@@ -88,7 +93,7 @@ describe('the side of node:http', () => {
     const wire = adopted(
       (request) => {
         request.listener = { aborted: ignored, fault: () => false };
-        request.body(100_000, { bodyGrows: ignored, bodyRead: () => answer(request) });
+        request.receive(100_000, { bodyGrows: ignored, bodyRead: () => answer(request) });
       },
       60_000,
       clock,
@@ -109,7 +114,7 @@ describe('the side of node:http', () => {
     const late: string[] = [];
     const wire = adopted((request) => {
       request.listener = { aborted: ignored, fault: (fault) => late.push(fault) > 0 };
-      request.body(100, { bodyGrows: ignored, bodyRead: ignored });
+      request.receive(100, { bodyGrows: ignored, bodyRead: ignored });
     });
     assert.equal(wire.side.headSinceMs, undefined);
     assert.equal(wire.side.late(), false);
@@ -180,8 +185,8 @@ describe('the side of node:http', () => {
 
   it('has one latest request, also where the others came in several slices', async () => {
     const latest: boolean[] = [];
-    const wire = adopted((request) => {
-      latest.push(request.latest);
+    const wire: ReturnType<typeof adopted> = adopted((request) => {
+      latest.push(isLatest(wire, request));
       answer(request);
     });
     wire.side.feed(Buffer.from(GET.repeat(20)));

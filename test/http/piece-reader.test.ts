@@ -26,7 +26,11 @@ class Turns extends VirtualClock {
 async function reading(turns = new Turns()) {
   const socket = new MemorySocket();
   const taken: string[] = [];
-  const reader = new PieceReader(socket.asTls, turns, (piece) => taken.push(piece.toString()));
+  // A piece that ends with a dot completes a request.
+  const reader = new PieceReader(socket.asTls, turns, (piece) => {
+    taken.push(piece.toString());
+    return piece.toString().endsWith('.');
+  });
   await clock.settle();
   return { socket, reader, taken, turns };
 }
@@ -73,9 +77,9 @@ describe('a reader of pieces', () => {
   });
 
   it('does not rest where requests come', async () => {
-    const { socket, reader, turns } = await reading();
+    const { socket, turns } = await reading();
     socket.send(SOME, true);
-    reader.startAnew();
+    socket.send('.');
     socket.send(SOME, true);
     assert.deepEqual(socket.readings, []);
     socket.send('x');

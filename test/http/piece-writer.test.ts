@@ -1,8 +1,7 @@
 // What leaves in pieces, on a socket in memory whose client takes it when the test says so.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { PIECE_CHARACTERS } from '../../lib/http/limits.ts';
-import { PieceWriter } from '../../lib/http/piece-writer.ts';
+import { PIECE_CHARACTERS, PieceWriter } from '../../lib/http/piece-writer.ts';
 import { MemorySocket } from '../support/memory-socket.ts';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,10 +1,12 @@
 // The server in this process: which connections it ends, when, and what it says of them.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import type { Connection } from '../../lib/http/connection.ts';
+import { NodeRequest } from '../../lib/http/node/request.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import type { ServerLimits } from '../../lib/http/server.ts';
 import type { RawConnection } from '../support/client.ts';
-import { last, startServer, type Given } from '../support/https-server.ts';
+import { last, startServer, type Given, type TestContext } from '../support/https-server.ts';
 import { Pki } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -77,11 +79,11 @@ describe('the server', () => {
 
   it('leaves every request to node:http where that is the reader', async () => {
     for (const httpReader of ['own', 'node'] as const) {
-      const { server, open } = await start({ httpReader });
-      await open();
-      const states = (): readonly string[] => [...server.connections].map(({ state }) => state);
-      await eventually('it has arrived', () => states().length === 1);
-      assert.deepEqual(states(), [httpReader === 'own' ? 'plain' : 'node']);
+      const { requests, open } = await start({ httpReader });
+      const connection = await open();
+      connection.write(requestText('GET /'));
+      await eventually('it has arrived', () => requests.length === 1);
+      assert.equal(requests[0] instanceof NodeRequest, httpReader === 'node');
     }
   });
 
@@ -165,10 +167,10 @@ describe('the server', () => {
 
   it('reads all requests of one read in a turn where they are answered at once', async () => {
     let [inTurn, most] = [0, 0];
-    const onRequest = (request: HttpRequest): void => {
+    const onRequest = (request: HttpRequest, connection: Connection<TestContext>): void => {
       if (inTurn === 0) setImmediate(() => (inTurn = 0));
       most = Math.max(most, (inTurn += 1));
-      request.respond('id', { status: 200, contentType: 'text/plain', body: '' }, false);
+      connection.respond(request, 'id', { status: 200, contentType: 'text/plain', body: '' }, false);
     };
     const { open } = await start({}, { onRequest });
     const connection = await open();

@@ -140,8 +140,8 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'does not give back what it admitted',
     change: {
-      file: 'lib/gateway/accept-event.ts',
-      from: 'this.#options.admission.release(this.producer, this.#admittedBytes);',
+      file: 'lib/gateway/exchange.ts',
+      from: 'if (this.admitted !== undefined) this.#context.admission.release(this.admitted);',
       to: '',
     },
     finds: /in flight|that are answered/,

@@ -12,18 +12,18 @@ import { Admission } from '../../lib/gateway/admission.ts';
 import { acceptEvent } from '../../lib/gateway/accept-event.ts';
 import type { GatewayAnswer } from '../../lib/gateway/answers.ts';
 import { Exchange, type ExchangeContext } from '../../lib/gateway/exchange.ts';
-import { findEvent } from '../../lib/gateway/find-event.ts';
-import { LookUpTurns } from '../../lib/gateway/look-up-turns.ts';
+import { Decoding } from '../../lib/gateway/content-coding.ts';
+import { findEvent, LOOK_UP_TURNS } from '../../lib/gateway/find-event.ts';
+import { ProducerTurns } from '../../lib/gateway/producer-turns.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { RefusalLog } from '../../lib/gateway/refusal-log.ts';
 import { RefusalMeter, RouteMeter } from '../../lib/gateway/request-meter.ts';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
-import type { BodyTaker } from '../../lib/http/request.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
-import { createLog } from '../../lib/process/log.ts';
+import { createLog, type Log } from '../../lib/process/log.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
@@ -112,33 +112,29 @@ export class Gateway extends Program {
         untilMs: Infinity,
       }),
     } as unknown as Authority;
-    const about = {
-      clock: this.system.clock,
-      queue: this.#queue,
-      authority,
-      quotas: undefined,
-      spans: undefined,
-      challenge: () => '',
-    };
+    const { clock } = this.system;
+    const about = { clock, queue: this.#queue, checks: { authority, quotas: undefined, challenge: () => '' } };
     this.#accepting = {
       ...about,
       admission: this.#admission,
+      decoding: new Decoding(30_000, clock),
       metrics: GATEWAY_METRICS,
-      bodyBytesMax: 65_536,
-      eventId: 'id',
+      events: { bodyBytesMax: 65_536, eventId: 'id' },
       spans: undefined,
     } as const;
-    this.#finding = { ...about, warehouse: store.of(this.actor), turns: new LookUpTurns(this.system.clock) };
+    this.#finding = { ...about, warehouse: store.of(this.actor), turns: new ProducerTurns(LOOK_UP_TURNS, clock) };
     this.#context = {
       ...this.system,
-      metrics: GATEWAY_METRICS,
+      admission: this.#admission,
       refusals: REFUSALS,
       spans: undefined,
       draining: () => false,
-      log: undefined,
-      bug: (_, cause) => {
-        throw cause;
-      },
+      log: {
+        error: ({ err }: { readonly err: unknown }) => {
+          throw err;
+        },
+      } as unknown as Log,
+      logsAnswers: false,
     };
     connection.open();
   }
@@ -151,7 +147,7 @@ export class Gateway extends Program {
     const exchange = this.#exchange('POST', '/events', producer, Buffer.from(text), told);
     const answer = acceptEvent(this.#accepting, exchange);
     if (answer instanceof Promise) throw new Error('a producer that is known is judged at once');
-    exchange.answer(answer);
+    if (answer !== 'taken') exchange.answer(answer);
   }
 
   find(producer: string, id: string, told: (answer: Told) => void): void {
@@ -163,18 +159,20 @@ export class Gateway extends Program {
     this.open += 1;
     const request = {
       head: { method, target, contentType: 'application/json', contentLength: body.length, requestId: 'simulated' },
-      latest: true,
       gone: false,
       restMayExceed: () => false,
-      body: (_: number, taker: BodyTaker) => taker.bodyRead(body),
-      respond: (_: string, { status, body }: GatewayAnswer) => {
+      body,
+    };
+    const connection = {
+      name: producer,
+      context: { judged: undefined },
+      address: 'simulated',
+      respond: (_: unknown, _requestId: string, { status, body }: GatewayAnswer) => {
         this.open -= 1;
         const bytes = Array.isArray(body) ? Buffer.concat(body as Buffer[]) : body;
         told({ status, body: JSON.parse(String(bytes)) as Told['body'] });
-        return true;
       },
     };
-    const connection = { name: producer, holder: producer, context: { judged: undefined }, address: 'simulated' };
     return new Exchange(this.#context, connection as never, request as never, METER);
   }
 }

@@ -1,4 +1,4 @@
-// One connection on a socket in memory, in virtual time, of a host that keeps what it is told.
+// One connection on a socket in memory, in virtual time, of a host that records its calls.
 import { Connection, type ConnectionHost } from '../../lib/http/connection.ts';
 import { HandOver } from '../../lib/http/node/hand-over.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
@@ -6,9 +6,47 @@ import { MemorySocket } from './memory-socket.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 export const LIMITS = { headersTimeoutMs: 1_000, requestTimeoutMs: 2_000, idleTimeoutMs: 5_000 };
-/** What a host answers to a head that could not be read. */
+/** The host's answer to a head that could not be read. */
 export const LAST = 'HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n';
 export const CERTIFICATE = {};
+
+export const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: g\r\n\r\n`;
+export const post = (target: string, body: string, announced = body.length): string =>
+  `POST ${target} HTTP/1.1\r\nHost: g\r\nContent-Length: ${announced}\r\n\r\n${body}`;
+
+type TestConnection = Connection<string | undefined>;
+
+/** Answers with the request's target and more. */
+export const answerOf = (
+  connection: TestConnection,
+  request: HttpRequest | undefined,
+  close = false,
+  body = '',
+): void => {
+  if (request === undefined) return;
+  const text = `${request.head.target}${body}`;
+  connection.respond(request, 'id', { status: 200, contentType: 'text/plain', body: text }, close);
+};
+
+/** Reads the body of up to `bytesMax`, answers when it is there, and returns what happened. */
+export function reading(request: HttpRequest, connection: TestConnection, bytesMax = 100): string[] {
+  const said: string[] = [];
+  request.listener = {
+    aborted: () => said.push('aborted'),
+    fault: (fault) => {
+      said.push(fault);
+      connection.respond(request, 'id', { status: 408, contentType: 'text/plain', body: fault }, true);
+      return true;
+    },
+  };
+  const bodyRead = (body: Buffer | 'too large'): void => {
+    said.push(body === 'too large' ? body : `read ${body.toString()}`);
+    if (body !== 'too large') answerOf(connection, request);
+  };
+  if (request.body === undefined) request.receive(bytesMax, { bodyGrows: () => undefined, bodyRead });
+  else bodyRead(request.body);
+  return said;
+}
 
 interface Given {
   /** What the client does not take waits. */
@@ -16,56 +54,53 @@ interface Given {
   readonly certificate?: unknown;
   readonly authorized?: boolean;
   readonly readsPlain?: boolean;
-  /** Whether the producer may have another connection. */
-  readonly known?: boolean;
-  readonly onRequest?: (request: HttpRequest) => void;
+  /** The producer that the connection is known as. */
+  readonly producer?: string;
+  readonly onRequest?: (request: HttpRequest, connection: TestConnection) => void;
 }
 
-/** A connection of a host that keeps what it is told. */
 export async function connected(given: Given = {}) {
   const clock = new VirtualClock();
   const socket = new MemorySocket(given.takes);
   socket.certificate = given.certificate;
   socket.authorized = given.authorized ?? false;
   const requests: HttpRequest[] = [];
-  const waits: [holder: string, bytes: number][] = [];
+  const waits: number[] = [];
   const told: string[] = [];
-  const host: ConnectionHost<string> = {
+  const host: ConnectionHost<string | undefined> = {
     keepAlive: 'Keep-Alive: timeout=5\r\n',
     clock,
     handOver: new HandOver({ headerBytesMax: 16_384, idleTimeoutMs: LIMITS.idleTimeoutMs }, clock),
     readsPlain: given.readsPlain ?? true,
-    wake: (woken) => {
-      told.push('wake');
-      clock.turnEnd(() => woken.flush());
+    turn: { awake: [], answered: 0 },
+    handlers: {
+      request: (connection, request) => {
+        requests.push(request);
+        given.onRequest?.(request, connection);
+      },
+      protocolFault: (fault) => {
+        told.push(fault);
+        return LAST;
+      },
+      producerOf: (producer) => producer,
     },
-    request: (_, request) => {
-      requests.push(request);
-      given.onRequest?.(request);
-    },
-    mayReadOn: () => true,
-    protocolFault: (fault) => {
-      told.push(fault);
-      return LAST;
-    },
-    known: () => given.known ?? true,
-    waits: (_, holder, bytes) => void waits.push([holder, bytes]),
+    waits: (_, bytes) => void waits.push(bytes),
     closed: () => void told.push('closed'),
   };
-  const connection = new Connection(socket.asTls, host, '10.0.0.1', 'context');
+  const connection: TestConnection = new Connection(socket.asTls, host, '10.0.0.1', given.producer);
   await clock.settle();
   const send = async (text: string): Promise<void> => {
     socket.send(text);
     await clock.settle();
   };
   const answer = async (request = requests.at(-1), body = 'ok', close = false): Promise<void> => {
-    request?.respond('id', { status: 200, contentType: 'text/plain', body }, close);
+    if (request !== undefined)
+      connection.respond(request, 'id', { status: 200, contentType: 'text/plain', body }, close);
     await clock.settle();
   };
   const check = async (): Promise<void> => {
     connection.check(clock.ms(), LIMITS);
     await clock.settle();
   };
-  const wakes = (): number => told.filter((what) => what === 'wake').length;
-  return { clock, socket, connection, requests, waits, told, send, answer, check, wakes };
+  return { clock, socket, connection, host, requests, waits, told, send, answer, check };
 }

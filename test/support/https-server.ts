@@ -27,35 +27,42 @@ export const LIMITS: ServerLimits = {
 export const last = (fault: string): string =>
   `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: ${fault.length}\r\n\r\n${fault}`;
 
+/** `producer`: whose request arrived by the connection; set by a test. */
+export interface TestContext {
+  producer: string | undefined;
+}
+
 export interface Given {
   readonly clock?: VirtualClock;
   readonly at?: number;
-  readonly onRequest?: (request: HttpRequest) => void;
+  readonly onRequest?: (request: HttpRequest, connection: Connection<TestContext>) => void;
 }
 
 /** Keeps every request until it is answered by the test, and what ended early. */
 export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, given: Given = {}) {
   const requests: HttpRequest[] = [];
-  const connections: Connection<undefined>[] = [];
+  const connections: Connection<TestContext>[] = [];
   const told: string[] = [];
   const addresses: string[] = [];
-  const server = new HttpsServer<undefined>(
+  const server = new HttpsServer<TestContext>(
     { cert: pki.server.certificate, key: pki.server.key },
     { ...LIMITS, ...more },
     {
-      context: () => undefined,
+      context: () => ({ producer: undefined }),
+      producerOf: ({ producer }) => producer,
       request: (connection, request) => {
         requests.push(request);
         connections.push(connection);
         const fault = (what: string): boolean => {
           told.push(what);
-          request.respond('id', { status: 408, contentType: 'text/plain', body: what }, true);
+          connection.respond(request, 'id', { status: 408, contentType: 'text/plain', body: what }, true);
           return true;
         };
         request.listener = { aborted: () => told.push('aborted'), fault };
-        if (request.head.method === 'POST')
-          request.body(100, { bodyGrows: () => undefined, bodyRead: (body) => told.push(String(body)) });
-        given.onRequest?.(request);
+        if (request.body === undefined && request.head.method === 'POST')
+          request.receive(100, { bodyGrows: () => undefined, bodyRead: (body) => told.push(String(body)) });
+        else if (request.head.method === 'POST') told.push(String(request.body));
+        given.onRequest?.(request, connection);
       },
       protocolFault: last,
       plainHttp: () => last('plain'),
@@ -84,6 +91,11 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
     return socket.on('error', () => undefined);
   };
   const answer = (request: HttpRequest | undefined, body = 'ok'): void =>
-    void request?.respond('id', { status: 200, contentType: 'text/plain', body }, false);
+    connections[requests.indexOf(request as HttpRequest)]?.respond(
+      request as HttpRequest,
+      'id',
+      { status: 200, contentType: 'text/plain', body },
+      false,
+    );
   return { server, port, requests, connections, told, addresses, open, tcp, answer };
 }

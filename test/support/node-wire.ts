@@ -1,7 +1,8 @@
 // A connection's half in memory, for the side of node:http (lib/http/node/side.ts), and requests for it.
 import { HandOver } from '../../lib/http/node/hand-over.ts';
+import { NodeRequest } from '../../lib/http/node/request.ts';
+import type { NodeSide, Wire } from '../../lib/http/node/side.ts';
 import type { HttpRequest, ProtocolFault } from '../../lib/http/request.ts';
-import type { ConnectionState, Side, Wire } from '../../lib/http/side.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { SYSTEM } from './system.ts';
 import { VirtualClock } from './virtual-clock.ts';
@@ -20,9 +21,8 @@ export class CountingClock extends VirtualClock {
 
 /** The connection's half, in memory: it keeps what node:http does to it. */
 export class Recorder implements Wire {
-  readonly keepAlive = '';
   readonly clock = SYSTEM.clock;
-  state: ConnectionState = 'node';
+  reading = true;
   writable = true;
   retiring = false;
   /** The client may still be sending behind the last answer. */
@@ -31,7 +31,7 @@ export class Recorder implements Wire {
   readonly requests: HttpRequest[] = [];
   readonly events: string[] = [];
   readonly #onRequest: (request: HttpRequest) => void;
-  side: Side | undefined;
+  side: NodeSide | undefined;
 
   constructor(onRequest: (request: HttpRequest) => void = () => undefined) {
     this.#onRequest = onRequest;
@@ -44,10 +44,6 @@ export class Recorder implements Wire {
   request(request: HttpRequest): void {
     this.requests.push(request);
     this.#onRequest(request);
-  }
-
-  mayReadOn(): boolean {
-    return true;
   }
 
   write(text: string | Buffer, _encoding: BufferEncoding, done?: () => void): void {
@@ -63,12 +59,12 @@ export class Recorder implements Wire {
 
   stopReading(unread: boolean): void {
     this.lingers ||= unread;
-    this.state = 'closing';
+    this.reading = false;
     this.side?.stop();
   }
 
   end(unread: boolean): void {
-    this.state = 'closing';
+    this.reading = false;
     this.events.push(unread ? 'end, more comes' : 'end');
   }
 
@@ -79,29 +75,27 @@ export class Recorder implements Wire {
   abort(): void {
     this.events.push('abort');
   }
-
-  prepareHandOver(): void {}
-  handOver(): void {}
 }
 
 export function adopted(
   onRequest?: (request: HttpRequest) => void,
   idleTimeoutMs = 60_000,
   clock: Clock = SYSTEM.clock,
-): Recorder & { readonly side: Side } {
+): Recorder & { readonly side: NodeSide } {
   const wire = new Recorder(onRequest);
   wire.side = new HandOver({ headerBytesMax: 16_384, idleTimeoutMs }, clock).adopt(wire, 0);
-  return wire as Recorder & { readonly side: Side };
+  return wire as Recorder & { readonly side: NodeSide };
 }
 
 export const answer = (request: HttpRequest, close = false): void => {
-  request.respond('id', { status: 200, contentType: 'text/plain', body: 'x' }, close);
+  if (request instanceof NodeRequest)
+    request.respond('id', { status: 200, contentType: 'text/plain', body: 'x' }, close);
 };
 
 export const ignored = (): void => undefined;
 export const readsBody = (request: HttpRequest): void => {
   request.listener = { aborted: ignored, fault: () => false };
-  request.body(100, { bodyGrows: ignored, bodyRead: ignored });
+  request.receive(100, { bodyGrows: ignored, bodyRead: ignored });
 };
 
 /** How many answers have been written. */

@@ -9,9 +9,8 @@
 // be written by node itself (it would lack X-Request-Id).
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Clock } from '../../process/clock.ts';
-import type { Side, Wire } from '../side.ts';
 import { faultOf, isEndOfInput } from './faults.ts';
-import { NodeSide } from './side.ts';
+import { NodeSide, type Wire } from './side.ts';
 
 export interface HandOverLimits {
   readonly headerBytesMax: number;
@@ -35,7 +34,7 @@ export class HandOver {
     this.#clock = clock;
     this.#server = createServer({
       maxHeaderSize: limits.headerBytesMax,
-      keepAliveTimeout: limits.idleTimeoutMs, // For the header that tells the client; limits.ts keeps it.
+      keepAliveTimeout: limits.idleTimeoutMs, // For the header that tells the client; idle-watch.ts keeps it.
       requireHostHeader: false,
     });
     this.#server.maxHeadersCount = 0; // Node would drop the excess silently; headerBytesMax bounds it.
@@ -66,7 +65,7 @@ export class HandOver {
   };
 
   /** `requests` have come by the connection before. */
-  adopt(wire: Wire, requests: number): Side {
+  adopt(wire: Wire, requests: number): NodeSide {
     const side = new NodeSide(wire, requests, this.#standInLine);
     this.#server.emit('connection', side);
     side.once('end', () => side.readToItsEnd()); // Behind node:http's own listener.

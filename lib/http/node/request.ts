@@ -15,7 +15,6 @@ import { respond, type Answer } from '../respond.ts';
 
 /** The connection that the request came by, as far as the request knows it. */
 export interface NodeRequestOwner {
-  isLatest(request: NodeRequest): boolean;
   answered(request: NodeRequest, close: boolean): void;
 }
 
@@ -23,6 +22,7 @@ export class NodeRequest implements HttpRequest {
   readonly head: RequestHead;
   readonly expectsContinue: boolean;
   listener: RequestListener | undefined;
+  body = undefined;
   /** Nothing behind it is a request: the connection ends behind its answer. */
   readonly isLast: boolean;
   /** When its head had come, by `Clock.ms()`. */
@@ -33,7 +33,7 @@ export class NodeRequest implements HttpRequest {
   /** Undefined once the body is read, refused or abandoned. */
   #taker: BodyTaker | undefined;
   /** What has come of the body, in a buffer that may have room for more. */
-  #body: Buffer = EMPTY;
+  #read: Buffer = EMPTY;
   #bytes = 0;
   #continued = false;
 
@@ -65,10 +65,6 @@ export class NodeRequest implements HttpRequest {
     return this.#response.headersSent;
   }
 
-  get latest(): boolean {
-    return this.#owner.isLatest(this);
-  }
-
   get gone(): boolean {
     return this.#request.destroyed;
   }
@@ -80,7 +76,7 @@ export class NodeRequest implements HttpRequest {
     return this.expectsContinue || (contentLength === undefined ? coding !== undefined : contentLength > bytes);
   }
 
-  body(bytesMax: number, taker: BodyTaker): void {
+  receive(bytesMax: number, taker: BodyTaker): void {
     assert(this.#taker === undefined, 'a body has one taker');
     if (this.expectsContinue) {
       this.#continued = true;
@@ -88,7 +84,7 @@ export class NodeRequest implements HttpRequest {
     }
     this.#taker = taker;
     this.#request.on('data', (piece: Buffer) => this.#take(piece, bytesMax));
-    this.#request.on('end', () => this.#bodyEnds()?.bodyRead(this.#body.subarray(0, this.#bytes)));
+    this.#request.on('end', () => this.#bodyEnds()?.bodyRead(this.#read.subarray(0, this.#bytes)));
     this.#request.on('close', () => {
       if (this.#bodyEnds() !== undefined) this.listener?.aborted();
     });
@@ -99,15 +95,14 @@ export class NodeRequest implements HttpRequest {
     return this.listener?.fault(fault) ?? false;
   }
 
-  respond(requestId: string, answer: Answer, close: boolean): boolean {
+  respond(requestId: string, answer: Answer, close: boolean): void {
     // node:http itself closes behind an answer to a client that was not told to go on: whether its body follows is
     // open.
     const last = close || this.isLast || (this.expectsContinue && !this.#continued);
-    if (!respond(this.#response, requestId, answer, last)) return false;
+    if (!respond(this.#response, requestId, answer, last)) return;
     this.#bodyEnds();
     this.#request.resume(); // What still comes of it is thrown away.
     this.#owner.answered(this, last);
-    return true;
   }
 
   #take(piece: Buffer, bytesMax: number): void {
@@ -123,7 +118,7 @@ export class NodeRequest implements HttpRequest {
     const { contentLength } = this.head;
     if (contentLength === undefined) taker.bodyGrows(piece.length);
     const room = Math.min(contentLength ?? GROWTH * end, bytesMax);
-    this.#body = before === 0 ? piece : withPiece(this.#body, before, piece, room);
+    this.#read = before === 0 ? piece : withPiece(this.#read, before, piece, room);
     this.#bytes = end;
   }
 

@@ -9,8 +9,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import { assert } from '../assert.ts';
-import type { ProtocolFault } from '../request.ts';
-import type { Side, Wire } from '../side.ts';
+import type { Clock } from '../../process/clock.ts';
+import type { HttpRequest, ProtocolFault } from '../request.ts';
 import { NodeRequest, type NodeRequestOwner } from './request.ts';
 
 /**
@@ -75,7 +75,35 @@ class BodySlices {
   }
 }
 
-export class NodeSide extends Duplex implements Side, NodeRequestOwner {
+/** The connection, as the side of node:http sees it. */
+export interface Wire {
+  /** More requests may be read. */
+  readonly reading: boolean;
+  readonly clock: Clock;
+  /** The client reads its answers. */
+  readonly writable: boolean;
+  /** Calls `flush` of the side at the end of this turn of the event loop. */
+  wake(): void;
+  /** A request has arrived. */
+  request(request: HttpRequest): void;
+  /** `done` is called as soon as more may be written. */
+  write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void;
+  /** Nothing more is to be fed before `resume`. */
+  pause(): void;
+  resume(): void;
+  /** The last answer is made: nothing more is read. `unread`: the client may still be sending. */
+  stopReading(unread: boolean): void;
+  /** The last answer was written: the connection ends after it. `unread`: the client may still be sending. */
+  end(unread: boolean): void;
+  /** Answers a request whose head could not be read, and closes. */
+  sayLast(fault: ProtocolFault): void;
+  /** The connection ends after the answers that are owed: no request begins any more. */
+  readonly retiring: boolean;
+  /** Closes the connection immediately: the client is gone. */
+  abort(): void;
+}
+
+export class NodeSide extends Duplex implements NodeRequestOwner {
   readonly #wire: Wire;
   readonly #standInLine: (side: NodeSide) => void;
   #turn: Turn = 'open';
@@ -135,12 +163,15 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     return this.#latest === request && this.#pending.length === 0;
   }
 
-  feed(bytes: Buffer): void {
+  /** Bytes have arrived. Returns true if they completed the head of a request. */
+  feed(bytes: Buffer): boolean {
     assert(this.#state === 'open', 'bytes come before the client ends its side');
-    if (this.#fault !== undefined) return;
+    if (this.#fault !== undefined) return false;
+    const before = this.#requests;
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
     if (this.#turn === 'used') this.#turn = 'open'; // A client that sends one request at a time never queues.
     this.#feed();
+    return this.#requests > before;
   }
 
   /** More of what waits may be fed, up to the next requests. */
@@ -157,13 +188,12 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   flush(): void {
-    if (this.#wire.retiring && this.#current === undefined && this.#wire.state === 'node') {
+    if (this.#wire.retiring && this.#current === undefined && this.#wire.reading) {
       this.#wire.end(true);
       return;
     }
     if (this.#current === undefined && this.#wire.writable) this.#start();
-    if (this.#fault !== undefined && this.#waiting.length === 0 && this.#wire.state === 'node')
-      this.#settleFault(this.#fault);
+    if (this.#fault !== undefined && this.#waiting.length === 0 && this.#wire.reading) this.#settleFault(this.#fault);
     this.#feed();
   }
 
@@ -181,7 +211,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
     // Requests behind the last one, or parsed after the connection began to close, are not served. Fact:
     // after an answer that closes node:http takes the answers to requests behind it for the first, and ends the process
     // by an assertion.
-    if (this.#latest?.isLast === true || this.#wire.state !== 'node') return;
+    if (this.#latest?.isLast === true || !this.#wire.reading) return;
     const latest = new NodeRequest(this, request, response, expectsContinue, this.#wire.clock.ms());
     this.#latest = latest;
     this.#bodySlices.begin();
@@ -252,7 +282,7 @@ export class NodeSide extends Duplex implements Side, NodeRequestOwner {
   }
 
   #mayFeed(): boolean {
-    if (this.#fault !== undefined || this.#wire.state !== 'node' || !this.#takesMore) return false;
+    if (this.#fault !== undefined || !this.#wire.reading || !this.#takesMore) return false;
     if (this.#turn === 'in line') return false;
     if (this.#latest?.isLast === true && (this.#latest.complete || this.#latest.head.defect !== undefined))
       return false;

@@ -1,0 +1,71 @@
+// Turns at work that is bounded at a time: lookups, and the decoding of bodies. Producers take turns, so that one with
+// much to do does not hold up another.
+//
+// Fact: a lookup may fetch a whole event over the connection that new events use, and take a millisecond; 2,300 of them
+// at the same moment delayed other producers' events past the queue's time-out (125 of 226 were answered 503). One
+// connection's 0.9 MB of small gzip bodies delayed another producer's body by 1.4 s. Choice: few at a time, one line for
+// each producer. Effect: while 1,000 connections of one producer ask without a pause, another producer waits for two of
+// theirs (test/gateway/producer-turns.test.ts).
+import type { Clock } from '../process/clock.ts';
+
+interface Waiter {
+  readonly sinceMs: number;
+  /** False once the client is gone: it loses its turn. */
+  readonly isNeeded: () => boolean;
+  /** Called once, unless the work is not needed any more. `false`: it waited too long. */
+  readonly go: (granted: boolean) => void;
+}
+
+export interface TurnLimits {
+  readonly atATime: number;
+  /** For longer nothing waits. */
+  readonly waitMs: number;
+  /** The length of one producer's line. */
+  readonly waitingMax: number;
+}
+
+export class ProducerTurns {
+  readonly #clock: Clock;
+  readonly #limits: TurnLimits;
+  #free: number;
+  /** By producer, the one whose turn is next first. Invariant: no line is empty. */
+  readonly #lines = new Map<string, Waiter[]>();
+
+  constructor(limits: TurnLimits, clock: Clock) {
+    this.#clock = clock;
+    this.#limits = limits;
+    this.#free = limits.atATime;
+  }
+
+  /** Calls `go` when it is this producer's turn, perhaps immediately. Granted work ends with a call of `giveBack`. */
+  take(producer: string, isNeeded: () => boolean, go: (granted: boolean) => void): void {
+    if (this.#free > 0) {
+      this.#free -= 1;
+      go(true);
+      return;
+    }
+    const waiter = { sinceMs: this.#clock.ms(), isNeeded, go };
+    const line = this.#lines.get(producer);
+    if (line === undefined) this.#lines.set(producer, [waiter]);
+    else if (line.length < this.#limits.waitingMax) line.push(waiter);
+    else go(false);
+  }
+
+  giveBack(): void {
+    const late = this.#clock.ms() - this.#limits.waitMs;
+    for (const [producer, line] of this.#lines) {
+      const overdue = line.findIndex(({ sinceMs }) => sinceMs > late);
+      for (const { isNeeded, go } of line.splice(0, overdue === -1 ? line.length : overdue)) if (isNeeded()) go(false);
+      if (line.length === 0) this.#lines.delete(producer);
+    }
+    for (const [producer, line] of this.#lines) {
+      const next = line.splice(0, 1 + line.findIndex(({ isNeeded }) => isNeeded())).at(-1);
+      this.#lines.delete(producer);
+      if (next === undefined) continue; // All of its clients are gone.
+      if (line.length > 0) this.#lines.set(producer, line); // After all others.
+      next.go(true);
+      return;
+    }
+    this.#free += 1;
+  }
+}
