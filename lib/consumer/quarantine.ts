@@ -73,7 +73,7 @@ function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts
   const found = scanEnvelope(body) ?? parseEvent(body);
   if ('errors' in found) {
     const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
-    return rejection(delivery, 'invalid_event', [found.detail, ...details].join('; '));
+    return rejection(delivery, 'invalid_event', details.length > 1 ? details.join('; ') : found.detail);
   }
   if (schemas !== undefined) {
     const problems = schemas.problemsOf(found.type, body);

@@ -28,8 +28,8 @@ export interface ExchangeContext extends ClockAndRandom {
   readonly refusals: RefusalMeter;
   /** `undefined` disables spans. */
   readonly spans: RequestSpans | undefined;
-  /** True while the server stops: every answer ends its connection then. */
-  readonly draining: () => boolean;
+  /** The server stops: every answer ends its connection. */
+  draining: boolean;
   readonly log: Log;
   /** Accepted requests are logged too. */
   readonly logsAnswers: boolean;
@@ -123,7 +123,7 @@ export class Exchange implements RequestListener {
     this.#span(answer);
     // Requests that were pipelined after an answer that closes are dropped, so a stopping server closes with the latest
     // one.
-    const closes = close || (this.#context.draining() && connection.isLatest(request));
+    const closes = close || (this.#context.draining && connection.isLatest(request));
     connection.respond(request, requestId, answer, closes);
   }
 

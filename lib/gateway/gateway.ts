@@ -65,7 +65,6 @@ export class Gateway {
   readonly #queue: Queue;
   #listening = false;
   #material: TlsMaterial;
-  #stopping = false;
 
   constructor(parts: GatewayParts) {
     const { config, queue, warehouse, metrics, clock, random } = parts;
@@ -95,7 +94,7 @@ export class Gateway {
       admission,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
       spans: parts.spans,
-      draining: () => this.#stopping,
+      draining: false,
       log: parts.log,
       // Asked once: at info an accepted request does not cost a call.
       logsAnswers: parts.log.isLevelEnabled('debug'),
@@ -173,7 +172,7 @@ export class Gateway {
   /** What the process endpoints tell, here and on a server of their own. Ready means that events can come in. */
   get state(): ProcessState {
     return {
-      draining: () => this.#stopping,
+      draining: () => this.#context.draining,
       unready: () => {
         const state = this.#queue.state();
         if (!state.available) return state.reason;
@@ -216,12 +215,12 @@ export class Gateway {
 
   /** Not ready from now on; answers end their connections. */
   beginStop(): void {
-    this.#stopping = true;
+    this.#context.draining = true;
   }
 
   /** Stops listening and resolves when every exchange has ended. */
   async drain(): Promise<void> {
-    this.#stopping = true;
+    this.#context.draining = true;
     await this.#server.drain();
     this.#refusalLog.close();
     this.#handshakeLog.close();

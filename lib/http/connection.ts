@@ -9,48 +9,16 @@ import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
 import { assert } from './assert.ts';
 import { clientCertificateOf, type ClientCertificate } from './client-certificate.ts';
+import type { ConnectionHost, Turn } from './connection-host.ts';
 import { IdleWatch, type TimeLimits } from './idle-watch.ts';
 import { linger } from './linger.ts';
-import type { HandOver } from './node/hand-over.ts';
 import { NodeRequest } from './node/request.ts';
 import type { NodeSide, Wire } from './node/side.ts';
 import { PieceReader } from './piece-reader.ts';
 import { PIECE_CHARACTERS, PieceWriter } from './piece-writer.ts';
-import { ANSWERS_BYTES_MAX, PlainReader, PlainRequest, readyAnswers } from './plain/reader.ts';
+import { PlainReader, PlainRequest } from './plain/reader.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
-import type { Answer } from './respond.ts';
-
-/** The application's side of a connection. `T` is what it keeps with each one. */
-export interface ConnectionHandlers<T> {
-  readonly request: (connection: Connection<T>, request: HttpRequest) => void;
-  /** Returns the whole response to a request whose head could not be read. */
-  readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
-  /** The producer whose request arrived by a connection; `undefined` for a stranger. */
-  readonly producerOf: (context: T) => string | undefined;
-}
-
-/** The server that a connection belongs to. */
-export interface ConnectionHost<T> {
-  readonly clock: Clock;
-  /** The header lines that say how long a connection may idle. */
-  readonly keepAlive: string;
-  readonly handOver: HandOver;
-  /** Our own reader reads plain requests. */
-  readonly readsPlain: boolean;
-  readonly handlers: ConnectionHandlers<T>;
-  readonly turn: Turn<T>;
-  /** So many bytes of answers wait for the client of this connection now. */
-  waits(connection: Connection<T>, bytes: number): void;
-  closed(connection: Connection<T>): void;
-}
-
-/** The current turn of the event loop, for all connections of a server. */
-export interface Turn<T> {
-  /** Connections to flush at its end. */
-  readonly awake: Connection<T>[];
-  /** Requests that were answered as soon as they were read. */
-  answered: number;
-}
+import { bytesOf, responseText, type Answer } from './respond.ts';
 
 /**
  * - `plain`: our own reader reads.
@@ -69,8 +37,15 @@ const NEXT_STATES: Readonly<Record<State, readonly State[]>> = {
   closed: [],
 };
 
-/** While so many requests are owed their answers, the next one stays unread. */
+/** While so many requests, or bytes of answers, made or expected, are owed, the next request stays unread. */
 const REQUESTS_OWED_MAX = 256;
+const BYTES_OWED_MAX = 262_144;
+
+/**
+ * The expected size of an answer. The answer to an event is short. The answer to a lookup may be a whole event, or all
+ * metrics: one at a time.
+ */
+const expectedBytes = ({ head }: HttpRequest): number => (head.method === 'POST' ? 1_024 : BYTES_OWED_MAX);
 
 // Fact: the bytes of 100 connections may hold 25,600 requests; read in one turn of the event loop they blocked it for
 // two seconds and took 220 MB until their answers left. Choice: a few hundred, and the rest in later turns.
@@ -84,20 +59,19 @@ export class Connection<T> implements Wire {
   readonly address: string;
   readonly context: T;
   readonly clock: Clock;
-  readonly #host: ConnectionHost<T>;
+  readonly #host: ConnectionHost<T, Connection<T>>;
   readonly #socket: TLSSocket;
   #state: State = 'plain';
   readonly #plain: PlainReader;
   #node: NodeSide | undefined;
-  /** Plain requests whose answers have not left, oldest first. */
+  /** Plain requests whose answers have not left, oldest first, and the bytes of those, made or expected. */
   readonly #owed: PlainRequest[] = [];
-  /** Bytes of their answers, estimated for those that are not made. */
   #owedBytes = 0;
   #clientEnded = false;
   #awake = false;
   /** Its end waits for the bytes that the client still sends. */
   #lingers = false;
-  #retiring = false;
+  retiring = false;
   readonly #reader: PieceReader;
   #paused = false;
   readonly #pieces: PieceWriter;
@@ -107,7 +81,7 @@ export class Connection<T> implements Wire {
   /** When a stopping server first saw this connection idle. */
   #idleSinceMs: number | undefined;
 
-  constructor(socket: TLSSocket, host: ConnectionHost<T>, address: string, context: T) {
+  constructor(socket: TLSSocket, host: ConnectionHost<T, Connection<T>>, address: string, context: T) {
     this.#socket = socket;
     this.address = address;
     this.context = context;
@@ -133,7 +107,9 @@ export class Connection<T> implements Wire {
 
   /** No request is being read or answered. */
   get idle(): boolean {
-    return !this.#busy;
+    if (this.#socket.writableLength > 0 || !this.#pieces.empty) return false;
+    if (this.#node !== undefined) return !this.#node.busy;
+    return this.#owed.length === 0 && this.#plain.arriving === undefined && this.#plain.unread === 0;
   }
 
   get reading(): boolean {
@@ -150,43 +126,36 @@ export class Connection<T> implements Wire {
     return this.#owed.at(-1) === request && this.#plain.atEnd;
   }
 
-  /**
-   * Gives a request its one answer; the unread rest of its body is thrown away. With `close` the connection ends after
-   * it. Nothing happens if the client is gone.
-   */
+  /** Gives a request its one answer, unless the client is gone. With `close` the connection ends after it. */
   respond(request: HttpRequest, requestId: string, answer: Answer, close: boolean): void {
-    if (request instanceof NodeRequest) {
-      request.respond(requestId, answer, close);
-      return;
-    }
+    if (request instanceof NodeRequest) return request.respond(requestId, answer, close);
     assert(request instanceof PlainRequest, 'a request is of one of the two readers');
     if (request.answer !== undefined || request.gone) return;
-    this.#owedBytes -= request.answerBytes;
-    request.setAnswer(requestId, answer, close ? undefined : this.#host.keepAlive, this.clock);
-    this.#owedBytes += request.answerBytes;
-    request.abandonBody();
+    const { body } = answer;
+    const bytes = bytesOf(body);
+    if (typeof body === 'string') request.answerIsAscii = bytes === body.length;
+    else request.answerBody = body;
+    request.closes = close;
+    const connection = close ? 'Connection: close\r\n' : this.#host.keepAlive;
+    request.answer = responseText(requestId, answer, bytes, connection, this.clock);
+    this.#owedBytes += request.answer.length + bytesOf(request.answerBody) - expectedBytes(request);
+    if (!request.complete) request.abandonBody();
     if (close) this.stopReading(!request.complete);
     this.wake();
   }
 
-  /** Another connection takes its place. */
   giveWay(): void {
     const isKnown = this.#host.handlers.producerOf(this.context) !== undefined;
     if (isKnown && this.idle && this.#state !== 'closing') this.end(false);
     else this.#socket.destroy();
   }
 
-  /** Ends behind the answers that are owed now. Requests that have not begun are dropped; their client sends them again. */
+  /** Ends after the answers that are owed now; requests that have not begun are dropped. */
   retire(): void {
-    this.#retiring = true;
+    this.retiring = true;
     this.wake();
   }
 
-  get retiring(): boolean {
-    return this.#retiring;
-  }
-
-  /** Closes immediately, even if answers are owed. */
   destroy(): void {
     this.#socket.destroy();
   }
@@ -258,10 +227,7 @@ export class Connection<T> implements Wire {
     assert(this.#awake, 'a connection is flushed once for each time that it was awake');
     this.#awake = false;
     if (this.#state === 'closed') return;
-    if (this.#node !== undefined) {
-      this.#node.flush();
-      return;
-    }
+    if (this.#node !== undefined) return this.#node.flush();
     this.#writeAnswers();
     if (this.#plain.unread > 0) this.#readPlain();
     this.#settlePlain();
@@ -271,30 +237,27 @@ export class Connection<T> implements Wire {
   check(nowMs: number, limits: TimeLimits): void {
     const unreadBytes = this.#socket.writableLength + this.#pieces.unwritten + (this.#node?.unwrittenBytes ?? 0);
     const { requests, headSinceMs, bodySinceMs } = this.#node ?? this.#plain;
-    const [oldest] = this.#owed;
-    const owing = this.#node?.owing ?? (oldest !== undefined && oldest.answer === undefined);
+    const owing = this.#node?.owing ?? (this.#owed.length > 0 && this.#owed[0]?.answer === undefined);
     const { certified } = this;
     const snapshot = { requests, owing, headSinceMs, bodySinceMs, unreadBytes, certified };
     const overdue = this.#watch.overdue(snapshot, nowMs, limits);
     if (overdue === undefined) return;
-    if (unreadBytes > 0) {
-      this.#socket.destroy();
-      return;
-    }
-    if (this.#state === 'closing') return; // linger limits the time of a last answer.
-    if (overdue === 'head') this.sayLast('timeout');
+    if (unreadBytes > 0) this.#socket.destroy();
+    else if (this.#state === 'closing')
+      return; // linger limits the time of a last answer.
+    else if (overdue === 'head') this.sayLast('timeout');
     else if (overdue === 'request') this.end(false);
     else if (!(this.#node ?? this.#plain).late()) this.#socket.destroy();
   }
 
   /** While the server stops: ends a connection that was idle for `graceMs`. */
   endIdle(nowMs: number, graceMs: number): void {
-    if (this.#busy || this.#state === 'closing') return;
+    if (!this.idle || this.#state === 'closing') return;
     this.#idleSinceMs ??= nowMs;
     if (nowMs - this.#idleSinceMs < graceMs) return;
     // The sockets are read between this timer and the check phase.
     this.clock.turnEnd(() => {
-      if (this.#idleSinceMs !== undefined && !this.#busy) this.end(false);
+      if (this.#idleSinceMs !== undefined && this.idle) this.end(false);
     });
   }
 
@@ -303,22 +266,16 @@ export class Connection<T> implements Wire {
     this.#state = next;
   }
 
-  get #busy(): boolean {
-    if (this.#socket.writableLength > 0 || !this.#pieces.empty) return true;
-    if (this.#node !== undefined) return this.#node.busy;
-    return this.#owed.length > 0 || this.#plain.arriving !== undefined || this.#plain.unread > 0;
-  }
-
   /** The memory of its unread answers, in bytes. */
   get #heldBytes(): number {
     return this.#socket.writableLength + this.#pieces.held + (this.#node?.unwrittenBytes ?? 0);
   }
 
-  /** Reads the plain requests that may be read now; the others wait. */
   #readPlain(): void {
-    while (this.#state === 'plain' && this.#plain.readBody()) {
-      const isFull = this.#owed.length >= REQUESTS_OWED_MAX || this.#owedBytes >= ANSWERS_BYTES_MAX;
-      if (isFull || !this.writable) break;
+    while (this.#state === 'plain') {
+      if (this.#plain.arriving !== undefined && !this.#plain.readBody()) break;
+      const isFull = this.#owed.length >= REQUESTS_OWED_MAX || this.#owedBytes >= BYTES_OWED_MAX;
+      if (isFull || !this.writable || this.retiring) break;
       const request = this.#plain.next();
       if (request === 'more') break;
       if (request === 'not plain') {
@@ -327,9 +284,10 @@ export class Connection<T> implements Wire {
         break;
       }
       this.#owed.push(request);
-      this.#owedBytes += request.answerBytes;
+      this.#owedBytes += expectedBytes(request);
       this.request(request);
       if (request.answer !== undefined && (this.#host.turn.answered += 1) >= ANSWERED_A_TURN_MAX) break;
+      if (this.#plain.arriving === undefined && this.#plain.unread === 0) break;
     }
     if (this.#plain.unread > 0) this.pause();
     else this.resume();
@@ -340,20 +298,31 @@ export class Connection<T> implements Wire {
   // together. Effect: at twice saturation everything is answered and more accepted than at saturation; before, 87 % and
   // 6 % (BENCH_CASES=overload make bench).
   #writeAnswers(): void {
-    while (this.writable) {
-      const ready = readyAnswers(this.#owed);
-      if (ready === undefined) return;
-      if (ready.closes || ready.requests === this.#owed.length) this.#forgetOwed();
+    while (this.writable && this.#owed[0]?.answer !== undefined) {
+      const owed = this.#owed;
+      let text = '';
+      let isAscii = true;
+      let body: readonly Buffer[] = [];
+      let closes = false;
+      let ready = 0;
+      for (; ready < owed.length && !closes && body.length === 0 && text.length < PIECE_CHARACTERS; ready += 1) {
+        const request = owed[ready];
+        if (request?.answer === undefined) break;
+        text += request.answer;
+        ({ answerBody: body, closes } = request);
+        isAscii &&= request.answerIsAscii;
+      }
+      if (closes || ready === owed.length) this.#forgetOwed();
       else {
-        this.#owed.splice(0, ready.requests);
-        this.#owedBytes -= ready.bytes;
+        owed.splice(0, ready);
+        this.#owedBytes -= text.length + bytesOf(body);
         assert(this.#owedBytes >= 0, 'no more bytes leave than were owed');
       }
-      this.write(ready.text, ready.encoding);
-      for (const part of ready.body) this.write(part, 'latin1');
-      if (!ready.closes) continue;
-      this.end(false);
-      return;
+      // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are
+      // ASCII.
+      this.write(text, isAscii ? 'latin1' : 'utf8');
+      for (const part of body) this.write(part, 'latin1');
+      if (closes) this.end(false);
     }
   }
 
@@ -362,29 +331,30 @@ export class Connection<T> implements Wire {
     this.#owedBytes = 0;
   }
 
-  /** Actions that wait until no answer is owed. */
   #settlePlain(): void {
     if (this.#state !== 'plain' && this.#state !== 'handing over') return;
-    if (this.#clientEnded && this.#plain.unread === 0) this.#abortArriving();
+    const { arriving } = this.#plain;
+    if (this.#clientEnded && arriving !== undefined && this.#plain.unread === 0) this.#abort(arriving);
     if (this.#owed.length > 0 || !this.writable) return;
-    if (this.#state === 'handing over') this.#handOver();
+    if (this.retiring) {
+      if (this.#plain.arriving === undefined) this.end(true);
+    } else if (this.#state === 'handing over') this.#handOver();
     else if (!this.#clientEnded) return;
     else if (this.#plain.inHead) this.sayLast('malformed');
     else if (this.#plain.unread === 0) this.end(false);
   }
 
   /** The client ended its side before a body was complete: that request is owed nothing. */
-  #abortArriving(): void {
-    const { arriving } = this.#plain;
+  #abort(arriving: PlainRequest): void {
     this.#plain.cut();
-    if (arriving === undefined || arriving.answer !== undefined) return;
+    if (arriving.answer !== undefined) return;
     assert(this.#owed.at(-1) === arriving, 'nothing is owed after a body that arrives');
     this.#owed.pop();
-    this.#owedBytes -= arriving.answerBytes;
+    this.#owedBytes -= expectedBytes(arriving);
   }
 
   #handOver(): void {
-    assert(!this.#busy || this.#plain.unread > 0, 'no answer is owed when the connection is handed over');
+    assert(this.#owed.length === 0, 'no answer is owed when the connection is handed over');
     this.#become('node');
     this.#node = this.#host.handOver.adopt(this, this.#plain.requests);
     this.#node.feed(this.#plain.rest());
@@ -431,7 +401,7 @@ export class Connection<T> implements Wire {
   };
 }
 
-function flushAll<T>(turn: Turn<T>): void {
+function flushAll<T>(turn: Turn<Connection<T>>): void {
   const awake = turn.awake.splice(0);
   assert(awake.length > 0, 'a flush has connections');
   turn.answered = 0;

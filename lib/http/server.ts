@@ -13,7 +13,8 @@ import { createServer, type SecureContextOptions, type Server, type TLSSocket } 
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { assert } from './assert.ts';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
-import { Connection, type ConnectionHandlers, type ConnectionHost } from './connection.ts';
+import type { ConnectionHandlers, ConnectionHost } from './connection-host.ts';
+import { Connection } from './connection.ts';
 import type { TimeLimits } from './idle-watch.ts';
 import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
@@ -35,7 +36,7 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
   readonly proxyFrom: BlockList | undefined;
 }
 
-export interface ServerHandlers<T> extends ConnectionHandlers<T> {
+export interface ServerHandlers<T> extends ConnectionHandlers<T, Connection<T>> {
   /** Makes the application's part of a connection that was just accepted. */
   readonly context: () => T;
   /** Plain HTTP came where TLS is expected: the whole response to write. */
@@ -81,7 +82,7 @@ export class HttpsServer<T> {
   readonly #listener: TcpServer;
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
-  readonly #host: ConnectionHost<T>;
+  readonly #host: ConnectionHost<T, Connection<T>>;
   /** Each with the TCP connection below it. */
   readonly #connections = new Map<Connection<T>, Socket>();
   /** Open TCP connections whose handshake is not done. */

@@ -128,7 +128,7 @@ export class Gateway extends Program {
       admission: this.#admission,
       refusals: REFUSALS,
       spans: undefined,
-      draining: () => false,
+      draining: false,
       log: {
         error: ({ err }: { readonly err: unknown }) => {
           throw err;

@@ -1,5 +1,6 @@
 // One connection on a socket in memory, in virtual time, of a host that records its calls.
-import { Connection, type ConnectionHost } from '../../lib/http/connection.ts';
+import type { ConnectionHost } from '../../lib/http/connection-host.ts';
+import { Connection } from '../../lib/http/connection.ts';
 import { HandOver } from '../../lib/http/node/hand-over.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import { MemorySocket } from './memory-socket.ts';
@@ -67,7 +68,7 @@ export async function connected(given: Given = {}) {
   const requests: HttpRequest[] = [];
   const waits: number[] = [];
   const told: string[] = [];
-  const host: ConnectionHost<string | undefined> = {
+  const host: ConnectionHost<string | undefined, TestConnection> = {
     keepAlive: 'Keep-Alive: timeout=5\r\n',
     clock,
     handOver: new HandOver({ headerBytesMax: 16_384, idleTimeoutMs: LIMITS.idleTimeoutMs }, clock),

@@ -66,7 +66,8 @@ export class NodeRequest implements HttpRequest {
   }
 
   get gone(): boolean {
-    return this.#request.destroyed;
+    // A message destroys itself once its body was read.
+    return this.#response.destroyed || (this.#request.destroyed && !this.complete);
   }
 
   restMayExceed(bytes: number): boolean {

@@ -8,8 +8,6 @@ import type { Clock } from '../../process/clock.ts';
 import { assert } from '../assert.ts';
 import { withPiece } from '../body-pieces.ts';
 import type { BodyTaker, HttpRequest, RequestListener } from '../request.ts';
-import { bytesOf, responseText, type Answer } from '../respond.ts';
-import { PIECE_CHARACTERS } from '../piece-writer.ts';
 import { PlainParser, type PlainHead } from './parser.ts';
 
 export class PlainReader {
@@ -64,19 +62,18 @@ export class PlainReader {
     this.#parser.push(bytes);
   }
 
-  /** Passes on what has arrived of a body. Returns false while the rest of it, or its handler's decision, is missing. */
+  /** Passes on the bytes of the arriving body. Returns false while some of it, or its handler's decision, is missing. */
   readBody(): boolean {
     const arriving = this.#arriving;
-    if (arriving === undefined) return true;
-    const part = arriving.takesBody ? this.#parser.body() : undefined;
-    if (part === undefined) return false;
+    const part = arriving?.takesBody === true ? this.#parser.body() : undefined;
+    if (arriving === undefined || part === undefined) return false;
     arriving.take(part);
     if (!arriving.complete) return false;
     this.#arriving = undefined;
     return true;
   }
 
-  /** The next request. Not to be called before `readBody` returned true. */
+  /** The next request. Not to be called while a body arrives. */
   next(): PlainRequest | 'more' | 'not plain' {
     assert(this.#arriving === undefined, 'one body arrives at a time');
     const head = this.#parser.next();
@@ -122,14 +119,6 @@ export class PlainReader {
   }
 }
 
-/** The bytes of answers, made or expected, that one connection may have outstanding. */
-export const ANSWERS_BYTES_MAX = 262_144;
-/**
- * The expected size of an answer that is not made yet. The answer to an event is short. The answer to a lookup may be a
- * whole event, or all metrics: one at a time.
- */
-const expectedBytes = (method: string): number => (method === 'POST' ? 1_024 : ANSWERS_BYTES_MAX);
-
 export class PlainRequest implements HttpRequest {
   readonly head: PlainHead;
   body: Buffer | undefined;
@@ -137,12 +126,12 @@ export class PlainRequest implements HttpRequest {
   readonly startMs: number;
   listener: RequestListener | undefined;
   gone = false;
-  #answer: string | undefined;
-  #answerBody: readonly Buffer[] = NO_PARTS;
-  #answerIsAscii = true;
-  #closes = false;
-  /** Bytes of the answer; an estimate until it is made. */
-  answerBytes: number;
+  /** The whole response, or its head if the body is bytes; set by the connection, as are its other parts. */
+  answer: string | undefined;
+  answerBody: readonly Buffer[] = NO_PARTS;
+  answerIsAscii = true;
+  /** The connection ends after the answer. */
+  closes = false;
   readonly #bodyDecided: () => void;
   #missing: number;
   /** The arrived part of the body, in a buffer that may have room for the rest. */
@@ -157,37 +146,6 @@ export class PlainRequest implements HttpRequest {
     this.startMs = startMs;
     this.#missing = body === undefined ? (head.contentLength ?? 0) : 0;
     this.#bodyDecided = bodyDecided;
-    this.answerBytes = expectedBytes(head.method);
-  }
-
-  /** The whole response, or its head if the body is bytes. */
-  get answer(): string | undefined {
-    return this.#answer;
-  }
-
-  get answerBody(): readonly Buffer[] {
-    return this.#answerBody;
-  }
-
-  get answerIsAscii(): boolean {
-    return this.#answerIsAscii;
-  }
-
-  /** The connection ends after the answer. */
-  get closes(): boolean {
-    return this.#closes;
-  }
-
-  /** `keepAlive`: the header lines of a connection that goes on; `undefined` closes it after this answer. */
-  setAnswer(requestId: string, answer: Answer, keepAlive: string | undefined, clock: Clock): void {
-    assert(this.#answer === undefined, 'a request has one answer');
-    const { body } = answer;
-    const bytes = bytesOf(body);
-    if (typeof body === 'string') this.#answerIsAscii = bytes === body.length;
-    else this.#answerBody = body;
-    this.#closes = keepAlive === undefined;
-    this.#answer = responseText(requestId, answer, bytes, keepAlive ?? 'Connection: close\r\n', clock);
-    this.answerBytes = this.#answer.length + (typeof body === 'string' ? 0 : bytes);
   }
 
   get complete(): boolean {
@@ -254,35 +212,3 @@ export class PlainRequest implements HttpRequest {
 
 const NOTHING = Buffer.alloc(0);
 const NO_PARTS: readonly Buffer[] = [];
-
-/** Answers that may leave together: the oldest ones of a connection. */
-interface ReadyAnswers {
-  readonly requests: number;
-  readonly text: string;
-  readonly encoding: 'latin1' | 'utf8';
-  /** The body of the last one, if it is bytes. */
-  readonly body: readonly Buffer[];
-  readonly bytes: number;
-  /** The connection ends after the last one. */
-  readonly closes: boolean;
-}
-
-/** Joins the answers that do not wait for an older one, up to about PIECE_CHARACTERS of them. */
-export function readyAnswers(owed: readonly PlainRequest[]): ReadyAnswers | undefined {
-  let text = '';
-  let isAscii = true;
-  let body = NO_PARTS;
-  let bytes = 0;
-  let closes = false;
-  let requests = 0;
-  for (; requests < owed.length && !closes && body === NO_PARTS && text.length < PIECE_CHARACTERS; requests += 1) {
-    const request = owed[requests];
-    if (request?.answer === undefined) break;
-    text += request.answer;
-    bytes += request.answerBytes;
-    ({ answerBody: body, closes } = request);
-    isAscii &&= request.answerIsAscii;
-  }
-  // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are ASCII.
-  return requests === 0 ? undefined : { requests, text, encoding: isAscii ? 'latin1' : 'utf8', body, bytes, closes };
-}
