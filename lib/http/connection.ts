@@ -53,9 +53,7 @@ const expectedBytes = ({ head }: HttpRequest): number => (head.method === 'POST'
 const ANSWERED_A_TURN_MAX = 256;
 
 export class Connection<T> implements Wire {
-  /** `undefined` if the client sent none. */
   readonly clientCertificate: ClientCertificate | undefined;
-  /** The client's, without its port. */
   readonly address: string;
   readonly context: T;
   readonly clock: Clock;
@@ -69,16 +67,13 @@ export class Connection<T> implements Wire {
   #owedBytes = 0;
   #clientEnded = false;
   #awake = false;
-  /** Its end waits for the bytes that the client still sends. */
   #lingers = false;
   retiring = false;
   readonly #reader: PieceReader;
   #paused = false;
   readonly #pieces: PieceWriter;
-  /** Called as soon as more may be written. */
   #written: (() => void) | undefined;
   readonly #watch: IdleWatch;
-  /** When a stopping server first saw this connection idle. */
   #idleSinceMs: number | undefined;
 
   constructor(socket: TLSSocket, host: ConnectionHost<T, Connection<T>>, address: string, context: T) {
@@ -100,7 +95,6 @@ export class Connection<T> implements Wire {
     this.#handOver();
   }
 
-  /** The client showed a certificate that OpenSSL accepted. */
   get certified(): boolean {
     return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
   }
@@ -233,7 +227,6 @@ export class Connection<T> implements Wire {
     this.#settlePlain();
   }
 
-  /** Ends the connection if it is overdue. */
   check(nowMs: number, limits: TimeLimits): void {
     const unreadBytes = this.#socket.writableLength + this.#pieces.unwritten + (this.#node?.unwrittenBytes ?? 0);
     const { requests, headSinceMs, bodySinceMs } = this.#node ?? this.#plain;
@@ -266,7 +259,6 @@ export class Connection<T> implements Wire {
     this.#state = next;
   }
 
-  /** The memory of its unread answers, in bytes. */
   get #heldBytes(): number {
     return this.#socket.writableLength + this.#pieces.held + (this.#node?.unwrittenBytes ?? 0);
   }
@@ -361,7 +353,6 @@ export class Connection<T> implements Wire {
     if (this.#clientEnded) this.#node.feedEnd();
   }
 
-  /** Returns true if a whole request has arrived. */
   readonly #onData = (chunk: Buffer): boolean => {
     if (this.#state === 'closing' || this.#state === 'closed') return false;
     if (this.#node !== undefined) return this.#node.feed(chunk);
