@@ -19,7 +19,8 @@ describeProducerContract('of the gateway', async (): Promise<ContractGateway> =>
   return {
     options: {
       url: `https://127.0.0.1:${gateway.port}`,
-      ...certificate,
+      cert: certificate.cert,
+      key: certificate.key,
       ca: pki.authority.certificate,
     },
     ask: (ask) => client.ask(ask),

@@ -172,7 +172,7 @@ describe('the token keys', () => {
     assert.equal(await status(oldToken), 202);
 
     pki.write('rotating.json', '{"keys":');
-    await rotating.line(/token keys refused/);
+    await rotating.line(/changed files refused/);
     assert.deepEqual([await status(oldToken), await status(newToken)], [202, 202]);
 
     pki.write('rotating.json', jwks(next));

@@ -60,7 +60,7 @@ class Sender {
   }
 }
 
-describe('trust that changes under 2,000 connections', { tags: ['long'] }, () => {
+describe('trust that changes under 2,000 connections', () => {
   it('closes none but the revoked for new lists, and all for a new authority, without a lost or cut answer', async () => {
     const redis = await TestRedis.start();
     const pki = await Pki.create();
