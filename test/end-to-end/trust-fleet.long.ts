@@ -105,7 +105,9 @@ describe('trust that changes under 2,000 connections', () => {
     const certificate = { cert: other.certificate, key: other.key, serial: other.serial };
     assert.equal((await gateway.client(certificate).post(event('other'))).status, 202);
 
-    const queued = new Set((await redis.entries()).map(({ fields }) => /"id":"([^"]+)"/.exec(fields['body'] ?? '')?.[1]));
+    const queued = new Set(
+      (await redis.entries()).map(({ fields }) => /"id":"([^"]+)"/.exec(fields['body'] ?? '')?.[1]),
+    );
     const accepted = all.flatMap((one) => one.accepted);
     assert.ok(accepted.length >= 3 * staying.length);
     assert.deepEqual(
