@@ -2,7 +2,8 @@
 //
 // States: closed (no socket) -> connecting -> open -> closed. A request opens a closed pipeline.
 //
-// Invariants: requests are written in their order, those of one turn of the event loop in one write. Only the first
+// Invariants: requests are written in their order, those of one turn of the event loop in one write
+// unless they are long. Only the first
 // unanswered request can fail: if the connection ends, it alone counts as unanswered, and those behind it are handed
 // back to be sent again. Ids make that safe. After such an end requests go one at a time for RECOVERY_ANSWERS answers,
 // because some servers and proxies cannot read several.
@@ -12,6 +13,9 @@ import { AnswerReader } from './answer-reader.ts';
 import { tryOf, unansweredTry, type Try } from './try.ts';
 
 const RECOVERY_ANSWERS = 32;
+
+/** A write ends with the request that reaches this. */
+const WRITE_BYTES = 65_536;
 
 export interface Request {
   readonly body: Buffer;
@@ -48,6 +52,7 @@ export class Pipeline {
   #requests: Request[] = [];
   #written = 0;
   #flushes = false;
+  #isWriting = false;
   #timer: Timer | undefined;
   #recovery = 0;
 
@@ -102,14 +107,26 @@ export class Pipeline {
     this.#options.clock.turnEnd(() => this.#flush());
   }
 
+  /** Long requests get a write each: its callback reports whether that request, not the whole turn's, was sent. */
   #flush(): void {
     this.#flushes = false;
-    const batch = this.#requests.slice(this.#written);
-    if (!this.#isOpen || batch.length === 0) return;
-    this.#written = this.#requests.length;
-    const parts = batch.flatMap((request) => [Buffer.from(this.#options.headOf(request), 'latin1'), request.body]);
-    this.#socket?.write(Buffer.concat(parts), () => {
+    const socket = this.#socket;
+    if (!this.#isOpen || this.#isWriting || socket === undefined) return;
+    const batch: Request[] = [];
+    const parts: Buffer[] = [];
+    for (let bytes = 0; bytes < WRITE_BYTES && this.#written < this.#requests.length; this.#written += 1) {
+      const request = this.#requests[this.#written] as Request;
+      batch.push(request);
+      parts.push(Buffer.from(this.#options.headOf(request), 'latin1'), request.body);
+      bytes += request.body.length;
+    }
+    if (batch.length === 0) return;
+    this.#isWriting = true;
+    socket.write(Buffer.concat(parts), () => {
+      if (socket !== this.#socket) return;
       for (const request of batch) request.isSent = true;
+      this.#isWriting = false;
+      this.#flush();
     });
   }
 
@@ -160,6 +177,7 @@ export class Pipeline {
     this.#socket?.destroy();
     this.#socket = undefined;
     this.#isOpen = false;
+    this.#isWriting = false;
     this.#requests = [];
     this.#written = 0;
     this.#reader = new AnswerReader();

@@ -16,7 +16,8 @@ interface Seen {
 }
 type Outcome = SendResult<{ id: string; type: string }>;
 
-const events = (count: number) => Array.from({ length: count }, (_, at) => ({ id: `e-${at}`, type: 't' }));
+const events = (count: number, data: string) =>
+  Array.from({ length: count }, (_, at) => ({ id: `e-${at}`, type: 't', data }));
 const http = (status: number, body: object, more = ''): string => {
   const text = JSON.stringify(body);
   return `HTTP/1.1 ${status} X\r\nContent-Type: application/json\r\n${more}Content-Length: ${text.length}\r\n\r\n${text}`;
@@ -65,10 +66,10 @@ async function serve(answer: (seen: Seen) => void) {
   return found;
 }
 
-async function send(url: string, count: number, options: Partial<SendEventsOptions>): Promise<Outcome[]> {
+async function send(url: string, count: number, options: Partial<SendEventsOptions>, data = ''): Promise<Outcome[]> {
   const results: Outcome[] = [];
   const all = { url, ...identity, timeoutMs: WITHIN_MS, ...options };
-  for await (const result of sendEvents(events(count), all)) results.push(result);
+  for await (const result of sendEvents(events(count, data), all)) results.push(result);
   return results;
 }
 
@@ -194,5 +195,37 @@ describe('a sender with pipelining', () => {
     });
     assert.equal(triesOf(await send(server.url, 30, { connections: 1 })).size, 30);
     assert.equal(most, 1);
+  });
+
+  it('keeps the connection if the first of several long events is refused while the others are on their way', async () => {
+    let isFirst = true;
+    const server = await serve((seen) => {
+      if (!isFirst) return void seen.socket.write(accepted(seen));
+      isFirst = false;
+      const more = `X-Request-Id: ${seen.requestId}\r\n`;
+      seen.socket.write(http(503, { code: 'QUEUE_OVERLOADED', retryable: true }, more));
+    });
+    const tries = triesOf(await send(server.url, 16, { connections: 1 }, 'x'.repeat(500_000)));
+    assert.deepEqual([tries.get('e-0'), tries.get('e-1')], [2, 1]);
+    assert.deepEqual([server.connections, server.seen.length], [1, 17]);
+  });
+
+  it('reads answers that arrive in pieces of any length', async () => {
+    for (const length of [1, 2, 3, 5, 17, 64, 151]) {
+      let text = '';
+      const server = await serve((seen) => {
+        text += accepted(seen);
+        if (seen.id !== 'e-15') return;
+        const next = (): void => {
+          if (text === '') return;
+          seen.socket.write(text.slice(0, length), () => setImmediate(next));
+          text = text.slice(length);
+        };
+        next();
+      });
+      const tries = triesOf(await send(server.url, 16, { connections: 1 }));
+      assert.ok([...tries.values()].every((count) => count === 1));
+      assert.equal(server.connections, 1);
+    }
   });
 });
