@@ -6,7 +6,6 @@
 //
 // A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
 // and n events with one bad one take about 2·log2(n) calls.
-import { isSampled } from '../ingest/trace-context.ts';
 import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
@@ -154,7 +153,7 @@ export class Landing {
           this.#log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
         this.#metrics.landed.add();
         // A replayed event came late because somebody had to mend something.
-        if (event.replayOf === undefined) this.#measure(event, now);
+        if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
       } else if (verdict === 'reused') {
@@ -166,12 +165,6 @@ export class Landing {
       }
     }
     return refused;
-  }
-
-  #measure({ acceptedAtMs, traceparent }: EnteredEvent, now: number): void {
-    const seconds = Math.max(0, now - acceptedAtMs) / 1000;
-    this.#metrics.delay.observe(seconds);
-    if (traceparent !== undefined && isSampled({ traceparent })) this.#metrics.delay.exemplify(seconds, traceparent);
   }
 
   /**

@@ -26,7 +26,6 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     'ingest_landing_delay_seconds',
     "From an event's acceptance to the commit of its row.",
     LANDING_BOUNDS_S,
-    clock,
   );
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   const failures = counter(

@@ -6,7 +6,7 @@
 import type { ProcessState } from '../http/process-endpoints.ts';
 import type { QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
-import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
+import { exposition } from '../telemetry/process-registry.ts';
 import { Consumer, type ConsumerOptions } from './consumer.ts';
 import { LandingSlots } from './landing.ts';
 import type { Watch } from './watch.ts';
@@ -79,7 +79,7 @@ export class Replica {
       unready,
       unavailable: () =>
         [...consumers.keys()].filter((partition) => !reads(partition) || consumers[partition]?.full === true),
-      metrics: (accept) => exposition(metrics.registry, prefersOpenMetrics(accept)),
+      metrics: () => exposition(metrics.registry),
     };
   }
 }

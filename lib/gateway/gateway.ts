@@ -14,7 +14,7 @@ import { HttpsServer } from '../http/server.ts';
 import type { UnreadLimits } from '../http/unread-answers.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
-import { exposition, prefersOpenMetrics } from '../telemetry/exposition.ts';
+import { exposition } from '../telemetry/process-registry.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
@@ -61,7 +61,7 @@ export class Gateway {
   readonly #noRoute: RouteMeter;
   readonly #refusalLog: RefusalLog;
   readonly #handshakeLog: HandshakeLog;
-  readonly #scrape: { readonly plain: Scrape<Exposition>; readonly openMetrics: Scrape<Exposition> };
+  readonly #scrape: Scrape<Exposition>;
   readonly #queue: Queue;
   #listening = false;
   #material: TlsMaterial;
@@ -82,10 +82,7 @@ export class Gateway {
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     this.#queue = queue;
     this.#showGauges(metrics, admission);
-    this.#scrape = {
-      plain: new Scrape(() => exposition(metrics.registry, false), clock),
-      openMetrics: new Scrape(() => exposition(metrics.registry, true), clock),
-    };
+    this.#scrape = new Scrape(() => exposition(metrics.registry), clock);
     this.#refusalLog = new RefusalLog(parts.log, clock);
     this.#handshakeLog = new HandshakeLog(parts.log, clock);
     this.#context = {
@@ -182,7 +179,7 @@ export class Gateway {
         const states = this.#queue.states();
         return [...states.keys()].filter((partition) => states[partition]?.available === false);
       },
-      metrics: (accept) => this.#scrape[prefersOpenMetrics(accept) ? 'openMetrics' : 'plain'].text(),
+      metrics: () => this.#scrape.text(),
     };
   }
 
@@ -266,7 +263,7 @@ export class Gateway {
     return [
       route<Handler>('/health/live', { GET: live }),
       route<Handler>('/health/ready', { GET: () => readiness(state) }),
-      route<Handler>('/metrics', { GET: ({ request }) => scrape(state, request.head.accept) }),
+      route<Handler>('/metrics', { GET: () => scrape(state) }),
     ];
   }
 

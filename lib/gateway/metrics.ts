@@ -28,7 +28,7 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
   for (const code of errorCodes) errors.counter({ code });
   for (const reason of handshakeFailures) handshakes.counter({ reason });
   const histogram = (name: string, help: string): HistogramFamily =>
-    new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S, clock);
+    new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S);
   const durations = histogram('ingest_http_request_duration_seconds', 'From the request head to the answer.');
   const enqueue = histogram(
     'ingest_enqueue_duration_seconds',

@@ -33,20 +33,15 @@ export class RouteMeter {
     this.#durations = metrics.durations.distribution({ route });
   }
 
-  /**
-   * One request ended. `startMs` is when its head had come, by `Clock.ms()`; `traceparent` is that of a trace
-   * that its caller records.
-   */
-  ended(method: string, status: number, startMs: number, traceparent?: string): void {
+  /** Counts a request that ended; `startMs` is the `Clock.ms()` at which its head was complete. */
+  ended(method: string, status: number, startMs: number): void {
     if (method !== this.#lastMethod || status !== this.#lastStatus) {
       this.#lastCounter = this.#counter(METHODS.has(method) ? method : 'other', status);
       this.#lastMethod = method;
       this.#lastStatus = status;
     }
     this.#lastCounter.add();
-    const seconds = (this.#clock.ms() - startMs) / 1000;
-    this.#durations.observe(seconds);
-    if (traceparent !== undefined) this.#durations.exemplify(seconds, traceparent);
+    this.#durations.observe((this.#clock.ms() - startMs) / 1000);
   }
 
   #counter(method: string, status: number): Counter {

@@ -12,7 +12,6 @@ export class Scrape<Text> {
   #next: Promise<Text> | undefined;
   #lastMs = Number.NEGATIVE_INFINITY;
 
-  /** `expose` makes the text of one format. */
   constructor(expose: () => Promise<Text>, clock: Clock) {
     this.#clock = clock;
     this.#expose = expose;

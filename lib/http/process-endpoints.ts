@@ -20,8 +20,7 @@ export interface ProcessState {
   readonly unready: () => string | undefined;
   /** The parts of the queue that are away while the process is ready, by number or name. */
   readonly unavailable: () => readonly (number | string)[];
-  /** In the format that the request accepts. */
-  readonly metrics: (accept: string | undefined) => Promise<Exposition>;
+  readonly metrics: () => Promise<Exposition>;
 }
 
 /** Metrics as text. */
@@ -66,12 +65,12 @@ export function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'un
   return json(200, unavailable.length === 0 ? { status: 'ready' } : { status: 'ready', unavailable });
 }
 
-export async function scrape(state: Pick<ProcessState, 'metrics'>, accept: string | undefined): Promise<Answer> {
-  const { contentType, text } = await state.metrics(accept);
+export async function scrape(state: Pick<ProcessState, 'metrics'>): Promise<Answer> {
+  const { contentType, text } = await state.metrics();
   return { status: 200, contentType, body: text };
 }
 
-type Handler = (state: ProcessState, accept: string | undefined) => Answer | Promise<Answer>;
+type Handler = (state: ProcessState) => Answer | Promise<Answer>;
 
 const ROUTES = [
   route<Handler>('/health/live', { GET: live }),
@@ -184,5 +183,5 @@ async function answerOf(request: IncomingMessage, { state, problem, router }: Se
     const { allow } = match.route;
     return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
   }
-  return await handler(state, request.headers.accept);
+  return await handler(state);
 }

@@ -50,8 +50,6 @@ export interface RequestHead {
   /** In bytes; `undefined` if none was announced. */
   readonly contentLength: number | undefined;
   readonly authorization: string | undefined;
-  /** Always `undefined` for a POST, which has one form of answers. */
-  readonly accept: string | undefined;
   /** The fields whose names begin with `ce-` (CloudEvents HTTP binding, section 3.1.3), in order, if any. */
   readonly cloudEventFields: readonly HeaderField[] | undefined;
   /** As sent, not validated (W3C Trace Context). */

@@ -4,7 +4,6 @@
 // caller keeps the counter of its labels and adds to that. All counters are read in
 // one synchronous pass, so a scrape is one moment: sums over several metrics hold in it.
 import type { Registry } from 'prom-client';
-import type { Clock } from '../process/clock.ts';
 
 /** A counter with its labels: it only grows. */
 export class Counter {
@@ -21,19 +20,10 @@ export class Counter {
 
 export type Labels = Readonly<Record<string, string | number>>;
 
-/** One observation of a histogram's bucket, and the trace that it belongs to. */
-export interface Exemplar {
-  readonly labelSet: { readonly trace_id: string };
-  readonly value: number;
-  /** Unix time in seconds. */
-  readonly timestamp: number;
-}
-
 interface Sample {
   readonly labels: Labels;
   readonly value: number;
   readonly metricName?: string;
-  readonly exemplar?: Exemplar | undefined;
 }
 
 /** What a registry asks of a metric. */
@@ -104,33 +94,18 @@ export class Gauge {
 export class Distribution {
   readonly #bounds: readonly number[];
   readonly #counts: Float64Array;
-  /** The latest of each bucket. */
-  readonly #exemplars: (Exemplar | undefined)[] = [];
-  readonly #clock: Clock;
   #sum = 0;
 
-  constructor(bounds: readonly number[], clock: Clock) {
+  constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
-    this.#clock = clock;
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
   observe(value: number, times = 1): void {
-    const at = this.#bucketOf(value);
-    this.#counts[at] = (this.#counts[at] ?? 0) + times;
-    this.#sum += value * times;
-  }
-
-  /** An observation of just now belongs to the trace of this W3C traceparent. */
-  exemplify(value: number, traceparent: string): void {
-    const labelSet = { trace_id: traceparent.slice(3, 35) };
-    this.#exemplars[this.#bucketOf(value)] = { labelSet, value, timestamp: this.#clock.epochMs() / 1000 };
-  }
-
-  #bucketOf(value: number): number {
     let at = 0;
     while (at < this.#bounds.length && value > (this.#bounds[at] ?? 0)) at += 1;
-    return at;
+    this.#counts[at] = (this.#counts[at] ?? 0) + times;
+    this.#sum += value * times;
   }
 
   samples(name: string, labels: Labels): Sample[] {
@@ -142,7 +117,6 @@ export class Distribution {
         metricName: `${name}_bucket`,
         labels: { le: this.#bounds[at] ?? '+Inf', ...labels },
         value: below,
-        exemplar: this.#exemplars[at],
       });
     }
     samples.push({ metricName: `${name}_sum`, labels, value: this.#sum });
@@ -153,12 +127,10 @@ export class Distribution {
 
 export class HistogramFamily {
   readonly #bounds: readonly number[];
-  readonly #clock: Clock;
   readonly #distributions = new Map<string, { readonly labels: Labels; readonly distribution: Distribution }>();
 
-  constructor(registry: Registry, name: string, help: string, bounds: readonly number[], clock: Clock) {
+  constructor(registry: Registry, name: string, help: string, bounds: readonly number[]) {
     this.#bounds = bounds;
-    this.#clock = clock;
     expose(registry, name, help, 'histogram', () =>
       [...this.#distributions.values()].flatMap(({ labels, distribution }) => distribution.samples(name, labels)),
     );
@@ -168,7 +140,7 @@ export class HistogramFamily {
     const key = JSON.stringify(labels);
     const known = this.#distributions.get(key);
     if (known !== undefined) return known.distribution;
-    const distribution = new Distribution(this.#bounds, this.#clock);
+    const distribution = new Distribution(this.#bounds);
     this.#distributions.set(key, { labels, distribution });
     return distribution;
   }

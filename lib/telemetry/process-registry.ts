@@ -1,9 +1,14 @@
-// The registry of every program's metrics.
+// The metrics that every program has, and the text of a registry.
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { revision, version } from '../process/program.ts';
 
 // Gauges that prom-client names `_total`, which Prometheus keeps for counters (promtool complains about them).
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
+
+/** A registry's metrics as Prometheus text. */
+export async function exposition(registry: Registry): Promise<{ readonly contentType: string; readonly text: string }> {
+  return { contentType: registry.contentType, text: await registry.metrics() };
+}
 
 /** A registry with prom-client's process metrics and `ingest_build_info`. */
 export function processRegistry(): Registry {

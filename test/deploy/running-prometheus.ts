@@ -44,20 +44,11 @@ export class RunningPrometheus {
         `--config.file=${join(folder, 'prometheus.yml')}`,
         `--storage.tsdb.path=${join(folder, 'data')}`,
         `--web.listen-address=${address}`,
-        '--enable-feature=exemplar-storage',
       ],
       {},
     );
     await server.line(/Server is ready/);
     return new RunningPrometheus(`http://${address}`);
-  }
-
-  /** The trace ids of the exemplars of these series. */
-  async traces(query: string): Promise<readonly (string | undefined)[]> {
-    const parameters = new URLSearchParams({ query, start: '0', end: String(2 ** 32) });
-    const response = await fetch(`${this.url}/api/v1/query_exemplars?${parameters.toString()}`);
-    const { data } = (await response.json()) as { data: { exemplars: { labels: Record<string, string> }[] }[] };
-    return data.flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels['trace_id']));
   }
 
   /** What was said of the last scrape of each target; empty where it was good. */

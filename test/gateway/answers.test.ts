@@ -326,11 +326,13 @@ describe("a gateway's answers", () => {
       assert.deepEqual(grown, [1, 2, 1, 1, 1, 0]);
     });
 
-    it('in the text that a scrape asks for, with what is open, in flight and about to expire', async () => {
-      const plain = await client.ask({ path: '/metrics' });
-      assert.match(String(plain.headers['content-type']), /^text\/plain; version=0\.0\.4/);
-      const open = await client.ask({ path: '/metrics', headers: { accept: 'application/openmetrics-text' } });
-      assert.match(String(open.headers['content-type']), /^application\/openmetrics-text/);
+    it('as Prometheus text, whatever a scrape accepts', async () => {
+      for (const accept of ['*/*', 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5']) {
+        const { headers, body } = await client.ask({ path: '/metrics', headers: { accept } });
+        assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+        assert.match(body, /^# TYPE ingest_accepted_total counter$/m);
+        assert.doesNotMatch(body, /# EOF|trace_id/);
+      }
       const shown = await samples();
       assert.equal(shown['ingest_events_in_flight'], '0');
       assert.equal(shown['ingest_queue_available'], '1');

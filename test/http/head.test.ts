@@ -26,7 +26,6 @@ describe('a plain head', () => {
         contentType: 'application/json',
         contentEncoding: 'gzip',
         authorization: 'Bearer a.b.c',
-        accept: undefined,
         requestId: 'abc',
         cloudEventFields: undefined,
         traceparent: undefined,
@@ -58,12 +57,6 @@ describe('a plain head', () => {
     ];
     const head = plainHead(PLAIN.replace('Host: g', ['Host: g', ...fields].join('\r\n')));
     assert.deepEqual([head.traceparent, head.tracestate], ['a, b', 'c=1, d']);
-  });
-
-  it('gives what a GET accepts, several fields as one list, and of a POST nothing', () => {
-    const fields = 'Host: g\r\nAccept: a/b\r\naccepts: x\r\nACCEPT:c/d;q=0.5\r\n\r\n';
-    assert.equal(plainHead(`GET / HTTP/1.1\r\n${fields}`).accept, 'a/b, c/d;q=0.5');
-    assert.equal(plainHead(`POST / HTTP/1.1\r\n${fields}`).accept, undefined);
   });
 
   it('may have a name or an IPv4 address as its Host, with a port or without', () => {
@@ -186,7 +179,6 @@ it('fields whose names only resemble those that matter do not', () => {
       contentType: undefined,
       contentEncoding: undefined,
       authorization: undefined,
-      accept: undefined,
       requestId: undefined,
       cloudEventFields: undefined,
       traceparent: undefined,

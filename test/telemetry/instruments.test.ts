@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import { CounterFamily, Gauge, HistogramFamily } from '../../lib/telemetry/instruments.ts';
-import { VirtualClock } from '../support/virtual-clock.ts';
 
 /** The samples of a registry's only metric, a line each. */
 const samplesOf = async (registry: Registry): Promise<readonly string[]> =>
@@ -46,10 +45,9 @@ describe('a gauge', () => {
 });
 
 describe('a histogram', () => {
-  const histogram = (registry = new Registry(), clock = new VirtualClock()) => ({
-    clock,
+  const histogram = (registry = new Registry()) => ({
     registry,
-    family: new HistogramFamily(registry, 'h', 'H.', [1, 2], clock),
+    family: new HistogramFamily(registry, 'h', 'H.', [1, 2]),
   });
 
   it('has bounds that belong to their own bucket, and one bucket for all above', async () => {
@@ -81,24 +79,5 @@ describe('a histogram', () => {
       ...['h_bucket{le="1",of="b"} 0', 'h_bucket{le="2",of="b"} 0', 'h_bucket{le="+Inf",of="b"} 0'],
       ...['h_sum{of="b"} 0', 'h_count{of="b"} 0'],
     ]);
-  });
-
-  it('has the latest trace of each bucket, with its value and the time of the wall clock', async () => {
-    const { clock, family } = histogram();
-    const one = family.distribution();
-    const trace = (digit: string): string => digit.repeat(32);
-    one.exemplify(1, `00-${trace('a')}-b7ad6b7169203331-01`);
-    one.exemplify(2, `00-${trace('b')}-b7ad6b7169203331-01`);
-    await clock.advance(1_500);
-    one.exemplify(1.5, `00-${trace('c')}-b7ad6b7169203331-01`);
-    const timestamp = new VirtualClock().epochMs() / 1000;
-    assert.deepEqual(
-      one.samples('h', {}).map(({ exemplar }) => exemplar),
-      [
-        { labelSet: { trace_id: trace('a') }, value: 1, timestamp },
-        { labelSet: { trace_id: trace('c') }, value: 1.5, timestamp: timestamp + 1.5 },
-        ...[undefined, undefined, undefined],
-      ],
-    );
   });
 });

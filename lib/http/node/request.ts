@@ -148,7 +148,6 @@ function headOf(request: IncomingMessage): RequestHead {
     contentEncoding: headers['content-encoding'],
     contentLength: length === undefined ? undefined : Number(length),
     authorization: headers.authorization,
-    accept: method === 'POST' ? undefined : headers.accept,
     cloudEventFields: cloudEventFieldsOf(rawHeaders),
     traceparent: headers['traceparent'] as string | undefined,
     tracestate: headers['tracestate'] as string | undefined,

@@ -29,8 +29,6 @@ export class PlainHead implements RequestHead {
   readonly contentType: string | undefined = undefined;
   readonly contentEncoding: string | undefined = undefined;
   readonly authorization: string | undefined = undefined;
-  /** Of a GET. */
-  readonly accept: string | undefined = undefined;
   readonly requestId: string | undefined = undefined;
   readonly cloudEventFields: HeaderField[] | undefined = undefined;
   readonly traceparent: string | undefined = undefined;
@@ -170,11 +168,6 @@ function takeField(head: UnfinishedHead, text: string, name: number, colon: numb
       head.hasHost = true;
       return true;
     case 6:
-      // Most clients send it with each POST, where it changes nothing.
-      if (head.method === 'GET' && isNamed(text, name, colon, 'accept')) {
-        head.accept = joined(head.accept, valueOf(text, colon, end));
-        return true;
-      }
       return !isNamed(text, name, colon, 'expect');
     case 7:
       return !isNamed(text, name, colon, 'upgrade') && !isNamed(text, name, colon, 'trailer');
