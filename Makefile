@@ -147,7 +147,7 @@ format-check: $(INSTALLED)
 	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check --cache --cache-strategy=content \
 	  --cache-location=node_modules/.cache/prettier.json .
 
-settings: $(INSTALLED) ## write the table of settings in deploy/README.md, after a change of lib/process/settings.ts
+settings: $(INSTALLED) ## write the lists of settings in deploy/configure.md, after a change of lib/process/settings.ts
 	@$(NODE) bin/write-settings.ts
 
 PROMETHEUS_RULE := deploy/kubernetes/components/prometheus-rule/prometheus-rule.yaml

@@ -1,17 +1,17 @@
-// `make settings`: writes the table of settings into deploy/README.md, between the two lines that mark its place. With
-// the name of a program as its argument: prints that program's environment file, every setting a comment.
+// `make settings`: writes the lists of settings into deploy/configure.md, between the two lines that mark their place.
+// With the name of a program as its argument: prints that program's environment file, every setting a comment.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { PROGRAMS } from '../lib/process/setting.ts';
-import { environmentFile, settingsTable } from '../lib/process/settings-text.ts';
+import { environmentFile, settingsLists } from '../lib/process/settings-text.ts';
 import { print } from './output.ts';
 
 const program = PROGRAMS.find((name) => name === process.argv[2]);
 if (program === undefined) {
-  const page = new URL('../deploy/README.md', import.meta.url);
+  const page = new URL('../deploy/configure.md', import.meta.url);
   const text = readFileSync(page, 'utf8');
-  const written = text.replace(/(?<=<!-- settings -->\n)[^]*?(?=\n<!-- \/settings -->)/, () => settingsTable());
-  if (!written.includes(settingsTable()))
-    throw new Error('deploy/README.md has no <!-- settings --> … <!-- /settings -->');
+  const written = text.replace(/(?<=<!-- settings -->\n)[^]*?(?=\n<!-- \/settings -->)/, () => settingsLists());
+  if (!written.includes(settingsLists()))
+    throw new Error('deploy/configure.md has no <!-- settings --> … <!-- /settings -->');
   writeFileSync(page, written);
 } else {
   print(environmentFile(program));

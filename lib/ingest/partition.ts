@@ -2,7 +2,7 @@
 //
 // The hash is the CRC-32 of zlib, gzip and PNG (polynomial 0xEDB88320, reflected) over the id's UTF-8 bytes, as an
 // unsigned integer. It is part of the stored format: every program that writes to a queue must agree on it, or a retry
-// would not meet the index that knows its id. So deploy/README.md has its test vectors, for programs in other
+// would not meet the index that knows its id. So deploy/scale.md has its test vectors, for programs in other
 // languages.
 //
 // Fact: ids are often counters, and a hash that behaves like chance misses 3 % of an even share at 100,000 ids in 16

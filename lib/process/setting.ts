@@ -6,7 +6,7 @@ export type Program = (typeof PROGRAMS)[number];
 
 interface Row {
   readonly programs: readonly Program[];
-  /** A clause for --help and deploy/README.md (Markdown code spans), without a full stop. */
+  /** A clause for --help and deploy/configure.md (Markdown code spans), without a full stop. */
   readonly meaning: string;
 }
 

@@ -1,9 +1,9 @@
-// The table of settings as people read it: in a program's --help, in deploy/README.md and in /etc/ingest; and the
+// The table of settings as people read it: in a program's --help, in deploy/configure.md and in /etc/ingest; and the
 // settings of a process, in its log.
 import type { Environment } from './env.ts';
 import { maskedValue } from './masked-uri.ts';
 import type { Program, Setting } from './setting.ts';
-import { KEYS, SETTINGS, settingsOf } from './settings.ts';
+import { FIRST_KEYS, KEYS, SETTINGS, settingsOf, type Key } from './settings.ts';
 
 const WIDTH = 110;
 const INDENT = '      ';
@@ -59,23 +59,31 @@ export function shownSettings(environment: Environment, program: Program): Reado
   );
 }
 
-/** All settings as the Markdown table of deploy/README.md, without a line break at its end. */
-export function settingsTable(): string {
-  const rows = KEYS.map((key) => {
-    const setting: Setting = SETTINGS[key];
-    const fallback = defaultText(setting, undefined);
-    const isWord = fallback === 'none' || fallback.startsWith('required');
-    const values = valuesText(setting);
-    const meaning = values === '' ? setting.meaning : `${setting.meaning} (${values})`;
-    return (
-      '| ' +
-      `${[`\`${key}\``, isWord ? fallback : `\`${fallback}\``, setting.programs.join(', '), meaning].join(' | ')} |`
-    );
-  });
-  return ['| key | default | read by | meaning |', '|---|---|---|---|', ...rows].join('\n');
+/** All settings as the Markdown lists of deploy/configure.md, without a line break at their end. */
+export function settingsLists(): string {
+  const advanced = KEYS.filter((key) => !FIRST_KEYS.includes(key));
+  return `${FIRST_KEYS.map(definition).join('\n')}
+
+### Advanced settings
+
+The defaults fit most installations.
+
+${advanced.map(definition).join('\n')}`;
 }
 
-/** `program` undefined: the default for a table of all programs. */
+/** A key with its default, its values and its readers, and below it the meaning. */
+function definition(key: Key): string {
+  const setting: Setting = SETTINGS[key];
+  const fallback = defaultText(setting, undefined);
+  const isWord = fallback === 'none' || fallback.startsWith('required');
+  const initially = isWord ? fallback.replace('none', 'no default') : `default \`${fallback}\``;
+  const facts = [initially, valuesText(setting)].filter((fact) => fact !== '').join('; ');
+  const sentence = `${setting.meaning.replace(/^[a-z]/, (letter) => letter.toUpperCase())}.`;
+  const term = wrapped(`**\`${key}\`** (${facts}; read by ${setting.programs.join(', ')})\\`, '  ');
+  return `* ${term.trimStart()}\n${wrapped(sentence, '  ')}`;
+}
+
+/** `program` undefined: the default for a list of all programs. */
 function defaultText(setting: Setting, program: Program | undefined): string {
   if (setting.kind === 'uri') {
     const required = program === undefined ? setting.required.length > 0 : setting.required.includes(program);
@@ -94,9 +102,9 @@ function valuesText(setting: Setting): string {
     case 'choice':
       return setting.choices.join(', ');
     case 'flag':
-      return '0, 1';
+      return '0 or 1';
     case 'address':
-      return 'host:port, [v6]:port; port 0 is any free one';
+      return 'host:port or [v6]:port, port 0 for any free one';
     case 'uri':
     case 'text':
       return '';

@@ -1,11 +1,11 @@
 // Every configuration key of the project, once: default, bounds, unit, meaning, and the programs that read it.
 //
-// The parser (env.ts), each program's --help, the list of known keys and the table in deploy/README.md are all made
+// The parser (env.ts), each program's --help, the list of known keys and the lists in deploy/configure.md are all made
 // from this table; test/process/settings.test.ts compares the page with it.
 //
-// To add a key: add a row below, in the group where a reader would look for it; take the value in the program's
-// config.ts with `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the table in
-// deploy/README.md. Rules between keys are in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
+// To add a key: add a row below, in the group of its subject; read the value in the program's config.ts with
+// `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the lists in
+// deploy/configure.md. Rules between keys are in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
 //
 // What it does not do: it never reads an environment, and holds no secret.
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts';
@@ -53,15 +53,14 @@ export const SETTINGS = Object.freeze({
     0,
     [0, 100],
     '',
-    'replicas that must have an event before it is answered `202`; too few in time: `503 QUEUE_UNAVAILABLE`',
+    'replicas that must have an event before the gateway answers `202`; too few in time: `503 QUEUE_UNAVAILABLE`',
   ),
   INGEST_QUEUE_DURABILITY: choice(
     GATEWAY,
     ['warn', 'require'],
     'warn',
-    '`require` refuses to start (exit 4) on a Redis that evicts keys, keeps nothing on disk, or has replicas that ' +
-      '`INGEST_QUEUE_REPLICAS` does not wait for, or fewer than it waits for; while Redis rewrites its append-only ' +
-      'file, a gateway that starts listens and is not ready',
+    '`require` refuses to start (exit 4) if Redis evicts keys, keeps nothing on disk, or has another number of ' +
+      'replicas than `INGEST_QUEUE_REPLICAS`. While Redis rewrites its append-only file, a gateway that starts is not ready',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
@@ -80,7 +79,7 @@ export const SETTINGS = Object.freeze({
     DAEMONS,
     LOG_FORMATS,
     'auto',
-    '`json`: one object on each line; `text`: for people; `auto`: text where standard output is a terminal',
+    '`json`: one object on each line; `text`: for people; `auto`: text if standard output is a terminal',
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: text(
     DAEMONS,
@@ -89,7 +88,7 @@ export const SETTINGS = Object.freeze({
       'needs the packages that the log names',
   ),
 
-  INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'where producers connect, over TLS'),
+  INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'the address for producers, over TLS'),
   INGEST_GATEWAY_REUSE_PORT: flag(
     GATEWAY,
     'several gateways share one address, and the kernel spreads connections over them (`SO_REUSEPORT`)',
@@ -97,15 +96,15 @@ export const SETTINGS = Object.freeze({
   INGEST_ADMIN_ADDR: address(
     GATEWAY,
     undefined,
-    'where the status page (`/`), `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP ' +
-      'too; keep it private',
+    'a second address, over plain HTTP, for the status page (`/`), `/health/live`, `/health/ready` and `/metrics`; ' +
+      'keep it private',
   ),
-  INGEST_ADMIN_ONLY: flag(GATEWAY, 'those paths are served on `INGEST_ADMIN_ADDR` alone, and not to producers'),
+  INGEST_ADMIN_ONLY: flag(GATEWAY, 'serves those paths on `INGEST_ADMIN_ADDR` only, and not to producers'),
   INGEST_TLS_CERT: text(
     GATEWAY,
     undefined,
-    'PEM file: server certificate. This, the key and the client CA unset on a loopback address: ' +
-      'development certificates are made in `INGEST_STATE_DIR/tls`',
+    'PEM file: the server certificate. If this, the key and the client CA are unset and the address is loopback, ' +
+      'the gateway makes development certificates in `INGEST_STATE_DIR/tls`',
   ),
   INGEST_TLS_KEY: text(GATEWAY, undefined, "PEM file: the server certificate's key"),
   INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined, 'PEM file: the authorities of client certificates'),
@@ -114,26 +113,23 @@ export const SETTINGS = Object.freeze({
   INGEST_TOKEN_JWKS: text(
     GATEWAY,
     undefined,
-    'path or https URL of token keys; when set, a token may carry the audience',
+    'path or https URL of token keys; if it is set, a token may carry the audience',
   ),
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
-  INGEST_TOKEN_REQUIRED: flag(
-    GATEWAY,
-    'every producer must bring a token, also one whose certificate has the audience',
-  ),
+  INGEST_TOKEN_REQUIRED: flag(GATEWAY, 'every producer must send a token, even if its certificate has the audience'),
 
   INGEST_PRODUCER_RATE_MAX: integer(
     GATEWAY,
     undefined,
     [1, 1_000_000],
     '',
-    "events a second that one producer may send to one gateway process, a second's worth of them at once; " +
-      'over it: `429 PRODUCER_RATE_LIMITED`',
+    'events a second that one producer may send to one gateway process, with bursts of one second; ' +
+      'above it: `429 PRODUCER_RATE_LIMITED`',
   ),
   INGEST_PRODUCERS_FILE: text(
     GATEWAY,
     undefined,
-    'JSON file: what single producers may do (rate, types, disabled, audience)',
+    'JSON file with the limits and grants of producers (rate, types, disabled, audience)',
   ),
 
   INGEST_BODY_BYTES_MAX: integer(
@@ -141,7 +137,7 @@ export const SETTINGS = Object.freeze({
     262_144,
     [1, 64 << 20],
     'bytes',
-    'longest body, counted as it is without `Content-Encoding`',
+    'longest body, after decoding of `Content-Encoding`',
   ),
   INGEST_EVENT_ID: choice(
     GATEWAY,
@@ -154,72 +150,77 @@ export const SETTINGS = Object.freeze({
     1_000,
     [1, 1_000_000],
     '',
-    'events admitted and not answered yet; over it: `503 QUEUE_OVERLOADED`',
+    'events in progress; above it: `503 QUEUE_OVERLOADED`',
   ),
   INGEST_IN_FLIGHT_BYTES_MAX: integer(
     GATEWAY,
     64 << 20,
     [1, 2 ** 40],
     'bytes',
-    'the same for their bytes; as many bytes of answers may wait for clients that do not read them, ' +
-      'a quarter of that for one producer: over it the slowest reader is closed',
+    'the same for their bytes. Unread answers may use as many bytes, a quarter of them for one producer; ' +
+      'above that the gateway closes the slowest reader',
   ),
   INGEST_CONNECTIONS_MAX: integer(
     GATEWAY,
     10_000,
     [1, 1_000_000],
     '',
-    "open connections; one more takes the place of one that has not brought a producer's request. " +
-      'A twentieth of them is kept for such; where producers hold the rest, the one that holds most gives way',
+    "open connections. One more replaces a connection without a producer's request; a twentieth is reserved for " +
+      'those. If producers hold the rest, the producer with the most connections loses one',
   ),
   INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(
     GATEWAY,
     2_500,
     [0, 1_000_000],
     '',
-    "of those, from one address, that have not brought a producer's request; " +
-      'they count when the handshake is done, or has taken a second. ' +
-      'The default is a quarter of `INGEST_CONNECTIONS_MAX`; 0: no limit, ' +
-      'for a gateway behind a balancer that does not tell the addresses of clients (`INGEST_PROXY_FROM`)',
+    "connections from one address without a producer's request, counted after the handshake or after one second. " +
+      'The default is a quarter of `INGEST_CONNECTIONS_MAX`. 0: no limit, ' +
+      'for a gateway behind a balancer that hides the addresses of clients (see `INGEST_PROXY_FROM`)',
   ),
   INGEST_PROXY_FROM: text(
     GATEWAY,
     undefined,
-    'the balancers in front, as addresses and networks (`10.0.0.0/8,fd00::1`): they send a header of the PROXY ' +
-      'protocol, version 2, before each handshake, and connections from elsewhere are closed. ' +
-      'Limits, log lines and spans then have the address of the client',
+    'addresses and networks of the balancers (`10.0.0.0/8,fd00::1`). They must send a header of the PROXY ' +
+      'protocol, version 2, before each handshake, and the gateway closes all other connections. ' +
+      'Limits, log lines and spans then use the address of the client',
   ),
   INGEST_HTTP_READER: choice(
     GATEWAY,
     ['own', 'node'],
     'own',
-    '`node` leaves every request to node:http, at about 1.5 times the CPU time for an event; ' +
-      'a way out of a bug in the own reader of plain requests',
+    '`node` reads every request with node:http, at about 1.5 times the CPU time for an event. ' +
+      'Use it if the built-in reader of plain requests has a bug',
   ),
   INGEST_HANDSHAKE_TIMEOUT_MS: integer(
     GATEWAY,
     30_000,
     TIME,
     'ms',
-    'a TLS handshake, from its first byte, and the wait for that; clients that all connect at once take long',
+    'time limit of a TLS handshake, and of the wait for its first byte; many clients that connect together need long',
   ),
-  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "a request's head"),
-  INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'a whole request'),
-  INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'a connection between requests'),
+  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "time limit of a request's head"),
+  INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'time limit of a whole request'),
+  INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'time limit of a connection between requests'),
   INGEST_ENQUEUE_TIMEOUT_MS: integer(
     GATEWAY,
     150,
     TIME,
     'ms',
-    'how long the queue may take; shorter than the request and drain time-outs',
+    'time limit of the queue; shorter than the request and drain time-outs',
   ),
-  INGEST_DRAIN_TIMEOUT_MS: integer(DAEMONS, 10_000, TIME, 'ms', 'an orderly stop; what is left then is cut off'),
+  INGEST_DRAIN_TIMEOUT_MS: integer(
+    DAEMONS,
+    10_000,
+    TIME,
+    'ms',
+    'time limit of an orderly stop; then the process closes its remaining connections',
+  ),
   INGEST_DRAIN_DELAY_MS: integer(
     GATEWAY,
     200,
     [0, HOUR_MS],
     'ms',
-    'how long a stopping gateway still listens after readiness turned false; ' +
+    'time for which a stopping gateway still listens after readiness turned false; ' +
       'with the enqueue time-out it must fit into the drain time-out',
   ),
   INGEST_SHED_MS: integer(
@@ -227,27 +228,26 @@ export const SETTINGS = Object.freeze({
     200,
     TIME,
     'ms',
-    'with `dispatcher://` the time-out of a queue, in place of `INGEST_ENQUEUE_TIMEOUT_MS`; then the event is shed',
+    'with `dispatcher://` the time limit of a queue, in place of `INGEST_ENQUEUE_TIMEOUT_MS`; then the event is shed',
   ),
 
   INGEST_CONSUMER_ADDR: address(
     CONSUMER,
     '127.0.0.1:9464',
-    'where the status page (`/`), `/health/live`, `/health/ready` and `/metrics` are served over plain HTTP; ' +
+    'the address, over plain HTTP, for the status page (`/`), `/health/live`, `/health/ready` and `/metrics`; ' +
       'keep it private',
   ),
   INGEST_SCHEMAS_DIR: text(
     CONSUMER,
     undefined,
-    'folder with `<type>.json`, the JSON Schema (2020-12) of an event type: events that do not match go to quarantine',
+    'folder with a JSON Schema (2020-12) for each event type, `<type>.json`; events that do not match go to quarantine',
   ),
   INGEST_CONSUMER_BATCH_MAX: integer(
     CONSUMER,
     500,
     [1, 10_000],
     '',
-    'batch size. In a backlog one transaction holds up to eight times as many; ' +
-      'one read fetches 12 to 64 entries, fewer if large bodies are allowed. At most 4 MiB of bodies wait, ' +
+    'events in one transaction, and up to eight times as many while catching up. At most 4 MiB of bodies wait, ' +
       'and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
@@ -262,6 +262,20 @@ export const SETTINGS = Object.freeze({
 export type Key = keyof typeof SETTINGS;
 
 export const KEYS = Object.keys(SETTINGS) as readonly Key[];
+
+/** The keys that every operator decides about; deploy/configure.md lists them first, the others as advanced. */
+export const FIRST_KEYS: readonly Key[] = [
+  'INGEST_QUEUE_URI',
+  'INGEST_QUEUE_DURABILITY',
+  'INGEST_WAREHOUSE_URI',
+  'INGEST_GATEWAY_ADDR',
+  'INGEST_ADMIN_ADDR',
+  'INGEST_TLS_CERT',
+  'INGEST_TLS_KEY',
+  'INGEST_TLS_CLIENT_CA',
+  'INGEST_PRODUCERS_FILE',
+  'INGEST_CONSUMER_ADDR',
+];
 
 /** Every key that may be in an environment, `_URI_FILE` forms included. */
 export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>

@@ -269,7 +269,7 @@ describe("a Redis Cluster with equal parts, after the page's command", { tags: [
     const [first, second] = cluster.nodes;
     assert.ok(first !== undefined && second !== undefined);
     const ids = await Promise.all([first, second].map((node) => node.command('CLUSTER', 'MYID')));
-    const [, line = ''] = /\n *(redis-cli --cluster reshard .*)\n/.exec(readFileSync('deploy/README.md', 'utf8')) ?? [];
+    const [, line = ''] = /\n *(redis-cli --cluster reshard .*)\n/.exec(readFileSync('deploy/scale.md', 'utf8')) ?? [];
     const values = { 'HOST:PORT': `127.0.0.1:${first.port}`, FIRST: String(ids[0]), SECOND: String(ids[1]) };
     const command = line.replaceAll(/HOST:PORT|\bFIRST\b|\bSECOND\b/g, (name) => values[name as keyof typeof values]);
     await promisify(execFile)('sh', ['-c', command]);

@@ -1,12 +1,12 @@
 // ingest-admin's answers and exit codes, by the real program on a real Redis and a warehouse.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
 import { environment } from '../support/gateway.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
+import { rule } from '../support/redis-rights.ts';
 import { eventually } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
@@ -224,13 +224,11 @@ describe('ingest-admin', { tags: ['long'] }, () => {
   });
 });
 
-describe("the README's rule for a Redis user of ingest-admin", { tags: ['long'] }, () => {
+describe('the documented rule for the Redis user of ingest-admin', { tags: ['long'] }, () => {
   it('lets every command pass, and another key is refused', async () => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const store = sqliteStore();
-    const readme = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
-    const [, rule = ''] = /ACL SETUSER ingest-admin (.+)/.exec(readme) ?? [];
-    await redis.command('ACL', 'SETUSER', 'ingest-admin', ...rule.replace('>PASSWORD', '>secret').split(' '));
+    await redis.command('ACL', 'SETUSER', 'ingest-admin', ...rule('ingest-admin'));
     const consumer = new Program('ingest-consumer', {
       env: { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' },
     });

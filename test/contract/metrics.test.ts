@@ -1,4 +1,4 @@
-// The lists in deploy/README.md of metrics name what each program serves, and nothing else.
+// The lists in deploy/operate.md of metrics name what each program serves, and nothing else.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -6,21 +6,21 @@ import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { SYSTEM } from '../support/system.ts';
 
-const README = readFileSync('deploy/README.md', 'utf8');
+const PAGE = readFileSync('deploy/operate.md', 'utf8');
 
 /** The metrics that a text names, each once. */
 const namesIn = (text: string): readonly string[] => [...new Set(text.match(/\bingest_[a-z_]+[a-z]\b/g))].sort();
 
 /** What stands under a heading, up to the next one. */
-const section = (heading: string): string => README.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? '';
+const section = (heading: string): string => PAGE.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? '';
 
 /** The programs' own, without those of the process. */
 const served = async (registry: { metrics(): Promise<string> }): Promise<readonly string[]> =>
   [...(await registry.metrics()).matchAll(/^# HELP (ingest_\w+)/gm)].map(([, name = '']) => name).sort();
 
-describe('deploy/README.md', () => {
+describe('deploy/operate.md', () => {
   it('lists the metrics of the gateway', async () => {
-    assert.deepEqual(namesIn(section('## Metrics')), await served(gatewayMetrics([], [], SYSTEM.clock).registry));
+    assert.deepEqual(namesIn(section('### Metrics of the gateway')), await served(gatewayMetrics([], [], SYSTEM.clock).registry));
   });
 
   it('lists the metrics of the consumer', async () => {

@@ -80,6 +80,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'ingest-admin status --json': { says: /unread/ },
   'redis-cli INFO memory': { says: /used_memory:\d+[^]*maxmemory:\d+/ },
   'redis-cli --user ingest-operator': { says: /^PONG$/m, with: append(' PING') },
+  'redis-cli TIME': { says: /^\d{10}$\n^\d{1,6}$/m },
   'redis-cli PING': { says: /^PONG$/m },
   'INFO persistence': { says: /loading:0[^]*aof_last_write_status:ok/ },
   'INFO replication': { says: /role:master/ },

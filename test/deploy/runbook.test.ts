@@ -60,7 +60,7 @@ describe('the runbook', () => {
   });
 
   it('has a table of contents that names every chapter, in their order', () => {
-    const contents = [...text.matchAll(/^\* \[[^\]]+\]\(#[a-z0-9-]+\):.*$/gm)].join('');
+    const contents = text.slice(text.indexOf('\n* [Alerts]'), text.indexOf('\n## '));
     const named = [...contents.matchAll(/\[([^\]]+)\]\(#/g)].map(([, title]) => title);
     assert.deepEqual(named, [...chapters.keys()]);
   });

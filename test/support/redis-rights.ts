@@ -1,20 +1,22 @@
-// The rules for Redis users that the README gives.
+// The rules for Redis users: deploy/install.md lists them, and deploy/scale.md adds those for a Redis Cluster.
 import { readFileSync } from 'node:fs';
 
-const README = readFileSync(new URL('../../deploy/README.md', import.meta.url), 'utf8');
+const page = (name: string): string => readFileSync(new URL(`../../deploy/${name}`, import.meta.url), 'utf8');
+const INSTALL = page('install.md');
+const SCALE = page('scale.md');
 
 /**
- * The README's rule for a program, as the arguments of ACL SETUSER without the user's name; the password is `secret`.
+ * The rule for a program, as the arguments of ACL SETUSER without the user's name; the password is `secret`.
  */
 export function rule(program: string): string[] {
-  const line = new RegExp(`ACL SETUSER ${program} (.*)`).exec(README)?.[1] ?? '';
+  const line = new RegExp(`ACL SETUSER ${program} (.*)`).exec(INSTALL)?.[1] ?? '';
   return line.replace('>PASSWORD', '>secret').split(' ');
 }
 
-/** What the README adds to a program's rule for a queue on a Redis Cluster, and for acknowledgements of replicas. */
+/** The rule for a program on a Redis Cluster with `INGEST_QUEUE_REPLICAS`. */
 export function clusterRule(program: string): string[] {
-  const [, keys = '', commands = ''] = /the keys `([^`]+)`, and on a cluster `([^`]+)`/.exec(README) ?? [];
-  const wait = /INGEST_QUEUE_REPLICAS` the gateway's `([^`]+)`/.exec(README)?.[1] ?? '';
+  const [, keys = '', commands = ''] = /the keys `([^`]+)`, and on a cluster `([^`]+)`/.exec(SCALE) ?? [];
+  const wait = /INGEST_QUEUE_REPLICAS` the gateway's `([^`]+)`/.exec(SCALE)?.[1] ?? '';
   return [
     ...rule(program),
     ...keys.split(' '),

@@ -2,7 +2,7 @@
 // middle of accepting would append an event and not note its id.
 //
 // The scripts and the commands that are sent outside of them are listed here by hand. Tests run both programs under the
-// rules of deploy/README.md, which are the least that this list lets pass (queue-rights, inspect-queue).
+// rules of deploy/install.md, which are the least that this list lets pass (queue-rights, inspect-queue).
 import type { Server } from '../server/client.ts';
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
@@ -82,4 +82,4 @@ export async function assertRights(
 }
 
 const lacking = (what: string): QueueRefusal =>
-  new QueueRefusal(`the Redis user lacks rights that this program needs: ${what} (deploy/README.md lists the rules)`);
+  new QueueRefusal(`the Redis user lacks rights that this program needs: ${what} (deploy/install.md lists the rules)`);

@@ -1,0 +1,87 @@
+// The operators' pages: links lead to chapters that exist, keys exist, lines can be read in a terminal, and the table of
+// loads follows the formulas below it.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, it } from 'node:test';
+import { KNOWN_KEYS } from '../../lib/process/settings.ts';
+
+const ROOT = new URL('../../', import.meta.url).pathname;
+const COLUMNS_MAX = 120;
+const pages = [
+  ...readdirSync(join(ROOT, 'deploy')).map((name) => `deploy/${name}`),
+  ...readdirSync(join(ROOT, '.github')).map((name) => `.github/${name}`),
+].filter((path) => path.endsWith('.md'));
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+const withoutBlocks = (text: string): string => text.replaceAll(/^ *```[^]*?^ *```$/gm, '');
+
+const anchorsOf = (text: string): readonly string[] =>
+  [...withoutBlocks(text).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9 -]/g, '')
+      .replaceAll(' ', '-'),
+  );
+
+describe('the pages of deploy and .github', () => {
+  for (const page of pages) {
+    it(`${page} links to files and chapters that exist`, () => {
+      for (const [, target = ''] of withoutBlocks(read(page)).matchAll(/\]\(([^)]+)\)/g)) {
+        if (/^https?:/.test(target)) continue;
+        const [file = '', anchor] = target.split('#');
+        const path = file === '' ? page : join(dirname(page), file);
+        assert.ok(existsSync(join(ROOT, path)), target);
+        if (anchor !== undefined) assert.ok(anchorsOf(read(path)).includes(anchor), target);
+      }
+    });
+
+    it(`${page} has at most ${COLUMNS_MAX} columns outside of tables and commands`, () => {
+      const wide = withoutBlocks(read(page))
+        .split('\n')
+        .filter((line) => line.length > COLUMNS_MAX && !/^\||^ *`[^`]+`\.?$|https?:/.test(line));
+      assert.deepEqual(wide, []);
+    });
+  }
+
+  it('name no setting that does not exist', () => {
+    const names = pages
+      .filter((page) => page.startsWith('deploy/'))
+      .flatMap((page) => [...read(page).matchAll(/\bINGEST_[A-Z0-9_]*[A-Z0-9]\b/g)].map(([key]) => key));
+    const other = ['INGEST_SHED', 'INGEST_TLS_DIR', 'INGEST_TEST_POSTGRES_URI'];
+    assert.deepEqual(
+      names.filter((key) => !KNOWN_KEYS.includes(key) && !other.includes(key)),
+      [],
+    );
+  });
+});
+
+describe('the table of loads in deploy/scale.md', () => {
+  const GIBIBYTE = 2 ** 30;
+  const rows = [...read('deploy/scale.md').matchAll(/^\| ([\d,]+) \| (\d+) \| 3 \|.*$/gm)].map(([row]) =>
+    row
+      .slice(2, -2)
+      .split(' | ')
+      .map((cell) => cell.replaceAll(',', '')),
+  );
+
+  it('has the four loads', () => {
+    assert.deepEqual(
+      rows.map(([load]) => load),
+      ['100', '1000', '5000', '20000'],
+    );
+  });
+
+  for (const [load = '', gateways, , redis = '', data = '', limit = '', machine = '', warehouse = ''] of rows)
+    it(`follows its formulas at ${load} events a second`, () => {
+      const masters = Number(/(\d+) masters/.exec(redis)?.[1] ?? 1);
+      const each = (Number(load) * 86_400 * 436) / masters / GIBIBYTE;
+      const perDay = (Number(load) * 86_400 * 532) / GIBIBYTE;
+      const rounded = (value: number): string => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
+      assert.equal(Number(gateways), Math.ceil(Number(load) / 5_000) + 1);
+      assert.ok(data.startsWith(`${rounded(each)} GiB`), data);
+      assert.ok(limit.startsWith(`${rounded((each * 4) / 3)} GiB`), limit);
+      assert.ok(machine.startsWith(`${rounded(each * 2)} GiB`), machine);
+      assert.ok(warehouse.startsWith(`${rounded(perDay)} GiB`), warehouse);
+    });
+});
