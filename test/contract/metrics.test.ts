@@ -20,7 +20,10 @@ const served = async (registry: { metrics(): Promise<string> }): Promise<readonl
 
 describe('deploy/operate.md', () => {
   it('lists the metrics of the gateway', async () => {
-    assert.deepEqual(namesIn(section('### Metrics of the gateway')), await served(gatewayMetrics([], [], SYSTEM.clock).registry));
+    assert.deepEqual(
+      namesIn(section('### Metrics of the gateway')),
+      await served(gatewayMetrics([], [], SYSTEM.clock).registry),
+    );
   });
 
   it('lists the metrics of the consumer', async () => {

@@ -67,7 +67,7 @@ describe('the rights of a Redis user', () => {
     await assert.rejects(assertRights(server, 'ingest', 'consumer'), (cause: Error) => {
       for (const key of ['{ingest}:ids', '{ingest}:ids:1', '{ingest}:queue', '{ingest}:looked', '{ingest}:replicas'])
         assert.ok(cause.message.includes(` on ${key},`) || cause.message.includes(` on ${key} (`), key);
-      assert.match(cause.message, /^the Redis user lacks rights that this program needs: .* \(deploy\/README\.md/);
+      assert.match(cause.message, /^the Redis user lacks rights that this program needs: .* \(deploy\/install\.md/);
       assert.doesNotMatch(cause.message, /xadd|xrange|xack/);
       return true;
     });
