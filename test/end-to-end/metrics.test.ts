@@ -257,6 +257,7 @@ function assertLabels(scrape: Scrape): void {
     code: /^[A-Z_]+$/,
     reason: /^[a-z_]+$/,
     file: /^(cert|client_ca|crl)$/,
+    kind: /^(tls|token_keys|producers|schemas)$/,
     partition: /^\d+$/,
     version: /^\d+\.\d+\.\d+$/,
     revision: /^(?:[0-9a-f]{12}|unreleased)$/,
