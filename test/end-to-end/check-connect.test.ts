@@ -111,7 +111,7 @@ describe('a SQLite file', () => {
 describe('a queue with another number of partitions', () => {
   it('is refused as a wrong configuration by every check', { tags: ['long'] }, async () => {
     const other = await TestRedis.start();
-    await other.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '4', 'id', 'q', 'secret', 's');
+    await other.command('HSET', '{ingest}:queue', 'format', '4', 'partitions', '4', 'id', 'q', 'secret', 's');
     const queue = { INGEST_QUEUE_URI: other.uri };
     const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
     // One after the other, as above.

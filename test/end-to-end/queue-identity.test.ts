@@ -20,7 +20,7 @@ describe('a program on a queue with another number of partitions', () => {
   for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
     it(`refuses to start with exit code 2 and names both numbers: ${name}`, async () => {
       const own = await TestRedis.start();
-      await own.command('HSET', '{ingest}:queue', 'format', '3', 'partitions', '8', 'id', 'x', 'secret', 's');
+      await own.command('HSET', '{ingest}:queue', 'format', '4', 'partitions', '8', 'id', 'x', 'secret', 's');
       const program = programOn(name, own);
       assert.equal(await program.ended, 2, program.output);
       assert.match(program.output, /8 partitions.* 1 partition/);
