@@ -60,7 +60,7 @@ describe('a delivery that is no event', () => {
       [
         'that is no JSON',
         { body: Buffer.from('{') },
-        'invalid_event: the body is not JSON: line 1, column 2',
+        "invalid_event: the body is not JSON: Expected property name or '}' in JSON at position 1",
         undefined,
       ],
       ['without a type', { body: Buffer.from('{"id":"order-1"}') }, 'invalid_event: type is missing', 'order-1'],
@@ -74,7 +74,7 @@ describe('a delivery that is no event', () => {
       [
         'that is no event, of an entry that names its id',
         { body: Buffer.from('{'), notes: { id: '/shop 1' } },
-        'invalid_event: the body is not JSON: line 1, column 2',
+        "invalid_event: the body is not JSON: Expected property name or '}' in JSON at position 1",
         '/shop 1',
       ],
     ];
@@ -102,7 +102,7 @@ describe('a delivery that is no event', () => {
       acceptedAtMs: 7,
       traceparent: TRACEPARENT,
       code: 'invalid_event',
-      reason: 'invalid_event: the body is not JSON: line 1, column 2',
+      reason: "invalid_event: the body is not JSON: Expected property name or '}' in JSON at position 1",
       replayOf: 'q/ingest/0-1',
     });
     assert.deepEqual([empty?.producer, empty?.body.length], ['', 0]);

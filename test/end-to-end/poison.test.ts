@@ -64,9 +64,9 @@ const NO_EVENTS: readonly (readonly [body: string, id: string | null])[] = [
 /** What stands on the stream by hand, each between two good events. */
 const POISON: readonly Poison[] = [
   ...NO_EVENTS.map(([body, id]) => poison(PRODUCER, body, /^invalid_event: /, id)),
-  poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON: line 1, column \d+$/),
+  poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON: [A-Z].* at position \d+$/),
   poison(PRODUCER, '', /^invalid_event: the body is empty$/),
-  poison(PRODUCER, '{"id":"no-type"}', /^invalid_event: .*\/type/, 'no-type'),
+  poison(PRODUCER, '{"id":"no-type"}', /^invalid_event: type is missing$/, 'no-type'),
   poison(PRODUCER, DEEP, /^invalid_event: .*64 levels/, 'deep'),
   poison('a\0b', event('nul'), /^refused_by_warehouse: /, 'nul'),
   poison('other', event('good-0'), /^id_conflict: /, 'good-0'),
@@ -74,7 +74,7 @@ const POISON: readonly Poison[] = [
   { members: ['body', event('nobody')], reason: /^invalid_entry: .*producer/, id: 'nobody', body: event('nobody') },
   { members: ['something', 'else'], reason: /^invalid_entry: /, id: null, body: '' },
   ...['q/ingest/\0-1', 'long/'.repeat(2_000)].map((replayOf) => ({
-    ...poison(PRODUCER, '{"id":', /^invalid_event: the body is not JSON: line 1, column \d+$/),
+    ...poison(PRODUCER, '{"id":', /^invalid_event: the body is not JSON: [A-Z].* at position \d+$/),
     members: ['producer', PRODUCER, 'body', '{"id":', 'replayOf', replayOf],
   })),
 ];
@@ -142,7 +142,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
       const found = await pipeline.find('no-type');
       assert.equal(found.status, 200);
       assert.equal(found.body['status'], 'rejected');
-      assert.match(String(found.body['reason']), /^invalid_event: .*\/type/);
+      assert.match(String(found.body['reason']), /^invalid_event: type is missing$/);
       assert.ok(Date.parse(String(found.body['rejectedAt'])) > 0);
       assert.deepEqual(found.body['event'], { id: 'no-type' });
       assert.equal((await pipeline.find('nul')).status, 404, "another producer's");
