@@ -1,4 +1,4 @@
-// The warehouse in PostgreSQL 14 or newer, and in what speaks its protocol and honours a primary key.
+// The warehouse in PostgreSQL 15 or newer, and in what speaks its protocol and honours a primary key.
 //
 // Limits: those of sessions.ts. `client_encoding` is not looked at: pg always speaks UTF-8.
 import type pg from 'pg';
