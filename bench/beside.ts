@@ -5,16 +5,14 @@
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import type { Duration } from './measure.ts';
 import { CpuBook } from './process-cost.ts';
-import { SlicedServer, type LoadShape, type MeteredProcesses } from './sliced-server.ts';
+import { SlicedServer, type LoadShape } from './sliced-server.ts';
 import type { Subject } from './subjects.ts';
 import { takeTurns, warmUp, type Pair, type PairSlices } from './turns.ts';
 
 export interface SidePlan {
   readonly label: string;
   readonly subject: Subject;
-  /** Left out: `serverUs` is the server's, and `redisUs` that of the Redis which it is given. */
   readonly load?: LoadShape;
-  readonly processes?: (server: RunningServer) => MeteredProcesses;
 }
 
 export interface Beside {
@@ -52,8 +50,8 @@ export async function beside(
       servers.push([plan, redis, await start(plan.subject.start(environment, redis, {}))]);
     }
     // Connections come last: those of the first server would be idle until the last one has started.
-    for (const [{ label, load, processes }, redis, server] of servers) {
-      const metered = { serverUs: [server.pid], redisUs: [redis.pid], ...processes?.(server) };
+    for (const [{ label, load }, redis, server] of servers) {
+      const metered = { serverUs: [server.pid], redisUs: [redis.pid], totalUs: [server.pid, redis.pid] };
       sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered, load));
     }
     // Until all are compiled, and their collections have found their pace.

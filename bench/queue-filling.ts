@@ -1,12 +1,7 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
-import {
-  type ConnectionOptions,
-  type RedisConnection,
-  type Server,
-  byteConnection,
-} from '../lib/redis/server/client.ts';
+import { type ConnectionOptions, type RedisConnection, byteConnection } from '../lib/redis/server/client.ts';
 import { valueConnection } from '../lib/redis/server/node-redis.ts';
 import { queueIdentity } from '../lib/redis/stream/identity.ts';
 import type { RedisValue } from '../lib/redis/wire/reply.ts';
@@ -38,27 +33,15 @@ async function withConnection<Answer, T>(connection: RedisConnection<Answer>, wo
   }
 }
 
-/** Commands of the queue's own code. */
-export function withServer<T>(redis: RunningServer, work: (server: Server) => Promise<T>): Promise<T> {
-  const connection = valueConnection(optionsFor(redis));
-  return withConnection(connection, () => work(connection));
-}
-
 /** One command. */
-export const redisCommand = (redis: RunningServer, args: readonly string[]): Promise<RedisValue> =>
-  withServer(redis, (server) => server.send(args));
-
-export interface Filling {
-  /** Each time another event; canonical ones by default. */
-  readonly next?: () => { readonly id: string; readonly text: string };
+export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisValue> {
+  const connection = valueConnection(optionsFor(redis));
+  return withConnection(connection, () => connection.send(args));
 }
 
 /** Accepts `count` new events. Throws when one is not accepted. */
-export async function fillQueue(
-  redis: RunningServer,
-  count: number,
-  { next = canonicalEvents() }: Filling = {},
-): Promise<void> {
+export async function fillQueue(redis: RunningServer, count: number): Promise<void> {
+  const nextId = idSource();
   const connection = byteConnection(optionsFor(redis));
   await withConnection(connection, async () => {
     const queue = new StreamQueue({
@@ -73,7 +56,8 @@ export async function fillQueue(
       const some = Math.min(IN_FLIGHT, count - filled);
       const outcomes = await Promise.all(
         Array.from({ length: some }, () => {
-          const { id, text } = next();
+          const id = nextId();
+          const text = eventBody(id, CANONICAL_BODY_BYTES);
           return new Promise<Outcome>((settle) => queue.submit({ id, producer: 'urn:bench:producer', text, settle }));
         }),
       );
@@ -83,14 +67,6 @@ export async function fillQueue(
     }
     await queue.close();
   });
-}
-
-export function canonicalEvents(): () => { readonly id: string; readonly text: string } {
-  const nextId = idSource();
-  return () => {
-    const id = nextId();
-    return { id, text: eventBody(id, CANONICAL_BODY_BYTES) };
-  };
 }
 
 /** Appends the same bodies to a stream and does nothing else: what no queue can do without. */

@@ -4,6 +4,8 @@
 // each time. Each run has a fresh Redis and a fresh server, or several servers that stand beside each other. Progress
 // goes to standard error, results to standard output.
 //
+// With all rounds it writes .github/images/cost.svg, with fewer the same picture beside the NDJSON.
+//
 // BENCH_ROUNDS (5), BENCH_SECONDS (3, the measured part), BENCH_CASES (all; names with commas) change what is run.
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,13 +18,15 @@ import type { JointRun, Run, Sample } from './measure.ts';
 import { written } from './metrics.ts';
 import { Progress } from './progress.ts';
 import { costLine } from './report/cost.ts';
+import { costChart, costData, costDataLines } from './report/cost-chart.ts';
 import { page } from './report/page.ts';
 import { caseTable } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
 const WARMUP_SECONDS = 1.5;
+const ROUNDS_DEFAULT = 5;
 
-const rounds = number('BENCH_ROUNDS', 5);
+const rounds = number('BENCH_ROUNDS', ROUNDS_DEFAULT);
 const duration = { seconds: number('BENCH_SECONDS', 3), warmupSeconds: WARMUP_SECONDS };
 const cases = chosen();
 const started = new Date();
@@ -49,6 +53,13 @@ const cost = costLine(summaries);
 if (cost !== undefined) process.stdout.write(`\n${cost}\n`);
 writeFileSync(`${file}.html`, page(about, summaries));
 process.stdout.write(`\n${file}.ndjson\n${file}.html\n`);
+const data = costData(summaries);
+if (data !== undefined) {
+  // A short run is no figure for the README.
+  const picture = rounds < ROUNDS_DEFAULT ? `${file}.svg` : join(ROOT, '.github/images/cost.svg');
+  writeFileSync(picture, costChart(data, about));
+  process.stdout.write(`${picture}\n\n${costDataLines(data)}`);
+}
 process.exit(0);
 
 async function runCase(benchCase: BenchCase): Promise<CaseSamples> {

@@ -31,6 +31,12 @@ export const FLOOR: Subject = {
   start: (environment, _redis, env) => environment.peer('floor.ts', env),
 };
 
+/** The same server, which awaits one reply of Redis for each request: the least that a server with a queue costs. */
+export const FLOOR_WITH_REDIS: Subject = {
+  name: 'floor with Redis',
+  start: (environment, redis, env) => environment.peer('floor.ts', { ...env, REDIS_PORT: String(redis.port) }),
+};
+
 export const FASTIFY: Subject = {
   name: 'fastify',
   start: (environment, redis, env) => environment.peer('fastify.ts', { ...env, REDIS_PORT: String(redis.port) }),

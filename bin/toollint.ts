@@ -48,7 +48,7 @@ function ownCache(): string | undefined {
 const cache = process.env['NODE_COMPILE_CACHE'] || ownCache();
 if (cache !== undefined) nodeModule.enableCompileCache(cache);
 // The young generation stays small and the old one grows in small steps, which keeps a scan's memory below that of
-// plain ESLint for some CPU time (bench/toollint/real-project.ts).
+// plain ESLint for some CPU time.
 setFlagsFromString('--max-semi-space-size=8');
 setFlagsFromString('--heap-growing-percent=150');
 

@@ -1,12 +1,16 @@
 // The floor: an empty node:https server that answers a constant 202. Whatever the gateway costs above it is ours.
 //
-// Environment: PORT, CERT, KEY, CA (paths). It asks for a client certificate as the gateway does, and looks at nothing.
+// Environment: PORT, CERT, KEY, CA (paths). It asks for a client certificate as the gateway does, and reads nothing of
+// it. With REDIS_PORT each request awaits the reply to one PING.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
+import { connect } from 'node:net';
 
 const env = process.env;
 const body = '{"id":"00000000-0000-4000-8000-000000000000","status":"accepted"}';
 const headers = { 'Content-Type': 'application/json', 'Content-Length': String(body.length), 'X-Request-Id': 'bench' };
+
+const ping = env['REDIS_PORT'] === undefined ? (done: () => void): void => done() : pinger(Number(env['REDIS_PORT']));
 
 const server = createServer(
   {
@@ -17,8 +21,7 @@ const server = createServer(
     rejectUnauthorized: true,
   },
   (_request, response) => {
-    response.writeHead(202, headers);
-    response.end(body);
+    ping(() => response.writeHead(202, headers).end(body));
   },
 );
 server.keepAliveTimeout = 60_000;
@@ -27,3 +30,16 @@ server.listen(Number(env['PORT'] ?? 0), '127.0.0.1', () => {
   process.stdout.write(`listening on ${typeof address === 'object' && address !== null ? address.port : ''}\n`);
 });
 process.on('SIGTERM', () => process.exit(0));
+
+/** Calls back once Redis has replied. Replies are in order, and each one is a line. */
+function pinger(redisPort: number): (done: () => void) => void {
+  const waiting: (() => void)[] = [];
+  const redis = connect(redisPort, '127.0.0.1').setNoDelay(true);
+  redis.on('data', (chunk: Buffer) => {
+    for (let at = chunk.indexOf('\n'); at !== -1; at = chunk.indexOf('\n', at + 1)) waiting.shift()?.();
+  });
+  return (done) => {
+    waiting.push(done);
+    redis.write('PING\r\n');
+  };
+}

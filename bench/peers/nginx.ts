@@ -4,7 +4,7 @@
 // is trimmed or counted, and the log is off. Debian's packages bring it (bench/peers/ensure-nginx); where they cannot
 // be installed this peer is left out.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort, type BenchEnvironment, type RunningServer } from '../bench-environment.ts';
 
@@ -54,7 +54,18 @@ export async function startNginx(
   writeFileSync(script, LUA.replace('REDIS_PORT', String(redis.port)));
   const file = join(folder, 'nginx.conf');
   writeFileSync(file, configuration(environment, port, script));
-  return environment.program('nginx', binary, ['-p', folder, '-e', 'error.log', '-c', file], port);
+  const master = await environment.program('nginx', binary, ['-p', folder, '-e', 'error.log', '-c', file], port);
+  return { ...master, pid: await workerOf(master.pid) };
+}
+
+/** The worker does all the work, and is forked after the port is open. */
+async function workerOf(master: number): Promise<number> {
+  for (let tries = 0; tries < 200; tries += 1) {
+    const [worker] = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ');
+    if (worker !== undefined && worker !== '') return Number(worker);
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  throw new Error('nginx has no worker');
 }
 
 function configuration({ certificates }: BenchEnvironment, port: number, script: string): string {

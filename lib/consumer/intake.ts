@@ -34,8 +34,7 @@ export const READS_AT_ONCE = 4;
  * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: reads of
  * as many as take READING_BYTES if all are that long, between these bounds, and of the least where gateways have not
  * said it. Effect: with bodies of up to 250 KiB the consumer stays below 300 MiB, with 4 MiB below 600
- * (test/end-to-end/large-bodies.long.ts), and short events land at 1.1 to 1.35 times the rate of two reads of 32
- * (bench/landing.ts).
+ * (test/end-to-end/large-bodies.long.ts), and short events land at 1.1 to 1.35 times the rate of two reads of 32.
  */
 const READING_BYTES = 40 << 20;
 const READ_ENTRIES_LEAST = 12;

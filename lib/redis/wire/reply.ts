@@ -2,7 +2,7 @@
 //
 // Fact: a client that makes a value of each part of an answer makes eight objects for an entry of a stream, of which
 // the consumer needs two; that and its garbage took half of a consumer's thread. Choice: an answer stays as the bytes
-// it came in, and the caller, who knows its form, takes from it what is needed. Effect: see bench/landing.ts.
+// it came in, and the caller, who knows its form, takes from it what is needed. Effect: the bench case `landing`.
 
 import assert from 'node:assert/strict';
 import { RedisError } from './errors.ts';

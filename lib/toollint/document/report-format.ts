@@ -1,6 +1,5 @@
 // The report's fixed names, as the specification's tables have them. Apart from the schema, because a program that only
-// writes reports does without the schema's library: loading and compiling it took half of the start of a scan
-// (bench/toollint/real-project.ts, warm).
+// writes reports does without the schema's library: loading and compiling it took half of the start of a scan.
 
 import { readFileSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
