@@ -50,21 +50,26 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   });
 }
 
-/** Unix time in milliseconds; undefined, and told, if the clocks differ too much to say how old a row is. */
+/** Unix time in milliseconds; `undefined`, with a message, if the clocks differ too much to judge how old a row is. */
 async function earliestClock({ clock, queue, warehouse, tell }: Session): Promise<number | undefined> {
-  const earliest: number[] = [];
+  const clocks = [{ of: "this machine's", ms: clock.epochMs() }];
   let differMs = 0;
-  for (const ask of [() => queue.clocks(), async () => [(await warehouse.clock()) ?? clock.epochMs()]]) {
+  const compare = async (of: string, read: () => Promise<readonly number[]>): Promise<void> => {
     const beforeMs = clock.epochMs();
-    const others = await ask();
+    const others = await read();
     const afterMs = clock.epochMs();
-    earliest.push(beforeMs, ...others);
-    // The answer was made somewhere between both readings of this clock.
-    for (const other of others) differMs = Math.max(differMs, beforeMs - other, other - afterMs);
-  }
-  if (differMs <= CLOCKS_DIFFER_MS_MAX) return Math.min(...earliest);
+    for (const ms of others) {
+      clocks.push({ of, ms });
+      // The server read its clock at some moment between the two readings of this one.
+      differMs = Math.max(differMs, beforeMs - ms, ms - afterMs);
+    }
+  };
+  await compare("the queue's", () => queue.clocks());
+  await compare("the warehouse's", async () => [(await warehouse.clock()) ?? []].flat());
+  if (differMs <= CLOCKS_DIFFER_MS_MAX) return Math.min(...clocks.map(({ ms }) => ms));
+  const times = clocks.map(({ of, ms }) => `${of} ${timeText(ms)}`).join(', ');
   tell(
-    `nothing was removed: the clocks of this machine, the queue and the warehouse differ by ${durationText(differMs)}; ` +
+    `nothing was removed: the clocks differ by ${durationText(differMs)} (${times}); ` +
       'set the clock that is wrong, then run again',
   );
   return undefined;

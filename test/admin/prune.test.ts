@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import type { Clock } from '../../lib/process/clock.ts';
+import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
+import { Admin } from './admin.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 
 const DAY_MS = 86_400_000;
@@ -89,10 +91,25 @@ describe('prune', () => {
     ]) {
       const { code, err } = await admin.run(t, 'prune --older-than 400d', change);
       assert.equal(code, 1);
-      assert.match(err, /nothing was removed: the clocks .* differ by .*; set the clock that is wrong/);
+      assert.match(
+        err,
+        /nothing was removed: the clocks differ by .* \(this machine's 2.*Z, the queue's 2.*Z.*\); set the clock that is wrong/,
+      );
     }
     assert.deepEqual(admin.audit(t), []);
     assert.equal((await admin.run(t, 'prune --older-than 400d', off(50_000))).code, 0);
+  });
+
+  it('exits with 1 and names both clocks if Redis is a day ahead of the real program', async () => {
+    await fill([401]);
+    const ahead = await TestRedis.startWithClock();
+    ahead.setClock(24);
+    const { code, err } = await new Admin(ahead, admin.store).run('prune', '--older-than', '400d', '--yes');
+    assert.equal(code, 1, err);
+    const [, here = '', there = ''] = /differ by 2[34] h .*\(this machine's (\S+), the queue's (\S+)\)/.exec(err) ?? [];
+    const aheadHours = (Date.parse(there) - Date.parse(here)) / 3_600_000;
+    assert.ok(aheadHours >= 24 && aheadHours < 24.1, err);
+    assert.equal(await admin.store.count(), 1);
   });
 
   it('keeps a row that was accepted lately, whatever time it landed at', async (t) => {

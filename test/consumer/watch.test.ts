@@ -1,4 +1,4 @@
-// What the real consumer tells of the queue's size: gauges, and a warning before the queue's memory is full.
+// Gauges and warnings of a real consumer about its queue: size, memory that is nearly full, a clock that differs.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { join } from 'node:path';
@@ -58,5 +58,27 @@ describe('the size of the queue', () => {
       async () => Number.isNaN(await metricOf(replica, 'ingest_queue_memory_bytes')),
       40_000,
     );
+  });
+});
+
+describe('the clock of a consumer', () => {
+  it('differs from that of a Redis two hours ahead, in a gauge and in a line of the log', async () => {
+    const redis = await TestRedis.startWithClock();
+    redis.setClock(2);
+    const program = new Program('ingest-consumer', {
+      env: {
+        INGEST_QUEUE_URI: redis.uri,
+        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+      },
+    });
+    const replica = { program, url: await program.listening() };
+    const logged = JSON.parse(await program.line(/the clock differs from the queue's by 7\d{3} s/)) as {
+      level: string;
+      skewS: number;
+    };
+    assert.equal(logged.level, 'warn');
+    const skewS = await metricOf(replica, 'ingest_clock_skew_seconds');
+    for (const seconds of [logged.skewS, skewS]) assert.ok(seconds > 7_190 && seconds < 7_210, `${seconds} s`);
   });
 });
