@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { HELP, readCommandLine, runCommand, type Command, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
 import { UsageError, type Session } from '../lib/admin/session.ts';
-import { ask, showProgress } from '../lib/admin/terminal.ts';
+import { ask } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { processEnvironment } from '../lib/process/env.ts';
 import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
-import { complainer, print } from './output.ts';
+import { complainer, print, showStep } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
@@ -25,13 +25,6 @@ const NAME = 'ingest-admin';
 const NOT_DONE = 1;
 /** The commands that need a queue to be more than looked at: its metadata is made where there is none. */
 const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase', 'land-again']);
-
-/** What the progress of a command counts, where it is not rows. */
-const PROGRESS_UNIT: Readonly<Partial<Record<Command['kind'], string>>> = {
-  erase: 'events',
-  'land-again': 'entries',
-  try: 'events',
-};
 
 const complain = complainer(NAME);
 
@@ -56,7 +49,7 @@ async function main(): Promise<number> {
 }
 
 function session(
-  { command, json, yes }: CommandLine,
+  { json, yes }: CommandLine,
   queue: Session['queue'],
   warehouse: Session['warehouse'],
   stateDir: string,
@@ -73,7 +66,7 @@ function session(
     stopped,
     readSchema,
     recordErased: (ids) => appendErased(stateDir, ids),
-    progress: () => showProgress(process.stderr, PROGRESS_UNIT[command.kind] ?? 'rows'),
+    progress: showStep,
     confirm: async (question) => {
       if (yes) return true;
       if (!process.stdin.isTTY) throw new UsageError(`${question} There is no terminal to ask on: --yes is needed`);

@@ -4,14 +4,19 @@ import { printableLines } from '../lib/process/printable.ts';
 
 export const print = (text: string): void => void process.stdout.write(printableLines(text));
 
+let stepShown = false;
+
 /** Writes lines of a program on standard error, each with its name. */
 export const complainer =
   (name: string) =>
   (text: string): void => {
+    if (stepShown) showStep('');
     for (const line of text.split('\n')) process.stderr.write(`${name}: ${printableLines(line)}\n`);
   };
 
-/** Replaces the one line that shows a terminal how far a long command is; '' removes it. Elsewhere it is silent. */
+/** Replaces the progress line of a long command on a terminal; an empty text removes it. */
 export function showStep(text: string): void {
-  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${printableLines(text)}`);
+  if (!process.stderr.isTTY) return;
+  stepShown = text !== '';
+  process.stderr.write(`\r\u001b[K${printableLines(text)}`);
 }

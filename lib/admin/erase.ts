@@ -18,7 +18,7 @@ import type { QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { audited, UsageError, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
-import { counted } from './terminal.ts';
+import { counted, countText } from './terminal.ts';
 
 /** How long a consumer may hold an entry before this gives up: longer than another one takes to claim it. */
 const HELD_MS = 30_000;
@@ -62,7 +62,6 @@ async function eraseAll(
 ): Promise<Outcome> {
   await session.recordErased(ids);
   const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
-  const progress = session.progress();
   let looked = 0;
   for (const id of ids) {
     if (session.stopped.aborted) break;
@@ -76,9 +75,9 @@ async function eraseAll(
       tally.changed += 1;
     }
     looked += 1;
-    progress.update(looked, ids.length);
+    session.progress(`erasing: ${countText(looked)} of ${counted(ids.length, 'event')}`);
   }
-  progress.stop();
+  session.progress('');
   if (session.json) printJson(session, sum);
   else
     session.print(

@@ -8,10 +8,11 @@ import { counted, countText, timeText } from './terminal.ts';
 
 export async function landAgain(session: Session, sinceMs: number): Promise<Outcome> {
   const { queue, json } = session;
-  const progress = session.progress();
   const since = timeText(sinceMs);
-  const read = await queue.readSince(sinceMs, (entries) => progress.update(entries, entries));
-  progress.stop();
+  const read = await queue.readSince(sinceMs, (entries) =>
+    session.progress(`looking: ${counted(entries, 'entry', 'entries')}`),
+  );
+  session.progress('');
   const { entries } = read;
   if (entries === 0) {
     session.tell(`the consumers have read no entry since ${since} that the queue still has`);

@@ -33,16 +33,15 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
     `before ${before}`;
   if (!(await session.confirm(`Remove all ${what}, for good?`))) return OUTCOME.nothing;
   return audited(session, 'prune', what, async (tally) => {
-    const progress = session.progress();
     let from: PruneCursor | undefined;
     do {
       const { removed, next } = await session.warehouse.prune({ table, beforeMs, type }, from, PAGE);
       tally.changed += removed;
-      progress.update(tally.changed, tally.changed);
+      session.progress(`pruning: ${counted(tally.changed, 'row')} removed`);
       from = next;
       if (from !== undefined) await session.clock.sleep(PAUSE_MS, session.stopped);
     } while (from !== undefined && !session.stopped.aborted);
-    progress.stop();
+    session.progress('');
     if (json) printJson(session, { removed: tally.changed, before });
     else print(`removed ${counted(tally.changed, 'row')} from before ${before}\n`);
     if (from !== undefined) tell('interrupted; run again for the rest');

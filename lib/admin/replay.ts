@@ -13,7 +13,7 @@ import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
 import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally as AuditTally } from './session.ts';
-import { counted, type Progress } from './terminal.ts';
+import { counted, countText } from './terminal.ts';
 
 /** Rows replayed at a time, and bytes of their bodies in one call. */
 const WINDOW = 256;
@@ -73,7 +73,7 @@ async function replaySelected(
     }
     await replay.finish();
   } finally {
-    replay.end();
+    session.progress('');
     tally.changed = replay.sent;
   }
   return outcomeOf(session, replay, missing);
@@ -88,13 +88,11 @@ class Replaying {
   /** How many rows were put on the queue. */
   sent = 0;
   readonly #session: Session;
-  readonly #progress: Progress;
   readonly #total: number;
   #movedMs: number;
 
   constructor(session: Session, total: number) {
     this.#session = session;
-    this.#progress = session.progress();
     this.#total = total;
     this.#movedMs = session.clock.ms();
   }
@@ -132,10 +130,6 @@ class Replaying {
     while (this.waiting.size > 0 && !this.stopped) await this.#settle();
   }
 
-  end(): void {
-    this.#progress.stop();
-  }
-
   async #send(rows: readonly QuarantineBody[], again: boolean): Promise<void> {
     if (rows.length === 0) return;
     const entries = await this.#session.queue.replay(
@@ -163,7 +157,8 @@ class Replaying {
       }
     }
     const { landed, refused, lost, notReplayed } = this.tally;
-    this.#progress.update(landed + refused.length + lost.length + notReplayed.length, this.#total);
+    const settled = landed + refused.length + lost.length + notReplayed.length;
+    this.#session.progress(`replaying: ${countText(settled)} of ${counted(this.#total, 'event')}`);
     if (this.waiting.size < before) this.#movedMs = this.#session.clock.ms();
     else await this.#wait();
   }

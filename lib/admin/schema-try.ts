@@ -13,7 +13,6 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
   const type = basename(path, '.json');
   const first: { readonly id: string; readonly problems: readonly string[] }[] = [];
   let [events, refused] = [0, 0];
-  const progress = session.progress();
   for await (const page of session.warehouse.landedSince(type, sinceMs)) {
     for (const { id, body } of page) {
       if (isErased(body)) continue;
@@ -23,10 +22,10 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
       refused += 1;
       if (first.length < SHOWN_MAX) first.push({ id, problems });
     }
-    progress.update(events, events);
+    session.progress(`${counted(events, 'event')} checked`);
     if (session.stopped.aborted) break;
   }
-  progress.stop();
+  session.progress('');
   const since = timeText(sinceMs);
   if (session.json) printJson(session, { type, since, events, refused, first });
   else {

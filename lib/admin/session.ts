@@ -5,7 +5,7 @@ import type { QueueAdmin } from '../ingest/queue-admin.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { countText, timeText, type Progress } from './terminal.ts';
+import { countText, timeText } from './terminal.ts';
 
 /** How a command ended; the program's exit code. `nothing`: found nothing, or not all was done. */
 export const OUTCOME = { done: 0, nothing: 1 } as const;
@@ -33,7 +33,8 @@ export interface Session extends ClockAndRandom {
   readonly recordErased: (ids: readonly string[]) => Promise<void>;
   /** Asks before a change; true where it may be made. */
   readonly confirm: (question: string) => Promise<boolean>;
-  readonly progress: () => Progress;
+  /** Replaces the progress line on a terminal; an empty text removes it. */
+  readonly progress: (text: string) => void;
   /** Aborts at the first signal. */
   readonly stopped: AbortSignal;
 }

@@ -1,6 +1,5 @@
-// Text for people: numbers, times and tables; and the question and the progress bar of a terminal.
+// Text for people: numbers, times, tables, and the question on a terminal.
 import { createInterface } from 'node:readline/promises';
-import { SingleBar } from 'cli-progress';
 import { printableLines } from '../process/printable.ts';
 
 /** Rows of cells as aligned lines. `right` lists the columns of numbers. */
@@ -41,35 +40,6 @@ export const counted = (count: number, one: string, many = `${one}s`): string =>
 
 /** RFC 3339, UTC, milliseconds. */
 export const timeText = (ms: number): string => new Date(ms).toISOString();
-
-/** The progress of a change: a bar on a terminal, nothing elsewhere. */
-export interface Progress {
-  update(done: number, of: number): void;
-  stop(): void;
-}
-
-const SILENT: Progress = { update: () => undefined, stop: () => undefined };
-
-export function showProgress(stderr: NodeJS.WriteStream, unit: string): Progress {
-  if (!stderr.isTTY) return SILENT;
-  const bar = new SingleBar({
-    stream: stderr,
-    format: `{bar} {percentage}% | {value}/{total} ${unit} | {eta_formatted} left`,
-    hideCursor: true,
-    clearOnComplete: false,
-  });
-  let started = false;
-  return {
-    update: (done, of) => {
-      if (started) {
-        bar.setTotal(of);
-        bar.update(done);
-      } else bar.start(of, done);
-      started = true;
-    },
-    stop: () => bar.stop(),
-  };
-}
 
 /** Asks on the terminal. Only the word `yes` agrees: Enter by mistake changes nothing. A stop is a no. */
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {

@@ -67,7 +67,7 @@ export class InProcess {
       printed: () => Promise.resolve(),
       tell: (text: string) => void (session.err += `${text}\n`),
       stopped: new AbortController().signal,
-      progress: () => ({ update: () => undefined, stop: () => undefined }),
+      progress: () => undefined,
       confirm: () => Promise.resolve(true),
       ...change,
     };

@@ -48,7 +48,7 @@ async function run(t: TestContext, sinceMs: number, agrees = true): Promise<Ran>
     print: say,
     tell: say,
     confirm: (question: string) => Promise.resolve(asked.push(question) > 0 && agrees),
-    progress: () => ({ update: () => undefined, stop: () => undefined }),
+    progress: () => undefined,
   } as unknown as Session;
   const code = await landAgain(session, sinceMs);
   return { code, said, asked, audits };

@@ -1,13 +1,16 @@
 // ingest-admin's answers and exit codes, by the real program on a real Redis and a warehouse.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { environment } from '../support/gateway.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { rule } from '../support/redis-rights.ts';
-import { eventually } from '../support/scope.ts';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
 
@@ -184,6 +187,21 @@ describe('ingest-admin', () => {
   });
 });
 
+/** Runs the program with a terminal as its input, output and standard error. */
+function onTerminal(env: Admin['env'], line: string) {
+  const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
+  const script = execFileSync(ensure, ['script', 'bsdutils'], { encoding: 'utf8' }).trim();
+  const program = new URL('../../bin/ingest-admin', import.meta.url).pathname;
+  const child = spawn(script, ['-qec', `exec ${program} ${line}`, '/dev/null'], {
+    env: environment(env),
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const seen = { out: '' };
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (seen.out += text));
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  return { child, seen, ended };
+}
+
 describe('ingest-admin', { tags: ['long'] }, () => {
   it('asks on a terminal before a change, and goes on after yes only', async () => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
@@ -193,34 +211,43 @@ describe('ingest-admin', { tags: ['long'] }, () => {
     await consumer.listening();
     await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', 'no json');
     await eventually('it is in the quarantine', async () => (await store.quarantine().catch(() => [])).length === 1);
-    const script = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['script', 'bsdutils'], {
-      encoding: 'utf8',
-    }).trim();
-    const program = new URL('../../bin/ingest-admin', import.meta.url).pathname;
-    const onTerminal = (line: string) => {
-      const child = spawn(script, ['-qec', `exec ${program} ${line}`, '/dev/null'], {
-        env: environment(env),
-        stdio: ['pipe', 'pipe', 'inherit'],
-      });
-      const seen = { out: '' };
-      child.stdout.setEncoding('utf8').on('data', (text: string) => (seen.out += text));
-      const ended = new Promise((resolve) => child.once('exit', resolve));
-      return { child, seen, ended };
-    };
-
     for (const [answer, left] of [
       ['', 1],
       ['y', 1],
       ['YES', 1],
       ['yes', 0],
     ] as const) {
-      const dropping = onTerminal('quarantine drop --all');
+      const dropping = onTerminal(env, 'quarantine drop --all');
       await eventually('it asks', () => dropping.seen.out.includes('Type yes to go on:'));
       dropping.child.stdin.write(`${answer}\n`);
       assert.equal(await dropping.ended, left, dropping.seen.out);
       assert.equal((await store.quarantine()).length, left);
     }
     await consumer.kill();
+  });
+});
+
+describe('the progress of prune and erase --file', () => {
+  it('is one line that a terminal replaces, and is not written to a pipe', async () => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    const store = sqliteStore();
+    const admin = new Admin(redis, store);
+    const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    await warehouse.prepare();
+    const file = join(temporaryFolder(), 'ids');
+    writeFileSync(file, 'a\nb\n');
+    for (const [line, progress] of [
+      ['prune --older-than 3d --yes', 'pruning: 0 rows removed'],
+      [`erase --file ${file} --yes`, 'erasing: 2 of 2 events'],
+    ] as const) {
+      const { ended, seen } = onTerminal(admin.env, line);
+      await ended;
+      assert.ok(seen.out.includes(`\r\u001b[K${progress}\r\u001b[K`), JSON.stringify(seen.out));
+      const { err } = await admin.run(...line.split(' '));
+      assert.doesNotMatch(err, /pruning|erasing/);
+      assert.ok(!err.includes('\u001b'), JSON.stringify(err));
+    }
+    await warehouse.close();
   });
 });
 

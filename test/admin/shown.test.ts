@@ -1,10 +1,9 @@
 // What ingest-admin shows: numbers, tables, a look at queue and warehouse, the bar and the question.
 import assert from 'node:assert/strict';
-import { PassThrough } from 'node:stream';
 import { describe, it } from 'node:test';
 import type { Session } from '../../lib/admin/session.ts';
 import { failureOf, look, lookJson, lookText, type Look } from '../../lib/admin/status.ts';
-import { bytesText, counted, durationText, showProgress, table } from '../../lib/admin/terminal.ts';
+import { bytesText, counted, durationText, table } from '../../lib/admin/terminal.ts';
 import { QueueFailed, type PartitionStatus, type QueueStatus } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../../lib/ingest/warehouse-admin.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -129,36 +128,5 @@ warehouse  sqlite:w
     const bug = { status: () => Promise.reject(new TypeError('bug')) } as unknown as Session['queue'];
     const counts = { counts: () => Promise.reject(warehouseAway) } as unknown as Session['warehouse'];
     await assert.rejects(look({ queue: bug, warehouse: counts, clock: new VirtualClock() }), /bug/);
-  });
-});
-
-describe('the progress of a change', () => {
-  const stderr = (isTTY: boolean): { stream: NodeJS.WriteStream; text: () => string } => {
-    const stream = new PassThrough();
-    let text = '';
-    stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
-    Object.assign(stream, { isTTY, columns: 120, cursorTo: () => true, clearLine: () => true, moveCursor: () => true });
-    return { stream: stream as unknown as NodeJS.WriteStream, text: () => text };
-  };
-
-  it('is a bar on a terminal from the first step on, with the unit, and nothing elsewhere', async () => {
-    const { stream, text } = stderr(true);
-    const bar = showProgress(stream, 'rows');
-    bar.stop();
-    await new Promise(setImmediate);
-    assert.equal(text(), '', 'nothing has begun');
-    bar.update(1, 4);
-    bar.update(2, 8);
-    bar.update(8, 8);
-    bar.stop();
-    await new Promise(setImmediate);
-    assert.match(text(), /25% \| 1\/4 rows/);
-    assert.match(text(), /100% \| 8\/8 rows/);
-    const pipe = stderr(false);
-    const silent = showProgress(pipe.stream, 'rows');
-    silent.update(1, 4);
-    silent.stop();
-    await new Promise(setImmediate);
-    assert.equal(pipe.text(), '');
   });
 });

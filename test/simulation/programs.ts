@@ -195,7 +195,7 @@ export class Operator extends Program {
       readSchema: () => Promise.reject(new Error('no schemas are simulated')),
       recordErased: () => Promise.resolve(),
       confirm: () => Promise.resolve(true),
-      progress: () => ({ update: () => undefined, stop: () => undefined }),
+      progress: () => undefined,
       stopped: new AbortController().signal,
     };
   }
