@@ -201,7 +201,10 @@ describe('a schema whose check could take long', () => {
     ] as const)
       assert.match(await faults({ 't.json': schema }), fault, JSON.stringify(schema).slice(0, 200));
     const [a, b] = [{ properties: { x: { $ref: 'b.json' } } }, { items: { $ref: 'a.json' } }];
-    assert.match(await faults({ 'a.json': a, 'b.json': b, 'c.json': {} }), /a\.json: #.*; b\.json: #.*cycle, or lead into one$/);
+    assert.match(
+      await faults({ 'a.json': a, 'b.json': b, 'c.json': {} }),
+      /a\.json: #.*; b\.json: #.*cycle, or lead into one$/,
+    );
   });
 
   it('is used if it is bounded', async () => {
