@@ -260,7 +260,10 @@ for (const reader of ['own', 'node']) {
               'Content-Length: 0',
             ]),
           );
-          assert.match(`${twice.status} ${twice.body}`, /^400 .*"path":"\/id","message":"ce-id must be sent once"/);
+          assert.match(
+            `${twice.status} ${twice.body}`,
+            /^400 .*"path":"\/id","message":"must be sent once as header field ce-id"/,
+          );
         });
       },
     );
