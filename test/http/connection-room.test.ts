@@ -140,12 +140,13 @@ describe('a room that is full of known connections', () => {
         for (const one of went) assert.ok(open.delete(one), one);
       }
       assert.equal(open.size, 24);
+      // The room asks for a stranger's producer only before it closes it, so the two latest ones are not known yet.
+      const known = [...open].slice(0, -2);
       const counts = Array.from(
         { length: producers },
-        (_, producer) => [...open].filter((name) => name.startsWith(`${producer}:`)).length,
+        (_, producer) => known.filter((name) => name.startsWith(`${producer}:`)).length,
       );
-      // The last two may be strangers still.
-      assert.ok(Math.max(...counts) - Math.min(...counts) <= 3, counts.join());
+      assert.ok(Math.max(...counts) - Math.min(...counts) <= 1, counts.join());
     }
   });
 });
