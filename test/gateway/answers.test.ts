@@ -231,6 +231,48 @@ describe("a gateway's answers", () => {
       assert.deepEqual(refusal(await client.post(gzipSync(of(BODY_BYTES_MAX + 1)), gzip)), expected);
     });
 
+    it('are 413 for a CloudEvent in binary mode that is over the limit once its data is in base64', async () => {
+      const fields = { 'ce-specversion': '1.0', 'ce-source': '/s', 'ce-type': 't', 'content-type': 'text/plain' };
+      const before = store.entries.length;
+      const answer = await client.post('x'.repeat(800), { ...fields, 'ce-id': 'grown' });
+      assert.deepEqual(refusal(answer), [
+        413,
+        'INVALID_EVENT',
+        `the body is over the limit of ${BODY_BYTES_MAX} bytes`,
+      ]);
+      assert.equal(store.entries.length, before);
+      assert.equal(await status('x'.repeat(500), { ...fields, 'ce-id': 'grown' }), 202);
+    });
+
+    it('are 400 for a CloudEvent in structured mode with data in both forms, and name the first problem', async () => {
+      const cloudEvent = { specversion: '1.0', source: '/s', id: 'both', type: 't', data: 1, data_base64: 'AA==' };
+      const answer = await client.post(JSON.stringify(cloudEvent), { 'content-type': 'application/cloudevents+json' });
+      assert.deepEqual([answer.status, answer.json?.['code']], [400, 'INVALID_EVENT']);
+      assert.match(String(answer.json?.['detail']), /^data_base64 /);
+      const two = await client.post('{"type":7}');
+      assert.equal(two.json?.['detail'], 'id is missing (and 1 more, see errors)');
+    });
+
+    it('are 400 for the exact form of an erased event, and 202 for any other with that member', async () => {
+      const answer = await client.post('{"id":"erased","type":"t","erased":true}');
+      assert.deepEqual(
+        [answer.status, answer.json?.['code'], answer.json?.['retryable']],
+        [400, 'INVALID_EVENT', false],
+      );
+      const coded = await client.post(gzipSync('{"id":"erased","type":"t","erased":true}'), {
+        'content-encoding': 'gzip',
+      });
+      assert.equal(coded.status, 400);
+      for (const body of [
+        '{"id":"erased-1","type":"t","erased":true }',
+        '{"id":"erased-2","type":"t","n":1,"erased":true}',
+        '{"type":"t","id":"erased-3","erased":true}',
+      ]) {
+        assert.equal(await status(body, {}), 202, body);
+        assert.equal((await client.find(/erased-\d/.exec(body)?.[0] ?? '')).json?.['status'], 'accepted');
+      }
+    });
+
     it('are 401 to a client without a certificate, with how it may identify itself', async () => {
       const answer = await stranger.post(event('nobody'));
       assert.equal(answer.status, 401);

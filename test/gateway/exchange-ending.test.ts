@@ -1,0 +1,232 @@
+// An exchange that ends without an answer, or with a refusal: what it held is free again exactly once, and nothing is
+// submitted for a client that left. By both readers, over HTTP.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { before, describe, it } from 'node:test';
+import { connect } from 'node:tls';
+import { gzipSync } from 'node:zlib';
+import type { Submission } from '../../lib/ingest/queue.ts';
+import { event, RawConnection, TestClient, tlsOptions } from '../support/client.ts';
+import { gatewayInProcess } from '../support/gateway-in-process.ts';
+import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { eventually } from '../support/scope.ts';
+import { askRaw, postText, repliesIn, requestText } from '../support/wire.ts';
+
+const GZIP = 'Content-Encoding: gzip';
+const JSON_FIELD = 'Content-Type: application/json';
+
+/** Answers for nobody while it holds. */
+class HeldQueue extends MemoryQueue {
+  readonly store: MemoryQueueStore;
+  readonly held: Submission[] = [];
+  readonly submitted: string[] = [];
+  holds = false;
+
+  constructor(store = new MemoryQueueStore()) {
+    super(store);
+    this.store = store;
+  }
+
+  override submit(submission: Submission): void {
+    this.submitted.push(submission.id);
+    if (this.holds) this.held.push(submission);
+    else super.submit(submission);
+  }
+
+  /** Stores and answers what it held. */
+  release(): void {
+    this.holds = false;
+    for (const submission of this.held.splice(0)) super.submit(submission);
+  }
+}
+
+let pki: Pki;
+let shop: ClientCertificate;
+let bank: ClientCertificate;
+
+before(async () => {
+  pki = await Pki.create();
+  [shop, bank] = await Promise.all([pki.producer('shop'), pki.producer('bank')]);
+});
+
+async function started(environment: Readonly<Record<string, string>>) {
+  const queue = new HeldQueue();
+  const { port, lines, metrics } = await gatewayInProcess(pki, environment, { queue });
+  const ca = pki.authority.certificate;
+  return {
+    queue,
+    lines,
+    client: (producer: ClientCertificate) => new TestClient(port, ca, producer, {}),
+    raw: (producer: ClientCertificate) =>
+      new RawConnection(connect({ port, host: '127.0.0.1', ...tlsOptions(ca, producer, {}) })),
+    inFlight: async (count: number): Promise<void> => {
+      await eventually(`${count} in flight`, async () => {
+        const text = await metrics.registry.getSingleMetricAsString('ingest_events_in_flight');
+        return text.trimEnd().endsWith(`ingest_events_in_flight ${count}`);
+      });
+    },
+  };
+}
+
+/** A POST whose coded body follows as bytes. */
+const codedHead = (body: Buffer): string =>
+  requestText('POST /events', [JSON_FIELD, GZIP, `Content-Length: ${body.length}`]);
+
+/** A body that takes a thread some ten milliseconds to decode, and that no ratio limit refuses. */
+function heavy(members: object): Buffer {
+  const parts = Array.from({ length: 100 }, () => randomBytes(500).toString('hex').padEnd(40_000, 'x'));
+  return gzipSync(JSON.stringify({ ...members, text: parts.join('') }));
+}
+const HEAVY = { INGEST_BODY_BYTES_MAX: '5000000', INGEST_IN_FLIGHT_BYTES_MAX: '4000000000' };
+
+for (const reader of ['own', 'node'])
+  describe(`what was admitted (${reader} reader)`, () => {
+    it('is released exactly once, however the exchange ends', async () => {
+      const { queue, client, raw, inFlight } = await started({
+        INGEST_HTTP_READER: reader,
+        INGEST_IN_FLIGHT_MAX: '1',
+        INGEST_BODY_BYTES_MAX: '1000',
+        INGEST_HEADERS_TIMEOUT_MS: '1000',
+        INGEST_REQUEST_TIMEOUT_MS: '1000',
+      });
+      const [one, other] = [client(shop), client(bank)];
+      const half = postText(event('half')).slice(0, -1);
+      const chunked = requestText('POST /events', [JSON_FIELD, 'Transfer-Encoding: chunked']);
+
+      const leaving = (end: (connection: RawConnection) => unknown) => async (): Promise<void> => {
+        const connection = raw(shop);
+        connection.write(half);
+        await inFlight(1);
+        end(connection);
+        await connection.untilClosed();
+      };
+      const answered =
+        (status: number, ...parts: readonly (string | Buffer)[]) =>
+        async (): Promise<void> => {
+          const connection = raw(shop);
+          for (const part of parts.slice(0, -1)) connection.write(part);
+          connection.write(parts.at(-1) ?? '');
+          await eventually(`it is answered ${status}`, () => repliesIn(connection.received).length > 0);
+          assert.equal(repliesIn(connection.received)[0]?.status, status);
+          connection.socket.destroy();
+        };
+      const broken = gzipSync(event('broken')).subarray(0, -3);
+      const bomb = gzipSync('x'.repeat(5_000));
+      const endings: Readonly<Record<string, () => Promise<void>>> = {
+        'the client resets the connection in the body': leaving(({ socket }) => void socket.destroy()),
+        'the client ends its side in the body': leaving(({ socket }) => socket.end()),
+        'the body does not arrive in time': answered(408, half),
+        'the body breaks its framing': answered(400, `${chunked}zz\r\n`),
+        'the body is too large without an announced length': answered(
+          413,
+          `${chunked}${(2_000).toString(16)}\r\n${'x'.repeat(2_000)}\r\n0\r\n\r\n`,
+        ),
+        'the body is not an event': answered(400, postText('{}')),
+        'the body cannot be decoded': answered(400, codedHead(broken), broken),
+        'the decoded body is too large': answered(413, codedHead(bomb), bomb),
+        'the client leaves before the queue answers': async () => {
+          queue.holds = true;
+          const connection = raw(shop);
+          connection.write(postText(event('left')));
+          await eventually('it is submitted', () => queue.held.length === 1);
+          connection.socket.destroy();
+          await connection.untilClosed();
+          queue.release();
+        },
+      };
+      for (const [ending, end] of Object.entries(endings)) {
+        await end();
+        await inFlight(0);
+        // One event is admitted, and not a second one.
+        queue.holds = true;
+        const admitted = one.post(event(`after ${ending}`));
+        await eventually('it is submitted', () => queue.held.length === 1);
+        assert.equal((await other.post(event('refused'))).json?.['code'], 'QUEUE_OVERLOADED', ending);
+        queue.release();
+        assert.equal((await admitted).status, 202, ending);
+        await inFlight(0);
+      }
+    });
+  });
+
+it('nothing is submitted for a client that left while its bodies waited to be decoded', async () => {
+  const { queue, lines, raw, inFlight } = await started(HEAVY);
+  const isClosed = (): boolean => lines.some(({ msg }) => msg === 'connection closed');
+  const late: string[] = [];
+  queue.submit = ({ id, settle }) => {
+    queue.submitted.push(id);
+    if (isClosed()) late.push(id);
+    settle('unavailable');
+  };
+  const connection = raw(shop);
+  const bodies = Array.from({ length: 40 }, (_, at) => heavy({ id: `left-${at}`, type: 't' }));
+  connection.write(Buffer.concat(bodies.flatMap((body) => [Buffer.from(codedHead(body)), body])));
+  await eventually('some are in flight', () => queue.submitted.length > 0);
+  connection.socket.destroy();
+  await eventually('the gateway noticed', isClosed);
+  await inFlight(0);
+  assert.deepEqual(late, []);
+  assert.ok(queue.submitted.length < bodies.length, `${queue.submitted.length} were submitted before it left`);
+});
+
+it("a flood of one producer's coded bodies does not hold up another producer's", async () => {
+  const { client, raw } = await started(HEAVY);
+  const other = client(bank);
+  assert.equal((await other.post(event('warm'))).status, 202);
+  const body = heavy({});
+  const request = Buffer.concat([Buffer.from(codedHead(body)), body]);
+  const flood = Array.from({ length: 4 }, () => raw(shop));
+  const answers = (): number => flood.reduce((sum, { received }) => sum + repliesIn(received).length, 0);
+  for (const connection of flood) for (let at = 0; at < 40; at += 1) connection.write(request);
+  await eventually('the flood is being decoded', () => answers() > 4);
+  const { status } = await other.post(heavy({ id: 'among', type: 't' }), { 'content-encoding': 'gzip' });
+  const before = answers();
+  assert.equal(status, 202);
+  assert.ok(before < 80, `${before} of 160 bodies of the flood were answered before it`);
+});
+
+describe('if a connection has to give up its place to another producer', () => {
+  const CONNECTIONS = { INGEST_CONNECTIONS_MAX: '3' };
+
+  it('one without a request goes first, and a request in progress gets its answer', async () => {
+    const { queue, raw } = await started(CONNECTIONS);
+    const [busy, idle] = [raw(shop), raw(shop)];
+    for (const [at, connection] of [busy, idle].entries())
+      assert.equal((await askRaw(connection, postText(event(`first-${at}`)))).status, 202);
+    queue.holds = true;
+    busy.write(postText(event('in-progress')));
+    await eventually('it is submitted', () => queue.held.length === 1);
+    for (const id of ['a', 'b']) {
+      const connection = raw(bank);
+      connection.write(postText(event(id)));
+      await eventually(`${id} is submitted`, () => queue.submitted.includes(id));
+    }
+    await idle.untilClosed();
+    queue.release();
+    await eventually('it is answered', () => repliesIn(busy.received).length === 2);
+    assert.equal(repliesIn(busy.received)[1]?.status, 202);
+  });
+
+  it('and each has a request in progress, the retry of the one that goes says duplicate', async () => {
+    const { queue, raw } = await started(CONNECTIONS);
+    queue.holds = true;
+    const greedy = [raw(shop), raw(shop)];
+    for (const [at, connection] of greedy.entries()) {
+      connection.write(postText(event(`greedy-${at}`)));
+      await eventually('it is submitted', () => queue.submitted.includes(`greedy-${at}`));
+    }
+    for (const id of ['a', 'b']) {
+      const connection = raw(bank);
+      connection.write(postText(event(id)));
+      await eventually(`${id} is submitted`, () => queue.submitted.includes(id));
+    }
+    await greedy[0]?.untilClosed();
+    queue.release();
+    const [, second] = greedy;
+    assert.ok(second !== undefined);
+    await eventually('the other one is answered', () => repliesIn(second.received).length === 1);
+    const retried = await askRaw(second, postText(event('greedy-0')));
+    assert.deepEqual(JSON.parse(retried.body), { id: 'greedy-0', status: 'accepted', duplicate: true });
+  });
+});
