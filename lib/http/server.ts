@@ -1,7 +1,8 @@
 // Listens, takes TLS connections, swaps the TLS material, and stops without losing a request whose bytes got in.
 //
-// States: listening → draining → closed. Invariants: every time-out and limit below is on; a connection is closed by us
-// only when it owes no answer, or when its deadline came. See connection.ts for what one connection does.
+// States: listening → draining → closed. Invariants: every time-out and limit below is on; the server closes a
+// connection that owes an answer only if its deadline has passed, its client is not trusted any more, or another
+// connection needs its place or its memory. A client without an answer may send its event again (openapi/rules.md, 5).
 import {
   createServer as createTcpServer,
   type AddressInfo,

@@ -166,7 +166,8 @@ export const SETTINGS = Object.freeze({
     [1, 1_000_000],
     '',
     "open connections. One more replaces a connection without a producer's request; a twentieth is reserved for " +
-      'those. If producers hold the rest, the producer with the most connections loses one',
+      'those. If producers hold the rest, the producer with the most connections loses its oldest idle connection, ' +
+      'or its oldest one if none is idle',
   ),
   INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(
     GATEWAY,
