@@ -16,8 +16,9 @@ const ADMIN = 'erase|quarantine|prune|land-again';
 /** With an argument: a name alone is no command. */
 const begins = (words: string): RegExp => new RegExp(`^(?:${words}) .`);
 const isRedis = (text: string): boolean => begins(REDIS).test(text) || new RegExp(`^(?:${REDIS_ALONE})$`).test(text);
+const isName = (text: string): boolean => new RegExp(`^ingest-admin (?:${ADMIN})$`).test(text);
 const isCommand = (text: string): boolean =>
-  isRedis(text) || begins(`${PROGRAMS}|${SQL}|${ADMIN}|(?:sum|count) by`).test(text);
+  isRedis(text) || (begins(`${PROGRAMS}|${SQL}|${ADMIN}|(?:sum|count) by`).test(text) && !isName(text));
 
 /** The commands of a page: the lines of its blocks that are commands, without their remarks, and those within its text. */
 function commandsOf(page: string): readonly string[] {
@@ -77,7 +78,6 @@ const STEPS: Readonly<Record<string, Step>> = {
     with: host,
   },
   'ingest-admin status': { says: /replica [^]*quarantine rows/ },
-  'ingest-admin status --json': { says: /unread/ },
   'redis-cli INFO memory': { says: /used_memory:\d+[^]*maxmemory:\d+/ },
   'redis-cli --user ingest-operator': { says: /^PONG$/m, with: append(' PING') },
   'redis-cli TIME': { says: /^\d{10}$\n^\d{1,6}$/m },
@@ -146,6 +146,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'ingest-admin prune --older-than 400d': { says: /./, exits: 1 },
   'ingest-admin prune --older-than 90d --type order.paid': { says: /./, exits: 1 },
   'ingest-admin prune --older-than 90d --quarantine': { says: /./, exits: 1 },
+  'ingest-admin erase --file erased-ids --yes': { says: /audit: .* erase .*: 1 changed/ },
   'ingest-admin erase ID': { says: /audit: .* erase .*: 1 changed/, with: () => ['ID', 'e-2'] },
   'erase --file F': { says: /audit: .* erase .*: 1 changed/ },
   'du -h': { says: /warehouse\.db/, with: append(' warehouse.db') },

@@ -52,6 +52,7 @@ export class RunbookSystem {
     }
     execFileSync(tool('sqlite3', 'sqlite3'), [join(this.folder, 'warehouse.db'), 'CREATE TABLE events (id TEXT)']);
     writeFileSync(join(this.folder, 'F'), 'e-1\n');
+    writeFileSync(join(this.folder, 'erased-ids'), 'e-3\n');
     for (const name of ['server.pem', 'crl.pem']) copyFileSync(parts.gateway.pki.path(name), join(this.folder, name));
   }
 
