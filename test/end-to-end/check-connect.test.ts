@@ -107,22 +107,3 @@ describe('a SQLite file', () => {
     assert.deepEqual(readdirSync(folder), ['file']);
   });
 });
-
-describe('a queue with another number of partitions', () => {
-  it('is refused as a wrong configuration by every check', { tags: ['long'] }, async () => {
-    const other = await TestRedis.start();
-    await other.command('HSET', '{ingest}:queue', 'format', '4', 'partitions', '4', 'id', 'q', 'secret', 's');
-    const queue = { INGEST_QUEUE_URI: other.uri };
-    const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` };
-    // One after the other, as above.
-    const gateway = await check('ingest-gateway', queue);
-    const consumer = await check('ingest-consumer', { ...queue, ...warehouse });
-    for (const { code, output } of [gateway, consumer]) {
-      assert.equal(code, 2, output);
-      assert.match(
-        output,
-        new RegExp(`INGEST_QUEUE_URI=redis://127.0.0.1:${other.port}: .*4 partitions.* 1 partition`),
-      );
-    }
-  });
-});

@@ -77,18 +77,6 @@ describe('a queue on a Redis Cluster', () => {
     );
   });
 
-  it(
-    'refuses programs that are set to another number of partitions, with exit code 2 and both numbers',
-    { tags: ['long'] },
-    async () => {
-      for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
-        const program = start(name, { INGEST_QUEUE_PARTITIONS: '3' });
-        assert.equal(await program.ended, 2, program.output);
-        assert.match(program.output, /4 partitions.* 3 partitions/);
-      }
-    },
-  );
-
   it('behind a plain URI is refused with words that name the right one', { tags: ['long'] }, async () => {
     // The first one answers for the slot of the stream `ingest`, the other one points to it.
     const serving = await cluster.masterOf('ingest');

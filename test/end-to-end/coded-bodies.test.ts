@@ -33,7 +33,6 @@ before(async () => {
 
 const COMPRESS = { gzip: gzipSync, zstd: zstdCompressSync } as const;
 const CODINGS = ['gzip', 'zstd'] as const;
-type Coding = (typeof CODINGS)[number];
 
 const headersOf = (coding: string) => ({ 'content-type': 'application/json', 'content-encoding': coding });
 
@@ -138,43 +137,6 @@ for (const coding of CODINGS) {
     });
   });
 }
-
-describe('Content-Encoding', { tags: ['long'] }, () => {
-  it('may be written in any letters, as x-gzip, among empty members, and with identity', async () => {
-    const list: [string, Coding | undefined][] = [
-      ['GZip', 'gzip'],
-      ['x-gzip', 'gzip'],
-      ['ZSTD', 'zstd'],
-      [', gzip ,', 'gzip'],
-      ['identity, gzip', 'gzip'],
-      ['zstd,\tIdentity', 'zstd'],
-      ['identity', undefined],
-      [',', undefined],
-      ['', undefined],
-    ];
-    for (const [at, [field, coding]] of list.entries()) {
-      const body = Buffer.from(event(`field-${at}`));
-      const reply = await postCoded(field, coding === undefined ? body : COMPRESS[coding](body));
-      assert.equal(reply.status, 202, `${field}: ${reply.body}`);
-    }
-  });
-
-  it('of another coding or of several is 415, and the answer says which ones are taken', async () => {
-    for (const field of ['br', 'deflate', 'compress', 'gzip, gzip', 'gzip, zstd', 'gzip;q=1', '*', 'gzipped']) {
-      const reply = await addsNothing(redis, () => postCoded(field, gzipSync(event('unknown'))));
-      assertProblem(reply, 415, 'INVALID_EVENT');
-      assert.equal(reply.headers['accept-encoding'], 'gzip, zstd');
-      assert.equal(reply.headers['accept'], undefined);
-    }
-  });
-
-  it('is not named where the media type is what is refused', async () => {
-    const reply = await client.post(gzipSync('x'), { 'content-type': 'text/plain', 'content-encoding': 'gzip' });
-    assertProblem(reply, 415, 'INVALID_EVENT');
-    assert.equal(reply.headers['accept-encoding'], undefined);
-    assert.ok(reply.headers['accept']);
-  });
-});
 
 it('a coded body reserves the most that it may decode to: 64 KiB, or 100 times its length', async () => {
   const narrow = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_BYTES_MAX: '150000' });

@@ -233,19 +233,6 @@ describe('where one producer holds all connections that there may be', { tags: [
   });
 });
 
-it('TLS 1.2 is offered with forward secrecy and authenticated encryption only', async () => {
-  const gateway = await TestGateway.start(redis, pki, PATIENT);
-  const v12 = { minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' } as const;
-  for (const ciphers of [
-    'AES128-GCM-SHA256',
-    'ECDHE-RSA-AES128-SHA256:ECDHE-ECDSA-AES128-SHA256',
-    'DHE-RSA-AES128-GCM-SHA256',
-  ])
-    await assert.rejects(gateway.socket(producer, { ...v12, ciphers }), ciphers);
-  const modern = await gateway.socket(producer, { ...v12, ciphers: 'ECDHE+AESGCM:ECDHE+CHACHA20' });
-  assert.equal((await askRaw(modern, postText(event('modern')))).status, 202);
-});
-
 /** By what they have the gateway do; each kind on a gateway of its own. */
 const FLOODS: Readonly<Record<string, Readonly<Record<string, Flood>>>> = {
   'short answers': {

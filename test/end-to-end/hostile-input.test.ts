@@ -60,9 +60,6 @@ describe('a slow client', () => {
     });
   });
 
-  it('that never ends its headers gets 408', () =>
-    refusedAndClosed('POST /events HTTP/1.1\r\nHost: g\r\nX-', 408, 'REQUEST_TIMEOUT', hurried));
-
   it('that sends a header every now and then gets 408 all the same', async () => {
     const connection = await open(hurried);
     connection.write('POST /events HTTP/1.1\r\n');
@@ -72,14 +69,6 @@ describe('a slow client', () => {
     clearInterval(drip);
     await connection.untilClosed();
   });
-
-  it('that never ends its body gets 408', () =>
-    refusedAndClosed(
-      'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{',
-      408,
-      'REQUEST_TIMEOUT',
-      hurried,
-    ));
 
   it('that never ends its chunks gets 408', () =>
     refusedAndClosed(
@@ -161,22 +150,12 @@ describe('a client that goes away', () => {
 describe('a body over the limit', () => {
   const head = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\n';
 
-  it('is refused from its announced length, before any of it is sent', () =>
-    refusedAndClosed(`${head}Content-Length: ${BODY_BYTES_MAX + 1}\r\n\r\n`, 413, 'INVALID_EVENT'));
-
   it('is refused with a length that no number holds', async () => {
     const connection = await open();
     connection.write(`${head}Content-Length: 99999999999999999999999\r\n\r\n`);
     const status = (await replies(connection, 1))[0]?.status;
     assert.ok(status === 400 || status === 413);
   });
-
-  it('is refused at the first byte over it when it comes in chunks', () =>
-    refusedAndClosed(
-      `${head}Transfer-Encoding: chunked\r\n\r\n${(BODY_BYTES_MAX + 1).toString(16)}\r\n${'x'.repeat(BODY_BYTES_MAX + 1)}`,
-      413,
-      'INVALID_EVENT',
-    ));
 
   for (const framing of ['Content-Length: 50000000', 'Transfer-Encoding: chunked']) {
     it(`is answered to a client that keeps sending (${framing.slice(0, 17)})`, async () => {
@@ -193,13 +172,6 @@ describe('a body over the limit', () => {
       clearInterval(sending);
     });
   }
-
-  it('at exactly the limit is taken', async () => {
-    const body = event('at-the-limit', { pad: '' });
-    const whole = body.replace('"pad":""', `"pad":"${'z'.repeat(BODY_BYTES_MAX - body.length)}"`);
-    assert.equal(Buffer.byteLength(whole), BODY_BYTES_MAX);
-    assert.equal((await askRaw(await open(), postText(whole))).status, 202);
-  });
 });
 
 describe('broken framing', () => {

@@ -98,7 +98,7 @@ describe('a gateway', () => {
       ])
         await gateway.client(await pki.producer('x', options)).post(`{"id":"${HOSTILE}","type":"${HOSTILE}"}`);
       pki.write('producers.json', `{"producers":{"${HOSTILE}":{"rate":-1}}}`);
-      await gateway.line(/producers file was refused/);
+      await gateway.line(/changed files refused/);
       assertShown(gateway.output);
       assert.ok(gateway.output.includes('\\u009b31m'));
     });

@@ -3,6 +3,4 @@
 
 process.env['TEST_HTTP_READER'] = 'node';
 await import('./acceptance.test.ts');
-await import('./hostile-bodies.test.ts');
 await import('./hostile-input.test.ts');
-await import('./pipelining.test.ts');

@@ -169,20 +169,6 @@ describe('the log', () => {
     assert.match((await TestGateway.start(redis, pki)).output, /^\{"level":"info",.*"msg":"listening on/m);
   });
 
-  it('has a failed start as lines like any other, and a terminal has plain sentences', { tags: ['long'] }, async () => {
-    const wrong = { INGEST_QUEUE_URI: 'localhost:6379', INGEST_LOG_LEVEL: 'loud' };
-    const piped = new TestProcess(GATEWAY, [], wrong);
-    assert.equal((await piped.exited()).code, 2);
-    const lines = parsed(piped.lines);
-    assert.equal(lines.length, 2, piped.output);
-    for (const { level, name, exitCode } of lines)
-      assert.deepEqual([level, name, exitCode], ['fatal', 'ingest-gateway', 2]);
-    assert.match(String(lines[0]?.['msg']), /^INGEST_QUEUE_URI="\*\*\*": redis:\/\/ is missing/);
-    const text = new TestProcess(GATEWAY, [], { ...wrong, INGEST_LOG_FORMAT: 'text' });
-    assert.equal((await text.exited()).code, 2);
-    assert.match(text.output, /^ingest-gateway: INGEST_QUEUE_URI="\*\*\*": redis:\/\/ is missing/m);
-  });
-
   it('names all files that cannot be used at once', { tags: ['long'] }, async () => {
     const notPem = join(temporaryFolder(), 'ca.pem');
     writeFileSync(notPem, 'no PEM');
@@ -245,40 +231,5 @@ describe('--check=connect', () => {
       INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/yet.db`,
     });
     assert.deepEqual([code, /no file yet/.test(output)], [0, true], output);
-  });
-});
-
-describe('two gateways with INGEST_GATEWAY_REUSE_PORT=1', { tags: ['long'] }, () => {
-  it('share one port, and each takes events while the other is gone', { tags: ['long'] }, async () => {
-    const env = { ...PATIENT, INGEST_GATEWAY_REUSE_PORT: '1', INGEST_GATEWAY_ADDR: `127.0.0.1:${await freePort()}` };
-    const [one, two] = [await TestGateway.start(redis, pki, env), await TestGateway.start(redis, pki, env)];
-    assert.equal(one.port, two.port);
-    one.signal('SIGTERM');
-    assert.equal((await one.exited()).code, 0);
-    assert.equal((await two.client(shop).post(event('shared-port'))).status, 202);
-    const third = new TestProcess(GATEWAY, [], {
-      ...env,
-      ...pki.environment,
-      INGEST_QUEUE_URI: redis.uri,
-      INGEST_GATEWAY_REUSE_PORT: '0',
-    });
-    assert.equal((await third.exited()).code, 3, 'without the key the port is taken');
-  });
-});
-
-describe('a node of a Redis Cluster behind redis://', { tags: ['long'] }, () => {
-  it('ends the start of gateway and consumer with 4, naming the right scheme', { tags: ['long'] }, async () => {
-    const cluster = await TestRedis.start(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
-    const env = { INGEST_QUEUE_URI: cluster.uri, INGEST_WAREHOUSE_URI: 'sqlite:unused' };
-    for (const [name, args] of [
-      ['ingest-gateway', []],
-      ['ingest-consumer', []],
-      ['ingest-gateway', ['--check=connect']],
-      ['ingest-consumer', ['--check=connect']],
-    ] as const) {
-      const program = new Program(name, { env: { ...env, ...pki.environment }, args });
-      assert.equal(await program.ended, 4, program.output);
-      assert.match(program.output, /this is a Redis Cluster: use redis\+cluster:\/\//);
-    }
   });
 });

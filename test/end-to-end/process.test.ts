@@ -131,20 +131,6 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     },
   );
 
-  it('exits 2 without TLS material on an address that is not loopback', { tags: ['long'] }, async () => {
-    await assertEnds(2, { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '0.0.0.0:0' }, [
-      /INGEST_TLS_CERT: expected a PEM file/,
-      /INGEST_TLS_KEY: /,
-      /INGEST_TLS_CLIENT_CA: /,
-    ]);
-  });
-
-  it("exits 2 when the queue's deadline is not shorter than the request's", { tags: ['long'] }, async () => {
-    await assertEnds(2, { ...good, INGEST_ENQUEUE_TIMEOUT_MS: '10000' }, [
-      /INGEST_ENQUEUE_TIMEOUT_MS="10000": expected less than INGEST_REQUEST_TIMEOUT_MS \(10000\)/,
-    ]);
-  });
-
   it('exits 2 when a TLS file is absent, no PEM, or of another key', { tags: ['long'] }, async () => {
     await assertEnds(2, { ...good, INGEST_TLS_CERT: '/nowhere.pem' }, [
       /INGEST_TLS_CERT="\/nowhere.pem": expected a readable PEM file \(ENOENT\)/,
@@ -156,13 +142,6 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     await assertEnds(2, { ...good, INGEST_TLS_KEY: file('key.pem', other.key) }, [
       /INGEST_TLS_KEY.*do not work together/,
     ]);
-  });
-
-  it('exits 2 when the token keys cannot be read', { tags: ['long'] }, async () => {
-    await assertEnds(2, { ...good, INGEST_TOKEN_JWKS: '/nowhere.json' }, [
-      /INGEST_TOKEN_JWKS="\/nowhere.json": expected a JSON Web Key Set/,
-    ]);
-    await assertEnds(2, { ...good, INGEST_TOKEN_JWKS: file('keys.json', '{"keys":1}') }, [/INGEST_TOKEN_JWKS=/]);
   });
 
   it('exits 2 when the state folder cannot be made', { tags: ['long'] }, async () => {

@@ -2,7 +2,7 @@
 // stays. How soon is held in virtual time by redis/stream-queue.test.ts.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
-import { event, TestGateway, PATIENT } from '../support/gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis, freePort } from '../support/redis.ts';
@@ -118,38 +118,6 @@ describeOutages({
 });
 
 describe('a queue that', () => {
-  it('forgets its scripts is told them again, and nobody notices', async () => {
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki, PATIENT);
-    const load = new Load(gateway.client(producer), 'flushed', 8, 10);
-    for (let round = 0; round < 5; round += 1) {
-      await load.more(40);
-      await redis.command('SCRIPT', 'FLUSH');
-    }
-    await load.more(40);
-    await load.stop();
-    assert.deepEqual(load.statuses, [202]);
-    assert.equal(await redis.length(), load.accepted.length);
-    assert.equal((await gateway.client(producer).find(load.accepted[0] ?? '')).status, 200);
-    await assertAlive(gateway);
-  });
-
-  it(
-    'freezes while nobody sends is noticed, and gone from its network without a word it is connected to anew',
-    { tags: ['long'] },
-    async () => {
-      const redis = await TestRedis.start();
-      const gateway = await TestGateway.start(redis, pki);
-      await redis.signal('SIGSTOP');
-      await readinessAfter(gateway, 503);
-      await gateway.line(/no connection to the queue.*/);
-      await redis.signal('SIGCONT');
-      await readinessAfter(gateway, 200);
-      assert.equal((await gateway.client(producer).post(event('after'))).status, 202);
-      await assertAlive(gateway);
-    },
-  );
-
   it('is frozen while 200 clients keep sending costs a bounded amount of memory', { tags: ['long'] }, async (t) => {
     const redis = await TestRedis.start();
     // As many handshakes at once take a busy machine longer than a connection has by default.

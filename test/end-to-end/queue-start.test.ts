@@ -4,7 +4,6 @@ import { describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
 import { openLink } from '../support/link.ts';
 import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
-import { Program } from '../support/program.ts';
 import { TestRedis, freePort } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
@@ -73,38 +72,6 @@ describe('a consumer starts', () => {
     await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1, 60_000);
     await pipeline.stop();
   });
-});
-
-describe('a URI with a bare % in its password', () => {
-  for (const [program, key, value] of [
-    ['ingest-gateway', 'INGEST_QUEUE_URI', 'redis://u:100%@queue'],
-    ['ingest-consumer', 'INGEST_WAREHOUSE_URI', 'postgres://u:%zz@warehouse/events'],
-  ] as const) {
-    it(`is a configuration problem: ${key} of ${program}, started and checked`, { tags: ['long'] }, async () => {
-      const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI: 'sqlite:x', [key]: value };
-      for (const args of [[], ['--check']]) {
-        const run = new Program(program, { env, args });
-        assert.equal(await run.ended, 2, run.output);
-        assert.match(run.output, new RegExp(`${key}=.*%25`));
-        assert.doesNotMatch(run.output, /100%@|%zz/);
-      }
-    });
-  }
-
-  for (const [program, key, value] of [
-    ['ingest-gateway', 'INGEST_WAREHOUSE_URI', 'postgres://u:100%@warehouse/events'],
-    ['ingest-consumer', 'INGEST_QUEUE_URI', 'redis://u:100%@queue'],
-  ] as const) {
-    it(`is a configuration problem: ${key} of ${program}, started and checked`, { tags: ['long'] }, async () => {
-      const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI: 'sqlite:x', [key]: value };
-      for (const args of [[], ['--check']]) {
-        const run = new Program(program, { env, args });
-        assert.equal(await run.ended, 2, run.output);
-        assert.match(run.output, new RegExp(`${key}=.*%25`));
-        assert.doesNotMatch(run.output, /100%@|%zz/);
-      }
-    });
-  }
 });
 
 describe('a required durability', () => {

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as wait } from 'node:timers/promises';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -81,29 +80,6 @@ describe('a rate', () => {
     },
   );
 
-  it('of look-ups is one of their own, and takes nothing from that of events', { tags: ['long'] }, async () => {
-    const rules = { rate: 0.01, lookUpRate: 0.01 };
-    const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ '*': rules }) });
-    const lookUp = 'GET /events/nothing HTTP/1.1\r\nHost: g\r\n\r\n';
-    const answers = await together(gateway, shop, [lookUp, lookUp, postText(fresh()), postText(fresh())]);
-    assert.deepEqual(statuses(answers), [404, 429, 202, 429]);
-    assert.match(answers[1]?.body ?? '', /may look up 0.01 events a second/);
-    assert.deepEqual(statuses(await together(gateway, bank, [lookUp])), [404]);
-  });
-
-  it('has a Retry-After that is right: one event passes after that time', { tags: ['long'] }, async () => {
-    const gateway = await start({ INGEST_PRODUCERS_FILE: producersFile({ 'urn:test:producer:shop': { rate: 0.5 } }) });
-    const [first, second] = await together(gateway, shop, [postText(fresh()), postText(fresh())]);
-    assert.deepEqual([first?.status, second?.status, second?.headers['retry-after']], [202, 429, '2']);
-    await wait(2_000);
-    assert.equal((await gateway.client(shop).post(fresh())).status, 202);
-    const free = await gateway.client(bank).post(fresh());
-    assert.deepEqual(
-      [free.status, free.headers['ratelimit'], free.headers['ratelimit-policy']],
-      [202, undefined, undefined],
-    );
-  });
-
   it('is counted in time that passes, whatever the clock of the machine is set to', { tags: ['long'] }, async () => {
     const clock = join(folder, 'clock');
     const setClock = (offset: string): void => writeFileSync(clock, `${offset}\n`);
@@ -126,17 +102,6 @@ describe('a rate', () => {
       assertProblem(over, 429, 'PRODUCER_RATE_LIMITED');
       assert.ok(Number(over.headers['retry-after']) <= 100);
     }
-  });
-
-  it('of a row takes the place of INGEST_PRODUCER_RATE_MAX', { tags: ['long'] }, async () => {
-    const path = producersFile({
-      'urn:test:producer:shop': { rate: 1000 },
-      'urn:test:producer:bank': { types: ['*'] },
-    });
-    const gateway = await start({ INGEST_PRODUCER_RATE_MAX: '1', INGEST_PRODUCERS_FILE: path });
-    const policy = async (of: ClientCertificate): Promise<string | undefined> =>
-      (await together(gateway, of, [postText(fresh())]))[0]?.headers['ratelimit-policy'];
-    assert.deepEqual([await policy(shop), await policy(bank)], ['"producer";q=1000;w=1', '"producer";q=1;w=1']);
   });
 
   it('is kept to by ingest-send, which has every event accepted in the end', { tags: ['long'] }, async () => {

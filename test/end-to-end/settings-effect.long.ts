@@ -151,31 +151,6 @@ describe('INGEST_TOKEN_ISSUER', () => {
   });
 });
 
-describe('INGEST_QUEUE_REPLICAS', () => {
-  it('is how many replicas must have an event: with fewer of them none is accepted', async () => {
-    const [queue, replica] = await Promise.all([
-      TestRedis.start(['--repl-diskless-sync-delay', '0']),
-      TestRedis.start(),
-    ]);
-    await replica.command('REPLICAOF', '127.0.0.1', String(queue.port));
-    await eventually('it is a replica', async () =>
-      /master_link_status:up/.test(String(await replica.command('INFO', 'replication'))),
-    );
-    const gateway = await TestGateway.start(queue, pki, {
-      INGEST_ENQUEUE_TIMEOUT_MS: '500',
-      INGEST_QUEUE_REPLICAS: '1',
-    });
-    const client = gateway.client(producer);
-    await eventually('it is accepted', async () => (await client.post(event('replicated'))).status === 202);
-    assert.equal(await replica.length(), 1);
-    await replica.command('REPLICAOF', 'NO', 'ONE');
-    await eventually('the queue knows that it has none', async () =>
-      /connected_slaves:0/.test(String(await queue.command('INFO', 'replication'))),
-    );
-    assertProblem(await client.post(event('not-replicated')), 503, 'QUEUE_UNAVAILABLE');
-  });
-});
-
 describe('INGEST_LOG_LEVEL', () => {
   const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 

@@ -9,9 +9,6 @@ const PYTHON = execFileSync(new URL('../../bin/ensure-command', import.meta.url)
   encoding: 'utf8',
 }).trim();
 
-/** For NODE_OPTIONS: a gateway with it no longer refuses renegotiation in its TLS library. */
-export const ALLOW_RENEGOTIATION = `--require ${new URL('allow-renegotiation.cjs', import.meta.url).pathname}`;
-
 export interface Renegotiation {
   /** What came of it; `none` where none was asked for. */
   readonly outcome: 'renegotiated' | 'refused' | 'none';
