@@ -146,6 +146,20 @@ describe('sendEvents', () => {
     assert.deepEqual(await kinds(sendEvents([event('a')], options)), ['interrupted']);
     assert.equal(gateway.requests, 2);
   });
+
+  it('sends nothing if it is aborted before, and does not wait for a source that waits', async () => {
+    assert.deepEqual(await kinds(sendEvents([event('a')], { url: gateway.url, signal: AbortSignal.abort() })), []);
+    assert.equal(gateway.requests, 0);
+    const stop = new AbortController();
+    async function* waiting(): AsyncGenerator<{ id: string; type: string }> {
+      yield event('a');
+      await new Promise(() => undefined);
+    }
+    for await (const { kind } of sendEvents(waiting(), { url: gateway.url, signal: stop.signal })) {
+      assert.equal(kind, 'accepted');
+      stop.abort();
+    }
+  });
 });
 
 describe('sendEvents with a journal', () => {
