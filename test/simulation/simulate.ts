@@ -11,15 +11,13 @@ const { SIM_SEEDS = '300', SIM_FROM = '1', SIM_TWICE } = process.env;
 /** Fewer seeds leave a rare mark unreached by chance. */
 const MARKED_SEEDS = 300;
 
-const commit = commitBefore();
-print(
-  commit === undefined ? 'no commit before is in this clone: all consumers are of now' : `some consumers of ${commit}`,
-);
+const before = commitBefore();
+print('commit' in before ? `some consumers of ${before.commit}` : `all consumers are of now: ${before.why}`);
 const parts = {
   server: await RedisServer.start(),
   store: await Store.open(),
-  marks: new Marks(commit !== undefined),
-  ...(commit === undefined ? {} : { before: await consumerOf(commit) }),
+  marks: new Marks('commit' in before),
+  ...('commit' in before ? { before: await consumerOf(before.commit) } : {}),
 };
 const begunMs = performance.now();
 const runs = { from: Number(SIM_FROM), seeds: Number(SIM_SEEDS), repeatedOneIn: SIM_TWICE === '1' ? 1 : 20 };

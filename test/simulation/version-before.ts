@@ -13,12 +13,20 @@ const ROOT = new URL('../..', import.meta.url).pathname;
 /** Of now in either version: errors and replies cross the seams, and are told by their class. */
 const SHARED = ['lib/ingest', 'lib/process', 'lib/redis/wire'];
 
-/** The commit that main was at before this change: CI_BASE, or what .ci/base names. Undefined where it is not to be had. */
-export function commitBefore(): string | undefined {
+const IDENTITY = 'lib/redis/stream/identity.ts';
+const formatOf = (text: string): string | undefined => /FORMAT_VERSION = '(\d+)'/.exec(text)?.[1];
+
+/**
+ * The commit that main was at before this change: CI_BASE, or the one that .ci/base names. If its consumers cannot run
+ * beside those of now, `why` says so.
+ */
+export function commitBefore(): { readonly commit: string } | { readonly why: string } {
   const file = join(ROOT, '.ci/base');
   const commit = process.env['CI_BASE'] ?? (existsSync(file) ? readFileSync(file, 'utf8').trim() : 'none');
-  const { status } = spawnSync('git', ['-C', ROOT, 'cat-file', '-e', `${commit}^{commit}`]);
-  return status === 0 ? commit : undefined;
+  const { status, stdout } = spawnSync('git', ['-C', ROOT, 'show', `${commit}:${IDENTITY}`], { encoding: 'utf8' });
+  if (status !== 0) return { why: 'this clone does not have the commit before' };
+  const [before, now] = [formatOf(stdout), formatOf(readFileSync(join(ROOT, IDENTITY), 'utf8'))];
+  return before === now ? { commit } : { why: `the commit before has queue format ${before}, and this one ${now}` };
 }
 
 export async function consumerOf(commit: string): Promise<ConsumerVersion> {
