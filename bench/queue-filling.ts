@@ -1,8 +1,7 @@
 // Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
-import { type ConnectionOptions, type RedisConnection, byteConnection } from '../lib/redis/server/client.ts';
-import { valueConnection } from '../lib/redis/server/node-redis.ts';
+import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/client.ts';
 import { queueIdentity } from '../lib/redis/stream/identity.ts';
 import type { RedisValue } from '../lib/redis/wire/reply.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
@@ -22,7 +21,7 @@ const optionsFor = (redis: RunningServer): ConnectionOptions => ({
   log: createLog('bench', 'error'),
 });
 
-async function withConnection<Answer, T>(connection: RedisConnection<Answer>, work: () => Promise<T>): Promise<T> {
+async function withConnection<T>(connection: RedisConnection, work: () => Promise<T>): Promise<T> {
   const ready = new Promise<void>((resolve) => connection.tell({ onReady: resolve }));
   connection.open();
   await ready;
@@ -35,14 +34,14 @@ async function withConnection<Answer, T>(connection: RedisConnection<Answer>, wo
 
 /** One command. */
 export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisValue> {
-  const connection = valueConnection(optionsFor(redis));
-  return withConnection(connection, () => connection.send(args));
+  const connection = new RedisConnection(optionsFor(redis));
+  return withConnection(connection, () => connection.values.send(args));
 }
 
 /** Accepts `count` new events. Throws when one is not accepted. */
 export async function fillQueue(redis: RunningServer, count: number): Promise<void> {
   const nextId = idSource();
-  const connection = byteConnection(optionsFor(redis));
+  const connection = new RedisConnection(optionsFor(redis));
   await withConnection(connection, async () => {
     const queue = new StreamQueue({
       ...SYSTEM,
@@ -71,7 +70,7 @@ export async function fillQueue(redis: RunningServer, count: number): Promise<vo
 
 /** Appends the same bodies to a stream and does nothing else: what no queue can do without. */
 export async function fillStream(redis: RunningServer, count: number): Promise<void> {
-  const connection = byteConnection(optionsFor(redis));
+  const connection = new RedisConnection(optionsFor(redis));
   await withConnection(connection, async () => {
     const nextId = idSource();
     for (let filled = 0; filled < count; filled += IN_FLIGHT) {

@@ -7,7 +7,7 @@ import type { Session } from '../../lib/admin/session.ts';
 import { readSchema } from '../../lib/consumer/schemas.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
@@ -89,7 +89,7 @@ export class InProcess {
 
   /** Has an event accepted, as a gateway does. */
   async accept(t: TestContext, id: string, body: string, producer = 'shop'): Promise<void> {
-    const connection = byteConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
+    const connection = new RedisConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
     const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log });
     t.after(() => queue.close());
     connection.open();

@@ -13,7 +13,7 @@ import type { Outcome } from '../../lib/ingest/queue.ts';
 import type { LandingEvent } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
@@ -29,7 +29,7 @@ const bodyOf = (id: string): string =>
   JSON.stringify({ id, type: 't', data: 'x'.repeat(id.endsWith('7') ? 3_000 : 30) });
 
 async function submitAll(uri: string, ids: readonly string[]): Promise<readonly Outcome[]> {
-  const connection = byteConnection({ ...SYSTEM, uri, name: 'test', log });
+  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log });
   const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 30_000, log });
   connection.open();
   await eventually('the queue takes events', () => connection.ready);

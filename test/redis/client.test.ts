@@ -1,4 +1,4 @@
-// What a supervised connection does when its server is not what it was: both kinds, the same.
+// What a supervised connection does when its server is not what it was.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { describe, it, type TestContext } from 'node:test';
@@ -7,13 +7,11 @@ import {
   type Client,
   type ConnectionListener,
   type ConnectionOptions,
-  type Server,
-  byteConnection,
+  RedisConnection,
 } from '../../lib/redis/server/client.ts';
-import { valueConnection } from '../../lib/redis/server/node-redis.ts';
 import { NoConnection, queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import { Reply } from '../../lib/redis/wire/reply.ts';
-import type { Argument } from '../../lib/redis/wire/script.ts';
+import type { Argument, Server } from '../../lib/redis/wire/script.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -23,125 +21,123 @@ import { atEnd, eventually } from '../support/scope.ts';
 const log = createLog('test', 'error');
 log.level = 'silent';
 
-const KINDS = {
-  'of values (node-redis)': (options: ConnectionOptions) => valueConnection(options),
-  'of bytes': (options: ConnectionOptions) => byteConnection(options),
-};
-
 async function linked(redis: TestRedis): Promise<Link> {
   const link = await openLink({ port: redis.port, host: '127.0.0.1' });
   atEnd(() => link.close());
   return link;
 }
 
-for (const [name, make] of Object.entries(KINDS)) {
-  describe(`a connection ${name}`, () => {
-    const opened = (t: TestContext, port: number): ReturnType<typeof make> => {
-      const connection = make({ ...SYSTEM, uri: `redis://127.0.0.1:${port}`, name: 'test', log });
-      t.after(() => connection.close());
-      connection.open();
-      return connection;
-    };
+describe('a connection', () => {
+  const opened = (t: TestContext, port: number): RedisConnection => {
+    const connection = new RedisConnection({ ...SYSTEM, uri: `redis://127.0.0.1:${port}`, name: 'test', log });
+    t.after(() => connection.close());
+    connection.open();
+    return connection;
+  };
 
-    it('is logged with the address of its server, and after a fail-over with that of the one before', async (t) => {
-      const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
-      const [one, other] = servers.map(({ port }) => `127.0.0.1:${port}`);
-      let at = 0;
-      const lines: object[] = [];
-      const collecting = createLog('test', 'error').child({}, { level: 'silent' });
-      t.mock.method(collecting, 'info', (fields: object, msg: string) => lines.push({ ...fields, msg }));
-      const uri = { find: () => Promise.resolve(servers[at]?.uri ?? '') };
-      const connection = make({ ...SYSTEM, uri, name: 'test', log: collecting });
-      t.after(() => connection.close());
-      connection.open();
-      await eventually('it is ready', () => connection.ready);
-      at = 1;
-      connection.restart('the master is another server now');
-      await eventually('it is ready again', () => connection.ready);
-      const msg = 'connected to the queue';
-      assert.deepEqual(lines, [
-        { server: one, msg },
-        { server: other, before: one, msg },
-      ]);
-    });
-
-    it('whose password the server refuses is logged as that, with the server and without the password', async (t) => {
-      const redis = await TestRedis.start();
-      const lines: object[] = [];
-      const collecting = createLog('test', 'error').child({}, { level: 'silent' });
-      t.mock.method(collecting, 'warn', (fields: object, msg: string) => lines.push({ ...fields, msg }));
-      const server = `127.0.0.1:${redis.port}`;
-      const connection = make({ ...SYSTEM, uri: `redis://shop:hunter2@${server}`, name: 'test', log: collecting });
-      t.after(() => connection.close());
-      connection.open();
-      await eventually('it was refused', () => lines.length > 0);
-      const msg = 'the queue refused the password; trying again';
-      assert.deepEqual(lines, [{ server, reason: connection.lastError, msg }]);
-      assert.match(queueIsAway(connection.lastError), /^the queue refused the password \(WRONGPASS /);
-      assert.equal(queueIsAway('ECONNREFUSED'), 'the queue does not answer (ECONNREFUSED)');
-    });
-
-    it('is made anew after a reconnect to a server that takes it and says nothing', async (t) => {
-      const link = await linked(await TestRedis.start());
-      const connection = opened(t, link.port);
-      await eventually('it is ready', () => connection.ready);
-      const before = link.taken;
-      link.silence();
-      await eventually('it has reconnected', () => link.taken > before);
-      // The connection that it holds now stays silent for good; another one would be answered.
-      link.mend();
-      await eventually('it is ready again', () => connection.ready, 15_000);
-    });
-
-    it('fails with the class and code of what happened', async (t) => {
-      const redis = await TestRedis.start();
-      const connection = opened(t, redis.port);
-      await assert.rejects(connection.send(['PING']), NoConnection);
-      await eventually('it is ready', () => connection.ready);
-      await assert.rejects(connection.send(['NOPE']), (cause) => cause instanceof RedisError && cause.code === 'ERR');
-      await assert.rejects(
-        connection.send(['XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', 's', '>']),
-        (cause) => cause instanceof RedisError && cause.code === 'NOGROUP',
-      );
-    });
-
-    it('to a server that is no master is thrown away, and its name resolved anew, at most once a second', async (t) => {
-      const [old, fresh] = [await TestRedis.start(), await TestRedis.start()];
-      const link = await linked(old);
-      const connection = opened(t, link.port);
-      await eventually('it is ready', () => connection.ready);
-      await old.command('REPLICAOF', '127.0.0.1', String(fresh.port));
-      const [taken, startMs] = [link.taken, performance.now()];
-      await assert.rejects(connection.send(['SET', 'a', 'b']), /READONLY/);
-      await eventually('it was made anew, twice', () => link.taken >= taken + 2);
-      assert.ok(performance.now() - startMs > 900, 'not faster than once a second');
-      assert.equal(connection.ready, false);
-      assert.match(connection.lastError, /^READONLY/);
-      link.retarget({ port: fresh.port, host: '127.0.0.1' });
-      await eventually('it is ready, with the other server', () => connection.ready);
-      await connection.send(['SET', 'a', 'b']);
-    });
-
-    it('is not used before its inspection has passed, and says why where it has not', async (t) => {
-      const redis = await TestRedis.start();
-      const connection = make({ ...SYSTEM, uri: redis.uri, name: 'test', log });
-      t.after(() => connection.close());
-      let passes = false;
-      const refusals: QueueRefusal[] = [];
-      const inspect = async (server: Server): Promise<void> => {
-        assert.equal(await server.send(['PING']), 'PONG');
-        await assert.rejects(connection.send(['PING']), NoConnection);
-        if (!passes) throw new QueueRefusal('not yet');
-      };
-      connection.tell({ inspect, onRefused: (refusal) => refusals.push(refusal) });
-      connection.open();
-      await eventually('it was refused', () => refusals.length > 0);
-      assert.deepEqual([connection.ready, connection.lastError], [false, 'not yet']);
-      passes = true;
-      await eventually('it is ready', () => connection.ready);
-    });
+  it('is logged with the address of its server, and after a fail-over with that of the one before', async (t) => {
+    const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
+    const [one, other] = servers.map(({ port }) => `127.0.0.1:${port}`);
+    let at = 0;
+    const lines: object[] = [];
+    const collecting = createLog('test', 'error').child({}, { level: 'silent' });
+    t.mock.method(collecting, 'info', (fields: object, msg: string) => lines.push({ ...fields, msg }));
+    const uri = { find: () => Promise.resolve(servers[at]?.uri ?? '') };
+    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: collecting });
+    t.after(() => connection.close());
+    connection.open();
+    await eventually('it is ready', () => connection.ready);
+    at = 1;
+    connection.restart('the master is another server now');
+    await eventually('it is ready again', () => connection.ready);
+    const msg = 'connected to the queue';
+    assert.deepEqual(lines, [
+      { server: one, msg },
+      { server: other, before: one, msg },
+    ]);
   });
-}
+
+  it('whose password the server refuses is logged as that, with the server and without the password', async (t) => {
+    const redis = await TestRedis.start();
+    const lines: object[] = [];
+    const collecting = createLog('test', 'error').child({}, { level: 'silent' });
+    t.mock.method(collecting, 'warn', (fields: object, msg: string) => lines.push({ ...fields, msg }));
+    const server = `127.0.0.1:${redis.port}`;
+    const connection = new RedisConnection({
+      ...SYSTEM,
+      uri: `redis://shop:hunter2@${server}`,
+      name: 'test',
+      log: collecting,
+    });
+    t.after(() => connection.close());
+    connection.open();
+    await eventually('it was refused', () => lines.length > 0);
+    const msg = 'the queue refused the password; trying again';
+    assert.deepEqual(lines, [{ server, reason: connection.lastError, msg }]);
+    assert.match(queueIsAway(connection.lastError), /^the queue refused the password \(WRONGPASS /);
+    assert.equal(queueIsAway('ECONNREFUSED'), 'the queue does not answer (ECONNREFUSED)');
+  });
+
+  it('is made anew after a reconnect to a server that takes it and says nothing', async (t) => {
+    const link = await linked(await TestRedis.start());
+    const connection = opened(t, link.port);
+    await eventually('it is ready', () => connection.ready);
+    const before = link.taken;
+    link.silence();
+    await eventually('it has reconnected', () => link.taken > before);
+    // The connection that it holds now stays silent for good; another one would be answered.
+    link.mend();
+    await eventually('it is ready again', () => connection.ready, 15_000);
+  });
+
+  it('fails with the class and code of what happened', async (t) => {
+    const redis = await TestRedis.start();
+    const connection = opened(t, redis.port);
+    await assert.rejects(connection.send(['PING']), NoConnection);
+    await eventually('it is ready', () => connection.ready);
+    await assert.rejects(connection.send(['NOPE']), (cause) => cause instanceof RedisError && cause.code === 'ERR');
+    await assert.rejects(
+      connection.send(['XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', 's', '>']),
+      (cause) => cause instanceof RedisError && cause.code === 'NOGROUP',
+    );
+  });
+
+  it('to a server that is no master is thrown away, and its name resolved anew, at most once a second', async (t) => {
+    const [old, fresh] = [await TestRedis.start(), await TestRedis.start()];
+    const link = await linked(old);
+    const connection = opened(t, link.port);
+    await eventually('it is ready', () => connection.ready);
+    await old.command('REPLICAOF', '127.0.0.1', String(fresh.port));
+    const [taken, startMs] = [link.taken, performance.now()];
+    await assert.rejects(connection.send(['SET', 'a', 'b']), /READONLY/);
+    await eventually('it was made anew, twice', () => link.taken >= taken + 2);
+    assert.ok(performance.now() - startMs > 900, 'not faster than once a second');
+    assert.equal(connection.ready, false);
+    assert.match(connection.lastError, /^READONLY/);
+    link.retarget({ port: fresh.port, host: '127.0.0.1' });
+    await eventually('it is ready, with the other server', () => connection.ready);
+    await connection.send(['SET', 'a', 'b']);
+  });
+
+  it('is not used before its inspection has passed, and says why where it has not', async (t) => {
+    const redis = await TestRedis.start();
+    const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log });
+    t.after(() => connection.close());
+    let passes = false;
+    const refusals: QueueRefusal[] = [];
+    const inspect = async (server: Server): Promise<void> => {
+      assert.equal(await server.send(['PING']), 'PONG');
+      await assert.rejects(connection.send(['PING']), NoConnection);
+      if (!passes) throw new QueueRefusal('not yet');
+    };
+    connection.tell({ inspect, onRefused: (refusal) => refusals.push(refusal) });
+    connection.open();
+    await eventually('it was refused', () => refusals.length > 0);
+    assert.deepEqual([connection.ready, connection.lastError], [false, 'not yet']);
+    passes = true;
+    await eventually('it is ready', () => connection.ready);
+  });
+});
 
 describe('the states of a connection', () => {
   /** A connection whose time a test moves, to a real server. */
@@ -149,7 +145,7 @@ describe('the states of a connection', () => {
     const clock = new VirtualClock();
     const lost: string[] = [];
     let readied = 0;
-    const connection = byteConnection({ clock, random: SYSTEM.random, uri, name: 'test', log });
+    const connection = new RedisConnection({ clock, random: SYSTEM.random, uri, name: 'test', log });
     t.after(() => connection.close());
     connection.tell({ ...listener, onReady: () => (readied += 1), onLost: (reason) => lost.push(reason) });
     const ready = (): Promise<unknown> => eventually('it is ready', () => connection.ready);
@@ -251,7 +247,7 @@ describe('the states of a connection', () => {
 });
 
 /** A client whose answers and end a test gives. */
-class FakeClient extends EventEmitter implements Client<Reply> {
+class FakeClient extends EventEmitter implements Client {
   isReady = false;
   bytesReceived = 7;
   readonly uri: string;
@@ -302,7 +298,7 @@ describe('a connection over clients that a test answers for', () => {
       t.mock.method(own, level, (fields: object, text: string) => lines.push({ ...fields, text }));
     const clients: FakeClient[] = [];
     const options = { clock, random: SYSTEM.random, uri: 'redis://h:1', name: 'test', log: own, ...change };
-    const connection = byteConnection(options, (uri) => {
+    const connection = new RedisConnection(options, (uri) => {
       const client = new FakeClient(uri);
       clients.push(client);
       return client;

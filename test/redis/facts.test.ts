@@ -1,7 +1,7 @@
 // What servers say of themselves, in whatever form, and what is made of it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { Server } from '../../lib/redis/server/client.ts';
+import type { Server } from '../../lib/redis/wire/script.ts';
 import {
   assertMaster,
   isMoved,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { SystemClock, type Timer } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -26,7 +26,7 @@ class OnceClock extends SystemClock {
 }
 
 async function openQueue(stream: string): Promise<StreamQueue> {
-  const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   let looks = 0;
   const queue = new StreamQueue({
     ...SYSTEM,

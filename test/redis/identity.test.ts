@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
-import type { Server } from '../../lib/redis/server/client.ts';
+import type { Server } from '../../lib/redis/wire/script.ts';
 import { KnownIdentity, queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { createLog } from '../../lib/process/log.ts';
 import type { RedisValue } from '../../lib/redis/wire/reply.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -21,11 +21,11 @@ before(async () => {
 });
 
 async function connected(): Promise<Server> {
-  const connection = valueConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
-  return connection;
+  return connection.values;
 }
 
 describe("a queue's identity", () => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
-import type { Server } from '../../lib/redis/server/client.ts';
-import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import type { Server } from '../../lib/redis/wire/script.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { acceptingStreams, inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
@@ -30,7 +30,7 @@ beforeEach(async () => {
 const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
 
 async function connected(uri: string): Promise<Server> {
-  const connection = valueConnection({ ...SYSTEM, uri, name: 'test', log: LOG });
+  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);

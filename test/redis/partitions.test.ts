@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
-import { type Server, byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
+import type { Server } from '../../lib/redis/wire/script.ts';
 import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
 import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
@@ -33,7 +34,7 @@ async function openQueue(uris: readonly string[], retentionMs?: number): Promise
     (server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather: afterwards }),
   );
   const parts = uris.map((uri, at) => {
-    const connection = byteConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
+    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
       ...SYSTEM,
       connection,

@@ -6,7 +6,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
@@ -47,7 +47,7 @@ async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries:
 /** One that looks at nothing by itself: without a trimmer. */
 async function openQueue(t: TestContext): Promise<StreamQueue> {
   const open = async (makes: boolean): Promise<StreamQueue> => {
-    const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+    const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
     const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, makes });
     t.after(() => queue.close());
     connection.open();
@@ -97,7 +97,7 @@ describe('what the server reads of entries', () => {
       await prepare();
       const looks: number[] = [];
       const past = state.endsWith('past retention') ? 0 : 48 * HOUR_MS;
-      const connection = byteConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+      const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
       t.after(() => connection.close());
       connection.open();
       await eventually('it is connected', () => connection.ready);

@@ -6,7 +6,8 @@ import { createLog } from '../../lib/process/log.ts';
 import { DurabilityCheck } from '../../lib/redis/accept/durability-check.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
-import { type Server, byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
+import type { Server } from '../../lib/redis/wire/script.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import {
   aofRewrite,
@@ -244,8 +245,8 @@ describe('what is told of a server', () => {
 
     /** What becomes of an event, where so many replicas must have it. */
     const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs = 10_000): Promise<string> => {
-      const connect = (): ReturnType<typeof byteConnection> =>
-        byteConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
+      const connect = (): RedisConnection =>
+        new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
       const [connection, ...connections] = [connect(), connect(), connect()] as const;
       const replicated = { replicas, connections };
       const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs, log: LOG, replicated });

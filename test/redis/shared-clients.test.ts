@@ -3,13 +3,12 @@ import { describe, it, type TestContext } from 'node:test';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
 import type { Client } from '../../lib/redis/server/client.ts';
-import type { Reply } from '../../lib/redis/wire/reply.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 interface Sharer {
-  readonly client: Client<Reply>;
+  readonly client: Client;
   /** What it was told: `ready`, `error` and `refused`, in order. */
   readonly told: string[];
 }

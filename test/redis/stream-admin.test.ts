@@ -4,7 +4,8 @@ import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { byteConnection, type Server } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
+import type { Server } from '../../lib/redis/wire/script.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
@@ -33,7 +34,7 @@ const openAdmin = (t: TestContext): StreamAdmin => {
 };
 
 async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
-  const connection = byteConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
+  const connection = new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
   const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log });
   t.after(() => queue.close());
   connection.open();

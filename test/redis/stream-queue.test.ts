@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import { byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { IdIndex } from '../../lib/redis/stream/id-index.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
@@ -32,7 +32,7 @@ async function openQueue(
   redis: TestRedis,
   { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS, clock = SYSTEM.clock }: Options = {},
 ): Promise<StreamQueue> {
-  const connection = byteConnection({ ...SYSTEM, clock, uri: redis.uri, name: 'test', log: LOG });
+  const connection = new RedisConnection({ ...SYSTEM, clock, uri: redis.uri, name: 'test', log: LOG });
   const queue = new StreamQueue({
     ...SYSTEM,
     clock,

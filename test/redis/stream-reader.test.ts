@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { type Client } from '../../lib/redis/server/client.ts';
+import type { Client } from '../../lib/redis/server/client.ts';
 import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
@@ -164,11 +164,12 @@ describe('the reader of a stream, over clients that a test answers for', () => {
       return said;
     };
     const made: (EventEmitter & { isReady: boolean; readonly did: string[] })[] = [];
-    const client = <T>(read: (value: RedisValue) => T): Client<T> => {
+    const client = (): Client => {
       const did: string[] = [];
       const one = Object.assign(new EventEmitter(), {
         ...{ isReady: false, did, close: () => Promise.resolve() },
-        sendCommand: (command: readonly Argument[]) => answer(command).then(read),
+        sendCommand: (command: readonly Argument[]) =>
+          answer(command).then((value) => new Reply(Buffer.from(written(value)))),
         destroy: () => void did.push('destroy'),
         connect: () => {
           one.isReady = true;
@@ -181,10 +182,7 @@ describe('the reader of a stream, over clients that a test answers for', () => {
     };
     const reader = new StreamReader({
       ...{ clock, random: SYSTEM.random, uri: 'redis://h:1', log: log.child({}, { level: 'silent' }), name: 'me' },
-      clients: {
-        bytes: () => client((value) => new Reply(Buffer.from(written(value)))),
-        values: () => client((value) => value),
-      },
+      client,
     });
     t.after(() => reader.close());
     const open = async (): Promise<void> => assert.equal(await reader.open(1_000), true, reader.lastError);

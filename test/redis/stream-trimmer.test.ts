@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { RETENTION_MS, type QueueLook } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { valueConnection } from '../../lib/redis/server/node-redis.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -22,7 +22,7 @@ before(async () => {
 });
 
 async function trimmerOf(stream: string, onLook?: (look: QueueLook) => void, log = LOG): Promise<StreamTrimmer> {
-  const connection = valueConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);

@@ -52,8 +52,8 @@ export class Network {
     this.options = options;
   }
 
-  /** Clients whose answers are bytes, of one program. */
-  bytes(of: Actor, random: Chance): (uri: string, name: string) => Client<Reply> {
+  /** Clients of one program. */
+  clients(of: Actor, random: Chance): (uri: string, name: string) => Client {
     return () => {
       const link = new Link(this, of, random);
       this.#links.add(link);
@@ -125,7 +125,7 @@ export class Network {
   }
 }
 
-export class Link extends EventEmitter implements Client<Reply> {
+export class Link extends EventEmitter implements Client {
   readonly actor: Actor;
   isReady = false;
   readonly #network: Network;

@@ -27,7 +27,7 @@ import { createLog, type Log } from '../../lib/process/log.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { byteConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { SYSTEM } from '../support/system.ts';
 import { Random } from '../campaign/random.ts';
 import type { Network } from './network.ts';
@@ -100,9 +100,9 @@ export class Gateway extends Program {
   constructor(world: World, name: string) {
     super(world, name);
     const { network, store } = world;
-    const connection = byteConnection(
+    const connection = new RedisConnection(
       { ...this.system, uri: URI, name: 'ingest-gateway', log },
-      network.bytes(this.actor, this.system.random),
+      network.clients(this.actor, this.system.random),
     );
     this.#queue = new StreamQueue({ ...this.system, connection, enqueueTimeoutMs: ENQUEUE_TIMEOUT_MS, log });
     const authority = {
@@ -183,7 +183,7 @@ export class Operator extends Program {
 
   constructor(world: World, name: string) {
     super(world, name);
-    const client = world.network.bytes(this.actor, this.system.random);
+    const client = world.network.clients(this.actor, this.system.random);
     this.#session = {
       ...this.system,
       queue: new PartitionedAdmin({ ...this.system, uri: URI, partitions: 1, makes: true, log, client }),
@@ -239,15 +239,8 @@ export class Replica extends Program {
   constructor(world: World, name: string, version: ConsumerVersion) {
     super(world, name);
     const { network, store } = world;
-    const bytes = network.bytes(this.actor, this.system.random);
-    const values = (uri: string, client: string): never => {
-      const link = bytes(uri, client);
-      const send = link.sendCommand.bind(link);
-      return Object.assign(link, {
-        sendCommand: (command: Parameters<typeof send>[0]) => send(command).then((reply) => reply.value()),
-      }) as never;
-    };
-    this.#reader = new version.StreamReader({ ...this.system, uri: URI, log, clients: { bytes, values } });
+    const client = network.clients(this.actor, this.system.random);
+    this.#reader = new version.StreamReader({ ...this.system, uri: URI, log, client });
     this.#consumer = new version.Consumer({
       ...this.system,
       reader: this.#reader,

@@ -1,6 +1,6 @@
 // The check of each new connection's server: could it lose accepted events?
 import type { Log } from '../../process/log.ts';
-import type { Server } from '../server/client.ts';
+import type { Server } from '../wire/script.ts';
 import { aofRewrite, durabilityFaults, replicationFaults, serverHistory } from '../server/facts.ts';
 import { QueueRefusal, RewriteRunning } from '../wire/errors.ts';
 

@@ -2,9 +2,8 @@
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import { ByteClient } from '../wire/byte-client.ts';
-import { type RedisConnection, byteConnection } from '../server/client.ts';
+import { RedisConnection } from '../server/client.ts';
 import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
-import type { Reply } from '../wire/reply.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
@@ -32,7 +31,7 @@ export interface StreamsOptions extends Omit<
 
 /** A stream's accepting side, whose connection is to be opened. */
 export interface AcceptingStream {
-  readonly connection: RedisConnection<Reply>;
+  readonly connection: RedisConnection;
   readonly queue: StreamQueue;
 }
 
@@ -49,9 +48,9 @@ export function acceptingStreams(options: StreamsOptions): readonly AcceptingStr
   return parts.map((part, at) => {
     const log = alone ? rest.log : rest.log.child({ partition: at });
     const about = { uri: part.uri, name, log, clock, random };
-    const connect = (connection: string): RedisConnection<Reply> =>
-      byteConnection({ ...about, log: log.child({ connection }) });
-    const connection = alone ? byteConnection(about) : byteConnection(about, (server) => shared.open(server));
+    const connect = (connection: string): RedisConnection =>
+      new RedisConnection({ ...about, log: log.child({ connection }) });
+    const connection = alone ? new RedisConnection(about) : new RedisConnection(about, (server) => shared.open(server));
     const replicated =
       replicas === 0
         ? undefined

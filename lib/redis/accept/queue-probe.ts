@@ -10,7 +10,6 @@ import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer } from '../wire/errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
-import type { Reply } from '../wire/reply.ts';
 
 /**
  * Interval and time limit of the probe. If a call may take longer than that, the queue is not available meanwhile, and
@@ -24,7 +23,7 @@ const STALL_MAX_MS = 3_000;
 interface QueueProbeOptions {
   /** An accepting call without events. */
   readonly call: () => Promise<unknown>;
-  readonly connection: RedisConnection<Reply>;
+  readonly connection: RedisConnection;
   readonly calls: OutstandingCalls;
   /** How long a call may take. */
   readonly callTimeoutMs: number;

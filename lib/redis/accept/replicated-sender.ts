@@ -30,7 +30,7 @@ const WAIT_SHARE = 0.6;
 
 export interface Replicated {
   readonly replicas: number;
-  readonly connections: readonly RedisConnection<Reply>[];
+  readonly connections: readonly RedisConnection[];
 }
 
 interface ReplicatedSenderOptions extends Replicated {
@@ -85,11 +85,11 @@ export class ReplicatedSender implements Sender<Reply> {
     await Promise.all(this.#options.connections.map((connection) => connection.close()));
   }
 
-  async #waited(connection: RedisConnection<Reply>): Promise<number> {
+  async #waited(connection: RedisConnection): Promise<number> {
     return (await connection.send(this.#wait)).integer();
   }
 
-  #next(): RedisConnection<Reply> {
+  #next(): RedisConnection {
     const { connections } = this.#options;
     for (let tried = 0; tried < connections.length; tried += 1) {
       this.#turn = (this.#turn + 1) % connections.length;

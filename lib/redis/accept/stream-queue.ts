@@ -18,7 +18,7 @@ import {
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import type { RedisConnection, Server } from '../server/client.ts';
+import type { RedisConnection } from '../server/client.ts';
 import { membersOf } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
@@ -29,7 +29,7 @@ import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { RewriteRunning } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
-import { Script, type Argument, type Sender } from '../wire/script.ts';
+import { Script, type Argument, type Sender, type Server } from '../wire/script.ts';
 import { DurabilityCheck } from './durability-check.ts';
 import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
 import { QueueProbe } from './queue-probe.ts';
@@ -50,7 +50,7 @@ const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'diff
 const DIGIT_ZERO = 0x30;
 
 export interface StreamQueueOptions extends ClockAndRandom {
-  readonly connection: RedisConnection<Reply>;
+  readonly connection: RedisConnection;
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly log: Log;
@@ -73,7 +73,7 @@ export interface StreamQueueOptions extends ClockAndRandom {
 }
 
 export class StreamQueue implements Queue {
-  readonly #connection: RedisConnection<Reply>;
+  readonly #connection: RedisConnection;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #log: Log;

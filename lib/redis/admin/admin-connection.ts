@@ -5,13 +5,13 @@ import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
+import { type Client, RedisConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { queueIsAway, RedisError } from '../wire/errors.ts';
 import { clusterRefusal } from '../stream/identity.ts';
 import type { Reply } from '../wire/reply.ts';
-import type { Argument, Script } from '../wire/script.ts';
+import type { Argument, Script, Server } from '../wire/script.ts';
 
 const CONNECT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 10_000;
@@ -26,12 +26,12 @@ export interface AdminConnectionOptions extends ClockAndRandom {
   /** See RedisConnection. */
   readonly inspect?: (server: Server) => Promise<void>;
   /** Who makes its client; ByteClient by default. */
-  readonly client?: ((uri: string, name: string) => Client<Reply>) | undefined;
+  readonly client?: ((uri: string, name: string) => Client) | undefined;
 }
 
 export class AdminConnection {
   readonly #clock: Clock;
-  readonly #connection: RedisConnection<Reply>;
+  readonly #connection: RedisConnection;
   readonly #name: string | undefined;
   /** A node of a Redis Cluster behind such a URI is reported as one. */
   readonly #plain: boolean;
@@ -40,7 +40,7 @@ export class AdminConnection {
 
   constructor({ uri, log, clock, random, name, connectMs = CONNECT_MS, inspect, client }: AdminConnectionOptions) {
     this.#clock = clock;
-    this.#connection = byteConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
+    this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
     this.#name = name;
     this.#connectMs = connectMs;
     this.#plain = typeof uri === 'string';

@@ -13,7 +13,6 @@ import type {
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { quarantineRowName } from '../../ingest/warehouse.ts';
 import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
-import type { Server } from '../server/client.ts';
 import { entriesOf } from '../stream/entry.ts';
 import { durabilityFaults, serverInfo, serverName } from '../server/facts.ts';
 import { Histories } from '../server/histories.ts';
@@ -22,7 +21,7 @@ import { IdIndex } from '../stream/id-index.ts';
 import { queueIdentity, type Identify, type QueueIdentity } from '../stream/identity.ts';
 import { isNoGroup, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue, type Reply } from '../wire/reply.ts';
-import { Script, type Argument } from '../wire/script.ts';
+import { Script, type Argument, type Server } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
 
 /** Bytes of bodies that one call of scan.lua should look at: Redis does nothing else meanwhile. */

@@ -24,7 +24,7 @@ const CLAIM_BYTES = 4 << 20;
 interface EntryReadingOptions {
   readonly clock: Clock;
   /** Used for reading alone. */
-  readonly connection: RedisConnection<Reply>;
+  readonly connection: RedisConnection;
   readonly stream: string;
   /** The member's name in the group. */
   readonly member: string;

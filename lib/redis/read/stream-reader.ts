@@ -17,19 +17,18 @@ import {
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { type Client, type RedisConnection, type Server, byteConnection } from '../server/client.ts';
+import { type Client, RedisConnection } from '../server/client.ts';
 import { Histories } from '../server/histories.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
-import { valueConnection } from '../server/node-redis.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer } from '../wire/errors.ts';
 import { type Identify, KnownIdentity } from '../stream/identity.ts';
 import { memberName, Membership } from './membership.ts';
-import type { RedisValue, Reply } from '../wire/reply.ts';
+import type { RedisValue } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
-import type { Argument, Script } from '../wire/script.ts';
+import type { Argument, Script, Server } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
@@ -44,11 +43,8 @@ export interface StreamReaderOptions extends ClockAndRandom {
   readonly name?: string;
   /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
   readonly identify?: Identify;
-  /** Who makes the clients of the two connections; ByteClient and node-redis by default. */
-  readonly clients?: {
-    readonly bytes: (uri: string, name: string) => Client<Reply>;
-    readonly values: (uri: string, name: string) => Client<RedisValue>;
-  };
+  /** Makes the clients of the two connections; ByteClient by default. */
+  readonly client?: (uri: string, name: string) => Client;
   /** Called with what each look at the stream saw, every few seconds. */
   readonly onLook?: (look: QueueLook) => void;
 }
@@ -56,9 +52,9 @@ export interface StreamReaderOptions extends ClockAndRandom {
 export class StreamReader implements QueueReader {
   readonly name: string;
   readonly #clock: Clock;
-  readonly #reading: RedisConnection<Reply>;
+  readonly #reading: RedisConnection;
   readonly #entries: EntryReading;
-  readonly #control: RedisConnection<RedisValue>;
+  readonly #control: RedisConnection;
   readonly #stream: string;
   readonly #identity: KnownIdentity;
   readonly #membership: Membership;
@@ -71,16 +67,16 @@ export class StreamReader implements QueueReader {
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
-    const { uri, log, clock, random, clients, stream = STREAM } = options;
+    const { uri, log, clock, random, client, stream = STREAM } = options;
     const server = { uri, clock, random, name: 'ingest-consumer' };
     this.#clock = clock;
     this.name = options.name ?? memberName(random);
     this.#stream = stream;
     this.#identity = new KnownIdentity(stream, options, options.identify);
-    this.#reading = byteConnection({ ...server, log: log.child({ connection: 'reading' }) }, clients?.bytes);
-    this.#control = valueConnection({ ...server, log: log.child({ connection: 'control' }) }, clients?.values);
+    this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);
+    this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
-      this.#answer(script.run(this.#control, command));
+      this.#answer(script.run(this.#control.values, command));
     this.#membership = new Membership({ run, clock, log, stream, group: GROUP, name: this.name });
     this.#entries = new EntryReading({
       clock,
@@ -209,7 +205,7 @@ export class StreamReader implements QueueReader {
   }
 
   #command(command: readonly Argument[]): Promise<RedisValue> {
-    return this.#answer(this.#control.send(command));
+    return this.#answer(this.#control.values.send(command));
   }
 
   async #answer(reply: Promise<RedisValue>): Promise<RedisValue> {

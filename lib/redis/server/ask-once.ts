@@ -1,7 +1,8 @@
 // Questions about where a queue's master is, to servers that need not be it: each on a connection of its own, which is
 // closed after the answer.
 import type { ClockAndRandom } from '../../process/clock.ts';
-import type { Server } from './client.ts';
+import type { Server } from '../wire/script.ts';
+import { ByteClient } from '../wire/byte-client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 
 /** For the connection and the answers together. A server that is frozen, or behind a cut network, costs as long. */
@@ -14,10 +15,12 @@ export async function askOnce<T>(
   ask: (server: Server) => Promise<T>,
   timeoutMs = TIMEOUT_MS,
 ): Promise<T> {
-  const { nodeRedisClient } = await import('./node-redis.ts');
-  const client = nodeRedisClient(uri, 'ingest-lookup', system.random);
+  const client = new ByteClient({ ...system, uri, name: 'ingest-lookup' });
   const lost = new Promise<never>((_, reject) => client.on('error', reject));
-  const answer = client.connect().then(() => ask({ send: (command) => client.sendCommand(command) }));
+  const ready = new Promise((resolve) => client.on('ready', resolve));
+  const server: Server = { send: (command) => client.sendCommand(command).then((reply) => reply.value()) };
+  const answer = ready.then(() => ask(server));
+  void client.connect();
   // Of answer and error only the first one counts.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {

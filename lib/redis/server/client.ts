@@ -7,16 +7,11 @@
 //
 // Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed. A
 // client that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
-// `restart`) is thrown away, and its name is resolved again, at most once in REOPEN_INTERVAL_MS.
-//
-// Relies on: node-redis reconnects by itself, but has no time limit for the answers to its greeting, when the server is
-// frozen or the network drops packets. So a connection that does not get ready within CONNECT_TIMEOUT_MS is thrown away
-// too.
-//
-// The client below it is a ByteClient, or node-redis in node-redis.ts.
-import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
-import type { RedisValue, Reply } from '../wire/reply.ts';
-import type { Argument, Sender } from '../wire/script.ts';
+// `restart`) is thrown away, and its name is resolved again, at most once in REOPEN_INTERVAL_MS. A
+// connection that does not get ready in time is thrown away too.
+import type { ClockAndRandom, Timer } from '../../process/clock.ts';
+import type { Reply } from '../wire/reply.ts';
+import type { Argument, Server } from '../wire/script.ts';
 import assert from 'node:assert/strict';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
@@ -29,46 +24,19 @@ import { ByteClient } from '../wire/byte-client.ts';
 /** How long a stop waits for the last answers: a frozen server must not hold it up. */
 const CLOSE_TIMEOUT_MS = 500;
 
-// The generic parameters of node-redis' client carry its whole command table; this is the part that is used here.
-export interface Client<Answer> {
+/** A ByteClient, or one partition's part of a shared one (shared-clients.ts). It reconnects by itself. */
+export interface Client {
   readonly isReady: boolean;
   readonly bytesReceived?: number;
   /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
-  sendCommand(command: readonly Argument[]): Promise<Answer>;
+  sendCommand(command: readonly Argument[]): Promise<Reply>;
   close(): Promise<void>;
   destroy(): void;
 }
 
-/** How to make a client, and how to read its answers as values. */
-export interface ClientDialect<Answer> {
-  readonly open: (uri: string, name: string) => Client<Answer>;
-  readonly value: (answer: Answer) => RedisValue;
-}
-
-/** Waits for outstanding answers, for CLOSE_TIMEOUT_MS at most, then closes. */
-export async function closeClient(client: Client<unknown>, clock: Clock): Promise<void> {
-  if (client.isReady) {
-    const timer = clock.after(CLOSE_TIMEOUT_MS, () => destroyClient(client));
-    await client.close().catch(() => undefined);
-    timer.close();
-  }
-  destroyClient(client);
-}
-
-export function destroyClient(client: Client<unknown>): void {
-  try {
-    client.destroy();
-  } catch {
-    // Already closed: there is nothing left to let go of.
-  }
-}
-
 const REOPEN_INTERVAL_MS = 1_000;
-
-/** A server, to be asked for values: what `inspect` is given. */
-export type Server = Sender<RedisValue>;
 
 export interface ConnectionOptions extends ClockAndRandom {
   /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
@@ -105,12 +73,12 @@ const NEXT: Readonly<Record<State, readonly State[]>> = {
 
 const HAS_CLIENT: ReadonlySet<State> = new Set(['connecting', 'inspecting', 'ready']);
 
-export class RedisConnection<Answer> {
+export class RedisConnection {
   readonly #options: ConnectionOptions;
-  readonly #dialect: ClientDialect<Answer>;
+  readonly #make: (uri: string, name: string) => Client;
   readonly #watch: MasterWatch;
   #state: State = 'new';
-  #client: Client<Answer> | undefined;
+  #client: Client | undefined;
   /** Counts inspections, so that one that a new connection has overtaken says nothing. */
   #inspection = 0;
   /** For the state: that a client gets ready in time, or that the next attempt is made. */
@@ -125,10 +93,14 @@ export class RedisConnection<Answer> {
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
 
-  constructor(options: ConnectionOptions, dialect: ClientDialect<Answer>) {
+  /** `make` makes a client that is not connected yet; a ByteClient by default. */
+  constructor(
+    options: ConnectionOptions,
+    make = (uri: string, name: string): Client => new ByteClient({ ...options, uri, name }),
+  ) {
     this.#options = options;
     this.#watch = new MasterWatch(options.clock);
-    this.#dialect = dialect;
+    this.#make = make;
   }
 
   /** Tells `listener` from now on, together with those before; to be called before `open`. */
@@ -137,7 +109,7 @@ export class RedisConnection<Answer> {
   }
 
   /** The same connection, with values for answers. */
-  readonly values: Server = { send: (command) => this.send(command).then(this.#dialect.value) };
+  readonly values: Server = { send: (command) => this.send(command).then((reply) => reply.value()) };
 
   get ready(): boolean {
     return this.#state === 'ready' && this.#client?.isReady === true;
@@ -190,7 +162,7 @@ export class RedisConnection<Answer> {
    * Sends one command. Rejects immediately while the connection is not ready; has no time-out of its own (the caller's
    * deadline decides, and `restart` ends what never comes).
    */
-  send(command: readonly Argument[]): Promise<Answer> {
+  send(command: readonly Argument[]): Promise<Reply> {
     if (this.#state !== 'ready' || this.#client === undefined)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
     return this.#client.sendCommand(command);
@@ -206,7 +178,7 @@ export class RedisConnection<Answer> {
     this.#client = undefined;
     this.#watch.end();
     this.#lost('paused', reason, waiting);
-    destroyClient(client);
+    client.destroy();
   }
 
   /** Waits a moment for outstanding answers, then closes. Idempotent. */
@@ -216,7 +188,13 @@ export class RedisConnection<Answer> {
     this.#client = undefined;
     this.#become('closed');
     this.#watch.end();
-    if (client !== undefined) await closeClient(client, this.#options.clock);
+    if (client === undefined) return;
+    if (client.isReady) {
+      const timer = this.#options.clock.after(CLOSE_TIMEOUT_MS, () => client.destroy());
+      await client.close();
+      timer.close();
+    }
+    client.destroy();
   }
 
   #become(state: State): void {
@@ -257,8 +235,8 @@ export class RedisConnection<Answer> {
     client.connect().catch((cause: unknown) => this.#failed(client, cause));
   }
 
-  #create(uri: string): Client<Answer> {
-    const client = this.#dialect.open(uri, this.#options.name);
+  #create(uri: string): Client {
+    const client = this.#make(uri, this.#options.name);
     client.on('ready', () => void this.#admit(client));
     client.on('error', (cause) => this.#failed(client, cause));
     client.on('refused', (cause) => {
@@ -269,13 +247,13 @@ export class RedisConnection<Answer> {
     return client;
   }
 
-  async #admit(client: Client<Answer>): Promise<void> {
+  async #admit(client: Client): Promise<void> {
     if (client !== this.#client) return;
     this.#become('inspecting');
     this.#inspection += 1;
     const inspection = this.#inspection;
     const isLatest = (): boolean => client === this.#client && inspection === this.#inspection;
-    const server: Server = { send: (command) => client.sendCommand(command).then(this.#dialect.value) };
+    const server: Server = { send: (command) => client.sendCommand(command).then((reply) => reply.value()) };
     try {
       await assertMaster(server);
       await this.#listener.inspect?.(server);
@@ -296,7 +274,7 @@ export class RedisConnection<Answer> {
     this.#listener.onReady?.();
   }
 
-  #failed(client: Client<Answer>, cause: unknown): void {
+  #failed(client: Client, cause: unknown): void {
     if (client !== this.#client) return;
     const reason = messageOf(cause);
     // The master may be another server now.
@@ -318,9 +296,3 @@ export class RedisConnection<Answer> {
     this.#listener.onLost?.(reason);
   }
 }
-
-/** A connection whose answers are bytes; over a client of its own, or one that `open` makes. */
-export const byteConnection = (
-  options: ConnectionOptions,
-  open = (uri: string, name: string): Client<Reply> => new ByteClient({ ...options, uri, name }),
-): RedisConnection<Reply> => new RedisConnection(options, { open, value: (reply) => reply.value() });

@@ -2,7 +2,7 @@
 // it is given. Evicting keys or keeping nothing on disk would break a 202's promise.
 import { RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
-import type { Server } from './client.ts';
+import type { Server } from '../wire/script.ts';
 
 /** The fields of a section of INFO; none where the server refuses to tell (managed ones). */
 export async function serverInfo(server: Server, section: string): Promise<Map<string, string>> {

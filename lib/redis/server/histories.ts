@@ -2,7 +2,7 @@
 //
 // What was read from one of them is changed by its name only there: a server that lacks the last writes of the one
 // before may give the same names to other entries (see Delivery.servers).
-import type { Server } from './client.ts';
+import type { Server } from '../wire/script.ts';
 import { serverHistory } from './facts.ts';
 
 export class Histories {

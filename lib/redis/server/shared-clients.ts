@@ -28,7 +28,7 @@ export class SharedClients {
   }
 
   /** One partition's client of the server that `uri` names. */
-  open(uri: string): Client<Reply> {
+  open(uri: string): Client {
     return new SharedClient(() => this.#linkTo(uri));
   }
 
@@ -84,7 +84,7 @@ class Link {
   }
 }
 
-class SharedClient extends EventEmitter implements Client<Reply> {
+class SharedClient extends EventEmitter implements Client {
   readonly #find: () => Link;
   #link: Link | undefined;
   /** Answers come in the order of the commands: after this one there are all. */

@@ -2,10 +2,9 @@
 //
 // Invariant: no program works with a stream before the group exists. One that is destroyed by hand is made again by the
 // consumer that misses it, or with the next connection; until then nothing counts as landed.
-import type { Server } from '../server/client.ts';
 import { RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
-import { Script } from '../wire/script.ts';
+import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 const script = new Script('join.lua', 'index-value.lua');

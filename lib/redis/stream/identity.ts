@@ -7,10 +7,9 @@
 // before anything else is sent, so the events' way never pays for it.
 import type { Clock, ClockAndRandom, Random, Timer } from '../../process/clock.ts';
 import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
-import type { Server } from '../server/client.ts';
 import { serverHello } from '../server/facts.ts';
 import { keyOf } from './layout.ts';
-import { Script } from '../wire/script.ts';
+import { Script, type Server } from '../wire/script.ts';
 
 /** The version of the stored format that this program reads and writes. */
 const FORMAT_VERSION = '4';

@@ -4,7 +4,8 @@ import { createLog } from '../../process/log.ts';
 import { maskedUri } from '../../process/masked-uri.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
-import { type Server, byteConnection } from '../server/client.ts';
+import { RedisConnection } from '../server/client.ts';
+import type { Server } from '../wire/script.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
 import { isPasswordRefused, SettingRefused, queueIsAway, RedisError, QueueRefusal } from '../wire/errors.ts';
 import type { RedisValue } from '../wire/reply.ts';
@@ -59,7 +60,7 @@ async function inspectPartition(
   part: QueuePartition,
   system: ClockAndRandom,
 ): Promise<{ readonly server: string; readonly events: number }> {
-  const connection = byteConnection({ ...system, uri: part.uri, name: 'ingest-check', log: QUIET });
+  const connection = new RedisConnection({ ...system, uri: part.uri, name: 'ingest-check', log: QUIET });
   connection.tell({
     inspect: async (server) => {
       await assertRights(server, part.stream, program);

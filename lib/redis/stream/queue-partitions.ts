@@ -4,7 +4,7 @@ import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { queueAddress } from '../../process/queue-uri.ts';
 import { askOnce } from '../server/ask-once.ts';
-import type { Server } from '../server/client.ts';
+import type { Server } from '../wire/script.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
 import { QueueRefusal, RedisError, SettingRefused } from '../wire/errors.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';

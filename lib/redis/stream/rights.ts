@@ -3,9 +3,8 @@
 //
 // The scripts and the commands that are sent outside of them are listed here by hand. Tests run both programs under the
 // rules of deploy/install.md, which are the least that this list lets pass (queue-rights, inspect-queue).
-import type { Server } from '../server/client.ts';
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
-import { Script } from '../wire/script.ts';
+import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replays' | 'erased' | 'replicas';

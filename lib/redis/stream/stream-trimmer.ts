@@ -7,9 +7,8 @@
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import type { Server } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { Script } from '../wire/script.ts';
+import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;

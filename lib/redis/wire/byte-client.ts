@@ -1,13 +1,13 @@
-// A client of Redis for the ways that events take, in and out: its answers are bytes, to be read by the caller
-// (reply.ts), and a command is written at once.
+// A client of Redis whose answers are bytes, to be read by the caller (reply.ts). A command is written immediately.
 //
-// Fact: node-redis makes a value of each part of an answer, and writes commands in the event loop's next check phase, a
-// turn later than a gateway could, and when a large answer is decoded, so that the server idles meanwhile. Choice: this
-// one does neither. Effect: a gateway takes 43 us instead of 51 for an event at saturation and 85 instead of 100 at
-// half of that (`BENCH_CASES=saturation,latency make bench`); of the consumer see reply.ts.
+// Fact: the client of the package `redis` makes a value of each part of an answer, and writes commands in the event
+// loop's next check phase, a turn later than a gateway could, and when a large answer is decoded, so that the server
+// idles meanwhile. Choice: this one does neither. Effect: a gateway takes 43 us instead of 51 for an event at
+// saturation and 85 instead of 100 at half of that (`BENCH_CASES=saturation,latency make bench`); for the consumer see
+// reply.ts.
 //
-// It has the interface of a supervised client (server/client.ts). It reconnects without end, with the pauses it is
-// given. When the connection breaks, every outstanding command fails; none is queued.
+// It reconnects without end, with growing pauses. When the connection breaks, every outstanding command fails; none is
+// queued. server/client.ts supervises it.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';

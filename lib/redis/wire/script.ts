@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { RedisError } from './errors.ts';
+import type { RedisValue } from './reply.ts';
 
 /** A part of a command: text, or bytes that may be no UTF-8. */
 export type Argument = string | Buffer;
@@ -13,6 +14,9 @@ export type Argument = string | Buffer;
 export interface Sender<Answer> {
   send(command: readonly Argument[]): Promise<Answer>;
 }
+
+/** A server whose answers are values. */
+export type Server = Sender<RedisValue>;
 
 const SCRIPTS = new URL('../stream/lua/', import.meta.url);
 
