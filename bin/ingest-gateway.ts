@@ -43,11 +43,14 @@ const HELP = daemonHelp('gateway', {
   exits: '4 queue not there at start,\n5 (--check=connect) warehouse cannot be used',
 });
 
-await startDaemon({ name: NAME, help: HELP, read: readGatewayConfig, check, connect, run });
-
-async function check(config: GatewayConfig): Promise<void> {
-  await checkFiles(config, SYSTEM.clock);
-}
+await startDaemon({
+  name: NAME,
+  help: HELP,
+  read: readGatewayConfig,
+  check: (config) => checkFiles(config, SYSTEM.clock),
+  connect,
+  run,
+});
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
   found(await inspectGatewayQueue(queueOptions(config, quietLog), QUEUE_START_MS));

@@ -65,12 +65,17 @@ async function schemasIn(folder: string, lastGood?: Schemas): Promise<Schemas> {
   };
 }
 
-/** For --check: rejects with a StartFailure that names every file that cannot be used. */
-export async function checkSchemas(folder: string | undefined): Promise<void> {
-  if (folder === undefined) return;
-  const { faults } = await schemasIn(folder);
+/** `--check`: returns warnings. Rejects with a StartFailure that names every file that cannot be used. */
+export async function checkSchemas(folder: string | undefined): Promise<readonly string[]> {
+  if (folder === undefined) return [];
+  const { checks, faults } = await schemasIn(folder);
   if (faults.length > 0) throw folderFailure(folder, faults.join('; '));
+  return checks.size === 0 ? [noSchemas(folder)] : [];
 }
+
+const noSchemas = (folder: string): string =>
+  `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: the folder has no schemas (files named TYPE.json), ` +
+  'so no event is checked';
 
 const folderFailure = (folder: string, why: string): StartFailure =>
   new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${why}`);
@@ -85,15 +90,17 @@ export async function readSchema(path: string): Promise<SchemaCheck> {
 
 /** The schemas in use: for each type the last good one. */
 export class WatchedSchemas {
+  readonly #folder: string;
   readonly #schemas: Reloadable<Schemas>;
 
   /** Those of INGEST_SCHEMAS_DIR; undefined if that is not set. Rejects with a StartFailure if there is no such folder. */
   static async open(folder: string | undefined): Promise<WatchedSchemas | undefined> {
     if (folder === undefined) return undefined;
-    return new WatchedSchemas(await reloadable<Schemas>([folder], (lastGood) => schemasIn(folder, lastGood)));
+    return new WatchedSchemas(folder, await reloadable<Schemas>([folder], (lastGood) => schemasIn(folder, lastGood)));
   }
 
-  private constructor(schemas: Reloadable<Schemas>) {
+  private constructor(folder: string, schemas: Reloadable<Schemas>) {
+    this.#folder = folder;
     this.#schemas = schemas;
   }
 
@@ -107,6 +114,7 @@ export class WatchedSchemas {
     };
     log.info(fields(this.#schemas.value), 'events of these types are held against their schemas');
     tell();
+    if (this.#schemas.value.checks.size === 0) log.warn(noSchemas(this.#folder));
     if (faults.length > 0) onOutcome(false);
     this.#schemas.watch({
       ...{ kind: 'schemas', clock, log, fields },

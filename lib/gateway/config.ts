@@ -3,7 +3,7 @@
 //
 // Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
 import { BlockList, isIP } from 'node:net';
-import { isLoopback, Settings, type Environment } from '../process/env.ts';
+import { addressText, isLoopback, Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
 
 /** Where TLS material comes from: files, or development certificates made in the state folder. */
@@ -70,7 +70,6 @@ export function readGatewayConfig(environment: Environment) {
     /** The balancers that send a header of the PROXY protocol; undefined: clients connect themselves. */
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
-    /** Whether accepted events are counted by producer. */
 
     handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
@@ -84,6 +83,7 @@ export function readGatewayConfig(environment: Environment) {
   };
   checkDeadlines(settings, timeoutKey, config);
   checkCompany(settings);
+  warnOfCompany(settings, environment);
   return settings.read(config);
 }
 
@@ -95,6 +95,26 @@ function checkCompany(settings: Settings): void {
       'expected INGEST_ADMIN_ADDR with it: else health and metrics would be nowhere',
     );
   }
+}
+
+/** Combinations that work, but that nobody wants. */
+function warnOfCompany(settings: Settings, environment: Environment): void {
+  const bodyBytes = settings.get('INGEST_BODY_BYTES_MAX');
+  const inFlightBytes = settings.get('INGEST_IN_FLIGHT_BYTES_MAX');
+  if (bodyBytes > inFlightBytes)
+    settings.warning(
+      `INGEST_BODY_BYTES_MAX (${bodyBytes}) is more than INGEST_IN_FLIGHT_BYTES_MAX (${inFlightBytes}): ` +
+        'longer events than that are always refused as overload',
+    );
+  const admin = settings.get('INGEST_ADMIN_ADDR');
+  if (admin === undefined || admin.port === 0) return;
+  const others = {
+    INGEST_GATEWAY_ADDR: addressText(settings.get('INGEST_GATEWAY_ADDR')),
+    INGEST_CONSUMER_ADDR: environment['INGEST_CONSUMER_ADDR'],
+  };
+  for (const [key, other] of Object.entries(others))
+    if (other === addressText(admin))
+      settings.warning(`INGEST_ADMIN_ADDR and ${key} are the same address, ${other}: only one of them can be bound`);
 }
 
 function tlsSource(settings: Settings): TlsSource {
@@ -132,6 +152,11 @@ function proxyFrom(settings: Settings): BlockList | undefined {
         `expected addresses or networks such as 10.0.0.0/8, separated by commas, not ${JSON.stringify(item)}`,
       );
     else list.addSubnet(address, Number(prefix ?? bits), version === 6 ? 'ipv6' : 'ipv4');
+    if (version !== 0 && prefix !== undefined && Number(prefix) === 0)
+      settings.warning(
+        `INGEST_PROXY_FROM=${item.trim()}: every client may name any address, which ` +
+          'INGEST_CONNECTIONS_PER_ADDRESS_MAX and the log then believe; name the balancers only',
+      );
   }
   return list;
 }

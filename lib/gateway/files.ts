@@ -38,21 +38,31 @@ export async function readFiles(config: GatewayConfig, log: Log, system: ClockAn
   ]);
   const expired = expiredFile(tls, material.value, system.clock.epochMs());
   if (expired !== undefined) log.warn(`${expired}, so producers will be refused`);
+  for (const warning of audienceWarnings(config, producers?.value)) log.warn(warning);
   return { material, ...tokens, producers };
 }
 
-/** `--check`: reads the files that are configured. Throws a StartFailure that names every one that is not good. */
-export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<TlsMaterial | undefined> {
+/** `--check`: reads all files and returns warnings. Throws a StartFailure that names every file that is not good. */
+export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<readonly string[]> {
   const { tls } = config;
-  const [material] = await allFiles([
+  const [material, , producers] = await allFiles([
     tls.kind === 'files' ? tlsReloadable(tls, clock) : undefined,
     tokenFiles(config),
     producersFile(config),
   ]);
-  if (tls.kind !== 'files' || material === undefined) return undefined;
-  const expired = expiredFile(tls, material.value, clock.epochMs());
-  if (expired !== undefined) throw new StartFailure(EXIT.configuration, expired);
-  return material.value;
+  if (tls.kind === 'files' && material !== undefined) {
+    const expired = expiredFile(tls, material.value, clock.epochMs());
+    if (expired !== undefined) throw new StartFailure(EXIT.configuration, expired);
+  }
+  return audienceWarnings(config, producers?.value);
+}
+
+function audienceWarnings({ audience, producersFile }: GatewayConfig, producers: Producers | undefined): string[] {
+  return (producers?.foreignAudiences(audience) ?? []).map(
+    ([row, foreign]) =>
+      `INGEST_PRODUCERS_FILE=${JSON.stringify(producersFile)}: the row ${JSON.stringify(row)} grants the audience ` +
+      `${JSON.stringify(foreign)}, but INGEST_AUDIENCE is ${JSON.stringify(audience)}`,
+  );
 }
 
 /** The paths of the TLS files; development certificates are made where none is configured. Throws a StartFailure. */

@@ -111,6 +111,13 @@ export class Producers {
     return Producers.parse(text);
   }
 
+  /** Rows with an audience that they grant in vain, because the gateway has another; the first ten. */
+  foreignAudiences(own: string): (readonly [row: string, audience: string])[] {
+    return [...this.#rules]
+      .flatMap(([row, { audience }]) => audience.filter((one) => one !== own).map((one) => [row, one] as const))
+      .slice(0, 10);
+  }
+
   rulesFor(producer: string): ProducerRules {
     const known = this.#found.get(producer);
     if (known !== undefined) return known;

@@ -16,8 +16,8 @@ export interface Daemon<C> {
   readonly name: string;
   readonly help: string;
   readonly read: (environment: Environment) => ReadConfig<C>;
-  /** `--check`: looks at the files that the configuration names. Rejects with a StartFailure. */
-  readonly check: (config: C) => Promise<void>;
+  /** `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
+  readonly check: (config: C) => Promise<readonly string[]>;
   /** `--check=connect`, after `check`: what it found, a line each. Rejects with a StartFailure. */
   readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
   /**
@@ -91,7 +91,7 @@ async function check<C>(
 ): Promise<number> {
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
-  await daemon.check(config);
+  for (const warning of await daemon.check(config)) complain(`warning: ${warning}`);
   print('the configuration is good\n');
   if (mode === 'connect') await daemon.connect(config, (line) => print(`${line}\n`));
   return EXIT.clean;

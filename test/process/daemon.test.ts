@@ -32,7 +32,7 @@ async function run(
     name: 'ingest-gateway',
     help: 'the help\n',
     read: () => ({ config: GOOD, report: { problems: [], warnings: ['one thing is odd'] }, log: LOGGING }),
-    check: () => Promise.resolve(),
+    check: () => Promise.resolve([]),
     connect: () => Promise.resolve(),
     run: () => Promise.resolve(),
     ...how,
