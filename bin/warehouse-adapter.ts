@@ -26,13 +26,10 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/**
- * Whether a consumer could use the warehouse, apart from what its probe says; false: it has no tables that could be
- * probed. Makes nothing. Rejects with why not.
- */
-async function inspectSchema(uri: string): Promise<boolean> {
-  if (uri.startsWith('sqlite:')) return inspectSqlite(uri.slice('sqlite:'.length)) > 0;
-  await inspectPostgres(uri);
+/** False: there are no tables to probe yet. Makes nothing. Rejects with the reason if the role cannot use the tables. */
+async function inspectSchema(uri: string, role: 'consumer' | 'gateway'): Promise<boolean> {
+  if (uri.startsWith('sqlite:')) return role === 'gateway' || inspectSqlite(uri.slice('sqlite:'.length)) > 0;
+  await inspectPostgres(uri, role);
   return true;
 }
 
@@ -44,8 +41,7 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
-    if (role === 'consumer' && !(await inspectSchema(uri)))
-      return `${name}: no tables yet; the consumer makes them at its start`;
+    if (!(await inspectSchema(uri, role))) return `${name}: no tables yet; the consumer makes them at its start`;
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {

@@ -1,4 +1,4 @@
-// Whether a consumer could make or use the schema of a database, for --check=connect. Nothing is made.
+// Checks that a role can make or use the tables of a database, for --check=connect. Nothing is made.
 import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/masked-uri.ts';
@@ -6,19 +6,28 @@ import { schemaVersion, STEPS } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
 import { openSessions } from './sessions.ts';
 
-/** What landing needs once the schema is complete. */
-const RIGHTS = [
-  ['events', 'SELECT'],
-  ['events', 'INSERT'],
-  ['events_quarantine', 'SELECT'],
-  ['events_quarantine', 'INSERT'],
-];
+type Role = 'consumer' | 'gateway';
 
-/** Rejects with a WarehouseMisconfigured, or with why the database is away. */
-export async function inspectPostgres(uri: string): Promise<void> {
+/** The rights that landing and look-ups need once the tables exist. Landing a replayed event deletes its old row. */
+const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: string])[]>> = {
+  consumer: [
+    ['events', 'SELECT'],
+    ['events', 'INSERT'],
+    ['events_quarantine', 'SELECT'],
+    ['events_quarantine', 'INSERT'],
+    ['events_quarantine', 'DELETE'],
+  ],
+  gateway: [
+    ['events', 'SELECT'],
+    ['events_quarantine', 'SELECT'],
+  ],
+};
+
+/** Rejects with a WarehouseMisconfigured that names the missing rights, or with the failure of the connection. */
+export async function inspectPostgres(uri: string, role: Role): Promise<void> {
   const pool = openSessions({ uri, connectionsMax: 1, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
-    const lacks = await lacking(pool);
+    const lacks = await lacking(pool, role);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
   } catch (cause) {
     throw misconfigured(cause, uri);
@@ -27,13 +36,21 @@ export async function inspectPostgres(uri: string): Promise<void> {
   }
 }
 
-async function lacking(pool: pg.Pool): Promise<readonly string[]> {
-  if ((await schemaVersion(pool, STEPS)) === 0) {
+async function lacking(pool: pg.Pool, role: Role): Promise<readonly string[]> {
+  // A gateway reads no versions, and its role may come before the tables.
+  if (role === 'consumer' && (await schemaVersion(pool, STEPS)) === 0) {
     const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may`;
     const { rows } = await pool.query<{ may: boolean }>(asked);
     return rows[0]?.may === true ? [] : ['CREATE on the schema that its tables are made in'];
   }
-  const asked = RIGHTS.map(([table, right], at) => `has_table_privilege('${table}', '${right}') AS may${at}`);
-  const { rows } = await pool.query<Record<string, boolean>>(`SELECT ${asked.join(', ')}`);
-  return RIGHTS.flatMap(([table, right], at) => (rows[0]?.[`may${at}`] === true ? [] : [`${right} on ${table}`]));
+  const asked = RIGHTS[role].map(
+    ([table, right], at) => `has_table_privilege(to_regclass('${table}')::oid, '${right}') AS may${at}`,
+  );
+  const { rows } = await pool.query<Record<string, boolean | string | null>>(
+    `SELECT current_schema() AS schema, ${asked.join(', ')}`,
+  );
+  if (rows[0]?.['schema'] === null) return ['USAGE on the schema of its tables'];
+  return RIGHTS[role].flatMap(([table, right], at) =>
+    rows[0]?.[`may${at}`] === false ? [`${right} on ${table}`] : [],
+  );
 }

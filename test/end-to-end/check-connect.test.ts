@@ -4,11 +4,14 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
+import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { Pki } from '../support/pki.ts';
 import { Program, type ProgramName } from '../support/program.ts';
 import { rule } from '../support/redis-rights.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
+import { startPostgres } from '../support/postgres.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 let redis: TestRedis;
 let pki: Pki;
@@ -76,6 +79,28 @@ describe('a check', () => {
     assert.equal(consumer.code, 0, consumer.output);
     assert.equal(few.code, 4, few.output);
     assert.match(few.output, /lacks rights that this program needs: xack on ingest/);
+  });
+
+  it('of a gateway names the right that the role of its warehouse lacks', async () => {
+    const postgres = await startPostgres();
+    atEnd(() => postgres.stop());
+    const uri = await postgres.freshDatabase();
+    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
+    await warehouse.prepare();
+    await warehouse.close();
+    const role = `ingest_test_check_${process.pid}`;
+    await postgres.query(uri, `CREATE ROLE ${role}; GRANT SELECT ON events TO ${role}`);
+    const asRole = new URL(uri);
+    asRole.searchParams.set('options', `-c role=${role}`);
+    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: asRole.href };
+    const few = await check('ingest-gateway', env);
+    await postgres.query(uri, `GRANT SELECT ON events_quarantine TO ${role}`);
+    const enough = await check('ingest-gateway', env);
+    await postgres.query(uri, `DROP OWNED BY ${role}; DROP ROLE ${role}`);
+    assert.equal(few.code, 5, few.output);
+    assert.match(few.output, /INGEST_WAREHOUSE_URI=.*the role lacks SELECT on events_quarantine$/m);
+    assert.equal(enough.code, 0, enough.output);
+    assert.match(enough.output, /warehouse .*: answers/);
   });
 });
 

@@ -123,10 +123,10 @@ describe('a PostgreSQL server with faults', () => {
 
   it('is inspected without a change, and lacks are named', async (t) => {
     const uri = await server.freshDatabase();
-    await inspectPostgres(uri);
+    for (const program of ['consumer', 'gateway'] as const) await inspectPostgres(uri, program);
     assert.deepEqual(await server.query(uri, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`), []);
     await open(t, uri);
-    await inspectPostgres(uri);
+    await inspectPostgres(uri, 'consumer');
     const role = `ingest_test_faults_${process.pid}`;
     await server.query(
       uri,
@@ -135,9 +135,14 @@ describe('a PostgreSQL server with faults', () => {
     t.after(() => server.query(uri, `DROP OWNED BY ${role}; DROP ROLE ${role}`));
     const asReader = new URL(uri);
     asReader.searchParams.set('options', `-c role=${role}`);
+    await inspectPostgres(asReader.href, 'gateway');
     await assert.rejects(
-      inspectPostgres(asReader.href),
-      /the role lacks INSERT on events, INSERT on events_quarantine/,
+      inspectPostgres(asReader.href, 'consumer'),
+      /the role lacks INSERT on events, INSERT on events_quarantine, DELETE on events_quarantine/,
     );
+    await server.query(uri, `REVOKE SELECT ON events_quarantine, events_migrations FROM ${role}`);
+    await assert.rejects(inspectPostgres(asReader.href, 'gateway'), /the role lacks SELECT on events_quarantine$/);
+    await server.query(uri, 'REVOKE USAGE ON SCHEMA public FROM PUBLIC');
+    await assert.rejects(inspectPostgres(asReader.href, 'gateway'), /the role lacks USAGE on the schema/);
   });
 });

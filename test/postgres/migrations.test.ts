@@ -202,7 +202,7 @@ describe('the schema in PostgreSQL', () => {
         why.test(cause.message) &&
         /; start the consumers on an empty/.test(cause.message);
       await assert.rejects(open(t, uri).prepare(), refused);
-      await assert.rejects(inspectPostgres(uri), refused);
+      await assert.rejects(inspectPostgres(uri, 'consumer'), refused);
     }
   });
 
