@@ -52,10 +52,13 @@ async function openReader(t: TestContext): Promise<StreamReader> {
   return reader;
 }
 
-async function copies(admin: StreamAdmin, id: string): Promise<QueuedCopy[]> {
-  const found: QueuedCopy[] = [];
-  for await (const copy of admin.scan(id)) found.push(copy);
-  return found;
+/** The entries of an event, each named by a quarantine row. */
+async function copies(admin: StreamAdmin, id: string, redis = server): Promise<readonly QueuedCopy[]> {
+  const source = await admin.source();
+  return admin.noted(
+    id,
+    (await redis.entries()).map(({ entry }) => `${source}/${entry}`),
+  );
 }
 
 describe('erasing an entry', () => {
@@ -103,7 +106,7 @@ describe('erasing an entry', () => {
     const put = (id: string): Promise<unknown> =>
       own.command('XADD', STREAM, '5-1', 'producer', 'shop', 'body', body(id));
     await put('lost');
-    const [lost] = await copies(admin, 'lost');
+    const [lost] = await copies(admin, 'lost', own);
     assert.ok(lost !== undefined);
 
     // The next process has nothing of it, and gives the name again.
@@ -111,7 +114,7 @@ describe('erasing an entry', () => {
     await own.start();
     await put('accepted');
     const found = await eventually('the admin is connected again', () =>
-      copies(admin, 'accepted').then(
+      copies(admin, 'accepted', own).then(
         ([copy]) => copy,
         () => undefined,
       ),
@@ -119,25 +122,6 @@ describe('erasing an entry', () => {
     await assert.rejects(admin.erase(lost, 'lost', erasedBody('lost', 't')), /another server .*run again/);
     assert.ok(JSON.stringify(await own.entries()).includes('accepted'));
     assert.equal(await admin.erase(found, 'accepted', erasedBody('accepted', 't')), 'erased');
-  });
-
-  it('finds an id however it is written, and no other', async (t) => {
-    const admin = openAdmin(t);
-    const id = 'a/"\\é\u{1F600}';
-    const forms = [JSON.stringify({ id, type: 't' }), '{"id":"a\\/\\"\\\\\\u00e9\\ud83d\\ude00","type":"t"}'];
-    for (const form of [...forms, JSON.stringify({ id: 'other', type: 't', text: id })])
-      await server.command('XADD', STREAM, '*', 'producer', 'shop', 'body', form);
-    for (let at = 0; at < 500; at += 1)
-      await server.command('XADD', STREAM, '*', 'producer', 'shop', 'body', body(`n${at}`));
-    await server.command('XADD', STREAM, '*', 'producer', 'shop', 'body', '{"id":"\\u006e499","type":"t"}');
-    assert.deepEqual(
-      (await copies(admin, id)).map((copy) => copy.body.toString()),
-      forms,
-    );
-    assert.equal((await copies(admin, 'n499')).length, 2);
-    await server.command('XADD', STREAM, '*', 'producer', 'shop', 'body', body('x'), 'id', 'source x');
-    assert.equal((await copies(admin, 'source x')).length, 1);
-    assert.equal((await copies(admin, 'x')).length, 0);
   });
 });
 
@@ -242,7 +226,7 @@ describe('looking at a stream', () => {
     assert.equal(about.memoryLimitBytes, 0);
     assert.ok((about.memoryBytes ?? 0) > 100_000);
     assert.equal(await admin.replicasAlive(), 1);
-    assert.equal(await admin.length(), 3);
+    assert.equal(await server.length(), 3);
   });
 
   it('makes nothing where there is no stream, and takes one without a group for unread', async (t) => {
@@ -428,7 +412,6 @@ describe('looking at several streams', () => {
         [here, true],
       ],
     );
-    assert.equal(await admin.length(), 4);
     await other.command('XREADGROUP', 'GROUP', GROUP, 'm', 'COUNT', '1', 'STREAMS', 'ingest-b', '>');
     const unknown = { source: 'nowhere', entry: '1-1' };
     assert.deepEqual(await admin.states([...replayed, unknown]), ['held', 'unread', 'unread', 'unread', 'gone']);
@@ -441,9 +424,6 @@ describe('looking at several streams', () => {
     assert.ok(copy !== undefined);
     assert.equal(await admin.erase({ ...copy, source: 'nowhere' }, 'c', erasedBody('c', 't')), 'gone');
     assert.equal(await admin.erase(copy, 'c', erasedBody('c', 't')), 'erased');
-    const scanned: string[] = [];
-    for await (const one of admin.scan('a')) scanned.push(one.source);
-    assert.deepEqual(scanned, [there]);
     await other.command('ZADD', '{ingest-b}:replicas', String(Date.now()), 'one', String(Date.now()), 'two');
     await server.command('ZADD', '{ingest-a}:replicas', String(Date.now()), 'one');
     assert.equal(await admin.replicasAlive(), 2);

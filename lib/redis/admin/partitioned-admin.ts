@@ -129,15 +129,6 @@ export class PartitionedAdmin implements QueueAdmin {
     return [...new Map([...found, ...noted.flat()].map((copy) => [nameOf(copy), copy])).values()];
   }
 
-  async length(): Promise<number> {
-    const lengths = await Promise.all(this.#all.map((part) => part.length()));
-    return lengths.reduce((sum, length) => sum + length, 0);
-  }
-
-  async *scan(id: string): AsyncGenerator<QueuedCopy> {
-    for (const part of this.#all) yield* part.scan(id);
-  }
-
   async noteErasure(id: string): Promise<void> {
     await Promise.all(this.#all.map((part) => part.noteErasure(id)));
   }

@@ -24,10 +24,10 @@ import { fieldsOf, type RedisValue, type Reply } from '../wire/reply.ts';
 import { Script, type Argument, type Server } from '../wire/script.ts';
 import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
 
-/** Bytes of bodies that one call of scan.lua should look at: Redis does nothing else meanwhile. */
-const SCAN_BYTES = 4 << 20;
-const SCAN_ENTRIES_FIRST = 16;
-const SCAN_ENTRIES_MAX = 1_000;
+/** Bytes of values that one call of count.lua should read: Redis does nothing else meanwhile. */
+const COUNT_BYTES = 4 << 20;
+const COUNT_ENTRIES_FIRST = 16;
+const COUNT_ENTRIES_MAX = 1_000;
 /** Entries that one call of states.lua looks at. */
 const STATES_MAX = 16;
 
@@ -36,7 +36,6 @@ const SCRIPTS = {
   replay: new Script('replay.lua', 'entry-state.lua'),
   states: new Script('states.lua', 'entry-state.lua'),
   noted: new Script('noted.lua'),
-  scan: new Script('scan.lua'),
   erase: new Script('erase.lua', 'entry-state.lua', 'index-value.lua'),
   locate: new Script('locate.lua', 'index-value.lua'),
   count: new Script('count.lua', 'group-place.lua'),
@@ -133,10 +132,7 @@ export class StreamAdmin {
 
   /** Unix time in milliseconds by the server's clock. */
   clock(): Promise<number> {
-    return this.#telling(async () => {
-      const [seconds, microseconds] = (await this.#connection.values.send(['TIME'])) as readonly string[];
-      return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
-    });
+    return this.#telling(() => clockOf(this.#connection.values));
   }
 
   find(id: string): Promise<QueuedCopy | undefined> {
@@ -173,8 +169,7 @@ export class StreamAdmin {
 
   replicasAlive(): Promise<number> {
     return this.#telling(async () => {
-      const [seconds] = (await this.#connection.values.send(['TIME'])) as readonly string[];
-      const since = (Number(seconds) * 1_000 - REPLICA_LEASE_MS).toString();
+      const since = String((await clockOf(this.#connection.values)) - REPLICA_LEASE_MS);
       return (await this.#connection.values.send(['ZCOUNT', keyOf(this.#stream, 'replicas'), since, '+inf'])) as number;
     });
   }
@@ -186,33 +181,9 @@ export class StreamAdmin {
     );
   }
 
-  length(): Promise<number> {
-    return this.#telling(async () => (await this.#connection.values.send(['XLEN', this.#stream])) as number);
-  }
-
-  /** Reads the whole stream and gives every entry whose event has this id. */
-  async *scan(id: string): AsyncGenerator<QueuedCopy> {
-    // A body that is this event's holds its id as it is, or written with \u escapes; and \ before what else may have
-    // one.
-    const texts = [JSON.stringify(id).slice(1, -1), /["\\/]/.test(id) ? '\\' : '\\u'];
-    let count = SCAN_ENTRIES_FIRST;
-    for (let from: string | undefined = '-'; from !== undefined;) {
-      const args = [from, String(count), id, ...texts];
-      const page = await this.#telling(async () => {
-        const reply = await this.#run(SCRIPTS.scan, args);
-        reply.array();
-        const next = reply.isString ? reply.text() : void reply.array();
-        return { next, entries: reply.integer(), bytes: reply.integer(), copies: this.#copiesOf(reply, id) };
-      });
-      yield* page.copies;
-      from = page.next;
-      count = pageEntries(count, page.entries, page.bytes);
-    }
-  }
-
   /** Entries of this time or later that the group has read; `onCounted` receives the count of each call. */
   async countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number> {
-    let count = SCAN_ENTRIES_FIRST;
+    let count = COUNT_ENTRIES_FIRST;
     let all = 0;
     for (let from: string | undefined = entryBefore(sinceMs); from !== undefined;) {
       const args = [GROUP, from, String(count)];
@@ -236,8 +207,7 @@ export class StreamAdmin {
   /** Notes that the event of this id, if it was accepted before now, is to land without its body. */
   noteErasure(id: string): Promise<void> {
     return this.#telling(async () => {
-      const [seconds, micros] = (await this.#connection.values.send(['TIME'])) as readonly string[];
-      const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+      const nowMs = await clockOf(this.#connection.values);
       await this.#connection.values.send(['ZADD', keyOf(this.#stream, 'erased'), String(nowMs), id]);
     });
   }
@@ -292,13 +262,19 @@ export class StreamAdmin {
   }
 }
 
+/** Unix time in milliseconds by the server's clock. */
+async function clockOf(server: Server): Promise<number> {
+  const [seconds, microseconds] = (await server.send(['TIME'])) as readonly string[];
+  return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+}
+
 /** The name before the first entry of a time. */
 const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms) - 1}-18446744073709551615`);
 
 /** How many entries the next call looks at, after one of `count` has looked at so many of so many bytes. */
 function pageEntries(count: number, entries: number, bytes: number): number {
-  const fitting = Math.floor((SCAN_BYTES * entries) / Math.max(1, bytes));
-  return Math.max(1, Math.min(4 * count, fitting, SCAN_ENTRIES_MAX));
+  const fitting = Math.floor((COUNT_BYTES * entries) / Math.max(1, bytes));
+  return Math.max(1, Math.min(4 * count, fitting, COUNT_ENTRIES_MAX));
 }
 
 /** How much a stream holds, how far its group is, and its members. */
@@ -315,16 +291,14 @@ async function partitionStatus(server: Server, stream: string): Promise<Omit<Par
 
 /** Members that hold something, and those that give signs of life. */
 async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
-  const [members, signs, time] = await Promise.all([
+  const [members, signs, nowMs] = await Promise.all([
     server.send(['XINFO', 'CONSUMERS', stream, GROUP]).catch((cause: unknown) => {
       if (isNoGroup(cause) || (cause instanceof RedisError && /no such key/.test(cause.message))) return [];
       throw cause;
     }),
     server.send(['ZRANGE', keyOf(stream, 'replicas'), '0', '-1', 'WITHSCORES']),
-    server.send(['TIME']),
+    clockOf(server),
   ]);
-  const [seconds, microseconds] = time as readonly string[];
-  const nowMs = Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
   const held = new Map(
     (members as readonly RedisValue[][]).map((list) => {
       const member = fieldsOf(list);
