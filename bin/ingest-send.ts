@@ -18,7 +18,8 @@ import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 
 const NO_CA =
-  '--cert without --ca: the gateway needs a certificate of an authority that Node trusts; name its own authority with --ca';
+  '--cert without --ca: the gateway needs a certificate of an authority that Node trusts; ' +
+  'name its own authority with --ca';
 
 const complain = complainer('ingest-send');
 
@@ -44,7 +45,7 @@ async function main(): Promise<number> {
 
 async function run(settings: Settings, input: Input, position: Position | undefined): Promise<number> {
   if (position !== undefined && position.line > 0 && !settings.quiet)
-    complain(`continuing after line ${position.line}, where ${position.path} says that an earlier run was`);
+    complain(`continuing after line ${position.line}, which ${position.path} holds`);
   const isTrustDefault = settings.identity.ca === undefined;
   if (isTrustDefault && !settings.quiet) complain(NO_CA);
   const client = new GatewayClient({ ...SYSTEM, ...settings, ...settings.flow });
@@ -93,7 +94,7 @@ interface BegunEvent extends InputEvent {
   readonly settled: () => void;
 }
 
-/** The position learns of each event before it is sent. */
+/** Notes each event in the position before it is sent. */
 async function* begun(events: AsyncIterable<InputEvent>, position: Position | undefined): AsyncGenerator<BegunEvent> {
   for await (const event of events) yield { ...event, settled: position?.begin(event) ?? (() => undefined) };
 }
@@ -110,7 +111,7 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
 
-/** Aborts at the first signal: what is in flight is waited for. The second one ends at once. */
+/** Aborts at the first signal: events in flight are awaited. The second one ends the process. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

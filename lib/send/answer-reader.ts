@@ -36,7 +36,7 @@ export class AnswerReader {
     this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
   }
 
-  /** Bytes that belong to no complete answer yet. */
+  /** False while bytes of an incomplete answer are held. */
   get isEmpty(): boolean {
     return this.#bytes.length === 0 && this.#head === undefined;
   }

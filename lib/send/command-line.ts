@@ -14,37 +14,36 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --cert FILE        client certificate, PEM   } default: the development certificates
   --key FILE         its key, PEM              } in INGEST_STATE_DIR (.ingest), where
   --ca FILE          the gateway's CA, PEM     } a gateway made them
-  --token FILE       a bearer token, where the gateway requires one
+  --token FILE       a bearer token, if the gateway requires one
   --concurrency N    events in flight at a time, at most connections x pipelining (default 64)
   --connections N    connections to the gateway (default 4; with --pipelining 1 as many as --concurrency)
   --pipelining N     requests on a connection at a time, 1 to 32 (default 16)
-  --rate N           events started in a second, at most (default: as many as the gateway takes)
+  --rate N           events started in a second, at most (default: no limit)
   --tries N          tries for one event (default 10)
-  --timeout MS       time for one try in all, up to the last byte of its answer (default 30000)
+  --timeout MS       time for one try, up to the last byte of its answer (default 30000)
   --resend FILE      send the events of a refused file again
   --sample N         send N sample events with new ids, instead of a file
   --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
-                     name with a number where it exists); written only when there are any, never overwritten
+                     name with a number if it exists); written only if there are any, never overwritten
   --json             the summary as one JSON object
   --quiet            no progress and no messages about waiting
   --help, --version
 
-An event is sent again only when the answer's body says "retryable": true, or when no answer of a gateway came (its id
-makes that safe); with pauses that double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After, of
-which five minutes count at most. A run stops at once
-when the server's certificate is not trusted, and when the first 10 answers are all 401 or 403.
-Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" where the bytes are no UTF-8).
-An interrupted run of a file continues where it was when it is run again: FILE.position says where; remove that file to
-send all events again, which is safe as well ("duplicate"; "differing" counts those whose first body, another one,
-stays). Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
+An event is sent again only if the answer's body says "retryable": true, or if no gateway answered (its id makes that
+safe). Pauses double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After, up to five minutes. A
+run stops if the server's certificate is not trusted, and if the first 10 answers are all 401 or 403.
+Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" if the bytes are not UTF-8).
+An interrupted run of a file continues in the next run, after the line in FILE.position. Remove that file to send all
+events again, which is safe as well: they are "duplicate", and "differing" if the gateway has another body for the id.
+Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
 
-Exit codes: 0 all were accepted, 1 not all were, 2 wrong usage or an input that cannot be read, 130 interrupted.
+Exit codes: 0 all were accepted, 1 not all were, 2 wrong usage or unreadable input, 130 interrupted.
 `;
 
 export interface Settings {
   readonly url: URL;
   readonly identity: ClientIdentity;
-  /** Undefined for standard input. */
+  /** `undefined` reads standard input. */
   readonly file: string | undefined;
   /** The file holds refused events. */
   readonly resend: boolean;
@@ -59,9 +58,7 @@ export interface Settings {
   readonly json: boolean;
 }
 
-/**
- * `stateFolder`: where a gateway made the development certificates. Throws an Error whose message says what is wrong.
- */
+/** `stateFolder` holds the development certificates. Throws an Error whose message names the mistake. */
 export function readSettings(args: readonly string[], stateFolder: string): Settings | 'help' | 'version' {
   const { values, positionals } = parseArgs({
     args: [...args],

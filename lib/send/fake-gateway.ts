@@ -2,9 +2,9 @@
 // 'ingest-client/testing'`.
 //
 // It answers as the gateway does (the producers' contract suite, test/contract/producers.ts, runs against both) and
-// keeps what it accepted in memory. There is one producer; ids can be given to another one.
+// keeps accepted events in memory. All requests are one producer's; ids can be given to another one.
 //
-// What it does not do: queue, land, tell producers apart, read CloudEvents, limit rates by itself.
+// It does not queue, land, distinguish producers, read CloudEvents or limit rates.
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { once } from 'node:events';
@@ -31,7 +31,7 @@ export interface FakeGatewayOptions {
 export interface FakeEvent {
   readonly id: string;
   readonly type: string;
-  /** As it came. */
+  /** The bytes as received. */
   readonly body: string;
   readonly acceptedAt: string;
 }
@@ -39,11 +39,11 @@ export interface FakeEvent {
 export interface FakeGateway {
   /** For `sendEvents({ url })`. */
   readonly url: string;
-  /** What was accepted, each id once, in the order of acceptance. */
+  /** Accepted events, each id once, in the order of acceptance. */
   readonly events: readonly FakeEvent[];
   /** How many requests to `POST /events` arrived. */
   readonly requests: number;
-  /** What the next requests to `POST /events` are answered, one each. */
+  /** Answers to the next requests to `POST /events`, one each. */
   next(...answers: readonly NextAnswer[]): void;
   /** The id belongs to another producer from now on: 409. */
   giveAway(id: string): void;
@@ -51,7 +51,6 @@ export interface FakeGateway {
   close(): Promise<void>;
 }
 
-/** A caller of the library has no clock to hand in. */
 const [clock, random] = [new SystemClock(), new SystemRandom()];
 
 const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer' | 'silence'>, Refusal>> = {
@@ -186,7 +185,7 @@ class Gateway implements FakeGateway {
       if (bytes <= this.#bodyBytesMax) chunks.push(chunk);
     });
     request.on('end', () => {
-      // Behind a request whose connection `noAnswer` closed.
+      // `noAnswer` to an earlier request closed the connection.
       if (request.socket.destroyed) return;
       const maxOutputLength = this.#bodyBytesMax;
       const body = bytes > maxOutputLength ? 'eventTooLarge' : decoded(decode, Buffer.concat(chunks), maxOutputLength);

@@ -1,5 +1,4 @@
-// Where events come from: a file or standard input, as it is or compressed, of events or of an earlier run's refused
-// events.
+// The source of events: a file or standard input, plain or compressed, of events or of an earlier run's refused events.
 import { createReadStream, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
@@ -7,7 +6,7 @@ import * as zlib from 'node:zlib';
 import { lines, type Line } from './lines.ts';
 import type { FileLine, Position } from './position.ts';
 
-/** The input cannot be used, or not to its end. The message names the file. */
+/** The input is unusable, or cannot be read to its end. The message names the file. */
 export class InputError extends Error {
   override readonly name = 'InputError';
 }
@@ -21,15 +20,15 @@ export interface InputEvent extends FileLine {
 
 export interface Input {
   readonly events: AsyncGenerator<InputEvent>;
-  /** The size of the file, and how much of it has been read; undefined for what has no size. */
+  /** The size of the file and the bytes read so far; `undefined` for a stream. */
   readonly bytes: { readonly total: number; readonly read: () => number } | undefined;
   close(): void;
 }
 
 /**
- * Opens a file, or standard input where `path` is undefined. `.gz` and `.zst` at the end of the name are decompressed.
- * With `refused` the lines are those of a refused file, and the events are the bodies in them. Events that `position`
- * has passed are left out. Rejects with InputError.
+ * Opens a file, or standard input if `path` is undefined. Names that end in `.gz` or `.zst` are decompressed. With
+ * `refused` each line is one of a refused file, and its event is the body in it. Events before `position` are left out.
+ * Rejects with InputError.
  */
 export async function openInput(path: string | undefined, refused: boolean, position?: Position): Promise<Input> {
   const name = path ?? 'standard input';
@@ -62,7 +61,7 @@ async function openFile(path: string): Promise<Readable> {
 
 function decompressed(raw: Readable, path: string | undefined): Readable {
   if (path === undefined || !/\.(gz|zst)$/.test(path)) return raw;
-  // Bun and Deno read a zstd file that was cut off as one that is complete; Node 20 has no zstd.
+  // Bun and Deno accept a zstd file that was cut off; Node 20 has no zstd.
   const zstd = process.versions['bun'] ?? process.versions['deno'] ?? zlib.createZstdDecompress;
   if (path.endsWith('.zst') && typeof zstd !== 'function')
     throw new InputError(`${path}: decompressing zstd needs Node 22.15 or newer`);
@@ -145,12 +144,12 @@ function refusedEvent({ number: line, bytes }: Line, name: string): InputEvent {
     if (typeof row['body'] === 'string') return { number, line, bytes: Buffer.from(row['body']) };
     if (typeof row['bodyBase64'] === 'string') return { number, line, bytes: Buffer.from(row['bodyBase64'], 'base64') };
   } catch {
-    // Told below.
+    // Reported below.
   }
-  throw new InputError(`${name}: line ${line} is no line of a refused file (expected a JSON object with "body")`);
+  throw new InputError(`${name}: line ${line} is not a line of a refused file (expected a JSON object with "body")`);
 }
 
-/** The code of a system's error (`ENOENT`), or its message where it has none. */
+/** The code of a system error (`ENOENT`), or its message if it has no code. */
 export function codeOf(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   return code ?? message;

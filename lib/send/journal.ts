@@ -1,13 +1,13 @@
-// The events of a sender that are not settled, on the disk, so that a crash of its process loses none.
+// A sender's unsettled events on disk, so that a crash of its process loses none.
 //
-// One JSON object on each line: {"put":1,"body":"…"} ("bodyBase64" where the bytes are no UTF-8), later {"settled":1}.
+// One JSON object on each line: {"put":1,"body":"…"} ("bodyBase64" if the bytes are not UTF-8), later {"settled":1}.
 //
-// Invariants: `put` resolves after fsync; what is not settled is in the file, whenever the process or the machine ends.
-// A settled mark is written without fsync: where it is lost, the event is sent once more and is a duplicate.
+// Invariants: `put` resolves after fsync; an unsettled event is in the file, whenever the process or the machine ends.
+// A settled mark is written without fsync: if it is lost, the event is sent once more and is a duplicate.
 //
 // Limits: events that are put at the same time share one fsync. Beyond REWRITE_BYTES of settled lines the file is
-// written again without them. One process at a time uses it, by FILE.lock (lease.ts); if another one takes the lease from
-// a process that was frozen, `put` of the frozen one rejects.
+// written again without them. One process at a time uses it, by FILE.lock (lease.ts); if another one takes the lease
+// from a process that was frozen, `put` of the frozen one rejects.
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { open, rename, rm, type FileHandle } from 'node:fs/promises';
@@ -61,8 +61,7 @@ export class Journal {
   }
 
   /**
-   * Opens the journal, or makes it. Rejects where another process has it open, where a line of it is damaged, and with
-   * the system's error.
+   * Opens or creates the journal. Rejects if another process has it open or a line is damaged, and with system errors.
    */
   static async open(path: string, system: ClockAndRandom): Promise<Journal> {
     const name = resolve(path);
@@ -88,7 +87,7 @@ export class Journal {
       if (row.put !== undefined) yield { number: row.put, body: bodyOf(row) };
   }
 
-  /** Resolves with the event's number once it is on the disk. Rejects with the system's error, and then for ever. */
+  /** Resolves with the event's number once it is on disk. After one rejection every call rejects. */
   async put(body: Buffer): Promise<number> {
     const number = this.#next++;
     const content = isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
@@ -103,7 +102,7 @@ export class Journal {
   settle(number: number): void {
     this.#unsettled.delete(number);
     this.#pending.push(`${JSON.stringify({ settled: number } satisfies Row)}\n`);
-    // A failure is that of the next put, or of close.
+    // The next put, or close, reports a failure.
     void this.#written().catch(() => undefined);
   }
 
@@ -118,7 +117,7 @@ export class Journal {
 
   /** Resolves when everything that is pending now is on the disk. */
   async #written(): Promise<void> {
-    // What is being written already may lack the latest lines; the next turn has them all.
+    // The write in progress may lack the latest lines; the next one has them all.
     if (this.#writing !== undefined) await this.#writing;
     this.#writing ??= this.#write().finally(() => (this.#writing = undefined));
     await this.#writing;
@@ -142,7 +141,7 @@ export class Journal {
     }
   }
 
-  /** A line in a file that nobody reads any more is not kept, nor one after the next process has read the file. */
+  /** A line is not safe in a replaced file, nor after another process has read the file. */
   async #synced(): Promise<void> {
     if (!(await isAt(this.#file, this.#path))) throw new Error(`${this.#path}: the journal was removed or replaced`);
     await this.#file.datasync();
@@ -192,11 +191,11 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
   }
 }
 
-/** A crash may have cut the last line off: its event was not sent yet. */
+/** A crash may have truncated the last line: its event was not sent yet. */
 async function* rows(path: string, endByte = Number.POSITIVE_INFINITY): AsyncGenerator<Row> {
   let damaged = 0;
   for await (const { number, bytes } of lines(createReadStream(path, { end: endByte }) as AsyncIterable<Buffer>)) {
-    if (damaged > 0) throw new Error(`${path}: line ${damaged} is no line of a journal`);
+    if (damaged > 0) throw new Error(`${path}: line ${damaged} is not a line of a journal`);
     const row = rowOf(bytes);
     if (row === undefined) damaged = number;
     else yield row;

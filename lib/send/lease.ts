@@ -51,7 +51,7 @@ export class Lease {
     }
   }
 
-  /** Whether this process still holds the lease. */
+  /** True if this process still holds the lease. */
   isHeld(): Promise<boolean> {
     return isAt(this.#file, this.#path);
   }
@@ -64,7 +64,7 @@ export class Lease {
   }
 
   #renew(): void {
-    // A failure is a heartbeat that is missing.
+    // A failed write is a missing heartbeat.
     this.#beating = this.#beating.then(() => this.#write()).catch(() => undefined);
   }
 
@@ -76,7 +76,7 @@ export class Lease {
   }
 }
 
-/** Whether the path still names the open file: nobody removed or replaced it. */
+/** True if the path still names the open file. */
 export async function isAt(file: FileHandle, path: string): Promise<boolean> {
   const [own, named] = await Promise.all([file.stat(), stat(path).catch(() => undefined)]);
   return named !== undefined && own.ino === named.ino && own.dev === named.dev;
@@ -118,7 +118,7 @@ function bootIdIn(text: string): string | undefined {
   }
 }
 
-/** Linux's name for the time since the machine started; elsewhere all machines count as this one. */
+/** Linux's id of the current boot; on other systems all machines share one value. */
 function bootIdOfMachine(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

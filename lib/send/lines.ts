@@ -1,6 +1,5 @@
-// Cuts a byte stream into lines, the bytes of each exactly as they are there: only the line feed is left out. Lines
-// of nothing but white space are no events and are skipped. Memory holds one line, of at most LINE_BYTES_MAX, and one
-// chunk.
+// Splits a byte stream into lines without changing their bytes. Blank lines are skipped. Memory holds one line, of at
+// most LINE_BYTES_MAX, and one chunk.
 
 /** One line. `number` counts from 1, empty lines included. */
 export interface Line {
@@ -13,7 +12,7 @@ const LINE_FEED = 0x0a;
 /** More than any gateway accepts as one event. */
 const LINE_BYTES_MAX = 64 * 1024 * 1024;
 
-/** Throws where a line is over LINE_BYTES_MAX (the input has no event on each line), and what `chunks` throws. */
+/** Throws if a line is longer than LINE_BYTES_MAX. */
 export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 0;
   let begun: Buffer[] = [];

@@ -60,7 +60,7 @@ export class Pipeline {
     this.#options = options;
   }
 
-  /** How many more requests it takes now. */
+  /** Requests that it accepts now. */
   get room(): number {
     return (this.#recovery > 0 ? 1 : this.#options.depth) - this.#requests.length;
   }

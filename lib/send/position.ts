@@ -1,5 +1,5 @@
-// How far an interrupted run came in its file, so that the next one continues there: FILE.position, written once a
-// second and at the end, removed when the run is complete.
+// The place in a file at which an interrupted run continues: FILE.position, written once a second and at the end,
+// removed when the run is complete.
 //
 // Invariant: every event up to the line that it names was settled. Events after it may have been too; the next run
 // sends these again, at most as many as were in flight, and the gateway answers "duplicate". The line's digest shows
@@ -40,7 +40,7 @@ export class Position {
   readonly #clock: Clock;
   #writtenMs: number;
 
-  /** Of a file whose events are sent to `url`. What is at FILE.position of another gateway is not used. */
+  /** FILE.position of a run to another gateway is ignored. */
   constructor(file: string, url: string, clock: Clock) {
     this.#clock = clock;
     this.#writtenMs = clock.ms();
@@ -49,12 +49,12 @@ export class Position {
     this.#before = writtenAt(this.path, url);
   }
 
-  /** The line after which this run begins; 0 where no earlier run was interrupted. */
+  /** The line after which this run begins; 0 if no earlier run was interrupted. */
   get line(): number {
     return this.#before?.line ?? 0;
   }
 
-  /** Whether the event is settled since an earlier run; `changed` where the file is another one than then. */
+  /** True if an earlier run settled the event; `changed` if the file differs from that run's. */
   passed({ line, bytes }: FileLine): boolean | 'changed' {
     if (this.#before === undefined || line > this.#before.line) return false;
     return line < this.#before.line || digest(bytes) === this.#before.sha256 || 'changed';
@@ -71,7 +71,7 @@ export class Position {
     };
   }
 
-  /** Throws the system's error where the file cannot be written. */
+  /** Throws system errors. */
   write(): void {
     this.#writtenMs = this.#clock.ms();
     if (this.#last === undefined) return;

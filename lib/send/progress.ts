@@ -1,12 +1,12 @@
-// What a person sees during a run: on a terminal one line that is rewritten, elsewhere a line every ten seconds. It
-// says how much of the input is read, how many events are settled and how fast, and what the run waits for.
+// Progress on standard error: on a terminal one line that is rewritten, elsewhere a line every ten seconds. It shows
+// the part of the input that was read, the events settled, their rate, and the reason of the latest retry.
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';
 
 const DRAW_INTERVAL_MS = 200;
 const LINE_INTERVAL_MS = 10_000;
-/** So long after the latest repeated try its reason is still shown. */
+/** The reason of a retry is shown for so long. */
 const REASON_SHOWN_MS = 5_000;
 
 export class Progress {
@@ -50,7 +50,7 @@ export class Progress {
     this.#stderr.write('\n');
   }
 
-  /** `45 % | 12345 events | 2310 events/s | 12 s left`; without what is unknown of an input that has no size. */
+  /** `45 % | 12345 events | 2310 events/s | 12 s left`; without the first and last part if the input has no size. */
   text(): string {
     const seconds = (this.#clock.ms() - this.#startMs) / 1000;
     const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];

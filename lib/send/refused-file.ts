@@ -1,11 +1,10 @@
-// The refused events of a run, with their answers: one JSON object on each line. It is made at the first of them, and
-// an existing file is never written to.
+// The refused events of a run, with their answers: one JSON object on each line. The first one creates the file; an
+// existing file is never changed.
 import { isUtf8 } from 'node:buffer';
 import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import type { InputEvent } from './input.ts';
 
-/** What is written of one refused event. */
 export interface Refused {
   readonly event: InputEvent;
   readonly code: string;
@@ -19,7 +18,7 @@ export function freeName(name: string): string {
   for (let number = 2; ; number += 1) if (!existsSync(`${name}.${number}`)) return `${name}.${number}`;
 }
 
-/** Why no file can be made at `path`; undefined where one can. It is tried, and nothing stays there. */
+/** The reason that no file can be created at `path`; `undefined` if it can. The attempt leaves nothing behind. */
 export function whyUnwritable(path: string): string | undefined {
   try {
     closeSync(openSync(path, 'wx'));
@@ -47,7 +46,7 @@ export class RefusedFile {
     return this.#written;
   }
 
-  /** Rejects with the system's error where the file cannot be made or written. */
+  /** Rejects with system errors. */
   async add({ event, code, status, answer }: Refused): Promise<void> {
     const body = isUtf8(event.bytes)
       ? { body: event.bytes.toString('utf8') }

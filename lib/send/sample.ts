@@ -9,7 +9,7 @@ export function sampleInput(count: number, system: ClockAndRandom): Input {
   return { events: samples(count, system), bytes: undefined, close: () => undefined };
 }
 
-// Async, because that is what the sender reads from.
+// Async, as the sender's other inputs are.
 async function* samples(count: number, system: ClockAndRandom): AsyncGenerator<InputEvent> {
   for (let number = 1; number <= count; number += 1)
     yield await Promise.resolve({ number, line: number, bytes: sample(number, system) });

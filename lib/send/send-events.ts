@@ -1,8 +1,7 @@
 // The sender as a library: `import { sendEvents } from 'ingest-client'`.
 //
 // Retries are bounded, with jitter, and follow `Retry-After`; slow reading of the results slows the sending down. Every
-// event that was begun gets a result. `accepted` means what a 202 means: the event is in the queue and
-// lands.
+// event that was started gets a result. `accepted` is the gateway's 202: the event is in the queue and lands.
 import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { flowOf, GatewayClient, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
 import { Journal } from './journal.ts';
@@ -15,11 +14,10 @@ export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 /** The code of an event that JSON.stringify cannot write. It was not sent. */
 export const UNSERIALIZABLE = 'UNSERIALIZABLE';
 
-/** A caller of the library has no clock to hand in. */
 const SYSTEM = { clock: new SystemClock(), random: new SystemRandom() };
 
 /**
- * An event: text or bytes that hold one JSON object, sent as they are, or an object that JSON.stringify makes one of.
+ * An event: text or bytes that hold one JSON object, sent as they are, or an object for JSON.stringify.
  * Ids are shared by all producers of a gateway: begin yours with your name.
  */
 export type EventInput = string | Uint8Array | { readonly id: string; readonly type: string };
@@ -42,11 +40,11 @@ export interface SendEventsOptions {
   readonly pipelining?: number;
   /** Tries for one event; 10. */
   readonly tries?: number;
-  /** For one try in all, up to the last byte of its answer, in milliseconds; 30,000. */
+  /** Milliseconds for one try, up to the last byte of its answer; 30,000. */
   readonly timeoutMs?: number;
-  /** Events in a second, at most; as many as the gateway takes. */
+  /** Maximum events per second; no limit by default. */
   readonly ratePerS?: number;
-  /** Ends the run: what waits for another try is given as `interrupted`. */
+  /** Ends the run: the result of an event that waits for another try is `interrupted`. */
   readonly signal?: AbortSignal;
   /** Called before each repeated try. */
   readonly onRetry?: (retry: Retry) => void;
@@ -54,9 +52,9 @@ export interface SendEventsOptions {
 
 export interface JournalOptions<T> extends SendEventsOptions {
   /**
-   * A file that holds the events that are not settled. An event is in it, after fsync, before its first try. What an
-   * earlier run left in it (its process ended, it was aborted, tries were used up) is sent first; the `event` of its
-   * results is the bytes. An event leaves it when the reader asks for the next result after the event's own.
+   * A file of unsettled events. An event is in it, after fsync, before its first try. Events left by an earlier run
+   * (its process ended, it was aborted, tries were used up) are sent first; the `event` of such a result is the bytes.
+   * An event leaves the file when the reader asks for the next result after the event's own.
    */
   readonly journal: string;
   /** Called once the journal holds an event: its source may forget it. */
@@ -81,9 +79,9 @@ const OPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Sends events and gives the result of each, in the order in which they were settled. Throws at once a TypeError or
- * RangeError for options that cannot be used; later SendingStopped where no event can be accepted (the server is not
- * trusted, or the first ten answers are 401 or 403), and what `events` throws.
+ * Sends events and yields the result of each, in the order in which they settle. The call throws a TypeError or a
+ * RangeError for unusable options. The generator throws SendingStopped if no event can be accepted (the server is not
+ * trusted, or the first ten answers are 401 or 403), and any error of `events`.
  */
 export function sendEvents<T extends EventInput>(
   events: AsyncIterable<T> | Iterable<T>,

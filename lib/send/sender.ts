@@ -1,4 +1,4 @@
-// Sends events as a producer should: a bounded number at a time, and again only when that is allowed, with pauses.
+// Sends events as a producer should: a bounded number at a time, with pauses before retries that the answer allows.
 //
 // Invariants: an event that was accepted once is not sent again by this run; sending it again in another run is safe,
 // because its id makes it a duplicate. At most `concurrency` events are between their reading and the reader of the
@@ -7,7 +7,7 @@
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
 // shorter than the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
 //
-// What it does not do: keep the events in order.
+// It does not keep the events in order.
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
@@ -16,10 +16,10 @@ import type { Try } from './try.ts';
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** So many answers 401 or 403, with no other answer before them, and the run stops: they would all be refused. */
+/** The run stops after so many answers 401 or 403 with no other answer before: all events would be refused. */
 const UNAUTHORIZED_MAX = 10;
 
-/** How a run ended for one event. `answerMs`: how long the last answer took, from the request's first byte. */
+/** The outcome of one event. `answerMs`: duration of the last try. */
 export type SendResult<T> =
   | {
       readonly kind: 'accepted';
@@ -27,7 +27,7 @@ export type SendResult<T> =
       /** The gateway had an event with this id before; `differs`: with another body, which stays. */
       readonly duplicate: boolean;
       readonly differs: boolean;
-      /** The answer's X-Request-Id, by which the gateway's log knows the request; undefined where it had none. */
+      /** The answer's X-Request-Id, which is in the gateway's log; `undefined` if it had none. */
       readonly requestId: string | undefined;
       readonly tries: number;
       readonly answerMs: number;
@@ -35,9 +35,9 @@ export type SendResult<T> =
   | {
       readonly kind: 'refused';
       readonly event: T;
-      /** The answer's `code`; NO_ANSWER where none came, or none of a gateway. */
+      /** The answer's `code`; NO_ANSWER if no gateway answered. */
       readonly code: string;
-      /** 0 where no answer came. */
+      /** 0 without an answer. */
       readonly status: number;
       readonly answer: unknown;
       /** Another run may have the event accepted: its tries were used up. */
@@ -64,17 +64,17 @@ export class SendingStopped extends Error {
 }
 
 export interface SenderOptions<T> extends ClockAndRandom {
-  /** One try. What it rejects with ends the run. */
+  /** One try. A rejection ends the run. */
   readonly send: (event: T) => Promise<Try>;
   readonly concurrency: number;
   readonly triesMax: number;
-  /** Events that are begun in a second, at most; undefined for as many as the gateway takes. */
+  /** Maximum events started per second; `undefined` disables the limit. */
   readonly ratePerS: number | undefined;
   readonly signal: AbortSignal;
   readonly onRetry: (retry: Retry) => void;
 }
 
-/** Throws SendingStopped, and what `events` throws, after the results of what was answered until then. */
+/** Throws SendingStopped, and errors of `events`, after the results of the events answered before. */
 export async function* sendAll<T>(
   events: AsyncIterable<T> | Iterable<T>,
   options: SenderOptions<T>,
@@ -85,7 +85,7 @@ export async function* sendAll<T>(
     yield* run.results(source);
   } finally {
     run.stop();
-    // A source that waits for its next event would hold this up; it gets the signal, and is not waited for.
+    // Not awaited: the source may be waiting for its next event.
     void Promise.resolve(source.return?.()).catch(() => undefined);
   }
 }
@@ -232,7 +232,7 @@ class Run<T> {
   }
 }
 
-/** What an answer, or the error in its place, says in words, fit for a terminal: control characters are escaped. */
+/** The reason in an answer or error, with control characters escaped for a terminal. */
 export function reasonOf(answer: unknown): string {
   const { detail, error, title } = Object(answer) as Readonly<Record<string, unknown>>;
   const reason = [detail, error, title, answer].find((text) => typeof text === 'string');

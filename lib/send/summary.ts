@@ -1,4 +1,4 @@
-// What a run came to, counted while it goes and told as a table at its end.
+// The figures of a run, as a table or as JSON.
 import { createHistogram } from 'node:perf_hooks';
 import type { Clock } from '../process/clock.ts';
 import type { SendResult } from './sender.ts';
@@ -19,7 +19,7 @@ export class Summary {
     this.#startMs = clock.ms();
   }
 
-  /** Events that were not accepted, by whatever cause. */
+  /** Events that were not accepted. */
   get missing(): number {
     return this.#interrupted + this.#refusedCount;
   }
@@ -40,7 +40,7 @@ export class Summary {
     if (result.differs) this.#differing += 1;
   }
 
-  /** For programs. `refusedFile`: where the refused events are, if there are any. */
+  /** `refusedFile`: the file of the refused events, if there are any. */
   json(refusedFile: string | undefined): string {
     const figures = {
       accepted: this.#accepted,

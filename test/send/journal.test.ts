@@ -99,7 +99,7 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['a']);
     for (const line of ['{"put":2,"bo', 'null', '[]', '{"put":3}', '7']) {
       writeFileSync(path, `{"put":1,"body":"a"}\n${line}\n{"put":4,"body":"b"}\n`);
-      await assert.rejects(Journal.open(path, SYSTEM), /line 2 is no line of a journal/, line);
+      await assert.rejects(Journal.open(path, SYSTEM), /line 2 is not a line of a journal/, line);
     }
     assert.equal(existsSync(`${path}.lock`), false);
   });

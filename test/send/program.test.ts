@@ -304,7 +304,7 @@ describe('ingest-send', () => {
 
     const again = send('', 'long.ndjson');
     assert.equal(await again.ended, 0, again.output);
-    assert.match(again.output, /continuing after line 10, where long\.ndjson\.position says/);
+    assert.match(again.output, /continuing after line 10, which long\.ndjson\.position holds/);
     assert.deepEqual(new Set(arrivals.map(({ body }) => body)), new Set(lines.slice(9)));
     assert.equal(existsSync(path('long.ndjson.position')), false);
   });
@@ -390,7 +390,7 @@ describe('ingest-send', () => {
     assert.deepEqual(Buffer.from(String(left['bodyBase64']), 'base64'), binary);
     const wrong = send('', '--resend', 'some.ndjson');
     assert.equal(await wrong.ended, 2);
-    assert.match(wrong.output, /some\.ndjson: line 2 is no line of a refused file/);
+    assert.match(wrong.output, /some\.ndjson: line 2 is not a line of a refused file/);
   });
 
   it(
