@@ -1,23 +1,18 @@
-// A JSON reader (RFC 8259) that also reports what JSON.parse accepts in silence: a member name that appears twice, and
-// a number that a double cannot hold. It gives the same values as JSON.parse.
+// JSON (RFC 8259), and what JSON.parse accepts in silence: a member name that appears twice, and a number that a double
+// cannot hold.
 //
 // Limits: MAX_DEPTH levels of nesting. Numbers that are not integers may be rounded (0.1 is not a binary fraction); a
 // literal is inexact when it overflows or when rounding makes or changes an integer.
+import { messageOf } from './failure.ts';
 
 /** The deepest nesting of a document, its root object included. JSON.stringify overflows the stack at some 10,000. */
-export const MAX_DEPTH = 64;
+const MAX_DEPTH = 64;
 
 export interface JsonProblem {
   readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'inexact-number';
   readonly pointer: string;
   readonly message: string;
 }
-
-const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/uy;
-// eslint-disable-next-line no-control-regex -- JSON allows no control character in a string
-const PLAIN_STRING = /"[^"\\\u0000-\u001f]*"/y;
-const WORD = /true|false|null/y;
-const WORDS: Readonly<Record<string, boolean | null>> = { true: true, false: false, null: null };
 
 /** Whether the value is a JSON object. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
@@ -32,22 +27,72 @@ export function looseJson(text: string, refuse: (fault: string) => never): unkno
   }
 }
 
-/** A JSON Pointer token (RFC 6901, section 3). */
-export const pointerToken = (name: string | number): string =>
-  `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`;
-
-/**
- * The value of `text`, and everything wrong with it, in order. After a problem of the code 'syntax' or 'too-deep',
- * which is the last, the value is undefined.
- */
+/** The value of `text`, and everything wrong with it, in order. 'syntax' and 'too-deep' are the last problem. */
 export function readJson(text: string): { value: unknown; problems: JsonProblem[] } {
-  const reader = new StrictReader(text);
   try {
-    return { value: reader.document(), problems: reader.problems };
+    return { value: JSON.parse(text) as unknown, problems: silentProblems(text) };
   } catch (cause) {
-    if (!(cause instanceof ReadingStopped)) throw cause;
-    return { value: undefined, problems: reader.problems };
+    return { value: undefined, problems: [{ code: 'syntax', pointer: '', message: `not JSON: ${messageOf(cause)}` }] };
   }
+}
+
+const NUMBER = /[-+.0-9eE]+/y;
+
+/** Problems of a text that JSON.parse accepts, so only brackets, names and numbers are read. */
+function silentProblems(text: string): JsonProblem[] {
+  const problems: JsonProblem[] = [];
+  /** The name or index of the value being read, in each open object or array. */
+  const path: (string | number)[] = [];
+  /** The names seen in each open object; undefined for an array. */
+  const names: (Set<string> | undefined)[] = [];
+  let isNameNext = false;
+  const add = (code: JsonProblem['code'], message: string) => {
+    const pointer = path.map((name) => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+    problems.push({ code, pointer, message });
+  };
+  for (let at = 0; at < text.length; at += 1) {
+    const character = text[at] as string;
+    if (character === '"') {
+      const end = stringEnd(text, at);
+      if (isNameNext) {
+        const name = JSON.parse(text.slice(at, end + 1)) as string;
+        const seen = names.at(-1);
+        path[path.length - 1] = name;
+        if (seen?.has(name) === true) add('duplicate-member', 'the member appears twice');
+        seen?.add(name);
+      }
+      isNameNext = false;
+      at = end;
+    } else if (character === '{' || character === '[') {
+      if (path.length === MAX_DEPTH) {
+        add('too-deep', `nested deeper than ${MAX_DEPTH} levels`);
+        return problems;
+      }
+      isNameNext = character === '{';
+      path.push(0);
+      names.push(isNameNext ? new Set() : undefined);
+    } else if (character === '}' || character === ']') {
+      path.pop();
+      names.pop();
+    } else if (character === ',') {
+      isNameNext = names.at(-1) !== undefined;
+      if (!isNameNext) path[path.length - 1] = Number(path.at(-1)) + 1;
+    } else if (character === '-' || (character >= '0' && character <= '9')) {
+      NUMBER.lastIndex = at;
+      const [literal = ''] = NUMBER.exec(text) ?? [];
+      if ((literal.length > 15 || /[.eE]/u.test(literal)) && !isExactNumber(literal))
+        add('inexact-number', `the number ${literal.slice(0, 40)} cannot be read exactly`);
+      at += literal.length - 1;
+    }
+  }
+  return problems;
+}
+
+/** The index of the quote that ends a string. A regular expression would overflow its stack in a string of megabytes. */
+function stringEnd(text: string, start: number): number {
+  let at = start + 1;
+  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return at;
 }
 
 /**
@@ -71,135 +116,4 @@ function sameNumber(...literals: readonly [string, string]): boolean {
     return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
   });
   return one === other;
-}
-
-class ReadingStopped extends Error {}
-
-class StrictReader {
-  readonly problems: JsonProblem[] = [];
-  readonly #text: string;
-  /** Names and indexes of the value in work; a pointer is made only for a problem. */
-  readonly #path: (string | number)[] = [];
-  #at = 0;
-
-  constructor(text: string) {
-    this.#text = text;
-  }
-
-  document(): unknown {
-    const value = this.#value();
-    this.#blank();
-    if (this.#at < this.#text.length) this.#unexpected('the end of the document');
-    return value;
-  }
-
-  #value(): unknown {
-    this.#blank();
-    const first = this.#text[this.#at];
-    if (first === '{') return this.#object();
-    if (first === '[') return this.#array();
-    if (first === '"') return this.#string();
-    const word = this.#match(WORD);
-    return word === undefined ? this.#number() : WORDS[word];
-  }
-
-  #problem(code: JsonProblem['code'], message: string): void {
-    this.problems.push({ code, pointer: this.#path.map(pointerToken).join(''), message });
-  }
-
-  #unexpected(expected: string): never {
-    const byte = Buffer.byteLength(this.#text.slice(0, this.#at));
-    const found = this.#at < this.#text.length ? '' : ', but the document ends';
-    this.#problem('syntax', `not JSON at byte ${byte}: expected ${expected}${found}`);
-    throw new ReadingStopped();
-  }
-
-  #blank(): void {
-    for (;;) {
-      const code = this.#text.charCodeAt(this.#at);
-      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
-      this.#at += 1;
-    }
-  }
-
-  #match(pattern: RegExp): string | undefined {
-    pattern.lastIndex = this.#at;
-    if (!pattern.test(this.#text)) return undefined;
-    const from = this.#at;
-    this.#at = pattern.lastIndex;
-    return this.#text.slice(from, this.#at);
-  }
-
-  #number(): number {
-    const literal = this.#match(NUMBER);
-    if (literal === undefined) return this.#unexpected('a value');
-    if ((literal.length > 15 || /[.eE]/u.test(literal)) && !isExactNumber(literal))
-      this.#problem('inexact-number', `the number ${literal.slice(0, 40)} cannot be read exactly`);
-    return Number(literal);
-  }
-
-  #string(): string {
-    const plain = this.#match(PLAIN_STRING);
-    if (plain !== undefined) return plain.slice(1, -1);
-    const from = this.#at;
-    if (this.#text[from] !== '"') return this.#unexpected('a string');
-    let end = from + 1;
-    while (end < this.#text.length && this.#text[end] !== '"') end += this.#text[end] === '\\' ? 2 : 1;
-    try {
-      const value = JSON.parse(this.#text.slice(from, end + 1)) as string;
-      this.#at = end + 1;
-      return value;
-    } catch {
-      return this.#unexpected('a well-formed string');
-    }
-  }
-
-  /** What is between brackets: at least one element, or nothing. */
-  #list(end: string, element: () => void): void {
-    if (this.#path.length >= MAX_DEPTH) {
-      this.#problem('too-deep', `nested deeper than ${MAX_DEPTH} levels`);
-      throw new ReadingStopped();
-    }
-    this.#at += 1;
-    this.#blank();
-    if (this.#take(end)) return;
-    do {
-      element();
-      this.#path.pop();
-      this.#blank();
-    } while (this.#take(','));
-    if (!this.#take(end)) this.#unexpected(`',' or '${end}'`);
-  }
-
-  #array(): unknown[] {
-    const values: unknown[] = [];
-    this.#list(']', () => {
-      this.#path.push(values.length);
-      values.push(this.#value());
-    });
-    return values;
-  }
-
-  #object(): Record<string, unknown> {
-    const members: Record<string, unknown> = {};
-    this.#list('}', () => {
-      this.#blank();
-      const name = this.#string();
-      this.#path.push(name);
-      if (Object.hasOwn(members, name)) this.#problem('duplicate-member', 'the member appears twice');
-      this.#blank();
-      if (!this.#take(':')) this.#unexpected("':'");
-      const value = this.#value();
-      if (name === '__proto__')
-        Object.defineProperty(members, name, { value, enumerable: true, configurable: true, writable: true });
-      else members[name] = value;
-    });
-    return members;
-  }
-
-  #take(character: string): boolean {
-    if (this.#text[this.#at] !== character) return false;
-    this.#at += 1;
-    return true;
-  }
 }
