@@ -62,7 +62,7 @@ describe('a check', () => {
     for (const server of [node, current]) assert.deepEqual(await server.command('KEYS', '*'), []);
   });
 
-  it('passes with the rights that the README gives, and names those that lack', async () => {
+  it('passes with the rights that install.md lists, and names missing ones', async () => {
     for (const name of ['ingest-gateway', 'ingest-consumer'])
       await redis.command('ACL', 'SETUSER', name, 'reset', 'on', ...rule(name));
     await redis.command('ACL', 'SETUSER', 'few', 'reset', 'on', ...rule('ingest-consumer'), '-xack');

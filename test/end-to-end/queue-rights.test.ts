@@ -29,7 +29,7 @@ function start(name: ProgramName, user: string): Program {
   });
 }
 
-describe('under the rules of the README', () => {
+describe('under the documented rules', () => {
   it('events are accepted, found, land, and leave the queue', async () => {
     for (const name of ['ingest-gateway', 'ingest-consumer'])
       await redis.command('ACL', 'SETUSER', name, 'reset', ...rule(name));
