@@ -25,8 +25,6 @@ const NO_CONSUMER_MS = 10_000;
 
 const NOWHERE = { source: '', entry: '' };
 
-const NOT_REPLAYED: ReadonlySet<string> = new Set(['invalid_entry']);
-
 /** Names of rows, by what became of them. */
 interface Tally {
   landed: number;
@@ -110,7 +108,7 @@ class Replaying {
     for (const name of names) {
       const row = await this.#session.warehouse.quarantineRow(name);
       if (row === undefined) continue;
-      if (NOT_REPLAYED.has(reasonCode(row.reason))) {
+      if (reasonCode(row.reason) === 'invalid_entry') {
         this.tally.notReplayed.push(name);
         continue;
       }

@@ -7,62 +7,38 @@ import { printable } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { bytesText, counted, countText, durationText, table, timeText } from './terminal.ts';
 
-export interface Look {
-  readonly atMs: number;
-  readonly queue: QueueStatus | QueueFailed;
-  readonly warehouse: WarehouseCounts | WarehouseFailed;
-}
-
-/** Shows what answers, then rejects with what does not, also in part. */
+/** Prints every part that answers, then rejects if a part of the queue or the warehouse does not. */
 export async function showStatus(session: Session): Promise<Outcome> {
-  const found = await look(session);
-  if (session.json) printJson(session, lookJson(found));
-  else session.print(lookText(session, found));
-  const failure = failureOf(found);
-  if (failure !== undefined) throw failure;
-  return OUTCOME.done;
-}
-
-/** Rejects never for what is away. */
-export async function look({ queue, warehouse, clock }: Pick<Session, 'queue' | 'warehouse' | 'clock'>): Promise<Look> {
-  const [queueLook, warehouseLook] = await Promise.all([
-    queue.status().catch((cause: unknown) => {
+  const [queue, warehouse] = await Promise.all([
+    session.queue.status().catch((cause: unknown) => {
       if (cause instanceof QueueFailed) return cause;
       throw cause;
     }),
-    warehouse.counts().catch((cause: unknown) => {
+    session.warehouse.counts().catch((cause: unknown) => {
       if (cause instanceof WarehouseFailed) return cause;
       throw cause;
     }),
   ]);
-  return { atMs: clock.epochMs(), queue: queueLook, warehouse: warehouseLook };
-}
-
-/** What is away, also in part; the queue before the warehouse. */
-export function failureOf({ queue, warehouse }: Look): QueueFailed | WarehouseFailed | undefined {
-  if (queue instanceof QueueFailed) return queue;
-  if (queue.away.length > 0) return new QueueFailed(queue.away.join('; '));
-  return warehouse instanceof WarehouseFailed ? warehouse : undefined;
-}
-
-/** For programs. */
-export function lookJson({ atMs, queue, warehouse }: Look): Readonly<Record<string, unknown>> {
-  return {
-    at: timeText(atMs),
-    queue: queue instanceof QueueFailed ? { error: queue.message } : queue,
-    warehouse: warehouse instanceof WarehouseFailed ? { error: warehouse.message } : warehouse,
-  };
-}
-
-/** For people: some lines. */
-export function lookText(session: Pick<Session, 'queue' | 'warehouse'>, { queue, warehouse }: Look): string {
-  const lines = [
-    `queue      ${session.queue.place}`,
-    ...(queue instanceof QueueFailed ? [away(queue)] : queueLines(queue)),
-  ];
-  lines.push('', `warehouse  ${session.warehouse.place}`);
-  lines.push(...(warehouse instanceof WarehouseFailed ? [away(warehouse)] : warehouseLines(warehouse)));
-  return `${lines.join('\n')}\n`;
+  if (session.json)
+    printJson(session, {
+      at: timeText(session.clock.epochMs()),
+      queue: queue instanceof QueueFailed ? { error: queue.message } : queue,
+      warehouse: warehouse instanceof WarehouseFailed ? { error: warehouse.message } : warehouse,
+    });
+  else {
+    const lines = [
+      `queue      ${session.queue.place}`,
+      ...(queue instanceof QueueFailed ? [away(queue)] : queueLines(queue)),
+      '',
+      `warehouse  ${session.warehouse.place}`,
+      ...(warehouse instanceof WarehouseFailed ? [away(warehouse)] : warehouseLines(warehouse)),
+    ];
+    session.print(`${lines.join('\n')}\n`);
+  }
+  if (queue instanceof QueueFailed) throw queue;
+  if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
+  if (warehouse instanceof WarehouseFailed) throw warehouse;
+  return OUTCOME.done;
 }
 
 const away = (cause: Error): string => `  away: ${cause.message}`;

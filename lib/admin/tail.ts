@@ -71,7 +71,8 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<O
 class Reading {
   readonly #session: Session;
   readonly #stream: QueuedStream;
-  readonly #tailing: Tailing;
+  readonly #type: RegExp;
+  readonly #producer: RegExp;
   /** Undefined until the stream has answered. */
   #at: string | undefined;
   /** Entries that the stream had had when it was at `#at`. */
@@ -80,10 +81,11 @@ class Reading {
   #fullReads = 0;
   #isAway = false;
 
-  constructor(session: Session, stream: QueuedStream, tailing: Tailing) {
+  constructor(session: Session, stream: QueuedStream, { type, producer }: Tailing) {
     this.#session = session;
     this.#stream = stream;
-    this.#tailing = tailing;
+    this.#type = patternOf(type);
+    this.#producer = patternOf(producer);
   }
 
   /** Goes to the end of the stream, and returns its last `last` events. */
@@ -155,13 +157,12 @@ class Reading {
   }
 
   #matching(entries: readonly StreamEntry[]): readonly Event[] {
-    const { type, producer } = this.#tailing;
     return entries
       .map((entry): Event => {
         const names = namesIn(entry.body);
         return { ...entry, type: names.type, id: entry.noted ?? names.id };
       })
-      .filter((event) => matches(type, event.type) && matches(producer, event.producer));
+      .filter(({ type = '', producer = '' }) => this.#type.test(type) && this.#producer.test(producer));
   }
 }
 
@@ -199,18 +200,6 @@ function isBefore(one: string, other: string): boolean {
 const inOrder = (events: readonly Event[]): readonly Event[] =>
   events.toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
 
-/** Whether a name has the form of a pattern with `*`; every name has that of no pattern. */
-function matches(pattern: string | undefined, name = ''): boolean {
-  if (pattern === undefined) return true;
-  const [first = '', ...rest] = pattern.split('*');
-  const end = rest.pop();
-  if (end === undefined) return name === first;
-  if (!name.startsWith(first) || !name.endsWith(end) || name.length < first.length + end.length) return false;
-  let at = first.length;
-  for (const part of rest) {
-    const found = name.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return at <= name.length - end.length;
-}
+/** A name pattern as a regular expression: `*` is any text. No pattern matches every name. */
+const patternOf = (text = '*'): RegExp =>
+  new RegExp(`^${text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/\*+/g, '.*')}$`, 's');

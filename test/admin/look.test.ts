@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { look } from '../../lib/admin/status.ts';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
@@ -92,15 +91,17 @@ describe('status', () => {
     });
     t.after(() => queue.close());
     const session = admin.session(t, { queue });
+    const fails = async (): Promise<boolean> =>
+      (await admin.run(t, 'status', { queue })).failure instanceof QueueFailed;
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     await admin.redis.signal('SIGKILL');
-    assert.ok((await look(session)).queue instanceof QueueFailed);
+    assert.ok(await fails());
     await assert.rejects(session.queue.copies('one', []), QueueFailed);
     await assert.rejects(session.queue.states([{ source: 'q/ingest', entry: '1-1' }]), QueueFailed);
     await admin.redis.start();
     await admin.accept(t, 'two', '{"id":"two","type":"t"}');
     // A machine that is busy may take longer than connectMs for one of them, and not for ever.
-    await eventually('the queue is seen again', async () => !((await look(session)).queue instanceof QueueFailed));
+    await eventually('the queue is seen again', async () => !(await fails()));
     assert.equal((await session.queue.copies('two', [])).length, 1);
     assert.deepEqual(await session.queue.states([{ source: 'q/ingest', entry: '1-1' }]), ['gone']);
   });
