@@ -102,7 +102,8 @@ function listening(name: string, child: ChildProcess, says = LISTENING, show = s
 async function startRedis(): Promise<string> {
   const server = execFileSync(join(root, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
   const data = join(stateDir, 'redis');
-  mkdirSync(data, { recursive: true });
+  // Its append-only file holds the bodies of events.
+  mkdirSync(data, { recursive: true, mode: 0o700 });
   const port = await freePort();
   const network = ['--bind', '127.0.0.1', '--port', `${port}`, '--dir', data];
   const child = startPart('redis', server, [...network, ...REDIS_OPTIONS], process.env);

@@ -1,7 +1,7 @@
 // `make ingest-run` as a user meets it: what it prints works as it stands.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -90,6 +90,8 @@ describe('ingest-run', () => {
     const folder = temporaryFolder();
     const run = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
     await run.line(/Ctrl-C ends everything/);
+    const mode = (name: string): number => statSync(join(folder, '.ingest', name)).mode & 0o777;
+    assert.deepEqual([mode('redis'), mode('warehouse.db')], [0o700, 0o600], 'only their owner reads bodies');
     const second = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
     assert.equal((await second.exited()).code, 1, second.output);
     assert.match(second.output, /another run uses \S+\.ingest: end it, or set INGEST_STATE_DIR/);
