@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import { producerCertificate } from '../lib/identity/development-certificates.ts';
 import { processEnvironment } from '../lib/process/env.ts';
+import { EXIT } from '../lib/process/program.ts';
 import { complainer, print } from './output.ts';
 
 const environment = processEnvironment();
@@ -21,5 +22,5 @@ try {
   );
 } catch (cause) {
   complainer('dev-cert')(cause instanceof Error ? cause.message : String(cause));
-  process.exitCode = 1;
+  process.exitCode = EXIT.configuration;
 }
