@@ -31,7 +31,7 @@ interface TrimmerOptions {
 }
 
 /** The reply of trim.lua. */
-type Look = readonly [
+type TrimReply = readonly [
   dropped: number,
   more: number,
   unlanded: number,
@@ -83,7 +83,7 @@ export class StreamTrimmer {
     const command = [...this.#script.command(stream), ...args];
     const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
-    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as Look;
+    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as TrimReply;
     // The server read its clock somewhere between both readings of this one.
     const clockSkewMs =
       serverMs === undefined ? undefined : Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
