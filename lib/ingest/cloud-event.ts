@@ -11,7 +11,7 @@ import type { EventFault } from './errors.ts';
 import { detailOf, isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type ValidEvent } from './event.ts';
 
 /** A header field: its name in lower case, its value as HTTP gives it, one character for each byte. */
-export type HeaderField = readonly [name: string, value: string];
+export type CloudEventField = readonly [name: string, value: string];
 
 export interface StructuredEvent {
   readonly valid: true;
@@ -30,7 +30,7 @@ const NOT_HEADERS: ReadonlySet<string> = new Set(['data', 'datacontenttype']);
 const JSON_MEDIA_TYPE = /^[^;]*[/+]json[ \t]*(?:;|$)/i;
 
 /** True where the head is that of a CloudEvent in binary mode. `contentType` is the field's value. */
-export function isBinaryMode(fields: Iterable<HeaderField>, contentType: string | undefined): boolean {
+export function isBinaryMode(fields: Iterable<CloudEventField>, contentType: string | undefined): boolean {
   if (contentType?.toLowerCase().startsWith('application/cloudevents') === true) return false;
   for (const [name] of fields) if (name === 'ce-specversion' || name === 'ce-id') return true;
   return false;
@@ -42,7 +42,7 @@ export const isBatchedMode = (contentType: string | undefined): boolean =>
 
 /** The structured form of an event whose attributes are in `fields` and whose data is `body`. Never throws. */
 export function structuredEvent(
-  fields: Iterable<HeaderField>,
+  fields: Iterable<CloudEventField>,
   contentType: string | undefined,
   body: Buffer,
 ): StructuredEvent | InvalidEvent {
@@ -115,7 +115,7 @@ export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
   return { path, message: `must have, with the id, at most ${charactersMax} characters, and no control characters` };
 }
 
-function attributesOf(fields: Iterable<HeaderField>, faults: EventFault[]): Map<string, string> {
+function attributesOf(fields: Iterable<CloudEventField>, faults: EventFault[]): Map<string, string> {
   const attributes = new Map<string, string>();
   for (const [field, raw] of fields) {
     if (!field.startsWith(PREFIX)) continue;

@@ -9,29 +9,29 @@ import {
   sourceAndId,
   structuredEvent,
   typeAdvice,
-  type HeaderField,
+  type CloudEventField,
 } from '../../lib/ingest/cloud-event.ts';
 import { parseEvent } from '../../lib/ingest/event.ts';
 
-const ATTRIBUTES: readonly HeaderField[] = [
+const ATTRIBUTES: readonly CloudEventField[] = [
   ['ce-specversion', '1.0'],
   ['ce-id', '1234-1234-1234'],
   ['ce-source', '/mycontext/subcontext'],
   ['ce-type', 'com.example.someevent'],
 ];
 
-const withField = (name: string, value: string): HeaderField[] => [
+const withField = (name: string, value: string): CloudEventField[] => [
   ...ATTRIBUTES.filter(([field]) => field !== name),
   [name, value],
 ];
 
-function parsed(fields: readonly HeaderField[], contentType: string | undefined, body: string | Buffer): unknown {
+function parsed(fields: readonly CloudEventField[], contentType: string | undefined, body: string | Buffer): unknown {
   const made = structuredEvent(fields, contentType, Buffer.from(body));
   assert.ok(made.valid, JSON.stringify(made));
   return JSON.parse(made.body.toString());
 }
 
-function refused(fields: readonly HeaderField[], contentType: string | undefined, body: string | Buffer): string[] {
+function refused(fields: readonly CloudEventField[], contentType: string | undefined, body: string | Buffer): string[] {
   const made = structuredEvent(fields, contentType, Buffer.from(body));
   assert.equal(made.valid, false, JSON.stringify(made));
   return made.errors.map(({ path }) => path);
@@ -40,7 +40,7 @@ function refused(fields: readonly HeaderField[], contentType: string | undefined
 describe('a CloudEvent in binary mode', () => {
   for (const contentType of ['application/json', 'application/json; charset=utf-8']) {
     it(`is the structured event with the body as data (conformance case ${contentType})`, () => {
-      const fields: HeaderField[] = [...ATTRIBUTES, ['ce-time', '2018-04-05T03:56:24Z'], ['host', 'example.com']];
+      const fields: CloudEventField[] = [...ATTRIBUTES, ['ce-time', '2018-04-05T03:56:24Z'], ['host', 'example.com']];
       assert.deepEqual(parsed(fields, contentType, '{\n    "message": "Hello World!"\n}'), {
         specversion: '1.0',
         id: '1234-1234-1234',
@@ -117,7 +117,7 @@ describe('a CloudEvent in binary mode', () => {
   });
 
   it('is refused in words that say what is wrong with each attribute', () => {
-    const cases: readonly (readonly [fields: readonly HeaderField[], message: RegExp])[] = [
+    const cases: readonly (readonly [fields: readonly CloudEventField[], message: RegExp])[] = [
       [ATTRIBUTES.slice(1), /^must be sent as header field ce-specversion$/],
       [withField('ce-specversion', '0.3'), /^must be 1\.0$/],
       [withField('ce-source', ''), /^must not be empty$/],
@@ -144,7 +144,7 @@ describe('a CloudEvent in binary mode', () => {
       fc.property(text, text, fc.jsonValue(), (id, subject, data) => {
         const event = new CloudEvent({ id, source: 'urn:shop', type: 'order.placed', subject, data: { value: data } });
         const { headers, body }: Message = HTTP.binary(event);
-        const fields = Object.entries(headers).map(([name, value]): HeaderField => [
+        const fields = Object.entries(headers).map(([name, value]): CloudEventField => [
           name,
           // The SDK leaves the encoding of the values to its caller (binding, section 3.1.3.2).
           encodeURI(String(value)),
