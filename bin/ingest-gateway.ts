@@ -76,16 +76,13 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const queue = oneQueue(config.queueUri, streams);
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
   const gateway = new Gateway({
-    ...SYSTEM,
     config,
-    log,
-    material,
-    verifier: files.verifier,
+    system: SYSTEM,
+    identity: { material, verifier: files.verifier },
     queue,
     warehouse,
     quotas,
-    spans,
-    metrics,
+    telemetry: { log, metrics, spans },
   });
   // Watched before the wait for the queue: a change in that time counts too.
   const watched = watchFiles(files, { gateway, quotas, metrics }, log, SYSTEM.clock);

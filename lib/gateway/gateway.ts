@@ -34,18 +34,22 @@ import type { RequestSpans } from './request-spans.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
 
-export interface GatewayParts extends ClockAndRandom {
+export interface GatewayParts {
   readonly config: GatewayConfig;
-  readonly log: Log;
-  readonly material: TlsMaterial;
-  readonly verifier: TokenVerifier | undefined;
+  readonly system: ClockAndRandom;
+  readonly identity: { readonly material: TlsMaterial; readonly verifier: TokenVerifier | undefined };
   readonly queue: Queue;
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
-  /** Undefined: no producer is limited. */
+  /** `undefined` disables quotas. */
   readonly quotas: Quotas | undefined;
-  /** Undefined: no spans are made. */
-  readonly spans: RequestSpans | undefined;
+  readonly telemetry: GatewayTelemetry;
+}
+
+export interface GatewayTelemetry {
+  readonly log: Log;
   readonly metrics: GatewayMetrics;
+  /** `undefined` disables spans. */
+  readonly spans: RequestSpans | undefined;
 }
 
 type Handler = (exchange: Exchange, parameter: string) => Answering;
@@ -67,39 +71,41 @@ export class Gateway {
   #material: TlsMaterial;
 
   constructor(parts: GatewayParts) {
-    const { config, queue, warehouse, metrics, clock, random } = parts;
-    this.#system = { clock, random };
-    this.#log = parts.log;
-    this.#material = parts.material;
+    const { config, system, queue, warehouse, quotas } = parts;
+    const { clock } = system;
+    const { material, verifier } = parts.identity;
+    const { log, metrics, spans } = parts.telemetry;
+    this.#system = system;
+    this.#log = log;
+    this.#material = material;
     this.#authority = new Authority({
       clock,
       audience: config.audience,
-      trust: parts.material.trust,
-      verifier: parts.verifier,
+      trust: material.trust,
+      verifier,
       tokenRequired: config.tokenRequired,
-      grants: (producer) => parts.quotas?.grants(producer, config.audience) === true,
+      grants: (producer) => quotas?.grants(producer, config.audience) === true,
     });
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     this.#queue = queue;
     this.#showGauges(metrics, admission);
     this.#scrape = new Scrape(() => exposition(metrics.registry), clock);
-    this.#refusalLog = new RefusalLog(parts.log, clock);
-    this.#handshakeLog = new HandshakeLog(parts.log, clock);
+    this.#refusalLog = new RefusalLog(log, clock);
+    this.#handshakeLog = new HandshakeLog(log, clock);
     this.#context = {
-      clock,
-      random,
+      ...system,
       admission,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
-      spans: parts.spans,
+      spans,
       draining: false,
-      log: parts.log,
+      log,
       // Asked once: at info an accepted request does not cost a call.
-      logsAnswers: parts.log.isLevelEnabled('debug'),
+      logsAnswers: log.isLevelEnabled('debug'),
     };
     const checks: ProducerChecks = {
       authority: this.#authority,
-      challenge: challenges(config.audience, parts.verifier !== undefined),
-      quotas: parts.quotas,
+      challenge: challenges(config.audience, verifier !== undefined),
+      quotas,
     };
     const accepting = {
       clock,
@@ -109,7 +115,7 @@ export class Gateway {
       decoding: new Decoding(config.requestTimeoutMs, clock),
       metrics,
       events: config,
-      spans: parts.spans,
+      spans,
     };
     const finding = { queue, warehouse, checks, turns: new ProducerTurns(LOOK_UP_TURNS, clock) };
 
@@ -125,9 +131,10 @@ export class Gateway {
     this.#server = this.#makeServer(parts);
   }
 
-  #makeServer({ config, material, metrics, clock, random }: GatewayParts): HttpsServer<ClientContext> {
+  #makeServer({ config, system, identity, telemetry }: GatewayParts): HttpsServer<ClientContext> {
+    const { clock, random } = system;
     return new HttpsServer(
-      material.context,
+      identity.material.context,
       { ...config, headerBytesMax: HEADER_BYTES_MAX, unreadAnswers: unreadLimits(config) },
       {
         context: this.#authority.context,
@@ -141,7 +148,7 @@ export class Gateway {
         producerOf: ({ judged }) => (judged?.verdict.kind === 'producer' ? judged.verdict.producer : undefined),
         closed: this.#context.logsAnswers ? (connection) => this.#closed(connection) : undefined,
         handshakeFailure: (reason, address) => {
-          metrics.handshakes.counter({ reason }).add();
+          telemetry.metrics.handshakes.counter({ reason }).add();
           this.#log.debug({ reason, address }, 'TLS handshake failed');
           this.#handshakeLog.failed(reason, address);
         },
@@ -166,7 +173,7 @@ export class Gateway {
     );
   }
 
-  /** What the process endpoints tell, here and on a server of their own. Ready means that events can come in. */
+  /** The state that process endpoints report, here and on a separate address. Ready: events can be accepted. */
   get state(): ProcessState {
     return {
       draining: () => this.#context.draining,
@@ -183,14 +190,14 @@ export class Gateway {
     };
   }
 
-  /** Binds, and gives the address. Rejects with the system's error. */
+  /** Binds, and resolves to the address. Rejects with the system's error. */
   async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     const bound = await this.#server.listen(host, port, reusePort);
     this.#listening = true;
     return bound;
   }
 
-  /** Takes new TLS material into use; connections of clients that are not trusted any more are closed. */
+  /** Uses new TLS material, and closes the connections of clients that are no longer trusted. */
   replaceTls(material: TlsMaterial): void {
     const trustChanged = material.trustDigest !== this.#material.trustDigest;
     this.#material = material;
@@ -205,7 +212,7 @@ export class Gateway {
     );
   }
 
-  /** Judges all producers anew: token keys, or the producers file, have changed. */
+  /** Judges all producers again, because token keys or the producers file changed. */
   forgetVerdicts(): void {
     this.#authority.forget(this.#server.connections);
   }
@@ -223,7 +230,7 @@ export class Gateway {
     this.#handshakeLog.close();
   }
 
-  /** Ends what is left. */
+  /** Closes the remaining connections. */
   destroy(): void {
     this.#server.destroy();
   }
@@ -272,9 +279,9 @@ export class Gateway {
   }
 }
 
-/** What clients leave unread may take as much memory as events in flight, and one producer a quarter of that. */
 const PLAIN_HTTP = problem('invalidEvent', 'this port expects TLS: send the request to its https URL');
 
+/** Unread answers may use as much memory as events in flight, and those of one producer a quarter of that. */
 const unreadLimits = ({ inFlightBytesMax }: GatewayConfig): UnreadLimits => ({
   holderMax: inFlightBytesMax / 4,
   totalMax: inFlightBytesMax,

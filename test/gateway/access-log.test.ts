@@ -2,18 +2,11 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { Gateway } from '../../lib/gateway/gateway.ts';
-import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
-import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
-import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
-import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { Log, LogLevel } from '../../lib/process/log.ts';
 import { event, TestClient } from '../support/client.ts';
-import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
+import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { Pki } from '../support/pki.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
+import { eventually } from '../support/scope.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
@@ -40,23 +33,8 @@ describe("a gateway's log", () => {
   before(async () => void (pki = await Pki.create()));
 
   async function start(level: LogLevel) {
-    const { config, report } = readGatewayConfig({ INGEST_QUEUE_URI: 'redis://localhost', ...pki.environment });
-    assert.ok(config?.tls.kind === 'files', report.problems.join());
     const collected = collecting(level);
-    const gateway = new Gateway({
-      ...SYSTEM,
-      config,
-      log: collected.log,
-      material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
-      verifier: undefined,
-      queue: new MemoryQueue(new MemoryQueueStore()),
-      warehouse: undefined,
-      quotas: undefined,
-      spans: undefined,
-      metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
-    });
-    const { port } = await gateway.listen('127.0.0.1', 0);
-    atEnd(() => gateway.drain());
+    const { gateway, port } = await gatewayInProcess(pki, {}, { log: collected.log });
     return { ...collected, gateway, port, shop: await pki.producer('shop') };
   }
 

@@ -3,20 +3,13 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { Gateway } from '../../lib/gateway/gateway.ts';
-import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { RequestSpans } from '../../lib/gateway/request-spans.ts';
-import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
-import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
-import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { WarehouseLookup } from '../../lib/ingest/warehouse.ts';
-import { createLog } from '../../lib/process/log.ts';
 import type { Tracing } from '../../lib/telemetry/tracing.ts';
 import { event, TestClient, type Reply } from '../support/client.ts';
+import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
-import { atEnd } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const BODY_BYTES_MAX = 1_000;
@@ -45,23 +38,15 @@ describe("a gateway's answers", () => {
       close: () => Promise.resolve(),
     };
     const started = async (more: Readonly<Record<string, string>>): Promise<TestClient> => {
-      const environment = { INGEST_QUEUE_URI: 'redis://localhost', ...pki.environment, ...more };
-      const { config, report } = readGatewayConfig({ ...environment, INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX) });
-      assert.ok(config?.tls.kind === 'files', report.problems.join());
-      const gateway = new Gateway({
-        ...SYSTEM,
-        config,
-        log: createLog('gateway', 'error').child({}, { level: 'silent' }),
-        material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
-        verifier: undefined,
-        queue,
-        warehouse: { find: () => Promise.resolve(inWarehouse) },
-        quotas: undefined,
-        spans: new RequestSpans(tracing, { system: 'memory', destination: 'ingest' }, SYSTEM.clock),
-        metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
-      });
-      atEnd(() => gateway.drain());
-      const { port } = await gateway.listen('127.0.0.1', 0);
+      const { port } = await gatewayInProcess(
+        pki,
+        { INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX), ...more },
+        {
+          queue,
+          warehouse: { find: () => Promise.resolve(inWarehouse) },
+          spans: new RequestSpans(tracing, { system: 'memory', destination: 'ingest' }, SYSTEM.clock),
+        },
+      );
       stranger = new TestClient(port, pki.authority.certificate, undefined, {});
       return new TestClient(port, pki.authority.certificate, await pki.producer('shop'), {});
     };

@@ -2,20 +2,13 @@
 // that an answer waits for it. The same on real Redis is in test/end-to-end.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { Gateway } from '../../lib/gateway/gateway.ts';
-import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
-import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
-import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
-import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { Outcome, Submission } from '../../lib/ingest/queue.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { event, TestClient } from '../support/client.ts';
+import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
+import { eventually } from '../support/scope.ts';
 
 /** Stores what comes, and says of some ids what it is told to say, when it is told to. */
 class ChosenQueue extends MemoryQueue {
@@ -47,23 +40,9 @@ describe('a gateway', () => {
   before(async () => {
     const pki = await Pki.create();
     const started = async (more: Readonly<Record<string, string>> = {}): Promise<number> => {
-      const environment = { INGEST_QUEUE_URI: 'redis://localhost', INGEST_IN_FLIGHT_MAX: '2', ...pki.environment };
-      const { config, report } = readGatewayConfig({ ...environment, ...more });
-      assert.ok(config?.tls.kind === 'files', report.problems.join());
-      const gateway = new Gateway({
-        ...SYSTEM,
-        config,
-        log: createLog('gateway', 'error'),
-        material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
-        verifier: undefined,
-        queue,
-        warehouse: { find: async () => looks.shift() ?? { kind: 'unknown' } },
-        quotas: undefined,
-        spans: undefined,
-        metrics: gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock),
-      });
-      atEnd(() => gateway.drain());
-      return (await gateway.listen('127.0.0.1', 0)).port;
+      const environment = { INGEST_IN_FLIGHT_MAX: '2', ...more };
+      const warehouse: Pick<Warehouse, 'find'> = { find: async () => looks.shift() ?? { kind: 'unknown' } };
+      return (await gatewayInProcess(pki, environment, { queue, warehouse })).port;
     };
     const clientOf = async (name: string, port: number): Promise<TestClient> =>
       new TestClient(port, pki.authority.certificate, await pki.producer(name), {});

@@ -1,7 +1,7 @@
 // A gateway in this process, on a queue in memory, whose log a test reads.
 import assert from 'node:assert/strict';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { Gateway, type GatewayParts } from '../../lib/gateway/gateway.ts';
+import { Gateway, type GatewayParts, type GatewayTelemetry } from '../../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
@@ -30,11 +30,15 @@ export function keepingLog(): { readonly log: Log; readonly lines: Line[] } {
   return { log: { ...levels, isLevelEnabled: () => true } as unknown as Log, lines };
 }
 
-/** Listens unless `listens` is false. */
+type Chosen = Pick<GatewayParts, 'queue' | 'warehouse' | 'quotas'> &
+  Pick<GatewayParts['identity'], 'verifier'> &
+  Pick<GatewayTelemetry, 'log' | 'spans'>;
+
+/** Listens unless `listens` is false. `lines` stays empty if a test chooses the log. */
 export async function gatewayInProcess(
   pki: Pki,
   environment: Environment = {},
-  { listens = true, ...parts }: Partial<GatewayParts> & { readonly listens?: boolean } = {},
+  { listens = true, ...chosen }: Partial<Chosen> & { readonly listens?: boolean } = {},
 ) {
   const { config, report } = readGatewayConfig({
     INGEST_QUEUE_URI: 'redis://localhost',
@@ -42,20 +46,17 @@ export async function gatewayInProcess(
     ...environment,
   });
   assert.ok(config?.tls.kind === 'files', report.problems.join());
-  const { log, lines } = keepingLog();
+  const { log: kept, lines } = keepingLog();
+  const { queue = new MemoryQueue(new MemoryQueueStore()), warehouse, quotas, verifier, log = kept, spans } = chosen;
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
   const gateway = new Gateway({
-    ...SYSTEM,
     config,
-    log,
-    material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()),
-    verifier: undefined,
-    queue: new MemoryQueue(new MemoryQueueStore()),
-    warehouse: undefined,
-    quotas: undefined,
-    spans: undefined,
-    metrics,
-    ...parts,
+    system: SYSTEM,
+    identity: { material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()), verifier },
+    queue,
+    warehouse,
+    quotas,
+    telemetry: { log, metrics, spans },
   });
   const port = listens ? (await gateway.listen('127.0.0.1', 0)).port : 0;
   if (listens)
