@@ -154,10 +154,10 @@ it('nothing is submitted for a client that left while its bodies waited to be de
   const { queue, lines, raw, inFlight } = await started(HEAVY);
   const isClosed = (): boolean => lines.some(({ msg }) => msg === 'connection closed');
   const late: string[] = [];
-  queue.submit = ({ id, settle }) => {
-    queue.submitted.push(id);
-    if (isClosed()) late.push(id);
-    settle('unavailable');
+  queue.submit = (submission) => {
+    queue.submitted.push(submission.id);
+    if (isClosed()) late.push(submission.id);
+    submission.settle('unavailable');
   };
   const connection = raw(shop);
   const bodies = Array.from({ length: 40 }, (_, at) => heavy({ id: `left-${at}`, type: 't' }));

@@ -149,7 +149,7 @@ describe('the side of node:http', () => {
 
   it('gives node:http of a body of known length large slices, and few bytes behind it', async (t) => {
     const wire = adopted(readsBody);
-    const push = t.mock.method(wire.side as NodeSide, 'push');
+    const push = t.mock.method(wire.side, 'push');
     const head = 'POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 200000\r\n\r\n';
     wire.side.feed(Buffer.from(head + 'x'.repeat(200_000) + GET.repeat(1_000)));
     await eventually('the next one has come', () => wire.side.requests > 1);
