@@ -1,10 +1,9 @@
 // GET /events/{id}: the state of one of the caller's own events.
 //
-// It looks in the warehouse, then in the queue's index, so an event is found from its 202 on and after the queue's 24
-// hours too; what the queue does not know is looked for in the warehouse once more. Another producer's id looks like an
-// unknown one. A warehouse that cannot be asked makes it 503, whatever the queue knows: an event that was once called
-// landed is not called accepted again. So does a queue that cannot be asked, unless the warehouse knows the id: never a
-// false 404.
+// It asks the warehouse, then the queue's index, so it finds an event from its 202 on and after the queue's 24 hours
+// too. If neither knows the id, it asks the warehouse again. It answers 404 to an id of another producer. It answers
+// 503 if the warehouse cannot be asked, whatever the queue knows, so that an event never changes back from landed to
+// accepted; and if the queue cannot be asked and the warehouse does not know the id, so that no 404 is false.
 import { problem } from '../ingest/errors.ts';
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isErased } from '../ingest/erased.ts';
@@ -18,7 +17,7 @@ import type { ProducerTurns, TurnLimits } from './producer-turns.ts';
 
 export interface FindEventOptions {
   readonly queue: Queue;
-  /** Undefined: look-ups cover the queue's 24 hours. */
+  /** `undefined` limits look-ups to the queue's 24 hours. */
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
   readonly checks: ProducerChecks;
   readonly turns: ProducerTurns;
@@ -31,7 +30,7 @@ const UNAVAILABLE = problem('lookUpUnavailable', 'the queue or the warehouse cou
 const OVERLOADED = problem('lookUpUnavailable', 'too many look-ups wait');
 const NOT_FOUND = problem('eventNotFound', 'no event has this id');
 
-/** `parameter` is the id as it stood in the path. */
+/** `parameter` is the id as sent in the path. */
 export async function findEvent(
   options: FindEventOptions,
   exchange: Exchange,
@@ -62,14 +61,14 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   if (known !== undefined) return known;
   const queued = await queue.find(id, producer);
   if (queued.kind === 'unavailable') return UNAVAILABLE;
-  // An event past retention may have landed, and left the queue, between the two looks.
+  // An event past retention may have landed and left the queue between the two queries.
   if (queued.kind !== 'found') return (await inWarehouse()) ?? NOT_FOUND;
   const { body, acceptedAtMs, traceparent } = queued.event;
   const type = scanEnvelope(body)?.type ?? typeOf(parsed(body));
   return found({ id, type, status: 'accepted', acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
-/** The answer from what the warehouse knows; undefined where it knows nothing. */
+/** The answer for an event in the warehouse; `undefined` if the warehouse does not know it. */
 function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: string): GatewayAnswer | undefined {
   if (known?.kind === 'landed') {
     const { text, type, acceptedAtMs, landedAtMs, traceparent } = known;
@@ -80,7 +79,7 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
     const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), rejectedAt: timestamp(rejectedAtMs) };
     const event = parsed(body);
-    // A rejected body may be no JSON, or no UTF-8; it is shown as a string then, or with replacement characters.
+    // A rejected body that is not JSON is shown as a string; invalid UTF-8 becomes replacement characters.
     const text = event === undefined ? JSON.stringify(body.toString()) : body.toString();
     return found({ id, type: typeOf(event), status: 'rejected', ...times, reason, traceparent }, Buffer.from(text));
   }
@@ -88,11 +87,8 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
 }
 
 // Fact: JSON.parse for the type alone, and the copies of strings before they are written, made a megabyte of
-// garbage of each look-up of 250 KB, and the heap grew with it. Choice: the event stays the bytes that the queue gave.
-/**
- * The event's own bytes go into the answer as they are: what was accepted is shown byte for byte. `about` comes before
- * them.
- */
+// garbage of each look-up of 250 KB, and the heap grew with it. Choice: the event stays the bytes from the queue.
+/** `about` as JSON, then the accepted event byte for byte. */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
   const head = `${JSON.stringify(isErased(event) ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
   return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END] };

@@ -64,8 +64,8 @@ interface Arrival<T> {
 }
 
 /**
- * How many connections may wait to be accepted, as far as the system allows: node's own 511 are fewer than come at once
- * when all clients begin anew.
+ * Connections that may wait to be accepted, if the system allows so many: node's default of 511 is less than the burst
+ * after a restart, when all clients reconnect.
  */
 const BACKLOG = 4_096;
 /** Node's own time-out for handshakes counts from a connection's acceptance; ours does not. */
@@ -288,8 +288,8 @@ export class HttpsServer<T> {
     }
   }
 
-  // Fact: a timer for each connection that is set anew with each request costs more than the requests' own
-  // book-keeping. Choice: all connections are looked at a few times a second, so a limit is kept to within that.
+  // Fact: a timer for each connection, reset by each request, costs more than the requests' own book-keeping.
+  // Choice: all connections are checked a few times a second, and limits are kept to within that interval.
   #check(): void {
     const now = this.#system.clock.ms();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);

@@ -23,16 +23,16 @@ export class NodeRequest implements HttpRequest {
   readonly expectsContinue: boolean;
   listener: RequestListener | undefined;
   body = undefined;
-  /** Nothing behind it is a request: the connection ends behind its answer. */
+  /** No request may follow it: the connection ends after its answer. */
   readonly isLast: boolean;
-  /** When its head had come, by `Clock.ms()`. */
+  /** When its head had arrived, by `Clock.ms()`. */
   readonly startMs: number;
   readonly #owner: NodeRequestOwner;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  /** Undefined once the body is read, refused or abandoned. */
+  /** `undefined` once the body is read, refused or abandoned. */
   #taker: BodyTaker | undefined;
-  /** What has come of the body, in a buffer that may have room for more. */
+  /** The arrived part of the body, in a buffer that may have room for more. */
   #read: Buffer = EMPTY;
   #bytes = 0;
   #continued = false;
@@ -91,18 +91,17 @@ export class NodeRequest implements HttpRequest {
     });
   }
 
-  /** The rest of it cannot be read. False where it was answered before. */
+  /** The rest of it cannot be read. Returns false if it was answered before. */
   fault(fault: ProtocolFault): boolean {
     return this.listener?.fault(fault) ?? false;
   }
 
   respond(requestId: string, answer: Answer, close: boolean): void {
-    // node:http itself closes behind an answer to a client that was not told to go on: whether its body follows is
-    // open.
+    // node:http closes after an answer to a client that was not told to continue, because its body may still follow.
     const last = close || this.isLast || (this.expectsContinue && !this.#continued);
     if (!respond(this.#response, requestId, answer, last)) return;
     this.#bodyEnds();
-    this.#request.resume(); // What still comes of it is thrown away.
+    this.#request.resume(); // Discards the rest of the body.
     this.#owner.answered(this, last);
   }
 
@@ -123,7 +122,7 @@ export class NodeRequest implements HttpRequest {
     this.#bytes = end;
   }
 
-  /** Nothing more is said of the body. Gives whom it was to be said to. */
+  /** Ends the calls about the body. Returns the taker, if it was still expecting calls. */
   #bodyEnds(): BodyTaker | undefined {
     const taker = this.#taker;
     this.#taker = undefined;
@@ -131,7 +130,7 @@ export class NodeRequest implements HttpRequest {
   }
 }
 
-/** A body that announced no length gets room for so many times what has come of it. */
+/** A body without an announced length gets room for this many times its arrived bytes. */
 const GROWTH = 2;
 const EMPTY = Buffer.alloc(0);
 
@@ -167,7 +166,7 @@ function cloudEventFieldsOf(rawHeaders: readonly string[]): readonly HeaderField
 /** A registered name, an IPv4 address or an IPv6 address in brackets, and perhaps a port (RFC 9112, section 3.2). */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]+)(?::\d{0,5})?$/;
 
-/** Why it must not be handled; undefined where it may be. */
+/** The reason not to handle it; `undefined` if it may be handled. */
 export function defectOf(request: IncomingMessage): RequestDefect | undefined {
   const { headers, httpVersionMajor, httpVersionMinor, rawHeaders } = request;
   if (httpVersionMajor !== 1) return 'version';
