@@ -1,15 +1,10 @@
-// `erase`: overwrites what is left of events, in queue, warehouse and quarantine, so that only id and type remain.
+// `erase`: overwrites events in queue, warehouse and quarantine, so that only id and type remain.
 //
-// Order: the erasure is recorded in a file, to be replayed after a restore, and noted on the queue, for consumers that
-// have the event in hand; the warehouse gets the erased row first, so that a consumer that is frozen with the event in hand finds the id
-// taken; then the queue, entry by entry, each as one atomic step (lib/redis/stream/lua/erase.lua); then what consumers
-// have written meanwhile: the row and the quarantine. Each step may be repeated, so the command is run again where it
-// was cut short.
-//
-// Entries are found by the id index, by the names of quarantine rows and by the notes of replays. An entry that somebody
-// added by hand is in none of them.
-//
-// What it does not reach is in deploy/RUNBOOK.md, "Erasing an event".
+// Order: a file, to be replayed after a restore; a note on the queue, for consumers that hold the event; the erased row
+// in the warehouse, so that a frozen consumer finds the id taken; the queue, one atomic step for each entry
+// (lib/redis/stream/lua/erase.lua); and again row and quarantine, which consumers may have written meanwhile. Every
+// step may be repeated, so an interrupted command is run again. deploy/RUNBOOK.md, "Erasing an event", lists the copies
+// that it does not reach.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
@@ -20,27 +15,26 @@ import { printable } from '../process/printable.ts';
 import { audited, UsageError, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
-/** How long a consumer may hold an entry before this gives up: longer than another one takes to claim it. */
+/** Wait for a consumer that holds an entry: longer than another consumer needs to claim it. */
 const HELD_MS = 30_000;
 const POLL_MS = 100;
 
-/** What there is of an event and is not erased. */
+/** The copies of an event that are not erased. */
 interface Left {
   readonly copies: readonly QueuedCopy[];
   readonly landed: LandedRow | undefined;
   readonly quarantined: readonly QuarantineBody[];
-  /** Whether the event is there at all, erased or not. */
+  /** The event exists, erased or not. */
   readonly known: boolean;
 }
 
-/** Entries, rows and events. */
+/** Numbers of entries, rows and events. */
 interface Erased {
   queue: number;
   warehouse: number;
   quarantine: number;
-  /** Entries that a consumer did not let go. */
+  /** Entries that a consumer still holds. */
   held: number;
-  /** Events that had been erased before. */
   already: number;
   readonly unknown: string[];
 }
@@ -53,7 +47,7 @@ export async function eraseEvents(session: Session, ids: readonly string[]): Pro
   return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, ids, tally, found));
 }
 
-/** `found`: what there is of the first event, where that is known. */
+/** `found`: the copies of the first event, if they are known. */
 async function eraseAll(
   session: Session,
   ids: readonly string[],
@@ -103,7 +97,7 @@ async function outcomeOf(session: Session, sum: Erased, interrupted: boolean): P
 const nothing = ({ copies, landed, quarantined }: Left): boolean =>
   copies.length + quarantined.length === 0 && landed === undefined;
 
-/** What to ask before one event is erased; undefined where there is nothing to erase. */
+/** The question before one event is erased; `undefined` if nothing is left to erase. */
 function aboutOne(left: Left): string | undefined {
   if (nothing(left)) return undefined;
   const { copies, landed, quarantined } = left;
@@ -149,7 +143,7 @@ async function eraseOne(session: Session, id: string, { copies }: Left, sum: Era
   sum.quarantine += quarantined.length;
 }
 
-/** Makes the erased row of an event that may not have landed yet. What is no event will not land. */
+/** Inserts the erased row of an event that may not have landed yet. An invalid event never lands. */
 async function land({ warehouse }: Session, id: string, { producer, body, acceptedAtMs }: QueuedCopy): Promise<void> {
   const event = parseEvent(body);
   if (!event.valid || producer === undefined || producer.includes('\0')) return;
@@ -157,7 +151,7 @@ async function land({ warehouse }: Session, id: string, { producer, body, accept
   await warehouse.land({ id, type: event.type, producer, body: erased, acceptedAtMs });
 }
 
-/** False where a consumer holds the entry, and does not let go in time. */
+/** False if a consumer still holds the entry after HELD_MS. */
 async function eraseCopy(
   { queue, stopped, clock }: Session,
   copy: QueuedCopy,
@@ -172,7 +166,7 @@ async function eraseCopy(
   }
 }
 
-/** The ids of a file, one on each line; `-` is standard input. Throws a UsageError that names the first wrong line. */
+/** Reads ids, one on each line; `-` is standard input. Rejects with a UsageError that names the first invalid line. */
 export async function idsOf(file: string): Promise<readonly string[]> {
   const input = file === '-' ? process.stdin : createReadStream(file);
   const ids = new Set<string>();

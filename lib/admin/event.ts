@@ -1,5 +1,5 @@
-// `event ID`: all that is known of one event, wherever it is, for any producer; and how bodies and quarantine rows are
-// shown: text where they are text, else hex.
+// `event ID`: one event in queue, warehouse and quarantine, of any producer. Also the format of bodies and quarantine
+// rows: text if they are text, else hex.
 import { isUtf8 } from 'node:buffer';
 import { isErased } from '../ingest/erased.ts';
 import type { EntryState, QueuedCopy } from '../ingest/queue-admin.ts';
@@ -101,7 +101,7 @@ export const rowJson = (row: QuarantineBody): Readonly<Record<string, unknown>> 
 
 const HEX_LINE_BYTES = 32;
 
-/** Whether a terminal shows it as it is: UTF-8 without control characters other than tab and line break. */
+/** UTF-8 without control characters other than tab and line break. */
 const isText = (body: Buffer): boolean =>
   isUtf8(body) && printableLines(body.toString('utf8')) === body.toString('utf8');
 
@@ -115,6 +115,6 @@ export function bodyText(body: Buffer): string {
   return lines.join('\n');
 }
 
-/** `body`, or `bodyHex` for what is no UTF-8. */
+/** `body`, or `bodyHex` if the body is not UTF-8. */
 export const bodyJson = (body: Buffer): { readonly body: string } | { readonly bodyHex: string } =>
   isUtf8(body) ? { body: body.toString('utf8') } : { bodyHex: body.toString('hex') };

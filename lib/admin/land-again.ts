@@ -1,8 +1,6 @@
-// `land-again --since TIME`: for a warehouse that lost rows (restored from a backup, failed over with less). Consumers
-// read the queue's entries of that time or later once more; rows that are there stay as they are.
-//
-// It reaches as far back as the queue does: 24 hours of what has landed. Entries whose event went to quarantine are
-// read again too, and keep their row there.
+// `land-again --since TIME`: for a warehouse that lost rows (after a restore or a fail-over). Consumers read the
+// entries since that time again; existing rows stay. The queue holds landed events for 24 hours. Quarantined entries
+// are read again too, and keep their row.
 import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
@@ -15,7 +13,7 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Outc
   session.progress('');
   const { entries } = read;
   if (entries === 0) {
-    session.tell(`the consumers have read no entry since ${since} that the queue still has`);
+    session.tell(`the queue has no entry since ${since} that the consumers have read`);
     if (json) printJson(session, { entries, since });
     return OUTCOME.nothing;
   }

@@ -1,24 +1,24 @@
 // `prune --older-than T`: removes rows that landed, or were put in quarantine, before a time.
 //
-// A row is removed only if its event cannot land a second time: it landed, and was accepted, longer ago than
-// PRUNE_AGE_MS_MIN and before the oldest event that has not landed in any partition. The earliest of three clocks
-// decides: this machine's, the queue's and the warehouse's.
+// Removes a row only if its event cannot land a second time: it was accepted and landed longer ago than
+// PRUNE_AGE_MS_MIN, and before the oldest unlanded event of any partition. The earliest of three clocks decides: this
+// machine's, the queue's and the warehouse's.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
 import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { counted, durationText, timeText } from './terminal.ts';
 
-/** Rows of one statement, and the pause behind it in which others write. */
+/** Rows of one statement, and the pause after it in which others write. */
 const PAGE = 1_000;
 const PAUSE_MS = 10;
 
-/** Between a row's age and that of the oldest event that has not landed: a row is younger than its acceptance. */
+/** Margin between a row and the oldest unlanded event: an event lands later than it was accepted. */
 const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
 export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Outcome> {
   const { json, print, tell } = session;
-  // The ages below are of this moment or a later one: a day may pass until the queue has answered.
+  // The clocks are read before the ages: a day may pass until the queue answers.
   const nowMs = await earliestClock(session);
   if (nowMs === undefined) return OUTCOME.nothing;
   const queue = await session.queue.status();
@@ -26,8 +26,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
   const beforeMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
   const before = timeText(beforeMs);
-  if (beforeMs < asked)
-    tell(`an event has waited on the queue since then: only rows from before ${before} are removed`);
+  if (beforeMs < asked) tell(`an unlanded event on the queue is older: only rows from before ${before} are removed`);
   const what =
     `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from ` +
     `before ${before}`;

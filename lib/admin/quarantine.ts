@@ -112,7 +112,7 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
   return dropped < wanted ? OUTCOME.nothing : OUTCOME.done;
 }
 
-/** A selection as it can be given on the command line. */
+/** The selection in the form of the command line. */
 export function selectionText(selection: Selection): string {
   if (selection.kind === 'entries') return selection.entries.join(' ');
   const { filter, limit } = selection;
@@ -123,7 +123,7 @@ export function selectionText(selection: Selection): string {
   ].join(' ');
 }
 
-/** How many rows there are of a selection. */
+/** Number of existing rows in a selection. */
 export async function selectedCount({ warehouse }: Session, selection: Selection): Promise<number> {
   if (selection.kind === 'filter') return Math.min(selection.limit, await warehouse.quarantineCount(selection.filter));
   let found = 0;
@@ -131,7 +131,7 @@ export async function selectedCount({ warehouse }: Session, selection: Selection
   return found;
 }
 
-/** The names of a selection's rows, some at a time; those that are gone meanwhile may be among them. */
+/** Pages of row names; a row may disappear before its page is used. */
 export async function* selected({ warehouse }: Session, selection: Selection): AsyncGenerator<readonly string[]> {
   if (selection.kind === 'entries') {
     for (const page of pages(selection.entries)) yield page;

@@ -1,13 +1,9 @@
 // `quarantine replay`: puts quarantined events back on the queue and waits until they have landed.
 //
-// Way of a row: in quarantine → its replay on the queue → landed: the consumer removes the row after the commit and
-// before it acknowledges the entry (lib/consumer/landing.ts). Refused again, the row stays as it is. So whatever dies
-// in between, the event has its quarantine row or its landed row, and this command is simply run again: a replay that
-// has not landed yet is not put there twice (lib/redis/stream/lua/replay.lua), and one that has landed has no row any
-// more.
-//
-// Not replayed: rows without a body and rows without a producer, whose event no producer
-// could look up.
+// The consumer removes a row after the commit of its event and before it acknowledges the entry
+// (lib/consumer/landing.ts); if the event is refused again, the row stays. So the event always has a quarantine row or
+// a landed row, whichever process dies, and an interrupted command is run again: a replay that has not landed is not
+// queued twice (lib/redis/stream/lua/replay.lua). Rows without a body or a producer are not replayed.
 import type { Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
@@ -20,17 +16,17 @@ const WINDOW = 256;
 const CALL_ROWS = 32;
 const CALL_BYTES = 4 << 20;
 const POLL_MS = 50;
-/** How long to wait for a consumer where none gives a sign of life. */
+/** Wait for progress before this checks that a consumer runs. */
 const NO_CONSUMER_MS = 10_000;
 
 const NOWHERE = { source: '', entry: '' };
 
-/** Names of rows, by what became of them. */
+/** Names of rows by result. */
 interface Tally {
   landed: number;
   /** Refused again. */
   readonly refused: string[];
-  /** The queue lost the replay. */
+  /** Removed from the queue before it landed. */
   readonly lost: string[];
   readonly notReplayed: string[];
 }
@@ -79,11 +75,11 @@ async function replaySelected(
 
 class Replaying {
   readonly tally = noneYet();
-  /** The entry of each row that has not landed yet. */
+  /** The entries of rows that have not landed yet, by row name. */
   readonly waiting = new Map<string, Replayed>();
-  /** No consumer lands anything. */
+  /** No consumer runs. */
   deserted = false;
-  /** How many rows were put on the queue. */
+  /** Rows put on the queue. */
   sent = 0;
   readonly #session: Session;
   readonly #total: number;
@@ -99,7 +95,7 @@ class Replaying {
     return this.deserted || this.#session.stopped.aborted;
   }
 
-  /** Puts rows on the queue, as soon as there is room in the window. */
+  /** Puts rows on the queue, once the window has room. */
   async add(names: readonly string[]): Promise<void> {
     while (this.waiting.size > WINDOW - CALL_ROWS && !this.stopped) await this.#settle();
     if (this.stopped) return;
@@ -123,7 +119,7 @@ class Replaying {
     await this.#send(call, false);
   }
 
-  /** Waits until everything has landed, or a stop. */
+  /** Waits until everything has landed, or until a stop. */
   async finish(): Promise<void> {
     while (this.waiting.size > 0 && !this.stopped) await this.#settle();
   }
@@ -140,14 +136,14 @@ class Replaying {
     }
   }
 
-  /** Looks once what has become of those that have not landed yet. */
+  /** Checks once the rows that have not landed yet. */
   async #settle(): Promise<void> {
     const before = this.waiting.size;
     const there = await this.#landed();
     const states = await this.#session.queue.states(there.map((name) => this.waiting.get(name) ?? NOWHERE));
     const ended = there.filter((_, at) => states[at] === 'done' || states[at] === 'gone');
     if (ended.length > 0) {
-      // A row that went between both looks has landed.
+      // If the row disappeared between the two queries, the event has landed.
       const left = new Set(await this.#landed());
       for (const [at, name] of there.entries()) {
         if (!left.has(name) || !ended.includes(name)) continue;
@@ -161,9 +157,7 @@ class Replaying {
     else await this.#wait();
   }
 
-  /**
-   * A replay that has ended without landing: refused again, or lost; one of an earlier run is put on the queue again.
-   */
+  /** Handles an entry that left the queue without landing. A replay of an earlier run is put on the queue again. */
   async #ended(name: string, refused: boolean): Promise<void> {
     const replayed = this.waiting.get(name);
     this.waiting.delete(name);
@@ -173,7 +167,7 @@ class Replaying {
     else (refused ? this.tally.refused : this.tally.lost).push(name);
   }
 
-  /** Takes out what has landed, and gives the rows that are still there. */
+  /** Removes landed rows from `waiting` and returns the others. */
   async #landed(): Promise<string[]> {
     const present = await this.#session.warehouse.present([...this.waiting.keys()]);
     for (const name of this.waiting.keys()) {
@@ -204,9 +198,7 @@ function outcomeOf(session: Session, { tally, waiting, deserted }: Replaying, mi
     if (missing > 0) session.print(`${counted(missing, 'entry', 'entries')} not found\n`);
   }
   if (deserted)
-    session.tell(
-      `no consumer gives a sign of life: ${counted(waitingRows, 'event')} on the queue will land once one runs`,
-    );
+    session.tell(`no consumer is running: ${counted(waitingRows, 'event')} on the queue will land once one starts`);
   else if (session.stopped.aborted)
     session.tell(`interrupted; ${counted(waitingRows, 'event')} on the queue will land; run again for the rest`);
   const all =

@@ -5,7 +5,7 @@ import { printable } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
-/** Refused events that are shown. */
+/** Refused events to show. */
 const SHOWN_MAX = 10;
 
 export async function trySchema(session: Session, path: string, sinceMs: number): Promise<Outcome> {
@@ -34,6 +34,6 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
     session.print(`${[would, ...lines].join('\n')}\n`);
   }
   if (events === 0) session.tell(`no event of the type ${type} has landed since ${since}`);
-  if (session.stopped.aborted) session.tell('interrupted: newer events were not looked at');
+  if (session.stopped.aborted) session.tell('interrupted: newer events were not checked');
   return events > 0 && refused === 0 && !session.stopped.aborted ? OUTCOME.done : OUTCOME.nothing;
 }

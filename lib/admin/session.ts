@@ -7,7 +7,7 @@ import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { countText, timeText } from './terminal.ts';
 
-/** How a command ended; the program's exit code. `nothing`: found nothing, or not all was done. */
+/** The program's exit code. `nothing`: nothing was found, or not all was done. */
 export const OUTCOME = { done: 0, nothing: 1 } as const;
 export type Outcome = (typeof OUTCOME)[keyof typeof OUTCOME];
 
@@ -21,17 +21,17 @@ export interface Session extends ClockAndRandom {
   readonly warehouse: WarehouseAdmin;
   /** Output for programs instead of people. */
   readonly json: boolean;
-  /** Lines on standard output. */
+  /** Writes to standard output. */
   readonly print: (text: string) => void;
-  /** Resolves once what was printed is written: between parts of a long output, so that it is not held in memory. */
+  /** Resolves once the output so far is written, so that a long list is not held in memory. */
   readonly printed: () => Promise<void>;
-  /** Words on standard error. */
+  /** Writes a line to standard error. */
   readonly tell: (text: string) => void;
-  /** The first problems of a body by the schema in a file. Rejects where the file cannot be used. */
+  /** Reads a schema and returns its check, which returns the first problems of a body. Rejects for an unusable file. */
   readonly readSchema: (path: string) => Promise<(body: Buffer) => readonly string[]>;
   /** Appends ids of erased events, each on a line, to the file that `erase --file` reads again after a restore. */
   readonly recordErased: (ids: readonly string[]) => Promise<void>;
-  /** Asks before a change; true where it may be made. */
+  /** Asks before a change; true if the operator agrees. */
   readonly confirm: (question: string) => Promise<boolean>;
   /** Replaces the progress line on a terminal; an empty text removes it. */
   readonly progress: (text: string) => void;
@@ -45,17 +45,17 @@ export const printJson = ({ print }: Pick<Session, 'print'>, value: unknown): vo
 
 const LINE_CHARACTERS_MAX = 400;
 
-/** What a change counts: rows, entries or events, as the command says. */
+/** Rows, entries or events that a command changed. */
 export interface Tally {
   changed: number;
 }
 
 /**
  * Runs a change and records it: a line on standard error, and a row of the warehouse's table `ingest_audit`. `what` is
- * the selection as it was given. Rejects with WarehouseFailed if the change cannot be recorded.
+ * the selection as given. Rejects with WarehouseFailed if the change cannot be recorded.
  *
- * Invariant: the row is there before the change begins, without a count, and gets its count when the change ends,
- * however it ends. A row without a count is that of a program that was killed.
+ * Invariant: the row is written before the change begins, without a count; the count is added when the change ends or
+ * fails. A row without a count belongs to a program that was killed.
  */
 export async function audited(
   session: Pick<Session, 'warehouse' | 'tell' | 'clock' | 'random'>,

@@ -1,6 +1,4 @@
-// `status`: how much the queue holds and how far landing is, as one look, for people or for programs.
-//
-// A part that is unreachable is named in its place; the rest is shown nevertheless.
+// `status`: size of the queue, progress of landing, replicas and quarantine. An unavailable part is named in its place.
 import { QueueFailed, type QueueStatus, type ServerStatus } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
@@ -63,7 +61,7 @@ function queueLines(status: QueueStatus): string[] {
   ]);
   lines.push('', ...table([head, ...rows], [1, 2, 3, 4, 5]).map((line) => `  ${line}`));
   const replicas = partitions.flatMap(({ name, replicas: some }) => some.map((one) => ({ partition: name, ...one })));
-  if (living(status) === 0) lines.push('', '  no consumer gives a sign of life');
+  if (living(status) === 0) lines.push('', '  no consumer is running');
   if (replicas.length > 0) {
     const shown = replicas.map(({ partition, name, holds, signMs }) => [
       printable(name),
@@ -79,7 +77,7 @@ function queueLines(status: QueueStatus): string[] {
   return lines;
 }
 
-/** `many`: which partitions it holds is said too. */
+/** `many`: names the partitions of the server. */
 function serverLines(
   { name, partitions, memoryBytes, memoryLimitBytes, faults }: ServerStatus,
   many: boolean,

@@ -1,7 +1,7 @@
 // `tail`: events as they reach the queue, by plain reads outside the consumer group.
 //
-// Bounds: one read of each stream in INTERVAL_MS, of at most ENTRIES_MAX entries and about BYTES_MAX. A stream that grows
-// faster is skipped to its end, and the number of skipped events is told.
+// Limits: one read of each stream in INTERVAL_MS, of at most ENTRIES_MAX entries and about BYTES_MAX. If a stream grows
+// faster, this skips to its end and prints the number of skipped events.
 import { namesIn } from '../ingest/erased.ts';
 import type { QueuedStream, StreamEntry } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -14,9 +14,9 @@ const INTERVAL_MS = 200;
 const ENTRIES_FIRST = 16;
 const ENTRIES_MAX = 256;
 const BYTES_MAX = 1 << 20;
-/** Full reads in a row after which a stream is skipped to its end. */
+/** Full reads in a row before this skips to the end of the stream. */
 const FULL_READS_MAX = 5;
-/** Entries of one stream that are read to find the last ones. */
+/** Limit of entries read in one stream to find the last ones. */
 const SEARCHED_MAX = 10_000;
 const WINDOW_FIRST_MS = 50;
 const WINDOW_GROWTH = 8;
@@ -25,7 +25,7 @@ export interface Tailing {
   /** May hold `*`. */
   readonly type: string | undefined;
   readonly producer: string | undefined;
-  /** How many of the events that are there are shown first; undefined: none. */
+  /** Number of existing events to show first; `undefined` shows none. */
   readonly last: number | undefined;
   readonly follow: boolean;
   readonly bodies: boolean;
@@ -51,7 +51,6 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<O
   const { clock, stopped, queue } = session;
   const { last, follow } = tailing;
   const readings = queue.streams.map((stream) => new Reading(session, stream, tailing));
-  // One that is unavailable is told, and does not hide the others.
   const begun = await Promise.allSettled(readings.map((reading) => reading.begin(last ?? 0)));
   const failures = begun.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
   if (failures.length === readings.length) throw failures[0];
@@ -67,15 +66,15 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<O
   return OUTCOME.done;
 }
 
-/** How far one stream has been read. */
+/** The reading position in one stream. */
 class Reading {
   readonly #session: Session;
   readonly #stream: QueuedStream;
   readonly #type: RegExp;
   readonly #producer: RegExp;
-  /** Undefined until the stream has answered. */
+  /** `undefined` until the stream has answered. */
   #at: string | undefined;
-  /** Entries that the stream had had when it was at `#at`. */
+  /** Entries ever added to the stream, up to `#at`. */
   #added = 0;
   #count = ENTRIES_FIRST;
   #fullReads = 0;
@@ -113,7 +112,7 @@ class Reading {
     return found.filter((one) => !isBefore(entry, one.entry));
   }
 
-  /** The next events. Never rejects: a stream that is unavailable is told once. */
+  /** The next events. Never rejects: an unavailable stream is reported once. */
   async more(): Promise<readonly Event[]> {
     try {
       const events = await this.#next();
@@ -149,7 +148,7 @@ class Reading {
     return this.#stream.after(after, this.#count);
   }
 
-  /** Chooses the entries of the next read by the bytes of this one. */
+  /** Chooses the size of the next read by the bytes of this one. */
   #fit(entries: readonly StreamEntry[]): void {
     const bytes = entries.reduce((sum, { body }) => sum + body.length, 0);
     const fitting = Math.floor((BYTES_MAX * entries.length) / Math.max(1, bytes));

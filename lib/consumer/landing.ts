@@ -1,11 +1,10 @@
-// Lands a batch of entries, transaction by transaction, so that afterwards every one of them may be acknowledged.
+// Lands a batch of entries in transactions of limited size.
 //
-// Invariant: when `landSome` resolves, each entry that it gives as done has a warehouse row (its own, or an earlier one
-// of the same event) or a quarantine row. When it rejects, the warehouse is away or was too slow, some may have landed,
-// and the same batch again is safe.
+// Invariant: when `landSome` resolves, each entry in `done` has a warehouse row (its own, or an earlier one of the same
+// event) or a quarantine row. When it rejects, the warehouse was unavailable or too slow, some entries may have landed,
+// and landing the same batch again is safe.
 //
-// A batch that the warehouse refuses for what it holds is halved until the bad event is alone: its neighbours land,
-// and n events with one bad one take about 2·log2(n) calls.
+// A batch with an event that the warehouse cannot store is halved until that event is alone: about 2·log2(n) calls.
 import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
@@ -15,28 +14,24 @@ import { entryName, isRejection, quarantineName, rejected } from './quarantine.t
 import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
 
 /**
- * Weight of one transaction: what both sides hold in memory at a time, and what the warehouse has to do in one call. A
- * larger single event goes alone. Transactions start small, grow with each that was as large as it might be, and are
- * halved when one took too long.
+ * Weight of one transaction: it limits the memory of both sides and the duration of a call. A larger event goes alone.
+ * The limit doubles after each full transaction and is halved after one that took too long.
  */
 const WEIGHT_MAX = 16 << 20;
 const WEIGHT_FIRST = 1 << 20;
-/** Of an event besides its body: a row costs something, however short it is. */
+/** Added to the body's length: the cost of a row. */
 const ROW_WEIGHT = 512;
 
-/** What became of a batch: `done` may be acknowledged; `left` is still to be landed. */
+/** `done` may be acknowledged; `left` must still land. */
 export interface Landed {
   readonly done: readonly Entered[];
   readonly left: readonly Entered[];
 }
 
-/**
- * One batch that the warehouse writes, one that it has at hand next, and one that is being acknowledged: it never
- * waits.
- */
+/** One batch being written, one waiting for the warehouse, and one being acknowledged: the warehouse never waits. */
 export const LANDINGS_AT_ONCE = 3;
 
-/** The landings that all consumers of a process may have under way, in the order in which they asked. */
+/** Limits the concurrent landings of all consumers of a process; first come, first served. */
 export class LandingSlots {
   #free = LANDINGS_AT_ONCE;
   readonly #waiting: (() => void)[] = [];
@@ -59,7 +54,7 @@ export interface LandingOptions {
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
   readonly clock: Clock;
-  /** Undefined: none are made. */
+  /** `undefined` if spans are off. */
   readonly spans?: LandingSpans | undefined;
 }
 
@@ -92,7 +87,7 @@ export class Landing {
       await this.#quarantine(refused);
       const landed = without(some, refused);
       await this.#release(landed);
-      // Nothing of these is tried again from here on, so each entry is reported once.
+      // No retry can follow from here on, so each entry is reported once.
       this.#tellQuarantined(refused, startMs);
       if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       return { done: some, left: entries.slice(end) };
@@ -108,7 +103,7 @@ export class Landing {
     throw cause;
   }
 
-  /** Where to cut: behind the last one that keeps to the weight. */
+  /** The number of entries that fit into one transaction. */
   #endOfTransaction(entries: readonly Entered[]): number {
     let weight = 0;
     for (const [at, { body }] of entries.entries()) {
@@ -118,7 +113,7 @@ export class Landing {
     return entries.length;
   }
 
-  /** Gives the events that cannot land. */
+  /** Returns the events that cannot land. */
   async #landOrHalve(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
     if (events.length === 0) return [];
     try {
@@ -152,7 +147,7 @@ export class Landing {
         if (this.#metrics.landed.value === 0)
           this.#log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
         this.#metrics.landed.add();
-        // A replayed event came late because somebody had to mend something.
+        // A replayed event waited for an operator: its delay says nothing about landing.
         if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
@@ -168,9 +163,8 @@ export class Landing {
   }
 
   /**
-   * Removes the quarantine rows of replayed events that have landed: after their commit and before they are
-   * acknowledged, so a crash in between leaves the row, and the entry to be read again, which finds its event landed
-   * and removes the row.
+   * Removes the quarantine rows of replayed events, after their commit and before they are acknowledged: after a crash
+   * in between, the entry is read again and its row removed then.
    */
   async #release(landed: readonly Entered[]): Promise<void> {
     const rows = landed.flatMap(({ replayOf }) => replayOf ?? []);
@@ -178,8 +172,8 @@ export class Landing {
   }
 
   /**
-   * The rejections whose events have not landed: an entry may be read again after its event landed, under a schema that
-   * refuses it now. One query asks for all of them.
+   * The rejections whose events have not landed: an entry may be read again after its event landed, when a newer schema
+   * refuses it.
    */
   async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
     const asked = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
@@ -217,7 +211,7 @@ function without(some: readonly Entered[], refused: readonly Rejection[]): reado
   return some.filter((one) => !others.has(readName(one)));
 }
 
-/** Two servers may have given one name to two events: see Delivery.servers. */
+/** Two servers may have used one entry name for two events: see Delivery.servers. */
 const readName = (one: Entered): string => `${one.servers ?? 0} ${entryName(one)}`;
 
 const weightOf = (some: readonly Entered[]): number =>

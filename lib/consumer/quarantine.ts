@@ -1,8 +1,8 @@
-// Which deliveries are events, and what becomes of the others.
+// Divides deliveries into events to land and entries to quarantine.
 //
-// Invariant: a delivery is either an event to land or an entry to quarantine with a reason; none is left out. A reason
-// is `<code>: <words for people>`. The code is one of QUARANTINE_REASONS (the label of a metric). The words may be read
-// by the producer that sent the event (`GET /events/{id}`), so they hold nothing of the warehouse's own messages.
+// Invariant: every delivery is one or the other. A reason is `<code>: <message>`. The code is one of QUARANTINE_REASONS
+// (the label of a metric). The producer can read the message (`GET /events/{id}`), so it never contains an error
+// message of the warehouse.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { erasedBody, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
@@ -20,7 +20,7 @@ export const QUARANTINE_REASONS = [
 ] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
-/** Where an entry was (as in Delivery), and the rest of its trace. */
+/** The position of an entry (see Delivery), and the rest of its trace. */
 interface Place {
   readonly source: string;
   readonly entry: string;
@@ -34,7 +34,6 @@ export type EnteredEvent = LandingEvent & Place;
 /** An entry that goes to quarantine, with the code of its reason. */
 export type Rejection = QuarantinedEntry & Place & { readonly code: QuarantineReason };
 
-/** What a delivery is. */
 export type Entered = EnteredEvent | Rejection;
 
 export const isRejection = (one: Entered): one is Rejection => 'code' in one;
@@ -42,25 +41,25 @@ export const isRejection = (one: Entered): one is Rejection => 'code' in one;
 /** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
 export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): string => `${source}/${entry}`;
 
-/** The name of an entry's quarantine row. A replayed entry that cannot land again keeps the row that it came from. */
+/** The name of an entry's quarantine row. A replayed entry that is refused again keeps its row. */
 export const quarantineName = (rejection: Rejection): string => rejection.replayOf ?? quarantineRowName(rejection);
 
-/** An entry whose event an operator erased: its id and type are left. */
+/** The entry with an erased body: only id and type remain. */
 export const withoutBody = (one: Entered): Entered => {
   const type = isRejection(one) ? namesIn(one.body).type : one.type;
   return { ...one, body: Buffer.from(erasedBody(one.id ?? '', type)) };
 };
 
-/** The schemas of event types, where there are any: schemas.ts. */
+/** The schemas of event types: see schemas.ts. */
 export interface TypeSchemas {
-  /** The first problems of an event; undefined where its type has no schema. */
+  /** The first problems of an event; `undefined` if its type has no schema. */
   problemsOf(type: string, body: Buffer): readonly string[] | undefined;
 }
 
-/** Events by what their schema said. */
+/** Counters of checked events by result. */
 export type SchemaCounts = Readonly<Record<'matched' | 'unmatched' | 'unschematized', { add(): void }>>;
 
-/** Holds every delivery against the same compiled schema that the gateway uses; a plain event needs only be scanned. */
+/** Checks every delivery as the gateway does: a scan for a plain event, the compiled schema for the others. */
 export const classify = (deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Entered[] =>
   deliveries.map((delivery) => judged(delivery, schemas, counts));
 
@@ -83,7 +82,7 @@ function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts
   return { ...placeOf(delivery), id: notes.id ?? found.id, type: found.type, producer, body };
 }
 
-/** An event that the warehouse would not take. */
+/** The rejection of an event that the warehouse refused. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
   const { type: _, ...rest } = event;
   return { ...rest, code, reason: `${code}: ${words}` };
@@ -107,13 +106,13 @@ const placeOf = ({ entry, source, acceptedAtMs, notes, replayOf, servers }: Deli
   ...(servers === undefined ? {} : { servers }),
 });
 
-/** Entries can be put on the queue by other hands: what is no trace context is left out. */
+/** Other programs can write to the queue, so an invalid trace context is dropped. */
 const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext> =>
   traceparent === undefined ? NO_TRACE : (traceContext(traceparent, tracestate) ?? NO_TRACE);
 
 const NO_TRACE: Partial<TraceContext> = {};
 
-/** The id of a body that is not an event, where one can be read: the producer may look it up. */
+/** The id in an invalid body, if it has one: the producer may look it up. */
 function readableId(body: Buffer): string | undefined {
   const { id } = namesIn(body);
   return isEventId(id) ? id : undefined;

@@ -1,5 +1,4 @@
-// Limits of the schemas of event types: what is refused when their files are read, so that checking an event takes little
-// time whatever the event holds.
+// Limits of the schemas of event types, enforced when files are read, so that no event takes long to check.
 //
 // Refused: `$async` and `$dynamicRef`; references that form a cycle, in one file or across files; `uniqueItems` unless
 // the items are scalars or `maxItems` is small; and a schema whose worst event costs more than COST_MAX.

@@ -1,12 +1,12 @@
 // The schemas of event types (INGEST_SCHEMAS_DIR): `<type>.json`, JSON Schema 2020-12, one file for each type. A file
 // may refer to another one by its name ("$ref": "order.line.json").
 //
-// Fact: a pattern that backtracks takes minutes for one string of an event, and no check of patterns finds all of them.
-// Choice: RE2's engine, whose time is linear in the string; what it cannot run (back-references, look-around) is
-// refused when the file is read.
+// Fact: a backtracking pattern can take minutes for one string, and no check finds all such patterns.
+// Choice: RE2's engine, whose time is linear in the string. A pattern that it cannot run (back-references, look-around)
+// is refused when the file is read.
 //
-// Limits: `format` is an annotation, as 2020-12 has it. The first problem of an event is reported, with those of its
-// alternatives. schema-limits.ts says which schemas are refused for what their checks may cost.
+// Limits: `format` is an annotation, as in 2020-12. Only the first problem of an event is reported, with the problems
+// of its alternatives. schema-limits.ts refuses schemas whose checks may take too long.
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
@@ -22,26 +22,24 @@ const ENDING = '.json';
 const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
-/**
- * Work of all patterns on one event: about 40 ns for each character and instruction of RE2's program, and for each call
- * that of PATTERN_CALL.
- */
+/** Work of all patterns on one event, in characters × instructions of RE2's program, about 40 ns each. */
 const PATTERN_WORK_MAX = 1_000_000;
+/** Work of a call besides that. */
 const PATTERN_CALL = 25;
 
-/** The first problems of an event by its schema; none if it matches. */
+/** Returns the first problems of an event; an empty array if it matches. */
 export type SchemaCheck = (body: Buffer) => readonly string[];
 
 interface Schemas {
-  /** By type. A type without a usable schema has a check that refuses each of its events. */
+  /** By type. The check of a type without a usable schema refuses every event. */
   readonly checks: ReadonlyMap<string, SchemaCheck>;
   /** `<file>: <fault>`. */
   readonly faults: readonly string[];
 }
 
 /**
- * The schemas of a folder. A file that cannot be used leaves the type with the check that it had, or without a usable
- * one. Rejects with a StartFailure if the folder cannot be read.
+ * Reads a folder. The type of an unusable file keeps its check in `lastGood`. Rejects with a StartFailure if the folder
+ * is unreadable.
  */
 async function schemasIn(folder: string, lastGood?: Schemas): Promise<Schemas> {
   const faults = new Map<string, string>();
@@ -65,7 +63,7 @@ async function schemasIn(folder: string, lastGood?: Schemas): Promise<Schemas> {
   };
 }
 
-/** `--check`: returns warnings. Rejects with a StartFailure that names every file that cannot be used. */
+/** `--check`: returns warnings. Rejects with a StartFailure that names every unusable file. */
 export async function checkSchemas(folder: string | undefined): Promise<readonly string[]> {
   if (folder === undefined) return [];
   const { checks, faults } = await schemasIn(folder);
@@ -80,7 +78,7 @@ const noSchemas = (folder: string): string =>
 const folderFailure = (folder: string, why: string): StartFailure =>
   new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${why}`);
 
-/** One file, for trying it. Rejects with a StartFailure. */
+/** Reads one file for `schema try`. Rejects with a StartFailure. */
 export async function readSchema(path: string): Promise<SchemaCheck> {
   const read = await schemaIn(path);
   const check = typeof read === 'string' ? read : (await compile(new Map([[path, read]]))).get(path);
@@ -93,7 +91,7 @@ export class WatchedSchemas {
   readonly #folder: string;
   readonly #schemas: Reloadable<Schemas>;
 
-  /** Those of INGEST_SCHEMAS_DIR; undefined if that is not set. Rejects with a StartFailure if there is no such folder. */
+  /** `undefined` if INGEST_SCHEMAS_DIR is not set. Rejects with a StartFailure if there is no such folder. */
   static async open(folder: string | undefined): Promise<WatchedSchemas | undefined> {
     if (folder === undefined) return undefined;
     return new WatchedSchemas(folder, await reloadable<Schemas>([folder], (lastGood) => schemasIn(folder, lastGood)));
@@ -104,7 +102,7 @@ export class WatchedSchemas {
     this.#schemas = schemas;
   }
 
-  /** Uses changed schemas from now on. `onOutcome` receives `false` while a file cannot be used. */
+  /** Starts to follow changes of the files. `onOutcome` receives `false` while a file is unusable. */
   watch({ clock, log, onOutcome }: Pick<Reloading<unknown>, 'clock' | 'log' | 'onOutcome'>): void {
     let { faults } = this.#schemas.value;
     const fields = ({ checks }: Schemas): object => ({ types: [...checks.keys()] });
@@ -126,7 +124,7 @@ export class WatchedSchemas {
     });
   }
 
-  /** Undefined if the type has no schema, or the event is erased. */
+  /** `undefined` if the type has no schema or the event is erased. */
   problemsOf(type: string, body: Buffer): readonly string[] | undefined {
     const check = this.#schemas.value.checks.get(type);
     return check === undefined || isErased(body) ? undefined : check(body);
@@ -147,7 +145,7 @@ async function schemaFiles(folder: string): Promise<readonly string[]> {
   }
 }
 
-/** The schema, or what is wrong with the file. */
+/** The schema, or a fault of the file. */
 async function schemaIn(path: string): Promise<Readonly<Record<string, unknown>> | string> {
   try {
     const value: unknown = JSON.parse(await readFile(path, 'utf8'));
@@ -159,11 +157,11 @@ async function schemaIn(path: string): Promise<Readonly<Record<string, unknown>>
   }
 }
 
-/** By file: its check, or what is wrong with it. */
+/** The check or the fault of each file. */
 async function compile(
   files: ReadonlyMap<string, Readonly<Record<string, unknown>>>,
 ): Promise<ReadonlyMap<string, SchemaCheck | string>> {
-  // Loaded here: only who has schemas needs the libraries.
+  // Loaded late: only consumers with schemas need the libraries.
   const { Ajv2020 } = await import('ajv/dist/2020.js');
   const work: PatternWork = { left: 0 };
   const ajv = new Ajv2020({
@@ -205,7 +203,7 @@ async function compile(
   return compiled;
 }
 
-/** What patterns may still cost for the event that is being checked. */
+/** Remaining work for the patterns of the current event. */
 interface PatternWork {
   left: number;
 }
@@ -231,7 +229,7 @@ async function linearPatterns(work: PatternWork): Promise<{ (pattern: string): P
       throw new Error(`pattern ${pattern}: not of RE2 (${messageOf(cause)})`, { cause });
     }
   };
-  // Ajv names the engine by it in code that is written to a file, which is not done here.
+  // Ajv requires `code` for generated files, which are not used here.
   return Object.assign(linearPattern, { code: 'linearPattern' });
 }
 
@@ -247,7 +245,7 @@ const checkOf =
     }
   };
 
-/** Member names are the producer's: what a text column refuses is escaped. */
+/** Member names are chosen by the producer, so characters that a text column refuses are escaped. */
 function problem({ instancePath, message, params }: ErrorObject): string {
   const { additionalProperty, unevaluatedProperty } = params as Readonly<Record<string, unknown>>;
   const extra = additionalProperty ?? unevaluatedProperty;
