@@ -2,9 +2,9 @@
 // node_modules.
 //
 // bin/packages has for each its manifest and a tsconfig.json that names its entries: the package is what these reach by
-// imports, with launchers, Lua files, pages and documents. The version, the license and the lock file are the repository's.
-// `package/`, or the folder that the first argument names, gets NAME-VERSION.tgz and NAME-VERSION.cdx.json, its bill of
-// materials (CycloneDX, by `npm sbom`).
+// imports, with launchers, Lua files, pages and documents. The version, the license and the lock file are the
+// repository's. `package/`, or the folder that the first argument names, gets NAME-VERSION.tgz and
+// NAME-VERSION.cdx.json, its bill of materials (CycloneDX, by `npm sbom`).
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';

@@ -38,7 +38,7 @@ const READ_WAIT_MS = 1_000;
 const PLACE_INTERVAL_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
 /**
- * The queue's connection is made anew by itself, and a try without one costs nothing: after a fail-over events land at
+ * The queue's connection is made again by itself, and a try without one costs nothing: after a fail-over events land at
  * once.
  */
 const PAUSE_MAX_MS: Readonly<Record<Dependency, number>> = { queue: 1_000, warehouse: 5_000 };

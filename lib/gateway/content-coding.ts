@@ -1,8 +1,8 @@
 // Decodes bodies that arrive with Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
 //
 // Invariants: no more of a body than the caller's limit and one piece is inflated. The event loop inflates at most
-// NOW_BYTES_MAX of it; longer ones go to node's threads, AT_A_TIME bodies at a time, and producers take turns. The whole
-// input is the coded stream: a stream that is cut, or that other bytes follow, is broken.
+// NOW_BYTES_MAX of it; longer ones go to node's threads, AT_A_TIME bodies at a time, and producers take turns. The
+// whole input is the coded stream: a stream that is cut, or that other bytes follow, is broken.
 //
 // It does not decode several codings on top of each other.
 import { constants, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
@@ -56,8 +56,8 @@ export function contentCoding(field: string): ContentCoding | 'unsupported' | un
 /** The longest coded form of so many bytes: incompressible bytes become a little longer. */
 export const codedBytesMax = (bytes: number): number => bytes + (bytes >> 6) + 1_024;
 
-// Fact: gzip expands a body up to 1,030 times, and neither the connection nor a quota by events notices. Choice: a limit
-// on the ratio. JSON of repeated rows stays below 40.
+// Fact: gzip expands a body up to 1,030 times, and neither the connection nor a quota by events notices. Choice: a
+// limit on the ratio. JSON of repeated rows stays below 40.
 const RATIO_MAX = 100;
 /** A body that decodes to no more may have any ratio. */
 const ANY_RATIO_BYTES_MAX = 65_536;

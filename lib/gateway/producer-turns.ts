@@ -3,9 +3,9 @@
 //
 // Fact: a lookup may fetch a whole event over the connection that new events use, and take a millisecond; 2,300 of them
 // at the same moment delayed other producers' events past the queue's time-out (125 of 226 were answered 503). One
-// connection's 0.9 MB of small gzip bodies delayed another producer's body by 1.4 s. Choice: few at a time, one line for
-// each producer. Effect: while 1,000 connections of one producer ask without a pause, another producer waits for two of
-// theirs (test/gateway/producer-turns.test.ts).
+// connection's 0.9 MB of small gzip bodies delayed another producer's body by 1.4 s. Choice: few at a time, one line
+// for each producer. Effect: while 1,000 connections of one producer ask without a pause, another producer waits for
+// two of theirs (test/gateway/producer-turns.test.ts).
 import type { Clock } from '../process/clock.ts';
 
 interface Waiter {

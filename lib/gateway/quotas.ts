@@ -2,8 +2,8 @@
 //
 // Every request of a limited producer counts as one event, whatever its answer, and is judged before its body is read,
 // so that a refusal is cheap. A compressed body counts one more for each 16 KiB by which it expands. Answers carry
-// RateLimit and RateLimit-Policy. Lookups count on their own, against `lookUpRate`; without one they are not limited, and
-// producers take turns (producer-turns.ts).
+// RateLimit and RateLimit-Policy. Lookups count on their own, against `lookUpRate`; without one they are not limited,
+// and producers take turns (producer-turns.ts).
 import { problem } from '../ingest/errors.ts';
 import type { Clock } from '../process/clock.ts';
 import { type GatewayAnswer } from './answers.ts';

@@ -1,10 +1,10 @@
-// One TLS connection: the only owner of its socket. It has plain requests read, keeps their answers in order, and writes
-// them at the end of the turn of the event loop in which they were made.
+// One TLS connection: the only owner of its socket. It has plain requests read, keeps their answers in order, and
+// writes them at the end of the turn of the event loop in which they were made.
 //
 // Invariants: a connection is ended in one place, after its last answer, or destroyed. Answers leave in the order of
 // their requests, and none after one that closes. No byte is lost: it is read, handed over to node:http, or an answer
-// has announced that the connection closes. While bytes wait that may not be read yet, the connection is paused, so they
-// are one read of the socket at most.
+// has announced that the connection closes. While bytes wait that may not be read yet, the connection is paused, so
+// they are one read of the socket at most.
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
 import { assert } from './assert.ts';
@@ -285,10 +285,10 @@ export class Connection<T> implements Wire {
     else this.resume();
   }
 
-  // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for each
-  // answer are most of the cost of a refusal. Choice: answers leave in the check phase, the ready ones of a connection
-  // together. Effect: at twice saturation everything is answered and more accepted than at saturation; before, 87 % and
-  // 6 % (BENCH_CASES=overload make bench).
+  // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for
+  // each answer are most of the cost of a refusal. Choice: answers leave in the check phase, the ready ones of a
+  // connection together. Effect: at twice saturation everything is answered and more accepted than at saturation;
+  // before, 87 % and 6 % (BENCH_CASES=overload make bench).
   #writeAnswers(): void {
     while (this.writable && this.#owed[0]?.answer !== undefined) {
       const owed = this.#owed;

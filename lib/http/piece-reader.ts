@@ -9,7 +9,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
 import { assert } from './assert.ts';
 
-/** How many pieces are read before the connection rests; a request that has come starts anew. */
+/** How many pieces are read before the connection rests; a request that has come starts again. */
 const PIECES_MAX = 256;
 /** How many connections that rest go on in one turn of the event loop. */
 const READERS_A_TURN = 4;

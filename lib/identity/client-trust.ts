@@ -78,8 +78,9 @@ export class ClientTrust {
   }
 
   /**
-   * Whether a connection that was accepted under `earlier` may stay: every authority of its chain is here byte for byte,
-   * and no certificate of the chain is revoked. Which of several chains OpenSSL took is unknown, so all must hold.
+   * Whether a connection that was accepted under `earlier` may stay: every authority of its chain is here byte for
+   * byte, and no certificate of the chain is revoked. Which of several chains OpenSSL took is unknown, so all must
+   * hold.
    */
   keeps(leaf: X509Certificate, earlier: ClientTrust, nowMs: number): boolean {
     const chains = earlier.#chainsOf(leaf).filter((chain) => chain.every((one) => isCurrent(one, nowMs)));

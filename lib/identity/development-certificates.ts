@@ -1,9 +1,9 @@
 // Development certificates in the state folder: an authority, a server on loopback names, and producers. The script
 // bin/development-certificates makes them, by openssl.
 //
-// They are made only if no TLS material is configured and the gateway listens on loopback. They are kept while they have
-// a week to live and carry the expected audience. If several processes start together, one of them makes the files while
-// it holds a lock, a folder; the others wait and use the same files.
+// They are made only if no TLS material is configured and the gateway listens on loopback. They are kept while they
+// have a week to live and carry the expected audience. If several processes start together, one of them makes the files
+// while it holds a lock, a folder; the others wait and use the same files.
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { X509Certificate } from 'node:crypto';

@@ -10,7 +10,7 @@ import type { ClientTrust } from './client-trust.ts';
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
 const AUDIENCE_PREFIX = 'urn:ingest:aud:';
 
-/** `untilMs`: Unix time at which the verdict has to be made anew. `detail` is public. */
+/** `untilMs`: Unix time at which the verdict has to be made again. `detail` is public. */
 export type Verdict =
   | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
   | { readonly kind: 'unauthenticated'; readonly detail: string; readonly untilMs: number }
@@ -54,8 +54,8 @@ export function clientIdentity(
   if (client === undefined) return unauthenticated('a client certificate is required');
   const { certificate, fault } = client;
   if (fault !== undefined) return unauthenticated(`the client certificate is not accepted (${fault})`);
-  // Fact: OpenSSL repeats the verdict on the first handshake of a session when that session is resumed an hour later. So
-  // everything that time and reloads can change is checked here too.
+  // Fact: OpenSSL repeats the verdict on the first handshake of a session when that session is resumed an hour later.
+  // So everything that time and reloads can change is checked here too.
   const kept = trust === accepted || trust.keeps(certificate, accepted, nowMs);
   const verdict = trust.judge(certificate, nowMs);
   if (!verdict.trusted) return unauthenticated(`the client certificate is not accepted (${verdict.why})`);

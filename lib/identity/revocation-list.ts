@@ -1,7 +1,8 @@
 // Reads certificate revocation lists (RFC 5280, section 5), which node:crypto does not.
 //
-// Fact: OpenSSL verifies a list only when a client connects, and then refuses every client for a bad one. Choice: a list
-// is read and its signature verified when the file is loaded, so that a bad file is refused and the last good one stays.
+// Fact: OpenSSL verifies a list only when a client connects, and then refuses every client for a bad one. Choice: a
+// list is read and its signature verified when the file is loaded, so that a bad file is refused and the last good one
+// stays.
 import { constants, verify, type X509Certificate } from 'node:crypto';
 
 export interface RevocationList {

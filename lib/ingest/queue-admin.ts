@@ -140,8 +140,8 @@ export interface QueueAdmin {
    */
   copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
   /**
-   * Notes an erasure in every partition, so that a consumer that has the event in hand lands it without its body. Events
-   * that are accepted under this id later land as they are. Rejects if a partition is unavailable.
+   * Notes an erasure in every partition, so that a consumer that has the event in hand lands it without its body.
+   * Events that are accepted under this id later land as they are. Rejects if a partition is unavailable.
    */
   noteErasure(id: string): Promise<void>;
   /**

@@ -40,8 +40,8 @@ export type LandingOutcome = 'landed' | RepeatOutcome;
 export type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
 
 /**
- * The row of an event's id, as the warehouse itself compares it: neither its body nor its producer leaves the warehouse,
- * so a landing transaction brings back a few bytes for each event, however long the rows are.
+ * The row of an event's id, as the warehouse itself compares it: neither its body nor its producer leaves the
+ * warehouse, so a landing transaction brings back a few bytes for each event, however long the rows are.
  * `own`: of the same producer. `same`: with the same body, or with an erased one.
  */
 export interface ComparedRow {
@@ -59,8 +59,8 @@ export function repeatOutcome(body: Buffer, { own, same }: ComparedRow): RepeatO
 }
 
 /**
- * SQL for the erased body of a row. `id` is a parameter with the id as a JSON string; `type` is a column, and types need
- * no escapes.
+ * SQL for the erased body of a row. `id` is a parameter with the id as a JSON string; `type` is a column, and types
+ * need no escapes.
  */
 export const erasedBodySql = (id: string, type: string): string =>
   `'{"id":' || ${id} || ',"type":"' || ${type} || '","erased":true}'`;

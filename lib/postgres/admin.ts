@@ -69,8 +69,8 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
 const BEGINNING: PruneCursor = ['-infinity', ''];
 
 /**
- * One step. DELETE receives its keys as an array, so that it finds them by the primary key whatever the planner knows of
- * the table.
+ * One step. DELETE receives its keys as an array, so that it finds them by the primary key whatever the planner knows
+ * of the table.
  */
 async function prune(
   query: Query,

@@ -1,8 +1,8 @@
 // Log lines for people on a terminal: time, level, name, message, then the other fields; an error's stack below.
 //
-// Fact: pino writes one JSON line for each call. Choice: those lines are parsed and printed anew here, which costs time
-// that a terminal can spare. pino-pretty would do the same with thirteen packages behind it, in what every operator
-// installs.
+// Fact: pino writes one JSON line for each call. Choice: those lines are parsed and printed again here, which costs
+// time that a terminal can spare. pino-pretty would do the same with thirteen packages behind it, in what every
+// operator installs.
 import { styleText } from 'node:util';
 import { printable, printableLines } from './printable.ts';
 

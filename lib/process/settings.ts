@@ -5,7 +5,8 @@
 //
 // To add a key: add a row below, in the group of its subject; read the value in the program's config.ts with
 // `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the lists in
-// deploy/configure.md. Rules between keys are in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a row.
+// deploy/configure.md. Rules between keys are in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a
+// row.
 //
 // What it does not do: it never reads an environment, and holds no secret.
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts';

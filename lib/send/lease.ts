@@ -1,4 +1,4 @@
-// The right to use a file, as a lock file beside it, which one process at a time holds.
+// The right to use a file, as a lock file next to it, which one process at a time holds.
 //
 // It does not depend on process ids: two containers on one volume have the same ones. The lock file is created with
 // O_EXCL and holds the boot id of the holder's machine, a random token, and a number that a heartbeat raises. A process

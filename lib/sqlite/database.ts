@@ -147,7 +147,7 @@ export class Database {
   }
 
   /**
-   * Runs `work`; what fails for another reason than the data lets go of the file, so that the next call opens it anew.
+   * Runs `work`; what fails for another reason than the data lets go of the file, so that the next call opens it again.
    */
   #using<T>(work: (open: Handle) => T): T {
     try {

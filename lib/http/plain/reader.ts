@@ -62,7 +62,9 @@ export class PlainReader {
     this.#parser.push(bytes);
   }
 
-  /** Passes on the bytes of the arriving body. Returns false while some of it, or its handler's decision, is missing. */
+  /**
+   * Passes on the bytes of the arriving body. Returns false while some of it, or its handler's decision, is missing.
+   */
   readBody(): boolean {
     const arriving = this.#arriving;
     const part = arriving?.takesBody === true ? this.#parser.body() : undefined;

@@ -140,7 +140,7 @@ export class StreamReader implements QueueReader {
 
   async join(): Promise<boolean> {
     this.#entries.begin();
-    // The queue may be another one since the connection was made: wiped, and begun anew.
+    // The queue may be another one since the connection was made: wiped, and begun again.
     const server: Server = { send: (command) => this.#command(command) };
     await this.#identity.ask(server);
     this.#identity.keepAsking(server);

@@ -60,7 +60,7 @@ export interface ConnectionListener {
 /** `paused`: no client, and the next attempt is due later. */
 type State = 'new' | 'looking up' | 'connecting' | 'inspecting' | 'ready' | 'paused' | 'closed';
 
-/** The states that may follow each one. A client that gets ready anew is inspected anew. */
+/** The states that may follow each one. A client that becomes ready again is inspected again. */
 const NEXT: Readonly<Record<State, readonly State[]>> = {
   new: ['looking up', 'connecting', 'closed'],
   'looking up': ['connecting', 'paused', 'closed'],

@@ -1,9 +1,9 @@
 // Trims a stream and its id index every few seconds, by trim.lua, which has the rules and reports how far the group is
 // behind. All processes share one look, so it costs the server the same however many there are.
 //
-// Trimming is not a part of accepting: it runs also while the queue is idle or Redis full, from any number of processes.
-// A look that fails is made again at the next interval; the accepting and the reading side report what is wrong with
-// the queue.
+// Trimming is not a part of accepting: it runs also while the queue is idle or Redis full, from any number of
+// processes. A look that fails is made again at the next interval; the accepting and the reading side report what is
+// wrong with the queue.
 import type { QueueLook } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';

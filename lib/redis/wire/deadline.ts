@@ -6,9 +6,10 @@ import { pauseMs } from '../../process/backoff.ts';
 /**
  * Rejects with NoAnswer after `timeoutMs`; the promise itself continues, and its later result is dropped.
  *
- * The time counts from the end of the next check phase, by which the client has written the command. An answer that has arrived in time counts even if this process was held up and has not
- * read it yet: timers run before sockets are read, so the verdict waits for one poll of the sockets. Where `received`
- * counts bytes, an answer that is still arriving gets the same time again, because a slow link is not a silent server.
+ * The time counts from the end of the next check phase, by which the client has written the command. An answer that has
+ * arrived in time counts even if this process was held up and has not read it yet: timers run before sockets are read,
+ * so the verdict waits for one poll of the sockets. Where `received` counts bytes, an answer that is still arriving
+ * gets the same time again, because a slow link is not a silent server.
  */
 export function withTimeout<T>(
   clock: Clock,

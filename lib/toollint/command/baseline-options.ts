@@ -55,7 +55,9 @@ export function checkBaselineFlags(values: BaselineValues, now = new Date().toIS
   if (until < now.slice(0, 10)) refuse(`--until ${until} is in the past`);
 }
 
-/** The baseline, the changes since, and what is to become of it. A file that does not exist may be made by an update. */
+/**
+ * The baseline, the changes since, and what is to become of it. A file that does not exist may be made by an update.
+ */
 export async function baselineOptions(
   values: BaselineValues,
   scope: ScanScope,

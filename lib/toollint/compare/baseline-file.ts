@@ -1,8 +1,8 @@
 // The baseline that is kept in git: JSON Lines, one known finding on a line, sorted.
 //
-// A report would not serve: its counts conflict on every branch. A line has nothing that moves: no line or column, digits
-// of the message as '#', and only the half of the fingerprint that does not follow from the path. So moved code changes
-// no byte. An update deletes lines and rewrites those of changed lines; only an acceptance adds any.
+// A report would not serve: its counts conflict on every branch. A line has nothing that moves: no line or column,
+// digits of the message as '#', and only the half of the fingerprint that does not follow from the path. So moved code
+// changes no byte. An update deletes lines and rewrites those of changed lines; only an acceptance adds any.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn } from '../document/extension.ts';

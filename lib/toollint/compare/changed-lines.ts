@@ -1,6 +1,6 @@
 // Known findings on changed lines. A changed line gives its findings other fingerprints, so within a changed hunk a
-// finding is also known by its rule, message and flagged text, digits as '#'. Each entry is used once: one more of a kind
-// is new.
+// finding is also known by its rule, message and flagged text, digits as '#'. Each entry is used once: one more of a
+// kind is new.
 import { anchorIn } from '../document/extension.ts';
 import { lineAnchor } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';

@@ -49,8 +49,8 @@ export async function compareWith(
 }
 
 /**
- * The member of the report. `notVerifiable` is beyond the specification and absent if it is 0. With it, the counts other
- * than `newIssues` add up to the baseline.
+ * The member of the report. `notVerifiable` is beyond the specification and absent if it is 0. With it, the counts
+ * other than `newIssues` add up to the baseline.
  */
 export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison): BaselineCounts {
   const counts = { newIssues: news.length, unchanged: unchanged.length, fixed: fixed.length };

@@ -1,5 +1,6 @@
-// A comment for a pull request: the gate, the counts, and a table of the first findings, errors before warnings. Texts of
-// the report are escaped: none can form a link, mention a person or end a table. The size is that of a comment at most.
+// A comment for a pull request: the gate, the counts, and a table of the first findings, errors before warnings. Texts
+// of the report are escaped: none can form a link, mention a person or end a table. The size is that of a comment at
+// most.
 import { linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import {

@@ -1,4 +1,5 @@
-// The order of findings, and their occurrence numbers. Comparisons are by code units, so that no locale changes a report.
+// The order of findings, and their occurrence numbers. Comparisons are by code units, so that no locale changes a
+// report.
 import type { Finding } from './report-schema.ts';
 import { byCodeUnits } from './report-path.ts';
 

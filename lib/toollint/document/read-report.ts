@@ -66,7 +66,7 @@ export function inspectReport({ bytes }: DocumentSource, options: InspectOptions
 /** Reads a report that a verb needs. Throws ReportFailure ('input') when it is not valid. */
 export function openReport(source: DocumentSource): Report {
   const { report, problems } = inspectReport(source, { problemsMax: 1 });
-  // Nothing reads the numbering of occurrences: converters and comparisons number anew.
+  // Nothing reads the numbering of occurrences: converters and comparisons number again.
   const fault = problems.find(({ code }) => code !== 'invariant-12');
   if (fault === undefined && report !== undefined) return report;
   const what = report === undefined ? 'is not a valid report' : 'is not consistent';

@@ -142,7 +142,9 @@ function measure(metric: string, subject: GateSubject): number {
   return (kind === 'rule' ? byRule : byCategory).get(rest.join(':')) ?? 0;
 }
 
-/** A report with its gate evaluated, and the errors that it lists. Throws ReportFailure if the gate cannot be evaluated. */
+/**
+ * A report with its gate evaluated, and the errors that it lists. Throws ReportFailure if the gate cannot be evaluated.
+ */
 export function gate(report: Report, config: GateConfig): { report: Report; errors: number; notes: string[] } {
   const { selection, execution, summary, scan, tool, findings } = report;
   const tally = tallyOf(findings);

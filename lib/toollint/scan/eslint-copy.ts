@@ -1,5 +1,5 @@
-// Finds the ESLint of a scan: the one that the scanned root resolves, whose version its rules are written for; otherwise
-// the one that this package resolves.
+// Finds the ESLint of a scan: the one that the scanned root resolves, whose version its rules are written for;
+// otherwise the one that this package resolves.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

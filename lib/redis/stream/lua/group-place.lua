@@ -1,8 +1,8 @@
 -- How far a consumer group is on a stream of this length. A group that does not exist has read nothing.
 --
 -- Returns the number of entries that it has not read and the name of the first of them, the number of entries that it
--- has read and not acknowledged and the name of the first of them (nil if there is none), and the last entry that it has
--- read.
+-- has read and not acknowledged and the name of the first of them (nil if there is none), and the last entry that it
+-- has read.
 --
 -- Redis cannot count the unread entries once some were deleted by hand ("lag" is nil); then the stream's length is
 -- used, which is an upper bound.

@@ -1,5 +1,5 @@
--- A value of the id index: digests of the event's producer and of its body, DIGEST characters each, and the entry's name
--- without the first PREFIX digits, which are those of its slice's start.
+-- A value of the id index: digests of the event's producer and of its body, DIGEST characters each, and the entry's
+-- name without the first PREFIX digits, which are those of its slice's start.
 local DIGEST, PREFIX = 8, 3
 -- The body's digest of an event that was erased, which is no event's: a repeat is a duplicate with another body.
 local NO_BODY = string.rep('.', DIGEST)

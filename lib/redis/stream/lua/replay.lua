@@ -3,8 +3,8 @@
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, '1' to put one back again whose last replay was acknowledged, and for each entry: the name of its
---          quarantine row, producer, body, the time of the first acceptance (Unix milliseconds), and the entry's further
---          members, names and values by turns, each ended by a line feed; and its id, or nothing
+--          quarantine row, producer, body, the time of the first acceptance (Unix milliseconds), and the entry's
+--          further members, names and values by turns, each ended by a line feed; and its id, or nothing
 -- Reply    for each its entry, and 1 if this call put it there, by turns
 --
 -- `{stream}:replays` notes the entry of each row; after a line feed, the last entry of each id, for erasing; and under
