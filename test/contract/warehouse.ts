@@ -315,6 +315,23 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal((await warehouse.find('second-try', 'shop')).kind, 'landed');
     });
 
+    it('answers with the landed event if its id is rejected afterwards', async () => {
+      await warehouse.land([event('landed-first')]);
+      await warehouse.quarantine([poison('8-2', { id: 'landed-first' })]);
+      const found = await warehouse.find('landed-first', 'shop');
+      assert.ok(found.kind === 'landed' && found.text === event('landed-first').body.toString());
+      assert.deepEqual(await warehouse.land([event('landed-first')]), ['duplicate']);
+    });
+
+    it('keeps a row of each entry of an id that was rejected twice, and lands it after both', async () => {
+      const rows = await store.count('events_quarantine');
+      for (const entry of ['8-3', '8-4']) await warehouse.quarantine([poison(entry, { id: 'rejected-twice' })]);
+      assert.equal(await store.count('events_quarantine'), rows + 2);
+      assert.equal((await warehouse.find('rejected-twice', 'shop')).kind, 'rejected');
+      assert.deepEqual(await warehouse.land([event('rejected-twice')]), ['landed']);
+      assert.equal((await warehouse.find('rejected-twice', 'shop')).kind, 'landed');
+    });
+
     it('removes the rows of entries that have landed by a replay, whatever their reason', async () => {
       const before = await store.count('events_quarantine');
       await warehouse.quarantine([poison('q/s/2-1'), poison('q/s/2-2')]);

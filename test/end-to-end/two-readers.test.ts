@@ -379,25 +379,6 @@ describe('both readers answer alike', () => {
 });
 
 describe('a request that comes in pieces', () => {
-  it('is taken wherever it is cut', { tags: ['long'] }, async () => {
-    const body = fresh();
-    const text = postText(body);
-    const head = text.length - body.length;
-    const cuts = [1, 4, 5, 12, 30, head - 3, head - 1, head, head + 1, text.length - 1];
-    await Promise.all(
-      cuts.map(async (cut) => {
-        const whole = postText(fresh());
-        const connection = await gateway.socket(producer);
-        connection.write(whole.slice(0, cut));
-        await new Promise((resolve) => setTimeout(resolve, 30)); // So that it arrives by itself.
-        connection.write(whole.slice(cut));
-        assert.equal((await replies(connection, 1))[0]?.status, 202, `cut at ${cut}`);
-        assert.equal((await askRaw(connection, postText(fresh()))).status, 202);
-        connection.socket.destroy();
-      }),
-    );
-  });
-
   it('is taken byte for byte, its body in many', async () => {
     const body = fresh({ data: 'äöü✓'.repeat(500) });
     const connection = await gateway.socket(producer);
@@ -433,28 +414,6 @@ describe('requests of both kinds on one connection', () => {
     assert.deepEqual(
       all.map(({ status }) => status),
       [202, 200, 400, 202, 405, 202, 202, 202],
-    );
-  });
-
-  it('are answered in order when the queue takes its time over the plain ones', { tags: ['long'] }, async () => {
-    const connection = await gateway.socket(producer);
-    await redis.signal('SIGSTOP');
-    try {
-      connection.write(
-        `${postText(fresh(), ['X-Request-Id: a'])}${requestText('OPTIONS /events', ['X-Request-Id: b'])}${postText(fresh(), ['X-Request-Id: c'])}`,
-      );
-      await eventually('the first is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
-    } finally {
-      await redis.signal('SIGCONT');
-    }
-    const all = await replies(connection, 3);
-    assert.deepEqual(
-      all.map(({ status, headers }) => [headers['x-request-id'], status]),
-      [
-        ['a', 202],
-        ['b', 405],
-        ['c', 202],
-      ],
     );
   });
 
@@ -546,45 +505,6 @@ describe('where node:http takes over', { tags: ['long'] }, () => {
   });
 });
 
-describe('a client that takes its answers late', { tags: ['long'] }, () => {
-  it('gets every one, also when its next head was cut short, and then the end', async () => {
-    const own = await TestGateway.start(redis, pki, {
-      ...PATIENT,
-      INGEST_HEADERS_TIMEOUT_MS: '1000',
-      INGEST_IDLE_TIMEOUT_MS: '20000',
-    });
-    const connection = await own.socket(producer);
-    assert.equal((await askRaw(connection, postText(event('large', { pad: 'x'.repeat(30_000) })))).status, 202);
-    connection.received = '';
-    connection.socket.pause();
-    connection.write(`${requestText('GET /events/large').repeat(255)}GET /hea`);
-    await new Promise((resolve) => setTimeout(resolve, 2_000)); // Longer than a head may take.
-    connection.socket.resume();
-    const all = await replies(connection, 256);
-    assert.deepEqual([all.filter(({ status }) => status === 200).length, all.at(-1)?.status], [255, 408]);
-    await connection.untilClosed();
-  });
-
-  it('gets the answer to a request whose head it sent in two parts meanwhile', async () => {
-    const own = await TestGateway.start(redis, pki, {
-      ...PATIENT,
-      INGEST_HEADERS_TIMEOUT_MS: '1000',
-      INGEST_IDLE_TIMEOUT_MS: '20000',
-    });
-    const connection = await own.socket(producer);
-    assert.equal((await askRaw(connection, postText(event('large', { pad: 'x'.repeat(30_000) })))).status, 202);
-    connection.received = '';
-    connection.socket.pause();
-    const text = postText(fresh());
-    connection.write(`${requestText('GET /events/large').repeat(255)}${text.slice(0, 30)}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    connection.write(text.slice(30));
-    await new Promise((resolve) => setTimeout(resolve, 2_000));
-    connection.socket.resume();
-    assert.equal((await replies(connection, 256)).at(-1)?.status, 202);
-  });
-});
-
 it('an empty line between requests is passed over, and is no beginning of a head', async () => {
   const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '1000' });
   const connection = await own.socket(producer);
@@ -617,20 +537,6 @@ describe('the limits of time hold for plain requests', () => {
     assert.equal(repliesIn(idle.received).length, 1);
     assert.equal(await own.metric('ingest_events_in_flight'), 0);
     await assertAlive(own);
-  });
-
-  it('a client that ends its side in a body is an aborted one, behind a whole request an answered one', async () => {
-    const before = await gateway.metric('ingest_aborted_total');
-    const [half, whole] = [await gateway.socket(producer), await gateway.socket(producer)];
-    half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
-    half.socket.end();
-    whole.write(postText(fresh()));
-    whole.socket.end();
-    assert.equal((await replies(whole, 1))[0]?.status, 202);
-    await Promise.all([half.untilClosed(), whole.untilClosed()]);
-    assert.equal(repliesIn(half.received).length, 0);
-    assert.equal(await gateway.metric('ingest_aborted_total'), before + 1);
-    assert.equal(await gateway.metric('ingest_events_in_flight'), 0);
   });
 });
 
