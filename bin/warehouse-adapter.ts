@@ -26,7 +26,9 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/** False: there are no tables to probe yet. Makes nothing. Rejects with the reason if the role cannot use the tables. */
+/**
+ * False: there are no tables to probe yet. Makes nothing. Rejects with the reason if the role cannot use the tables.
+ */
 async function inspectSchema(uri: string, role: 'consumer' | 'gateway'): Promise<boolean> {
   if (uri.startsWith('sqlite:')) return role === 'gateway' || inspectSqlite(uri.slice('sqlite:'.length)) > 0;
   await inspectPostgres(uri, role);

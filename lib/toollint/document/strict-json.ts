@@ -88,7 +88,9 @@ function silentProblems(text: string): JsonProblem[] {
   return problems;
 }
 
-/** The index of the quote that ends a string. A regular expression would overflow its stack in a string of megabytes. */
+/**
+ * The index of the quote that ends a string. A regular expression would overflow its stack in a string of megabytes.
+ */
 function stringEnd(text: string, start: number): number {
   let at = start + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
