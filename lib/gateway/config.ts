@@ -97,7 +97,7 @@ function checkCompany(settings: Settings): void {
   }
 }
 
-/** Combinations that work, but that nobody wants. */
+/** Combinations that work, but are rarely intended. */
 function warnOfCompany(settings: Settings, environment: Environment): void {
   const bodyBytes = settings.get('INGEST_BODY_BYTES_MAX');
   const inFlightBytes = settings.get('INGEST_IN_FLIGHT_BYTES_MAX');

@@ -48,7 +48,7 @@ export function eventReader(
     return (body) => {
       const made = structuredEvent(cloudEventFields, contentType, body);
       if (!made.valid) return made;
-      // The structured form is longer, and consumers quarantine what is over the limit.
+      // The structured form is longer, and consumers quarantine events over the limit.
       return made.body.length > bodyBytesMax ? 'too large' : readCloudEvent(made.body);
     };
   }

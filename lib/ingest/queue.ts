@@ -1,10 +1,9 @@
 // The queue port: what the gateway (accepting side) and the consumer (reading side) ask of a queue, in words.
 //
 // An implementation holds events for RETENTION_MS and until they have landed, and knows, for as long, which id belongs
-// to which producer. It may
-// consist of partitions (lib/ingest/partition.ts), each of which comes and goes by itself. There are Redis Streams, and
-// queues made of several queues (partitioned-queue.ts). test/contract/queue.ts and test/contract/queue-reader.ts are
-// the suites that every implementation runs.
+// to which producer. It may consist of partitions (lib/ingest/partition.ts), each of which comes and goes by itself.
+// There are Redis Streams, and queues made of several queues (partitioned-queue.ts). test/contract/queue.ts and
+// test/contract/queue-reader.ts are the suites that every implementation runs.
 
 /** How long the queue keeps an event that has landed, and its id, in milliseconds (openapi/rules.md, 4: 24 hours). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;

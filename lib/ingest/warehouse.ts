@@ -41,8 +41,8 @@ export type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
 
 /**
  * The row of an event's id, as the warehouse itself compares it: neither its body nor its producer leaves the
- * warehouse, so a landing transaction brings back a few bytes for each event, however long the rows are.
- * `own`: of the same producer. `same`: with the same body, or with an erased one.
+ * warehouse, so a landing transaction brings back a few bytes for each event, however long the rows are. `own`: of the
+ * same producer. `same`: with the same body, or with an erased one.
  */
 export interface ComparedRow {
   readonly own: boolean;

@@ -51,7 +51,7 @@ function checkFits({ report: first, name: firstName }: Named, { report, name }: 
   const [one, two] = [namesOf(first), namesOf(report)];
   if (one.full === two.full) return;
   if (one.plain === two.plain) refuse(`it is of ${two.full}, not of ${one.full}`);
-  // A rule id has to belong to one linter, or nobody knows which of them reported a finding.
+  // A rule id belongs to one linter; otherwise a finding does not show which of them reported it.
   const known = new Set(first.findings.map(({ ruleId }) => ruleId));
   const shared = report.findings.find(({ ruleId }) => known.has(ruleId));
   if (shared !== undefined) refuse(`${one.plain} and ${two.plain} both have a rule ${shared.ruleId}`);
