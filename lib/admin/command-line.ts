@@ -21,7 +21,8 @@ export const HELP = `ingest-admin: looks into the queue and the warehouse, and p
 Usage: ingest-admin [options] COMMAND
   status               how much the queue holds and how far landing is, the replicas, the quarantine by reason
   tail [--type T] [--producer P] [-n N] [--follow] [--bodies]
-                       events as they reach the queue, one line each: time, producer, type, id, bytes; T and P may hold *;
+                       events as they reach the queue, one line each: time, producer, type, id, bytes;
+                       T and P may hold *;
                        -n N: the last N, then ends unless --follow; --bodies: with their bodies, which is recorded
   event ID             all that is known of one event, in queue, warehouse and quarantine, for any producer
   quarantine list [--reason R] [--since T] [--limit N]

@@ -74,7 +74,7 @@ export class Watch {
     this.#warning.line(() =>
       log.warn(
         { events: held, memoryBytes, memoryLimitBytes, percent },
-        'the queue is nearly full: at its limit it refuses events, until those that have landed leave it after 24 hours',
+        'the queue is nearly full: at its limit it refuses events, until landed ones leave it after 24 hours',
       ),
     );
   }

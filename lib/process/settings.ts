@@ -61,7 +61,8 @@ export const SETTINGS = Object.freeze({
     ['warn', 'require'],
     'warn',
     '`require` refuses to start (exit 4) if Redis evicts keys, keeps nothing on disk, or has another number of ' +
-      'replicas than `INGEST_QUEUE_REPLICAS`. While Redis rewrites its append-only file, a gateway that starts is not ready',
+      'replicas than `INGEST_QUEUE_REPLICAS`. While Redis rewrites its append-only file, a gateway that starts is ' +
+      'not ready',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,

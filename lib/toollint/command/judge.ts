@@ -170,7 +170,7 @@ function* comparisonNotes(
   const contents = new Set(gone.map(({ finding }) => contentOf(finding)));
   const moved = news.filter((finding) => contents.has(contentOf(finding))).length;
   if (moved > 0)
-    yield `${moved} new are known in a file that is gone; if it was renamed, use --renames git:REF, or git add the new file`;
+    yield `${moved} new are known in a file that is gone; if it was renamed, use --renames git:REF or git add it`;
 }
 
 function withKnown(comparison: Comparison, added: readonly Finding[]): Comparison {

@@ -105,7 +105,9 @@ const keyOf = ({ finding }: BaselineEntry) => JSON.stringify([finding.ruleId, fi
 function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): string {
   const reason = {
     fingerprint: 'the baseline has its fingerprint',
-    'changed-line': `the baseline has one of the same rule, message and flagged text in this ${hasChanges ? 'changed part of the file' : 'file'}`,
+    'changed-line':
+      'the baseline has one of the same rule, message and flagged text in this ' +
+      (hasChanges ? 'changed part of the file' : 'file'),
     count: 'the baseline has one in this file whose message differs in its digits only',
   }[by];
   if (accepted === undefined) return reason;

@@ -29,14 +29,16 @@ const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456
 const SILENT_HELP = `  --silent                no summary on standard error
 `;
 
-const BASELINE_HELP = `  --baseline FILE         list only the findings that are new against a baseline file or an earlier report
+const BASELINE_HELP = `\
+  --baseline FILE         list only the findings that are new against a baseline file or an earlier report
   --update-baseline       write the baseline file: all findings if there is none yet, later without the fixed ones
   --prune                 with --update-baseline: also drop lines that this run cannot verify
   --accept RULE --reason TEXT [--until YYYY-MM-DD] [--owner NAME]
                           with --update-baseline: new findings of the rule become known; --accept is repeatable
 `;
 
-const RENAMES_HELP = `  --renames git:REF|FILE  findings of a renamed file stay known: renames and changed lines since REF, by git
+const RENAMES_HELP = `\
+  --renames git:REF|FILE  findings of a renamed file stay known: renames and changed lines since REF, by git
                           (default: since the commit of the baseline file), or a JSON object of old paths and new ones
 `;
 
@@ -65,7 +67,8 @@ exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invali
   --include GLOB  --exclude GLOB    repeatable, relative to the root
   --ext LIST              only files with these endings, as in --ext js,ts
   --quiet                 list errors only; counts, gate and exit code stay
-${BASELINE_HELP}${RENAMES_HELP}  --path-prefix PATH      put before every path of the report, for a part of a larger repository
+${BASELINE_HELP}${RENAMES_HELP}\
+  --path-prefix PATH      put before every path of the report, for a part of a larger repository
   --cache                 use ESLint's own cache, in .toollintcache
   --cache-location FILE   keep it there
   --timestamp ISO         default: SOURCE_DATE_EPOCH, or now

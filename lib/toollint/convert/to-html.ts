@@ -67,7 +67,8 @@ function* headOf({ tool, execution, scan, selection, gate, summary }: Report): G
       return `<li>${one.kind}${places.join('')}: ${escaped(one.message)}</li>`;
     });
     const about = counted(execution.diagnostics.length, 'diagnostic');
-    yield `<section class="card alert" role="alert"><p class="verdict failed">${what}: ${about}</p><ul>${items.join('')}</ul></section>\n`;
+    yield `<section class="card alert" role="alert"><p class="verdict failed">${what}: ${about}</p>`;
+    yield `<ul>${items.join('')}</ul></section>\n`;
   }
   const linters = lintersOf({ tool }).map(({ name, version }) => `, ${name} ${version}`);
   const facts: [string, string][] = [
@@ -84,7 +85,8 @@ function* headOf({ tool, execution, scan, selection, gate, summary }: Report): G
   yield `<section class="card"><h1>Code analysis</h1><dl class="facts">${list.join('')}</dl></section>\n`;
   if (gate.status === 'not-evaluated') return;
   const message = gate.message === undefined ? '' : `<p>${escaped(gate.message)}</p>`;
-  yield `<section class="card"><p class="verdict ${gate.status}">Gate ${escaped(gate.name ?? '')}: ${gate.status}</p>${message}</section>\n`;
+  yield `<section class="card"><p class="verdict ${gate.status}">Gate ${escaped(gate.name ?? '')}: ${gate.status}</p>`;
+  yield `${message}</section>\n`;
 }
 
 function severitiesOf({ summary }: Report): string {
@@ -101,7 +103,8 @@ function severitiesOf({ summary }: Report): string {
   );
   return (
     `<section class="card"><h2>${grouped(summary.totalIssues)} findings by severity</h2>` +
-    `<svg class="severities" viewBox="0 0 100 14" preserveAspectRatio="none" role="img" aria-label="${totals(summary)}">` +
+    '<svg class="severities" viewBox="0 0 100 14" preserveAspectRatio="none" role="img" ' +
+    `aria-label="${totals(summary)}">` +
     `${parts.join('')}</svg><ul class="legend">${legend.join('')}</ul></section>\n`
   );
 }
@@ -120,7 +123,8 @@ function topsOf(rows: readonly Row[]): string {
     );
     return `<section class="card"><h2>${title}</h2><ul class="bars">${bars.join('')}</ul></section>`;
   };
-  return `<div class="tops">${card('Rules with the most findings', ({ ruleId }) => ruleId)}${card('Files with the most findings', pathOf)}</div>\n`;
+  const rules = card('Rules with the most findings', ({ ruleId }) => ruleId);
+  return `<div class="tops">${rules}${card('Files with the most findings', pathOf)}</div>\n`;
 }
 
 function filtersOf(rows: readonly Row[]): string {
@@ -155,7 +159,8 @@ function* filesOf(rows: readonly Row[], links: string | undefined): Generator<st
     const name = escaped(path);
     const isOpen = above < OPEN_FINDINGS_MAX ? ' open' : '';
     above += own.length;
-    yield `<details class="file" data-path="${name}"${isOpen}><summary><span>${name}</span><span class="muted">${counted(own.length, 'finding')}</span></summary><ul>`;
+    yield `<details class="file" data-path="${name}"${isOpen}><summary><span>${name}</span>`;
+    yield `<span class="muted">${counted(own.length, 'finding')}</span></summary><ul>`;
     for (const row of own) yield itemOf(row, links);
     yield '</ul></details>\n';
   }
@@ -170,7 +175,8 @@ function itemOf({ finding, state }: Row, links: string | undefined): string {
   const fix = fixOf(finding);
   return (
     `<li class="${severity}" data-rule="${escaped(ruleId)}"${state === undefined ? '' : ` data-state="${state}"`}>` +
-    `${anchor(code === undefined ? undefined : `${code}${line}`, place)} ${escaped(message)} ${anchor(docsUrl, ruleId)}` +
+    `${anchor(code === undefined ? undefined : `${code}${line}`, place)} ${escaped(message)} ` +
+    anchor(docsUrl, ruleId) +
     snippetOf(finding) +
     (suggestion === undefined ? '' : `<p>${escaped(suggestion)}</p>`) +
     (fix === undefined ? '' : `<pre class="fix">${escaped(fix.text)}</pre>`)

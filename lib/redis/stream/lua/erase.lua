@@ -45,7 +45,8 @@ for start in string.gmatch(starts, '%d+') do
   local value = call('HGET', slice, ARGV[6])
   if value and entry_name(start, value) == entry then
     call('HDEL', slice, ARGV[6])
-    call('HSET', tag .. 'ids:' .. newest, ARGV[6], string.sub(value, 1, DIGEST) .. NO_BODY .. string.sub(new, PREFIX + 1))
+    local erased = string.sub(value, 1, DIGEST) .. NO_BODY .. string.sub(new, PREFIX + 1)
+    call('HSET', tag .. 'ids:' .. newest, ARGV[6], erased)
   end
 end
 if row and call('HEXISTS', tag .. 'replays', row) == 1 then call('HSET', tag .. 'replays', row, new, '\n', new) end
