@@ -210,7 +210,8 @@ describe('the status page', () => {
     await advance(60);
     const [early, nodes] = [await bytes(), await page.locator('*').count()];
     await advance(540);
-    assert.ok((await bytes()) < early + 500_000, `${early} bytes, and later ${await bytes()}`);
+    // One collection may leave garbage behind, a leak stays.
+    await eventually(`at most 500,000 bytes more than ${early}`, async () => (await bytes()) < early + 500_000);
     assert.ok((await page.locator('*').count()) < nodes + 50);
   });
 });
