@@ -22,29 +22,20 @@ export function pairChangedLines(
   changes: SourceChanges | undefined,
   pair: Pair,
 ): void {
-  const known = new Set(entries);
-  const news = new Set(current);
-  const use: Pair = (one, entry) => {
-    known.delete(entry);
-    news.delete(one);
-    pair(one, entry);
-  };
-  for (const part of ['flagged', 'start'] as const) {
-    const before = Map.groupBy(known, ({ finding }) => kindOf(finding, part));
-    for (const [kind, findings] of Map.groupBy(news, ({ finding }) => kindOf(finding, part))) {
-      const same = before.get(kind);
-      if (kind === undefined || same === undefined) continue;
-      const path = findings[0]?.finding.location.path ?? '';
-      if (changes === undefined) pairInOrder(same, findings, use);
-      else pairInHunks(same, findings, changes.hunksIn(path), use);
-    }
+  const before = Map.groupBy(entries, ({ finding }) => kindOf(finding));
+  for (const [kind, findings] of Map.groupBy(current, ({ finding }) => kindOf(finding))) {
+    const same = before.get(kind);
+    if (kind === undefined || same === undefined) continue;
+    const path = findings[0]?.finding.location.path ?? '';
+    if (changes === undefined) pairInOrder(same, findings, pair);
+    else pairInHunks(same, findings, changes.hunksIn(path), pair);
   }
 }
 
 /** undefined if the flagged text is unknown. */
-function kindOf(finding: Finding, part: 'flagged' | 'start'): string | undefined {
+function kindOf(finding: Finding): string | undefined {
   const { ruleId, message, location } = finding;
-  const text = anchorIn(finding)?.[part];
+  const text = anchorIn(finding)?.flagged;
   return text === undefined ? undefined : JSON.stringify([location.path, ruleId, masked(message), text]);
 }
 

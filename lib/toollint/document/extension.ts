@@ -78,14 +78,13 @@ export interface Anchor {
   readonly whole: string;
   readonly line: string;
   readonly flagged: string;
-  readonly start: string;
 }
 
 /** `anchor` of a finding, in its parts (see `anchorOf`). */
 export function anchorIn(finding: Finding): Anchor | undefined {
   const { anchor: whole } = finding as { anchor?: unknown };
-  if (typeof whole !== 'string' || !/^[0-9a-f]{24}$/u.test(whole)) return undefined;
-  return { whole, line: whole.slice(0, 8), flagged: whole.slice(8, 16), start: whole.slice(16) };
+  if (typeof whole !== 'string' || !/^[0-9a-f]{16}$/u.test(whole)) return undefined;
+  return { whole, line: whole.slice(0, 8), flagged: whole.slice(8) };
 }
 
 function member(owner: object, name: string): Record<string, unknown> {

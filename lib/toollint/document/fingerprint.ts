@@ -90,27 +90,19 @@ const FLAGGED_UNITS_MAX = 4096;
 
 /**
  * Recognizes a finding after its line was changed: 8 hex digits each for the text of its line, by which the old line is
- * found in a diff, for the flagged text, and for its beginning. The flagged texts are without blanks, quotes and
- * punctuation, which formatters change, and have digits as '#'. undefined if the line does not exist.
+ * found in a diff, and for the flagged text. The flagged text is without blanks, quotes and punctuation, which
+ * formatters change, and has digits as '#'. undefined if the line does not exist.
  */
 export function anchorOf(lines: readonly string[], range: FlaggedRange): string | undefined {
   const { line, column = 1, endLine, endColumn } = range;
   const raw = line === undefined ? undefined : lines[line - 1];
   if (line === undefined || raw === undefined) return undefined;
   const isSeveral = endLine !== undefined && endColumn !== undefined && endLine > line && endLine <= lines.length;
-  const first = raw.slice(column - 1, endLine === line && endColumn !== undefined ? endColumn - 1 : undefined);
-  let text = first;
+  let text = raw.slice(column - 1, endLine === line && endColumn !== undefined ? endColumn - 1 : undefined);
   for (let at = line; isSeveral && at < endLine && text.length < FLAGGED_UNITS_MAX; at += 1)
     text += lines[at]?.slice(0, at === endLine - 1 ? endColumn - 1 : undefined) ?? '';
-  const isOpen = isSeveral || endColumn === undefined;
-  const start = isOpen ? first.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : first;
-  return lineAnchor(raw) + shortDigest(essence(isSeveral ? text : start)) + shortDigest(essence(beginningOf(start)));
-}
-
-/** What is named before the first operator or bracket, as in `const name = …`; all of it if that is one word. */
-function beginningOf(text: string): string {
-  const [head = ''] = /^[^=({[:?;<>&|]+/u.exec(text) ?? [];
-  return /[\w$][\s.]+[\w$]/u.test(head) ? head : text;
+  const isOpen = !isSeveral && endColumn === undefined;
+  return lineAnchor(raw) + shortDigest(essence(isOpen ? text.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : text));
 }
 
 const essence = (text: string) =>
