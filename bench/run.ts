@@ -55,7 +55,7 @@ writeFileSync(`${file}.html`, page(about, summaries));
 process.stdout.write(`\n${file}.ndjson\n${file}.html\n`);
 const data = costData(summaries);
 if (data !== undefined) {
-  // A short run is no figure for the README.
+  // A short run yields no figure for the README.
   const picture = rounds < ROUNDS_DEFAULT ? `${file}.svg` : join(ROOT, '.github/images/cost.svg');
   writeFileSync(picture, costChart(data, about));
   process.stdout.write(`${picture}\n\n${costDataLines(data)}`);

@@ -9,7 +9,7 @@ import { CpuBook } from '../process-cost.ts';
 import { fillQueue, redisCommand } from '../queue-filling.ts';
 
 const EVENTS = 50_000;
-/** What comes at 2,000 events a second while the warehouse is away for ten minutes. */
+/** What comes at 2,000 events a second while the warehouse is unavailable for ten minutes. */
 const BACKLOG = 1_200_000;
 const DEADLINE_MS = 180_000;
 

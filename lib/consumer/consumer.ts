@@ -5,9 +5,10 @@
 //
 // A group that vanished leads from reading back to joining.
 //
-// Any step that fails because the queue or the warehouse is away is tried again after a pause (doubling, PAUSE_FIRST_MS
-// to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged; meanwhile reading goes
-// on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times as much.
+// Any step that fails because the queue or the warehouse is unavailable is tried again after a pause (doubling,
+// PAUSE_FIRST_MS to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged;
+// meanwhile reading goes on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times
+// as much.
 //
 // Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the
 // row.
@@ -143,7 +144,7 @@ export class Consumer {
     this.#stop.abort();
   }
 
-  /** Consumes until `stop`. Rejects with TablesDiffer, and never for a dependency that is away. */
+  /** Consumes until `stop`. Rejects with TablesDiffer, and never for a dependency that is unavailable. */
   async run(): Promise<void> {
     const waits = await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
@@ -282,7 +283,8 @@ export class Consumer {
     const { metrics, log } = this.#options;
     const reason = messageOf(cause);
     metrics.failures.counter({ dependency: needs }).add();
-    const trouble = `the ${needs} ${cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away'}`;
+    const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is unavailable';
+    const trouble = `the ${needs} ${what}`;
     this.#troubles.set(needs, `${trouble}: ${reason}`);
     this.#intake.settle();
     if (needs === 'queue') this.#intake.slow();

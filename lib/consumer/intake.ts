@@ -7,9 +7,9 @@
 //
 // Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait here or are being read, and BYTES_MAX of bodies
 // in all intakes of the process, in equal parts; a
-// read that would go past either waits until there is room, so a warehouse that is away fills no memory. Entries leave
-// in the order in which they came. What waits here when the process dies is pending in the queue, and another replica
-// claims it.
+// read that would go past either waits until there is room, so a warehouse that is unavailable fills no memory. Entries
+// leave in the order in which they came. What waits here when the process dies is pending in the queue, and another
+// replica claims it.
 //
 // Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
 // small as the last bodies were large. The queue has no limit in bytes for an answer, so the first large bodies behind

@@ -48,7 +48,7 @@ export class Watch {
   /** Why the warehouse cannot be written to, by the last look; undefined when it can. */
   get warehouseTrouble(): string | undefined {
     const waitedMs = this.#options.clock.ms() - (this.#warehouseAskedMs ?? Number.POSITIVE_INFINITY);
-    if (waitedMs > WAREHOUSE_ANSWER_MS) return 'the warehouse is away: it does not answer';
+    if (waitedMs > WAREHOUSE_ANSWER_MS) return 'the warehouse is unavailable: it does not answer';
     return this.#warehouseTrouble;
   }
 
@@ -86,7 +86,7 @@ export class Watch {
       await this.#options.warehouse.probe();
       this.#warehouseTrouble = undefined;
     } catch (cause) {
-      const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
+      const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is unavailable';
       this.#warehouseTrouble = `the warehouse ${what}: ${messageOf(cause)}`;
     } finally {
       this.#warehouseAskedMs = undefined;

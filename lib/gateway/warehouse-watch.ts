@@ -7,7 +7,9 @@ import { messageOf } from '../process/message-of.ts';
 /** Between looks at a warehouse that was away at the start. */
 const LOOK_MS = 1_000;
 
-/** Asks the warehouse until it answers, or the gateway drains. Logs that it is away, once, and that it is back. */
+/**
+ * Asks the warehouse until it answers, or the gateway drains. Logs that it is unavailable, once, and that it is back.
+ */
 export async function warnOfWarehouse(
   warehouse: Pick<Warehouse, 'probe'>,
   draining: () => boolean,
@@ -20,7 +22,7 @@ export async function warnOfWarehouse(
       if (wasAway) log.info('the warehouse is back');
       return;
     } catch (cause) {
-      const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is away';
+      const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is unavailable';
       if (!wasAway) log.warn({ reason: messageOf(cause) }, `the warehouse ${what}: look-ups fail`);
     }
     await clock.sleep(LOOK_MS);

@@ -18,7 +18,7 @@ import { route, Router } from './router.ts';
 export interface ProcessState {
   readonly draining: () => boolean;
   readonly unready: () => string | undefined;
-  /** The parts of the queue that are away while the process is ready, by number or name. */
+  /** The parts of the queue that are unavailable while the process is ready, by number or name. */
   readonly unavailable: () => readonly (number | string)[];
   readonly metrics: () => Promise<Exposition>;
 }

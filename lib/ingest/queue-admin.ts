@@ -1,7 +1,7 @@
 // The queue as an operator's program sees it: what it holds, what became of single entries, and the two changes that an
 // operator may make: putting a quarantined entry back, and erasing an event.
 //
-// Every method rejects with QueueFailed where the queue is away or refuses; the same call again is then safe.
+// Every method rejects with QueueFailed where the queue is unavailable or refuses; the same call again is then safe.
 
 import type { EntryName } from './queue.ts';
 
@@ -136,7 +136,7 @@ export interface QueueAdmin {
   replicasAlive(): Promise<number>;
   /**
    * The entries of an event that can be found without reading the queue: those that the id index names, those of the
-   * quarantine rows `rows`, and replays. Rejects where a partition is away.
+   * quarantine rows `rows`, and replays. Rejects where a partition is unavailable.
    */
   copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
   /**
@@ -152,7 +152,7 @@ export interface QueueAdmin {
   /**
    * Counts the entries of `sinceMs` (Unix time) or later that the group has read, in all partitions; `landAgain` moves
    * the group back, so that consumers read and land them again. `onCounted` receives how many were counted so far.
-   * Rejects, and nothing is moved, where a partition is away.
+   * Rejects, and nothing is moved, where a partition is unavailable.
    */
   readSince(sinceMs: number, onCounted: (entries: number) => void): Promise<ReadEntries>;
   close(): Promise<void>;

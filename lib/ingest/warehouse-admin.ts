@@ -1,7 +1,7 @@
 // The warehouse as an operator's program sees it: counts, rows of one id for any producer, and the quarantine.
 //
-// Every method rejects with WarehouseFailed where the warehouse is away, or its tables are not there; nothing makes or
-// migrates them here, that is the consumer's. Tables: lib/ingest/warehouse.ts.
+// Every method rejects with WarehouseFailed where the warehouse is unavailable, or its tables are not there; nothing
+// makes or migrates them here, that is the consumer's. Tables: lib/ingest/warehouse.ts.
 import type { LandingEvent, PruneCursor, Pruned, Pruning } from './warehouse.ts';
 
 /** The warehouse did not answer, or refused. The message is for people and holds no secret. */

@@ -199,7 +199,7 @@ export function unfitness(columns: readonly Column[]): string | undefined {
   return undefined;
 }
 
-/** The batch was refused for what it holds, not because the warehouse is away: halve it and try again. */
+/** The batch was refused for what it holds, not because the warehouse is unavailable: halve it and try again. */
 export class BatchRefused extends Error {
   override readonly name = 'BatchRefused';
 }
@@ -230,13 +230,13 @@ export interface Warehouse {
   /**
    * Makes or migrates the schema. Safe when several processes do it at once. Resolves with undefined once the schema is
    * up to date, or with the reason why its migration waits: the tables can be used as they are, and the same call may
-   * migrate them later. Rejects when the warehouse is away.
+   * migrate them later. Rejects when the warehouse is unavailable.
    */
   prepare(): Promise<string | undefined>;
   /**
    * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with
-   * BatchTooSlow when it took too long, with anything else when the warehouse is away (nothing was written, or it is
-   * not known; the same batch again is safe).
+   * BatchTooSlow when it took too long, with anything else when the warehouse is unavailable (nothing was written, or
+   * it is not known; the same batch again is safe).
    */
   land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
   /** Writes quarantine rows; a row that is there already is left alone. */

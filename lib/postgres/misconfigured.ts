@@ -1,4 +1,4 @@
-// Tells a PostgreSQL server that is away from one that answers and cannot work as it is configured.
+// Tells a PostgreSQL server that is unavailable from one that answers and cannot work as it is configured.
 import pg from 'pg';
 import { tablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/masked-uri.ts';

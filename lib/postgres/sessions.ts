@@ -45,8 +45,8 @@ export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeou
     application_name: 'ingest',
     verify: (client, done) => void client.query(SET_UP, limits).then(() => done(), done),
   });
-  // A connection that breaks while it is idle is replaced at the next call, which tells if the server is away. One
-  // that breaks in use rejects its query, and raises the same error as an event, which would end the process.
+  // A connection that breaks while it is idle is replaced at the next call, which tells if the server is unavailable.
+  // One that breaks in use rejects its query, and raises the same error as an event, which would end the process.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => void client.on('error', () => undefined));
   return pool;

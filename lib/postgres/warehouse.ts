@@ -39,7 +39,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
   const landing = new Landing(pool, options);
   let closing: Promise<void> | undefined;
 
-  /** `work`, and a server that is there but cannot work as configured told apart from one that is away. */
+  /** `work`, and a server that is there but cannot work as configured told apart from one that is unavailable. */
   const configured = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: unknown) => {
       throw misconfigured(cause, options.uri);

@@ -2,7 +2,8 @@
 //
 // Invariant: a batch is one IMMEDIATE transaction, committed with `synchronous = FULL`: what is called landed here has
 // survived a power cut. Only `prepare` makes the file. Afterwards a file that is missing, or that is not the one
-// that was opened, means "the warehouse is away": rows are never written into a deleted file or into a fresh empty one.
+// that was opened, means "the warehouse is unavailable": rows are never written into a deleted file or into a fresh
+// empty one.
 //
 // Limits: one writer at a time; another process waits up to BUSY_TIMEOUT_MS, then its call throws and is tried again.
 // Every method but `prepare` is synchronous, because node:sqlite is.

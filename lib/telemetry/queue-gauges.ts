@@ -1,9 +1,9 @@
 // The gauges of the queue itself: how far landing is behind, and how much the queue holds and may hold. Gateways and
 // consumers both have them, so that no fault of one kind of program silences the alerts on them.
 //
-// A reading that is not fresh any more (the queue is away): the age of the oldest event grows with the clock, so that
-// it never looks better than it is; sizes have no sample, because no value is better than an old one for an alert that
-// computes how many hours are left.
+// A reading that is not fresh any more (the queue is unavailable): the age of the oldest event grows with the clock, so
+// that it never looks better than it is; sizes have no sample, because no value is better than an old one for an alert
+// that computes how many hours are left.
 import type { Registry } from 'prom-client';
 import type { Clock } from '../process/clock.ts';
 import { Gauge, type Labels } from './instruments.ts';

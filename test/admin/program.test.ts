@@ -153,7 +153,7 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
       assert.deepEqual(await empty.command('KEYS', '*'), []);
     });
 
-    it('says 5 where the warehouse is away, and 4 where the queue is', async () => {
+    it('says 5 where the warehouse is unavailable, and 4 where the queue is', async () => {
       const nowhere = new Admin(redis, { uri: 'sqlite:/nonexistent/warehouse.db' });
       const { code, out } = await nowhere.run('status');
       assert.equal(code, 5);

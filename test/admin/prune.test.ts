@@ -121,7 +121,7 @@ describe('prune', () => {
     assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: 'lately' }]);
   });
 
-  it('removes nothing after a no, or while the queue is away', async (t) => {
+  it('removes nothing after a no, or while the queue is unavailable', async (t) => {
     await fill([401]);
     const questions: string[] = [];
     const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);

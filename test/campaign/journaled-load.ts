@@ -11,7 +11,7 @@ import type { Ledger } from './ledger.ts';
 import { Service } from './restarted-program.ts';
 
 const EVENTS_A_SECOND = 50;
-/** However long the gateways are away, an event is tried again. */
+/** However long the gateways are unavailable, an event is tried again. */
 const TRIES = 1_000_000;
 const PROGRAM = new URL('journaling-producer.ts', import.meta.url).pathname;
 const ACCEPTED = { status: 202, code: undefined, duplicate: false, differs: false };

@@ -131,8 +131,8 @@ describe('a consumer with several batches under way', () => {
     const { infos, errors } = await run(t, (land) => async (batch) => {
       calls += 1;
       if (calls === 2) failing = batch;
-      // The batch that failed once fails again for as long as its warehouse is away.
-      if (away && batch[0]?.id === failing?.[0]?.id) throw new Error('the warehouse is away');
+      // The batch that failed once fails again for as long as its warehouse is unavailable.
+      if (away && batch[0]?.id === failing?.[0]?.id) throw new Error('the warehouse is unavailable');
       return land(batch);
     });
     await eventually(
@@ -148,7 +148,7 @@ describe('a consumer with several batches under way', () => {
     away = false;
     await eventually('all has landed', async () => (await store.count()) === ids.length);
     await eventually('all is acknowledged', async () => (await pending()) === 0);
-    // One for each line that it is away, of which there is one in ten seconds.
+    // One for each line that it is unavailable, of which there is one in ten seconds.
     assert.ok(errors.length > 0);
     assert.equal(infos.filter((message) => message === 'the warehouse is back').length, errors.length);
   });
@@ -290,7 +290,7 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
   });
 });
 
-describe('a consumer whose queue is away', () => {
+describe('a consumer whose queue is unavailable', () => {
   it('asks it again once a second at least, however long that lasts: a fail-over is over before it is known', async () => {
     const clock = new VirtualClock();
     let asked = 0;

@@ -38,7 +38,7 @@ it('is false within seconds, and true again once PostgreSQL goes on', async (t) 
     },
     UNREADY_MS,
   );
-  assert.deepEqual(unready, { status: 'unavailable', reason: 'the warehouse is away: it does not answer' });
+  assert.deepEqual(unready, { status: 'unavailable', reason: 'the warehouse is unavailable: it does not answer' });
   signal('SIGCONT');
   frozen = [];
   await eventually('it is ready again', async () => (await readiness(replica)).status === 200);

@@ -1,4 +1,4 @@
-// A warehouse that answers and cannot work as it is configured is not one that is away: it is told apart, without the
+// A warehouse that answers and cannot work as it is configured is not one that is unavailable: it is told apart, without the
 // password, tried again without flooding the log, and works once it has been put right.
 import assert from 'node:assert/strict';
 import { after, before, it, describe } from 'node:test';

@@ -130,7 +130,7 @@ describe('ingest-consumer', () => {
     assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0);
   });
 
-  it('says in readiness and both metrics of the queue that one which refuses to be read is away', async (t) => {
+  it('says in readiness and both metrics of the queue that one which refuses to be read is unavailable', async (t) => {
     const refusing = await TestRedis.start(['--appendonly', 'no']);
     const program = run({ ...environment(), INGEST_QUEUE_URI: refusing.uri });
     t.after(() => program.kill());
@@ -143,7 +143,7 @@ describe('ingest-consumer', () => {
     };
     await eventually('it is read', () => tells(1));
     await refusing.command('ACL', 'SETUSER', 'default', '-xreadgroup');
-    await eventually('it is away', () => tells(0));
+    await eventually('it is unavailable', () => tells(0));
     await refusing.command('ACL', 'SETUSER', 'default', '+xreadgroup');
     await eventually('it is back', () => tells(1));
   });

@@ -177,7 +177,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       refused(reply, 429, 'PRODUCER_RATE_LIMITED', true);
     });
 
-    it('asks to come again while its queue is away, and takes the same event then', async () => {
+    it('asks to come again while its queue is unavailable, and takes the same event then', async () => {
       const back = await gateway.fail();
       const body = JSON.stringify({ id: 'contract-10', ...EVENT });
       refused(await post(body), 503, 'QUEUE_UNAVAILABLE', true);

@@ -369,7 +369,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       );
     });
 
-    it('says that it is away, refuses nothing for it, and works again when it is back', async () => {
+    it('says that it is unavailable, refuses nothing for it, and works again when it is back', async () => {
       await warehouse.land([event('before')]);
       store.takeAway();
       await assert.rejects(warehouse.land([event('during')]), (cause) => !(cause instanceof BatchRefused));

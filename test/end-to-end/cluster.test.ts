@@ -123,7 +123,7 @@ describe('a queue on a Redis Cluster', () => {
           'a replica has taken over',
           async () => (await pipeline.post(event(idOf(at, 'later')))).status === 202,
         );
-      await eventually('nothing is away', async () => {
+      await eventually('nothing is unavailable', async () => {
         const { body } = await pipeline.ready();
         return body['status'] === 'ready' && body['unavailable'] === undefined;
       });

@@ -1,4 +1,4 @@
-// SQLite that is away, and a consumer whose queue has trouble.
+// SQLite that is unavailable, and a consumer whose queue has trouble.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { renameSync } from 'node:fs';
@@ -27,7 +27,7 @@ function describeWarehouseOutage(
   away: () => Promise<void>,
   back: () => Promise<void>,
 ): void {
-  describe(`while ${name} is away`, () => {
+  describe(`while ${name} is unavailable`, () => {
     let redis: TestRedis;
     let store: WarehouseStore;
     let pipeline: Pipeline;
@@ -48,7 +48,7 @@ function describeWarehouseOutage(
 
       await away();
       await isReady(replica, false);
-      assert.match(String((await readiness(replica)).body['reason']), /^the warehouse is away/);
+      assert.match(String((await readiness(replica)).body['reason']), /^the warehouse is unavailable/);
       await postAll(pipeline, idsFrom('during', 20));
       // The queue knows the first, which had landed, and the second, which has not; it cannot tell them apart.
       for (const id of ['before-0', 'during-0', 'never sent']) {

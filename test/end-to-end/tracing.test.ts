@@ -261,7 +261,7 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
   });
 
   it(
-    'that wait are sent when the programs stop, and a receiver that is away or refuses costs no event',
+    'that wait are sent when the programs stop, and a receiver that is unavailable or refuses costs no event',
     { tags: ['long'] },
     async () => {
       const { client, gateway, consumer } = way;

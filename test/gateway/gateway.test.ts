@@ -136,7 +136,7 @@ describe('a gateway', () => {
     assert.equal(await notesOf({ traceparent: 'none' }, event('wrongly traced')), undefined);
   });
 
-  it('is not ready while its queue is away', async () => {
+  it('is not ready while its queue is unavailable', async () => {
     const ready = (): Promise<number> => client.ask({ path: '/health/ready' }).then(({ status }) => status);
     assert.equal(await ready(), 200);
     await queue.close();

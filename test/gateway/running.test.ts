@@ -199,7 +199,7 @@ describe('a gateway that runs', () => {
     assert.equal(lines.filter(({ msg }) => msg === 'a handler failed').length, 1);
   });
 
-  it('is ready once it listens, names the partitions that are away, and is not ready from the beginning of its stop', async () => {
+  it('is ready once it listens, names the partitions that are unavailable, and is not ready from the beginning of its stop', async () => {
     const queue = new MemoryQueue(new MemoryQueueStore());
     queue.states = () => [{ available: true }, { available: false, reason: 'away' }];
     const { gateway } = await gatewayInProcess(pki, {}, { queue, listens: false });

@@ -1,4 +1,4 @@
-// A gateway's look at a warehouse that is away at its start.
+// A gateway's look at a warehouse that is unavailable at its start.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { warnOfWarehouse } from '../../lib/gateway/warehouse-watch.ts';
@@ -31,10 +31,10 @@ describe('what a gateway says of its warehouse', () => {
     assert.deepEqual(await logged([undefined]), []);
   });
 
-  it('is that it is away, once, and that it is back', async () => {
+  it('is that it is unavailable, once, and that it is back', async () => {
     const away = new Error('no answer');
     assert.deepEqual(await logged([away, away, away, undefined]), [
-      [{ reason: 'no answer' }, 'the warehouse is away: look-ups fail'],
+      [{ reason: 'no answer' }, 'the warehouse is unavailable: look-ups fail'],
       'the warehouse is back',
     ]);
   });

@@ -110,11 +110,11 @@ describe('a process', () => {
     return [status, JSON.parse(String(body))];
   };
 
-  it('is ready, names what of its queue is away, and says why it is not ready', () => {
+  it('is ready, names what of its queue is unavailable, and says why it is not ready', () => {
     assert.deepEqual(asked({}), [200, { status: 'ready' }]);
     assert.deepEqual(asked({ unavailable: () => [1, 'b'] }), [200, { status: 'ready', unavailable: [1, 'b'] }]);
-    const away = { unready: () => 'the queue is away' };
-    assert.deepEqual(asked(away), [503, { status: 'unavailable', reason: 'the queue is away' }]);
+    const away = { unready: () => 'the queue is unavailable' };
+    assert.deepEqual(asked(away), [503, { status: 'unavailable', reason: 'the queue is unavailable' }]);
     assert.deepEqual(asked({ ...away, draining: () => true }), [503, { status: 'draining' }]);
   });
 

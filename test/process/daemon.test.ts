@@ -121,10 +121,10 @@ describe('a daemon that is asked something', () => {
   });
 
   it('ends a check with the code of what it found wrong', async () => {
-    const connect = (): Promise<void> => Promise.reject(new StartFailure(EXIT.queue, 'the queue is away'));
+    const connect = (): Promise<void> => Promise.reject(new StartFailure(EXIT.queue, 'the queue is unavailable'));
     const { exitCode, complaints } = await run(['--check=connect'], { connect });
     assert.equal(exitCode, EXIT.queue);
-    assert.equal(complaints.at(-1), 'the queue is away');
+    assert.equal(complaints.at(-1), 'the queue is unavailable');
   });
 });
 

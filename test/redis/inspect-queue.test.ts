@@ -145,7 +145,7 @@ describe('the look at a queue', () => {
 });
 
 describe('the partitions of a cluster', () => {
-  it('have a stream each and one identity, which serves while the node that has it is away', async () => {
+  it('have a stream each and one identity, which serves while the node that has it is unavailable', async () => {
     const node = await TestRedis.start([
       ...['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(await freePort())],
     ]);

@@ -117,7 +117,7 @@ describe("a replica's membership", () => {
       run: async (script, command) => {
         if (command[4] === GROUP) asked.leaves.push(command.slice(4));
         else asked.signs += 1;
-        if (away) throw new Error('the queue is away');
+        if (away) throw new Error('the queue is unavailable');
         return script.run({ send: ask }, command);
       },
     });

@@ -126,7 +126,7 @@ describe('the master that sentinels watch', () => {
     assert.equal(lookup.find(undefined), asked, 'asked once for all who ask together');
     assert.equal(await asked, found);
     assert.ok((lookup.watchMs ?? 0) > 0, 'a planned fail-over is looked for');
-    // What a sentinel says tells more than that another one is away.
+    // What a sentinel says tells more than that another one is unavailable.
     await assert.rejects(nowhere([dead, one.port], 'another').find(undefined), {
       message: 'the sentinels know no master of the name another',
     });

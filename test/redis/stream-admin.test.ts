@@ -429,7 +429,7 @@ describe('looking at several streams', () => {
     assert.equal(await admin.replicasAlive(), 2);
   });
 
-  it('tells which queue is away, and remembers no failed look', async (t) => {
+  it('tells which queue is unavailable, and remembers no failed look', async (t) => {
     const other = await TestRedis.start(['--appendonly', 'no']);
     await other.signal('SIGKILL');
     const admin = openBoth(t, other);

@@ -212,7 +212,7 @@ describe('the reader of a stream, over clients that a test answers for', () => {
     assert.equal(later.trims(), 1);
   });
 
-  it('is away while one of its connections is, with the reason of that one', async (t) => {
+  it('is unavailable while one of its connections is, with the reason of that one', async (t) => {
     const { reader, open, made } = start(t);
     assert.deepEqual(reader.state(), { available: false, reason: 'not connected yet' });
     await open();

@@ -66,7 +66,7 @@ describe('sendEvents', () => {
     assert.ok(ended);
   });
 
-  it('tries again while the queue is away, and has each event accepted once', async () => {
+  it('tries again while the queue is unavailable, and has each event accepted once', async () => {
     await redis.signal('SIGKILL');
     const retries: string[] = [];
     const results = all(

@@ -147,7 +147,7 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
     finds: /in flight|that are answered/,
   },
   {
-    name: 'looks in the queue when the warehouse is away',
+    name: 'looks in the queue when the warehouse is unavailable',
     change: {
       file: 'lib/gateway/find-event.ts',
       from: "return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;",
@@ -156,7 +156,7 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
     finds: /a look-up says (404|accepted)/,
   },
   {
-    name: 'knows no event while the queue is away',
+    name: 'knows no event while the queue is unavailable',
     change: {
       file: 'lib/gateway/find-event.ts',
       from: "if (queued.kind === 'unavailable') return UNAVAILABLE;",

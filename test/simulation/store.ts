@@ -1,6 +1,6 @@
 // The warehouse: the SQLite adapter's own file in memory, behind a seam that fails as a database across a network does.
 //
-// May fail: it is away; a statement takes effect and its answer is lost, or takes none; it is slow, or locked; it
+// May fail: it is unavailable; a statement takes effect and its answer is lost, or takes none; it is slow, or locked; it
 // refuses a batch for what it holds. Statements of one program may overtake each other, as on several sessions. May not
 // fail: a transaction is whole, and what is committed stays.
 import { rmSync } from 'node:fs';
@@ -50,7 +50,7 @@ export class Store {
   /** Counts what may have changed rows in any way, and what may only have added rows of events. */
   writes = 0;
   landings = 0;
-  /** Until then it is away; slow by so many milliseconds; keeps its answers to itself. */
+  /** Until then it is unavailable; slow by so many milliseconds; keeps its answers to itself. */
   awayMs = 0;
   slowMs = 0;
   unknown = false;

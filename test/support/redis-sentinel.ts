@@ -184,7 +184,7 @@ export class TestSentinels {
 
 const replication = async (server: TestRedis): Promise<string> => String(await server.command('INFO', 'replication'));
 
-/** One sentinel, which knows this master. It knows no other sentinel while the master is away. */
+/** One sentinel, which knows this master. It knows no other sentinel while the master is unavailable. */
 export async function startSentinel(
   masterPort: number,
   options: SentinelOptions = {},

@@ -97,7 +97,7 @@ describe("a queue's gauges", () => {
     ] as const)
       assert.match(text, new RegExp(`^ingest_queue_lag_events\\{partition="${part}"\\} ${unlanded}$`, 'm'));
     assert.match(text, /^ingest_queue_oldest_unlanded_seconds\{partition="1"\} 0$/m);
-    // Of a queue that is away the age grows, and the size is not known any more.
+    // Of a queue that is unavailable the age grows, and the size is not known any more.
     await clock.advance(14_999);
     assert.equal(gauges.size?.events, 0);
     await clock.advance(1);

@@ -154,7 +154,7 @@ export class PartitionedAdmin implements QueueAdmin {
     await Promise.all(this.#all.map((part) => part.close()));
   }
 
-  /** Rejects where a partition is away: an entry may be there. */
+  /** Rejects where a partition is unavailable: an entry may be there. */
   #bySource(): Promise<ReadonlyMap<string, StreamAdmin>> {
     this.#sources ??= Promise.all(this.#all.map(async (part) => [await part.source(), part] as const)).then(
       (sources) => new Map(sources),

@@ -38,7 +38,7 @@ export const freezeGateway: Fault = {
 export const rotateCredentials: Fault = {
   name: 'certificates, revocation lists and the producers file replaced',
   weight: 3,
-  // It waits for every gateway, and none starts while the queue is away.
+  // It waits for every gateway, and none starts while the queue is unavailable.
   touches: 'queue',
   holdMs: [0, 300],
   begin: async ({ credentials, ports }, random) => {
