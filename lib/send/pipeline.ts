@@ -2,11 +2,10 @@
 //
 // States: closed (no socket) -> connecting -> open -> closed. A request opens a closed pipeline.
 //
-// Invariants: requests are written in their order, those of one turn of the event loop in one write
-// unless they are long. Only the first
-// unanswered request can fail: if the connection ends, it alone counts as unanswered, and those behind it are handed
-// back to be sent again. Ids make that safe. After such an end requests go one at a time for RECOVERY_ANSWERS answers,
-// because some servers and proxies cannot read several.
+// Invariants: requests are written in their order, those of one turn of the event loop in one write unless they are
+// long. Only the first unanswered request can fail: if the connection ends, it alone counts as unanswered, and those
+// behind it are handed back to be sent again. Ids make that safe. After such an end requests go one at a time for
+// RECOVERY_ANSWERS answers, because some servers and proxies cannot read several.
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../process/clock.ts';
 import { AnswerReader } from './answer-reader.ts';
