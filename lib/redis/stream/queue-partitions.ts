@@ -35,7 +35,7 @@ export function queuePartitions(
   if (typeof address === 'string') throw new Error(address);
   const system = { clock, random };
   const how = { ...about, random };
-  if (address.kind === 'dispatcher') return dispatcherStreams(address.uris, how);
+  if (address.kind === 'dispatcher') return dispatcherStreams(address.uris, system, how);
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address, system);
     const identify: Identify = (server, known) => queueIdentity(server, STREAM, { ...how, known });
@@ -52,30 +52,46 @@ export function queuePartitions(
 /** The first queue takes the events with an even hash. */
 const DISPATCHER_STREAMS = ['ingest-a', 'ingest-b'] as const;
 
-function dispatcherStreams(uris: readonly [string, string], options: IdentityOptions): readonly QueuePartition[] {
+function dispatcherStreams(
+  uris: readonly [string, string],
+  system: ClockAndRandom,
+  options: IdentityOptions,
+): readonly QueuePartition[] {
   const [even, odd] = uris;
   return DISPATCHER_STREAMS.map((stream, at) => {
-    const other = DISPATCHER_STREAMS[at === 0 ? 1 : 0];
+    const otherAt = at === 0 ? 1 : 0;
+    const other = DISPATCHER_STREAMS[otherAt];
     const identify: Identify = async (server, known) => {
-      if (even !== odd) await assertNotSwapped(server, stream, other);
+      if (even !== odd && (await isUnknown(server, stream, other)) && options.makes !== false)
+        // Metadata that swapped hosts wrote to a new server would make the right order look wrong afterwards.
+        await askOnce(system, uris[otherAt], (otherServer) => isUnknown(otherServer, other, stream)).catch(
+          (cause: unknown) => {
+            if (cause instanceof SettingRefused) throw cause;
+          },
+        );
       return queueIdentity(server, stream, { ...options, known });
     };
     return { stream, uri: uris[at] ?? '', identify };
   });
 }
 
-/** Swapped hosts would hide the events that each server holds, and put each id on the queue that does not know it. */
-async function assertNotSwapped(server: Server, stream: string, other: string): Promise<void> {
+/**
+ * Whether `server` has no metadata of `stream`. Rejects if it has those of the other stream instead: swapped hosts would
+ * hide the events that each server holds, and put each id on the queue that does not know it.
+ */
+async function isUnknown(server: Server, stream: string, other: string): Promise<boolean> {
   const has = async (name: string): Promise<boolean> =>
     (await server.send(['EXISTS', keyOf(name, 'queue')]).catch((cause: unknown) => {
       // A user without rights to the other stream cannot work on it by mistake.
       if (cause instanceof RedisError && cause.code === 'NOPERM') return 0;
       throw cause;
     })) === 1;
-  if ((await has(other)) && !(await has(stream)))
+  if (await has(stream)) return false;
+  if (await has(other))
     throw new SettingRefused(
       `the server for ${stream} holds the queue ${other}: the hosts are swapped, write them in the other order`,
     );
+  return true;
 }
 
 /**
