@@ -76,8 +76,8 @@ function dispatcherStreams(
 }
 
 /**
- * Whether `server` has no metadata of `stream`. Rejects if it has those of the other stream instead: swapped hosts would
- * hide the events that each server holds, and put each id on the queue that does not know it.
+ * True if `server` has no metadata of `stream`. Rejects if it has metadata of the other stream instead: swapped hosts
+ * would hide the events that each server holds, and put each id on the queue that does not know it.
  */
 async function isUnknown(server: Server, stream: string, other: string): Promise<boolean> {
   const has = async (name: string): Promise<boolean> =>
