@@ -77,7 +77,7 @@ export class Position {
     if (this.#last === undefined) return;
     const { line, bytes } = this.#last;
     const text: Written = { url: this.#url, line, sha256: digest(bytes) };
-    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`);
+    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: 0o600 });
     renameSync(`${this.path}.new`, this.path);
   }
 

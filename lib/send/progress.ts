@@ -1,33 +1,31 @@
-// Progress on standard error: on a terminal one line that is rewritten, elsewhere a line every ten seconds. It shows
-// the part of the input that was read, the events settled, their rate, and the reason of the latest retry.
+// Progress on standard error. A terminal shows one line that is rewritten: the part of the input that was read, the
+// events settled, their rate, and the reason of the latest retry. A pipe gets the reasons for waiting only, at most one
+// line in ten seconds.
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';
 
 const DRAW_INTERVAL_MS = 200;
 const LINE_INTERVAL_MS = 10_000;
-/** The reason of a retry is shown for so long. */
 const REASON_SHOWN_MS = 5_000;
 
 export class Progress {
   readonly #input: Input;
   readonly #stderr: NodeJS.WriteStream;
-  readonly #timer: Timer;
+  readonly #timer: Timer | undefined;
   readonly #clock: Clock;
   readonly #startMs: number;
   #settled = 0;
   #waiting = '';
   #waitingMs = 0;
-  #waitingLineMs = Number.NEGATIVE_INFINITY;
+  #nextLineMs = 0;
 
   constructor(input: Input, stderr: NodeJS.WriteStream, clock: Clock) {
     this.#clock = clock;
     this.#startMs = clock.ms();
     this.#input = input;
     this.#stderr = stderr;
-    this.#timer = stderr.isTTY
-      ? clock.every(DRAW_INTERVAL_MS, () => this.#draw())
-      : clock.every(LINE_INTERVAL_MS, () => this.#line(this.text()));
+    this.#timer = stderr.isTTY ? clock.every(DRAW_INTERVAL_MS, () => this.#draw()) : undefined;
   }
 
   settle(): void {
@@ -38,20 +36,20 @@ export class Progress {
     const reason = `${code}: ${reasonOf(answer)}`;
     this.#waiting = ` | waiting, ${reason}`;
     this.#waitingMs = this.#clock.ms();
-    if (this.#stderr.isTTY || this.#waitingMs - this.#waitingLineMs < LINE_INTERVAL_MS) return;
-    this.#waitingLineMs = this.#waitingMs;
-    this.#line(`waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${reason}`);
+    if (this.#timer !== undefined || this.#waitingMs < this.#nextLineMs) return;
+    this.#nextLineMs = this.#waitingMs + LINE_INTERVAL_MS;
+    this.#stderr.write(`ingest-send: waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${reason}\n`);
   }
 
   stop(): void {
+    if (this.#timer === undefined) return;
     this.#timer.close();
-    if (!this.#stderr.isTTY) return;
     this.#draw();
     this.#stderr.write('\n');
   }
 
   /** `45 % | 12345 events | 2310 events/s | 12 s left`; without the first and last part if the input has no size. */
-  text(): string {
+  #text(): string {
     const seconds = (this.#clock.ms() - this.#startMs) / 1000;
     const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];
     const { bytes } = this.#input;
@@ -65,11 +63,7 @@ export class Progress {
 
   #draw(): void {
     const waits = this.#clock.ms() - this.#waitingMs < REASON_SHOWN_MS;
-    const text = `${this.text()}${waits ? this.#waiting : ''}`;
+    const text = `${this.#text()}${waits ? this.#waiting : ''}`;
     this.#stderr.write(`\r${text.slice(0, (this.#stderr.columns || 80) - 1)}\u001b[K`);
-  }
-
-  #line(text: string): void {
-    this.#stderr.write(`ingest-send: ${text}\n`);
   }
 }

@@ -5,6 +5,9 @@ import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import type { InputEvent } from './input.ts';
 
+/** The mode: events are nobody else's business. */
+const OWNER_ONLY = 0o600;
+
 export interface Refused {
   readonly event: InputEvent;
   readonly code: string;
@@ -21,7 +24,7 @@ export function freeName(name: string): string {
 /** The reason that no file can be created at `path`; `undefined` if it can. The attempt leaves nothing behind. */
 export function whyUnwritable(path: string): string | undefined {
   try {
-    closeSync(openSync(path, 'wx'));
+    closeSync(openSync(path, 'wx', OWNER_ONLY));
     unlinkSync(path);
     return undefined;
   } catch (cause) {
@@ -51,7 +54,7 @@ export class RefusedFile {
     const body = isUtf8(event.bytes)
       ? { body: event.bytes.toString('utf8') }
       : { bodyBase64: event.bytes.toString('base64') };
-    const file = await (this.#file ??= open(this.path, 'wx', 0o600));
+    const file = await (this.#file ??= open(this.path, 'wx', OWNER_ONLY));
     await file.appendFile(`${JSON.stringify({ line: event.number, code, status, answer, ...body })}\n`);
     this.#written = true;
   }

@@ -234,7 +234,7 @@ class Run<T> {
 
 /** The reason in an answer or error, with control characters escaped for a terminal. */
 export function reasonOf(answer: unknown): string {
-  const { detail, error, title } = Object(answer) as Readonly<Record<string, unknown>>;
-  const reason = [detail, error, title, answer].find((text) => typeof text === 'string');
+  const { detail, error } = answer as Readonly<Record<string, unknown>>;
+  const reason = detail ?? error;
   return typeof reason === 'string' ? printable(reason).slice(0, 200) : 'no reason given';
 }

@@ -1,6 +1,7 @@
 // ingest-send against a server of the test's own, which answers as the gateway's contract allows; the way through the
 // real gateway is in test/end-to-end/landing.test.ts.
 import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync, existsSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
@@ -50,9 +51,15 @@ const problem = (
   retryable: boolean,
   headers: Record<string, string> = {},
 ): void =>
-  respond(response, status, { status, code, retryable }, { 'Content-Type': 'application/problem+json', ...headers });
+  respond(
+    response,
+    status,
+    { status, detail: 'the queue is full', code, retryable },
+    { 'Content-Type': 'application/problem+json', ...headers },
+  );
 
 before(async () => {
+  process.umask(0o022);
   const authority = await CertificateAuthority.create(SYSTEM, 'send test authority');
   const gateway = await authority.issue({
     commonName: 'localhost',
@@ -195,7 +202,7 @@ describe('ingest-send', () => {
           line: 4,
           code: 'INVALID_EVENT',
           status: 400,
-          answer: { status: 400, code: 'INVALID_EVENT', retryable: false },
+          answer: { status: 400, detail: 'the queue is full', code: 'INVALID_EVENT', retryable: false },
           body: event('bad'),
         },
       ],
@@ -285,6 +292,7 @@ describe('ingest-send', () => {
     assert.equal(await program.ended, 130, program.output);
     const { accepted: before = 0, interrupted } = figures(program);
     assert.ok(before >= 206 && interrupted === 1, program.output);
+    assert.equal(statSync(path('long.ndjson.position')).mode & 0o777, 0o600);
     arrivals = [];
     answer = (response) => accepted(response);
     const changed = path('changed.ndjson');
@@ -344,16 +352,42 @@ describe('ingest-send', () => {
     },
   );
 
-  it('says what it waits for while it waits', { tags: ['long'] }, async () => {
+  it('writes to a pipe only the reason for waiting, and nothing with --quiet', { tags: ['long'] }, async () => {
     answer = (response, _body, tries) =>
       tries === 1 ? problem(response, 503, 'QUEUE_UNAVAILABLE', true) : accepted(response);
     const program = send(event('one'));
     assert.equal(await program.ended, 0);
-    assert.match(program.output, /waiting 0\.\d s to try again, QUEUE_UNAVAILABLE: /);
+    const [waiting, ...others] = program.lines.filter((line) => line.startsWith('ingest-send: '));
+    assert.match(waiting ?? '', /^ingest-send: waiting 0\.\d s to try again, QUEUE_UNAVAILABLE: the queue is full$/);
+    assert.deepEqual(others, []);
+    assert.doesNotMatch(program.output, /[\r\u001b]| events \|/);
     arrivals = [];
     const quiet = send(event('one'), '--quiet');
     assert.equal(await quiet.ended, 0);
     assert.doesNotMatch(quiet.output, /waiting/);
+  });
+
+  it('rewrites one line on a terminal: part of the file, events, rate, time left, reason for waiting', async () => {
+    writeFileSync(path('terminal.ndjson'), ['early', 'late'].map((id) => `${event(id)}\n`).join(''));
+    let shown = '';
+    answer = (response, body) =>
+      body.includes('early') || shown.includes('waiting')
+        ? accepted(response)
+        : problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '1' });
+    const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
+    const script = execFileSync(ensure, ['script', 'bsdutils'], { encoding: 'utf8' }).trim();
+    const tls = '--cert producer.pem --key producer-key.pem --ca ca.pem';
+    const program = new URL('../../bin/ingest-send', import.meta.url).pathname;
+    const command = `stty cols 120; exec ${program} --url ${url} ${tls} terminal.ndjson`;
+    const child = spawn(script, ['-qec', command, '/dev/null'], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (shown += text));
+    const [code] = (await once(child, 'close')) as [number];
+    assert.equal(code, 0, shown);
+    assert.match(
+      shown,
+      /\r100 % \| 1 events \| \d+ events\/s \| 0 s left \| waiting, QUEUE_UNAVAILABLE: the queue is full\u001b\[K/,
+    );
+    assert.match(shown, /\r100 % \| 2 events \| [^\r]*\u001b\[K\r?\naccepted +2\r?\n/);
   });
 
   it('never overwrites refused events, and sends them again with --resend, each byte as it was', async () => {

@@ -1,0 +1,33 @@
+// The sender's pauses, in virtual time.
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { sendAll } from '../../lib/send/sender.ts';
+import type { Try } from '../../lib/send/try.ts';
+import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+it('pauses double from 0.1 s to 10 s, half of them by chance, and are never shorter than Retry-After', async () => {
+  const pausesWith = async (fraction: number, afterMs: number): Promise<number[]> => {
+    const clock = new VirtualClock();
+    const pauses: number[] = [];
+    const answer = { code: 'QUEUE_UNAVAILABLE', status: 503, answer: {}, requestId: undefined };
+    const results = sendAll(['event'], {
+      clock,
+      random: { ...SYSTEM.random, fraction: () => fraction },
+      send: (): Promise<Try> => Promise.resolve({ kind: 'retry', ...answer, afterMs }),
+      concurrency: 1,
+      triesMax: 11,
+      ratePerS: undefined,
+      signal: new AbortController().signal,
+      onRetry: ({ pauseMs }) => pauses.push(pauseMs),
+    });
+    const first = results.next();
+    await clock.advance(100_000);
+    const { value } = await first;
+    assert.ok(value?.kind === 'refused' && value.retryable && value.tries === 11);
+    return pauses;
+  };
+  assert.deepEqual(await pausesWith(1, 0), [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 10_000]);
+  assert.deepEqual((await pausesWith(0, 0)).slice(-4), [3_200, 5_000, 5_000, 5_000]);
+  assert.deepEqual((await pausesWith(1, 7_000)).slice(0, 8), [...Array<number>(7).fill(7_000), 10_000]);
+});
