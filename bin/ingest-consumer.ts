@@ -60,8 +60,8 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
-  const landing = { warehouse, metrics, log, batchMax, replicasMax, spans, schemas };
-  const replica = new Replica({ ...SYSTEM, ...landing, readers });
+  const telemetry = { metrics, log, spans };
+  const replica = new Replica({ ...SYSTEM, readers, warehouse, telemetry, limits: { batchMax, replicasMax }, schemas });
   const prepared = (): boolean => replica.prepared;
   const watch = new Watch({ clock: SYSTEM.clock, queue: metrics.queue, warehouse, log, prepared });
   const endpoints = createProcessEndpoints(replica.state(watch), problem, SYSTEM, statusPages());

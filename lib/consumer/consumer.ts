@@ -19,13 +19,11 @@ import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.
 import { TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { Throttled, type Log } from '../process/log.ts';
+import { Throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
-import type { ConsumerMetrics } from './metrics.ts';
-import { Intake, READ_ENTRIES_FIRST, READS_AT_ONCE, readEntriesMax } from './intake.ts';
-import type { LandingSpans } from './landing-spans.ts';
-import { Landing, LANDINGS_AT_ONCE, LandingSlots } from './landing.ts';
-import { classify, withoutBody, type Entered, type TypeSchemas } from './quarantine.ts';
+import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
+import { Landing, LANDINGS_AT_ONCE, QueueStepFailed, type LandingSlots, type Telemetry } from './landing.ts';
+import { classify, type Entered, type TypeSchemas } from './quarantine.ts';
 
 /** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -55,26 +53,21 @@ const NOT_JOINED = 'the queue is not joined yet';
 /** What a step needs. */
 export type Dependency = 'queue' | 'warehouse';
 
-/** A step that needs the warehouse failed at the queue. */
-class QueueStepFailed extends Error {
-  override readonly name = 'QueueStepFailed';
+export interface ConsumerLimits {
+  readonly batchMax: number;
+  /** Consumers that may read the stream. */
+  readonly replicasMax: number;
+  /** Streams that this process consumes: they share its bounds on bytes. */
+  readonly streams: number;
+  /** Shared by the consumers of all streams. */
+  readonly slots: LandingSlots;
 }
 
 export interface ConsumerOptions extends ClockAndRandom {
   readonly reader: QueueReader;
   readonly warehouse: Warehouse;
-  readonly metrics: ConsumerMetrics;
-  readonly log: Log;
-  readonly batchMax: number;
-  /** Consumers that the stream may have; one more does not read. Undefined: this one has its place. */
-  readonly replicasMax?: number | undefined;
-  /** Streams whose consumers share the bounds of the process, this one included; 1 by default. */
-  readonly streams?: number;
-  /** Shared by them. */
-  readonly slots?: LandingSlots;
-  /** Undefined: no spans are made. */
-  readonly spans?: LandingSpans | undefined;
-  /** Undefined: no type has a schema. */
+  readonly telemetry: Telemetry;
+  readonly limits: ConsumerLimits;
   readonly schemas?: TypeSchemas | undefined;
 }
 
@@ -82,7 +75,6 @@ export class Consumer {
   readonly #options: ConsumerOptions;
   readonly #landing: Landing;
   readonly #intake: Intake;
-  readonly #slots: LandingSlots;
   readonly #stop = new AbortController();
   readonly #failureLog: Throttled;
   readonly #migrationLog: Throttled;
@@ -101,11 +93,10 @@ export class Consumer {
     this.#failureLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
     this.#migrationLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
     this.#landing = new Landing(options);
-    this.#slots = options.slots ?? new LandingSlots();
-    const { batchMax, reader, streams = 1 } = options;
+    const { reader, limits } = options;
+    const { batchMax, streams } = limits;
     const readMax = (): number => Math.min(batchMax, readEntriesMax(reader.bodyBytesMax, streams));
-    const wanted = BATCHES_AT_ONCE * batchMax;
-    this.#intake = new Intake({ wanted, readMax, readFirst: READ_ENTRIES_FIRST, streams });
+    this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * batchMax, readMax, streams });
   }
 
   /** Why this replica does not land events now; undefined when it does. */
@@ -149,14 +140,15 @@ export class Consumer {
     const waits = await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
     this.#prepared = true;
-    this.#options.log.info('the warehouse is ready');
+    this.#options.telemetry.log.info('the warehouse is ready');
     const landing = Array.from({ length: LANDINGS_AT_ONCE }, () => this.#land());
     await Promise.all([this.#migrateLater(waits), this.#takeIn(), ...landing]);
   }
 
   /** Tries the migration again until it is done, while events land in the tables as they are. */
   async #migrateLater(first: string | undefined): Promise<void> {
-    const { warehouse, log } = this.#options;
+    const { warehouse, telemetry } = this.#options;
+    const { log } = telemetry;
     let waits = first;
     for (let tries = 1; waits !== undefined && !this.stopping; tries += 1) {
       const reason = waits;
@@ -192,8 +184,8 @@ export class Consumer {
     const deliveries: readonly Delivery[] =
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
     this.#backlog = deliveries.length >= Math.min(max, BACKLOG_ENTRIES);
-    const { schemas, metrics } = this.#options;
-    const batch = classify(deliveries, schemas, metrics.schemaEvents);
+    const { schemas, telemetry } = this.#options;
+    const batch = classify(deliveries, schemas, telemetry.metrics.schemaEvents);
     this.#intake.add(batch, max, this.#backlog);
   }
 
@@ -206,38 +198,31 @@ export class Consumer {
   }
 
   async #finish(batch: readonly Entered[]): Promise<void> {
+    const { reader, limits } = this.#options;
     for (let left = batch; left.length > 0;) {
       const now = left;
-      const some = await this.#step('warehouse', () =>
-        this.#slots.use(async () => this.#landing.landSome(await this.#withoutErased(now))),
-      );
+      const some = await this.#step('warehouse', () => limits.slots.use(() => this.#landing.landSome(now)));
       if (some === undefined) break;
-      await this.#step('queue', () => this.#options.reader.acknowledge(some.done));
+      await this.#step('queue', () => reader.acknowledge(some.done));
       left = some.left;
     }
   }
 
-  /** The same entries, and those of erased events without their bodies: asked for each try, as late as possible. */
-  async #withoutErased(entries: readonly Entered[]): Promise<readonly Entered[]> {
-    const erased = await this.#options.reader.erased(entries).catch((cause: unknown) => {
-      throw new QueueStepFailed(messageOf(cause), { cause });
-    });
-    return erased.size === 0 ? entries : entries.map((one) => (erased.has(one.id ?? '') ? withoutBody(one) : one));
-  }
-
   /** Joins the group once there is a place among its consumers. */
   async #join(): Promise<void> {
-    const { reader, log, clock } = this.#options;
+    const { reader, telemetry, clock } = this.#options;
     if (!(await this.#takePlace())) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
     const made = await reader.join();
     this.#joined = true;
-    if (made) log.warn('made the consumer group, from the beginning of the queue');
+    if (made) telemetry.log.warn('made the consumer group, from the beginning of the queue');
   }
 
   async #takePlace(): Promise<boolean> {
-    const { reader, replicasMax, log } = this.#options;
+    const { reader, limits, telemetry } = this.#options;
+    const { replicasMax } = limits;
+    const { log } = telemetry;
     const wasFull = this.#full;
-    this.#placed ||= replicasMax === undefined || (await reader.register(replicasMax));
+    this.#placed ||= await reader.register(replicasMax);
     this.#full = !this.#placed;
     if (this.#full && !wasFull)
       log.warn({ replicasMax }, 'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it');
@@ -274,13 +259,13 @@ export class Consumer {
 
   #succeeded(needs: Dependency): void {
     if (!this.#troubles.delete(needs)) return;
-    const { log } = this.#options;
+    const { log } = this.#options.telemetry;
     if (this.#loggedAway.delete(needs)) log.info(`the ${needs} is back`);
     if (this.#troubles.size === 0) log.info('events are landing');
   }
 
   #failed(needs: Dependency, cause: unknown): void {
-    const { metrics, log } = this.#options;
+    const { metrics, log } = this.#options.telemetry;
     const reason = messageOf(cause);
     metrics.failures.counter({ dependency: needs }).add();
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is unavailable';

@@ -40,7 +40,7 @@ const READING_BYTES = 40 << 20;
 const READ_ENTRIES_LEAST = 12;
 const READ_ENTRIES_MOST = 64;
 /** Entries of the first read. */
-export const READ_ENTRIES_FIRST = 2;
+const READ_ENTRIES_FIRST = 2;
 
 /** Entries of one read at most, if bodies have up to `bodyBytesMax` and the process reads so many streams. */
 export function readEntriesMax(bodyBytesMax = Number.POSITIVE_INFINITY, streams = 1): number {
@@ -53,8 +53,6 @@ export interface IntakeOptions {
   readonly wanted: number;
   /** Entries of one read at most, at present. */
   readonly readMax: () => number;
-  /** Entries of the first read. */
-  readonly readFirst: number;
   /** Streams that share the bounds on bytes. */
   readonly streams: number;
 }
@@ -79,7 +77,7 @@ export class Intake {
 
   constructor(options: IntakeOptions) {
     this.#options = options;
-    this.#readEntries = Math.min(options.readFirst, options.readMax());
+    this.#readEntries = Math.min(READ_ENTRIES_FIRST, options.readMax());
   }
 
   /** The queue failed, perhaps under the weight of a read: the next ones are half as large. */
@@ -120,11 +118,6 @@ export class Intake {
     this.#wakeTakers();
     // It may have brought less than it might have.
     this.#wakeReader();
-  }
-
-  /** What waits here now, to look at. */
-  get waiting(): readonly Entered[] {
-    return this.#waiting;
   }
 
   /** Everything that waits; waits for the first. Undefined once the intake has ended and is empty. */

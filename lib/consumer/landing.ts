@@ -5,12 +5,14 @@
 // and landing the same batch again is safe.
 //
 // A batch with an event that the warehouse cannot store is halved until that event is alone: about 2·log2(n) calls.
-import { BatchRefused, BatchTooSlow, type Warehouse } from '../ingest/warehouse.ts';
+import type { QueueReader } from '../ingest/queue.ts';
+import { BatchRefused, BatchTooSlow, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
+import { messageOf } from '../process/message-of.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { entryName, isRejection, quarantineName, rejected } from './quarantine.ts';
+import { entryName, isRejection, quarantineName, rejected, withoutBody } from './quarantine.ts';
 import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
 
 /**
@@ -49,29 +51,41 @@ export class LandingSlots {
   }
 }
 
-export interface LandingOptions {
-  readonly warehouse: Warehouse;
+/** The queue did not answer while a batch was landing. */
+export class QueueStepFailed extends Error {
+  override readonly name = 'QueueStepFailed';
+}
+
+export interface Telemetry {
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
-  readonly clock: Clock;
   /** `undefined` if spans are off. */
   readonly spans?: LandingSpans | undefined;
 }
 
+export interface LandingOptions {
+  readonly reader: Pick<QueueReader, 'erased'>;
+  readonly warehouse: Warehouse;
+  readonly telemetry: Telemetry;
+  readonly clock: Clock;
+}
+
 export class Landing {
   readonly #clock: Clock;
+  readonly #reader: LandingOptions['reader'];
   readonly #warehouse: Warehouse;
   readonly #metrics: ConsumerMetrics;
   readonly #log: Log;
   readonly #spans: LandingSpans | undefined;
   #weightMax = WEIGHT_FIRST;
 
-  constructor({ warehouse, metrics, log, clock, spans }: LandingOptions) {
+  constructor({ reader, warehouse, telemetry, clock }: LandingOptions) {
     this.#clock = clock;
+    this.#reader = reader;
     this.#warehouse = warehouse;
-    this.#metrics = metrics;
-    this.#log = log;
-    this.#spans = spans;
+    this.#metrics = telemetry.metrics;
+    this.#log = telemetry.log;
+    this.#spans = telemetry.spans;
   }
 
   /** Lands as much of a batch as one transaction may hold. */
@@ -79,9 +93,11 @@ export class Landing {
     const end = this.#endOfTransaction(entries);
     const some = entries.slice(0, end);
     try {
+      const erased = await this.#erased(some);
+      const landing = some.map((one) => (erased.has(one.id ?? '') ? withoutBody(one) : one));
       const refused = [
-        ...(await this.#landOrHalve(some.filter((one): one is EnteredEvent => !isRejection(one)))),
-        ...(await this.#notLanded(some.filter(isRejection)).catch((cause: unknown) => this.#shrunk(some, cause))),
+        ...(await this.#landOrHalve(landing.filter((one): one is EnteredEvent => !isRejection(one)))),
+        ...(await this.#notLanded(landing.filter(isRejection)).catch((cause: unknown) => this.#shrunk(some, cause))),
       ];
       const startMs = this.#clock.epochMs();
       await this.#quarantine(refused);
@@ -95,6 +111,13 @@ export class Landing {
       if (cause instanceof BatchTooSlow) this.#shrunk(some, cause);
       throw cause;
     }
+  }
+
+  /** The ids of events that an operator erased. */
+  #erased(entries: readonly Entered[]): Promise<ReadonlySet<string>> {
+    return this.#reader.erased(entries).catch((cause: unknown) => {
+      throw new QueueStepFailed(messageOf(cause), { cause });
+    });
   }
 
   /** Makes the next transaction half as large as this one, which failed with `cause`. */
@@ -187,10 +210,7 @@ export class Landing {
   }
 
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
-    if (rejections.length === 0) return;
-    await this.#warehouse.quarantine(
-      rejections.map((rejection) => ({ ...rejection, entry: quarantineName(rejection) })),
-    );
+    if (rejections.length > 0) await this.#warehouse.quarantine(rejections.map(rowOf));
   }
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
@@ -204,6 +224,8 @@ export class Landing {
     );
   }
 }
+
+const rowOf = (rejection: Rejection): QuarantinedEntry => ({ ...rejection, entry: quarantineName(rejection) });
 
 function without(some: readonly Entered[], refused: readonly Rejection[]): readonly Entered[] {
   if (refused.length === 0) return some;

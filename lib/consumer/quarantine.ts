@@ -45,7 +45,7 @@ export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): s
 export const quarantineName = (rejection: Rejection): string => rejection.replayOf ?? quarantineRowName(rejection);
 
 /** The entry with an erased body: only id and type remain. */
-export const withoutBody = (one: Entered): Entered => {
+export const withoutBody = <T extends Entered>(one: T): T => {
   const type = isRejection(one) ? namesIn(one.body).type : one.type;
   return { ...one, body: Buffer.from(erasedBody(one.id ?? '', type)) };
 };

@@ -7,11 +7,13 @@ import type { ProcessState } from '../http/process-endpoints.ts';
 import type { QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { exposition } from '../telemetry/process-registry.ts';
-import { Consumer, type ConsumerOptions } from './consumer.ts';
+import { Consumer, type ConsumerLimits, type ConsumerOptions } from './consumer.ts';
 import { LandingSlots } from './landing.ts';
+import type { ConsumerMetrics } from './metrics.ts';
 import type { Watch } from './watch.ts';
 
-interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'slots' | 'streams'> {
+interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
+  readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
   /** By partition. `replicas`: consumers that gave a sign of life lately; 0 before this one gave the first. */
   readonly readers: readonly (QueueReader & { readonly replicas: number })[];
 }
@@ -19,20 +21,17 @@ interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'slots' | 'str
 export class Replica {
   readonly #readers: ReplicaOptions['readers'];
   readonly #consumers: readonly Consumer[];
-  readonly #metrics: ConsumerOptions['metrics'];
+  readonly #metrics: ConsumerMetrics;
 
   constructor({ readers, ...options }: ReplicaOptions) {
+    const { log, ...telemetry } = options.telemetry;
     this.#readers = readers;
-    this.#metrics = options.metrics;
-    const shared = {
-      ...options,
-      warehouse: preparedOnce(options.warehouse),
-      slots: new LandingSlots(),
-      streams: readers.length,
-    };
+    this.#metrics = telemetry.metrics;
+    const warehouse = preparedOnce(options.warehouse);
+    const limits = { ...options.limits, slots: new LandingSlots(), streams: readers.length };
     this.#consumers = readers.map((reader, partition) => {
-      const log = readers.length === 1 ? options.log : options.log.child({ partition });
-      return new Consumer({ ...shared, reader, log });
+      const ownLog = readers.length === 1 ? log : log.child({ partition });
+      return new Consumer({ ...options, warehouse, limits, reader, telemetry: { ...telemetry, log: ownLog } });
     });
   }
 

@@ -1,12 +1,7 @@
 // What changes the quarantine: drop and replay, and the record of it.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { Consumer } from '../../lib/consumer/consumer.ts';
-import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
-import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { InProcess, log, poison } from './in-process.ts';
-import { SYSTEM } from '../support/system.ts';
+import { InProcess, poison } from './in-process.ts';
 
 const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);
 const REPLAYED = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
@@ -77,22 +72,9 @@ describe('quarantine drop', () => {
 
 describe('quarantine replay', () => {
   const admin = new InProcess();
-  const consume = async (t: TestContext): Promise<void> => {
-    const reader = new StreamReader({ ...SYSTEM, uri: admin.redis.uri, log });
-    assert.equal(await reader.open(20_000), true, reader.lastError);
-    assert.equal(await reader.register(6), true);
-    const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-    const consumer = new Consumer({ ...SYSTEM, reader, warehouse: admin.warehouse, metrics, log, batchMax: 100 });
-    const done = consumer.run();
-    t.after(async () => {
-      consumer.stop();
-      await done;
-      await reader.close();
-    });
-  };
 
   it('puts rows back until they have landed, and records it', async (t) => {
-    await consume(t);
+    await admin.consume(t);
     const rows = ['a', 'b', 'c'].map((id, at) =>
       poison(`${at}-1`, { id, body: good(id), reason: 'refused_by_warehouse: x', acceptedAtMs: 7 }),
     );
@@ -109,7 +91,7 @@ describe('quarantine replay', () => {
   });
 
   it('ends with 1 and names what is missing, refused again, or cannot be replayed', async (t) => {
-    await consume(t);
+    await admin.consume(t);
     await admin.warehouse.quarantine([
       poison('1-1', { id: 'good', body: good('good') }),
       poison('1-2'),
@@ -134,7 +116,7 @@ describe('quarantine replay', () => {
   });
 
   it('ends with 1 where some named rows are missing and all others landed', async (t) => {
-    await consume(t);
+    await admin.consume(t);
     await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
     const { code, out } = await admin.run(t, 'quarantine replay q/ingest/1-1 q/ingest/9-9');
     assert.deepEqual([code, out], [1, '1 event landed\n1 entry not found\n']);
@@ -158,7 +140,7 @@ describe('quarantine replay', () => {
     const first = await admin.run(t, 'quarantine replay --all', { queue: session.queue, stopped: stop.signal });
     assert.equal(first.code, 1);
     assert.match(first.err, /interrupted; 1 event on the queue will land/);
-    await consume(t);
+    await admin.consume(t);
     const second = await admin.run(t, 'quarantine replay --all');
     assert.ok(second.code === 0 || /no such rows/.test(second.err), second.err);
     assert.equal((await admin.redis.entries()).length, 1);

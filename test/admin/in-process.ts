@@ -4,11 +4,17 @@ import { DatabaseSync } from 'node:sqlite';
 import { before, beforeEach, type TestContext } from 'node:test';
 import { readCommandLine, runCommand } from '../../lib/admin/command-line.ts';
 import type { Session } from '../../lib/admin/session.ts';
+import { Consumer } from '../../lib/consumer/consumer.ts';
+import { LandingSlots } from '../../lib/consumer/landing.ts';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { QUARANTINE_REASONS, type TypeSchemas } from '../../lib/consumer/quarantine.ts';
 import { readSchema } from '../../lib/consumer/schemas.ts';
+import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
@@ -25,6 +31,13 @@ export interface Ended {
   readonly failure: unknown;
   readonly out: string;
   readonly err: string;
+}
+
+/** Calls of a consumer's reader and warehouse that a test replaces, and its schemas. */
+interface Replaced {
+  readonly calls?: (real: QueueReader) => Partial<QueueReader>;
+  readonly rows?: Partial<Warehouse>;
+  readonly schemas?: TypeSchemas | undefined;
 }
 
 export class InProcess {
@@ -85,6 +98,50 @@ export class InProcess {
       return undefined;
     });
     return { code, failure, out: session.out, err: session.err };
+  }
+
+  /** Runs a consumer. */
+  async consume(
+    t: TestContext,
+    { calls, rows, schemas }: Replaced = {},
+  ): Promise<{ readonly stop: () => Promise<void> }> {
+    const real = new StreamReader({ ...SYSTEM, uri: this.redis.uri, log });
+    assert.equal(await real.open(20_000), true, real.lastError);
+    const calling: QueueReader = {
+      bodyBytesMax: undefined,
+      register: (...given) => real.register(...given),
+      join: () => real.join(),
+      read: (...given) => real.read(...given),
+      acknowledge: (...given) => real.acknowledge(...given),
+      erased: (...given) => real.erased(...given),
+      state: () => real.state(),
+      close: () => real.close(),
+    };
+    const reader = { ...calling, ...calls?.(calling) };
+    const consumer = new Consumer({
+      ...SYSTEM,
+      reader,
+      warehouse: { ...this.warehouse, ...rows },
+      telemetry: { metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock), log },
+      limits: { batchMax: 100, replicasMax: 6, streams: 1, slots: new LandingSlots() },
+      schemas,
+    });
+    const done = consumer.run();
+    const stop = async (): Promise<void> => {
+      consumer.stop();
+      await done;
+      await real.close();
+    };
+    t.after(stop);
+    return { stop };
+  }
+
+  /** Resolves once a consumer has read and acknowledged all entries. */
+  async landed(): Promise<void> {
+    await eventually('all entries are acknowledged', async () => {
+      const [group] = (await this.redis.command('XINFO', 'GROUPS', 'ingest')) as unknown[][];
+      return ['pending', 'lag'].every((name) => group?.[group.indexOf(name) + 1] === 0);
+    });
   }
 
   /** Has an event accepted, as a gateway does. */

@@ -1,7 +1,8 @@
 // The consumer in this process, on a real queue and a real warehouse whose calls the test can hold up or let fail.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
-import { Consumer } from '../../lib/consumer/consumer.ts';
+import { Consumer, type ConsumerLimits } from '../../lib/consumer/consumer.ts';
+import { LandingSlots, type Telemetry } from '../../lib/consumer/landing.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
 import {
@@ -36,6 +37,11 @@ interface Running {
   readonly infos: readonly string[];
 }
 
+const limits = (): ConsumerLimits => ({ batchMax: BATCH_MAX, replicasMax: 6, streams: 1, slots: new LandingSlots() });
+const silent = (): Telemetry => ({
+  metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock),
+  log: createLog('test', 'error').child({}, { level: 'silent' }),
+});
 const event = (id: string, data: unknown = ''): string => JSON.stringify({ id, type: 'order.paid', data });
 const idsOf = (count: number): string[] =>
   Array.from({ length: count }, (_, at) => `order-${String(at).padStart(6, '0')}`);
@@ -57,17 +63,16 @@ describe('a consumer with several batches under way', () => {
 
   /** Starts a consumer; `around` stands between it and the warehouse. */
   const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
-    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const { metrics, log } = silent();
     const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log });
     const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
-    const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
     const errors: unknown[] = [];
     const infos: string[] = [];
     t.mock.method(log, 'error', (fields: unknown) => errors.push(fields));
     t.mock.method(log, 'info', (message: string) => infos.push(message));
     assert.equal(await reader.open(20_000), true, reader.lastError);
-    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax: BATCH_MAX });
+    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, telemetry: { metrics, log }, limits: limits() });
     const done = consumer.run();
     t.after(async () => {
       consumer.stop();
@@ -269,7 +274,7 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
     };
     const warehouse: Warehouse = { ...real, prepare };
     const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, metrics, log, batchMax: BATCH_MAX });
+    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, telemetry: { metrics, log }, limits: limits() });
     const done = consumer.run();
     t.after(async () => {
       consumer.stop();
@@ -301,11 +306,10 @@ describe('a consumer whose queue is unavailable', () => {
     const consumer = new Consumer({
       ...SYSTEM,
       clock,
-      reader: { join: away } as unknown as QueueReader,
+      reader: { register: away } as unknown as QueueReader,
       warehouse: { prepare: () => Promise.resolve() } as Warehouse,
-      metrics: consumerMetrics(QUARANTINE_REASONS, clock),
-      log: createLog('test', 'error').child({}, { level: 'silent' }),
-      batchMax: BATCH_MAX,
+      telemetry: silent(),
+      limits: limits(),
     });
     const done = consumer.run();
     for (let second = 0; second < 30; second += 1) {
@@ -330,9 +334,8 @@ describe('a consumer whose warehouse has tables of an older form', () => {
       clock: new VirtualClock(),
       reader: {} as QueueReader,
       warehouse: { prepare } as unknown as Warehouse,
-      metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock),
-      log: createLog('test', 'error').child({}, { level: 'silent' }),
-      batchMax: BATCH_MAX,
+      telemetry: silent(),
+      limits: limits(),
     });
     await assert.rejects(consumer.run(), TablesDiffer);
     assert.equal(tries, 1);

@@ -20,16 +20,28 @@ async function settles(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
+/** An intake whose reads have grown to `readMax`. */
+async function grown(wanted: number, readMax: () => number): Promise<Intake> {
+  const intake = new Intake({ streams: 1, wanted, readMax });
+  for (let reads = 0; reads < 20; reads += 1) {
+    const reserved = await intake.reserve();
+    intake.add(entries(reserved, 300), reserved);
+    intake.settle();
+    await intake.take();
+  }
+  return intake;
+}
+
 describe('the intake', () => {
   it('gives an event that comes alone at once', async () => {
-    const intake = new Intake({ streams: 1, wanted: 400, readMax: () => 100, readFirst: 100 });
+    const intake = await grown(400, () => 100);
     const taking = intake.take();
     intake.add(entries(1, 300), await intake.reserve());
     assert.equal((await taking)?.length, 1);
   });
 
   it('waits for a batch while reads come back full, and gives it in the order of its reads', async () => {
-    const intake = new Intake({ streams: 1, wanted: 400, readMax: () => 100, readFirst: 100 });
+    const intake = await grown(400, () => 100);
     const taking = intake.take();
     for (let first = 0; first < 400; first += 100) {
       assert.equal(await settles(taking), false, `with ${first} entries`);
@@ -42,7 +54,7 @@ describe('the intake', () => {
   });
 
   it('gives what there is when a read brought less than it might have', async () => {
-    const intake = new Intake({ streams: 1, wanted: 400, readMax: () => 100, readFirst: 100 });
+    const intake = await grown(400, () => 100);
     intake.add(entries(100, 300), await intake.reserve());
     const taking = intake.take();
     assert.equal(await settles(taking), false);
@@ -51,7 +63,7 @@ describe('the intake', () => {
   });
 
   it('gives what there is when the next read may take long', async () => {
-    const intake = new Intake({ streams: 1, wanted: 400, readMax: () => 100, readFirst: 100 });
+    const intake = await grown(400, () => 100);
     intake.add(entries(100, 300), await intake.reserve());
     const taking = intake.take();
     intake.settle();
@@ -59,7 +71,7 @@ describe('the intake', () => {
   });
 
   it('has room for two batches, those that are being read included, and for more once one is taken', async () => {
-    const intake = new Intake({ streams: 1, wanted: 200, readMax: () => 100, readFirst: 100 });
+    const intake = await grown(200, () => 100);
     for (let reads = 0; reads < 3; reads += 1) intake.add(entries(100, 300), await intake.reserve());
     assert.equal(await intake.reserve(), 100);
     const fifth = intake.reserve();
@@ -69,7 +81,7 @@ describe('the intake', () => {
   });
 
   it('makes reads as small as the bodies are large, and holds 4 MiB of them', async () => {
-    const intake = new Intake({ streams: 1, wanted: 2_000, readMax: () => 500, readFirst: 500 });
+    const intake = await grown(2_000, () => 500);
     intake.add(entries(100, MIB / 4), await intake.reserve());
     const next = intake.reserve();
     assert.equal(await settles(next), false, '25 MiB wait');
@@ -88,7 +100,7 @@ describe('the intake', () => {
   });
 
   it('reads little at first, more with each read that comes back full, and half as much when the queue fails', async () => {
-    const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30, readFirst: 2 });
+    const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
     const read = async (): Promise<number> => {
       const entriesMax = await intake.reserve();
       intake.add(entries(entriesMax, 300), entriesMax);
@@ -107,7 +119,7 @@ describe('the intake', () => {
   });
 
   it('does not grow with reads that come back with less', async () => {
-    const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30, readFirst: 2 });
+    const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
     for (let reads = 0; reads < 5; reads += 1) {
       assert.equal(await intake.reserve(), 2);
       intake.add(entries(1, 300), 2);
@@ -115,7 +127,7 @@ describe('the intake', () => {
   });
 
   it('takes a single body of any size', async () => {
-    const intake = new Intake({ streams: 1, wanted: 2_000, readMax: () => 500, readFirst: 500 });
+    const intake = await grown(2_000, () => 500);
     intake.add(entries(1, 100 * MIB), await intake.reserve());
     await intake.take();
     assert.equal(await intake.reserve(), 1);
@@ -124,7 +136,7 @@ describe('the intake', () => {
   // A reservation that was larger than what the read brought gives its room back, or reader and taker wait for each
   // other.
   it('goes on reading when large bodies are followed by small ones', async () => {
-    const intake = new Intake({ streams: 1, wanted: 2_000, readMax: () => 500, readFirst: 500 });
+    const intake = await grown(2_000, () => 500);
     intake.add(entries(500, 2_250), await intake.reserve());
     intake.add(entries(466, 2_250), await intake.reserve());
     const reserved = await intake.reserve();
@@ -135,7 +147,7 @@ describe('the intake', () => {
   });
 
   it('lets several take, each entry once', async () => {
-    const intake = new Intake({ streams: 1, wanted: 100, readMax: () => 100, readFirst: 100 });
+    const intake = await grown(100, () => 100);
     const takers = [intake.take(), intake.take()];
     intake.add(entries(5, 300), await intake.reserve());
     intake.add(entries(6, 300), await intake.reserve());
@@ -148,7 +160,7 @@ describe('the intake', () => {
   });
 
   it('gives the rest when it has ended, and then nothing', async () => {
-    const intake = new Intake({ streams: 1, wanted: 400, readMax: () => 100, readFirst: 100 });
+    const intake = await grown(400, () => 100);
     intake.add(entries(100, 300), await intake.reserve());
     intake.end();
     assert.equal((await intake.take())?.length, 100);
@@ -173,7 +185,7 @@ describe('the entries of one read', () => {
 
   it('become fewer once a gateway accepts longer bodies', async () => {
     let readMax = 64;
-    const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => readMax, readFirst: 64 });
+    const intake = await grown(10_000, () => readMax);
     const first = await intake.reserve();
     assert.equal(first, 64);
     readMax = 12;

@@ -64,9 +64,9 @@ async function start(
   const log = createLog('test', 'error').child({}, { level: 'silent' });
   const landing = new Landing({
     ...SYSTEM,
+    reader: { erased: () => Promise.resolve(new Set()) },
     warehouse,
-    metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock),
-    log,
+    telemetry: { metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock), log },
   });
   const landAll = async (batch: readonly Entered[]): Promise<string[]> => {
     const done: string[] = [];

@@ -19,6 +19,7 @@ import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { RefusalLog } from '../../lib/gateway/refusal-log.ts';
 import { RefusalMeter, RouteMeter } from '../../lib/gateway/request-meter.ts';
 import { Consumer } from '../../lib/consumer/consumer.ts';
+import { LandingSlots } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
@@ -245,9 +246,8 @@ export class Replica extends Program {
       ...this.system,
       reader: this.#reader,
       warehouse: store.of(this.actor),
-      metrics: metricsOf(version),
-      log,
-      batchMax: 8,
+      telemetry: { metrics: metricsOf(version), log },
+      limits: { batchMax: 8, replicasMax: REPLICAS_MAX, streams: 1, slots: new LandingSlots() },
     });
   }
 
