@@ -5,6 +5,7 @@
 // and landing the same batch again is safe.
 //
 // A batch with an event that the warehouse cannot store is halved until that event is alone: about 2·log2(n) calls.
+import { isErased } from '../ingest/erased.ts';
 import type { QueueReader } from '../ingest/queue.ts';
 import { BatchRefused, BatchTooSlow, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
@@ -209,8 +210,18 @@ export class Landing {
     return rejections.filter((one) => !landed.has(one));
   }
 
+  /**
+   * Writes quarantine rows, then replaces those of events that were erased meanwhile: an `erase` that ran while this
+   * process was frozen found no row to overwrite.
+   */
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
-    if (rejections.length > 0) await this.#warehouse.quarantine(rejections.map(rowOf));
+    if (rejections.length === 0) return;
+    await this.#warehouse.quarantine(rejections.map(rowOf));
+    const erased = await this.#erased(rejections);
+    const rows = rejections.filter(({ id = '', body }) => erased.has(id) && !isErased(body)).map(withoutBody);
+    if (rows.length === 0) return;
+    await this.#warehouse.release(rows.map(quarantineName));
+    await this.#warehouse.quarantine((await this.#notLanded(rows)).map(rowOf));
   }
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {

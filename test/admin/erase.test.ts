@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import type { TypeSchemas } from '../../lib/consumer/quarantine.ts';
 import { UsageError } from '../../lib/admin/session.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 
@@ -135,4 +136,66 @@ describe('erase', () => {
     assert.equal((await admin.run(t, 'erase one')).code, 0);
     assert.ok(!bytes().includes(SECRET));
   });
+});
+
+describe('erase, while a frozen consumer holds the event', () => {
+  const admin = new InProcess();
+  const refusing: TypeSchemas = { problemsOf: () => ['refused'] };
+  const noEvent = `{"id":"one","name":"${SECRET}"}`;
+  const cases = [
+    ['leaves one erased row if it lands the event afterwards', 'land', body('one'), undefined],
+    ['leaves one erased row if it puts the entry in quarantine afterwards', 'quarantine', noEvent, undefined],
+    ['leaves one erased row if a schema refuses the event afterwards', 'quarantine', body('one'), refusing],
+  ] as const;
+
+  for (const [title, call, text, schemas] of cases)
+    for (const another of [false, true])
+      it(`${title}${another ? ', and another consumer was faster' : ''}`, async (t) => {
+        const [reached, thawed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+        t.after(() => thawed.resolve());
+        // It has asked for erasures, and has not begun its transaction.
+        const freeze = async (): Promise<void> => {
+          reached.resolve();
+          await thawed.promise;
+        };
+        await admin.accept(t, 'one', text);
+        let reads = 0;
+        const frozen = await admin.consume(t, {
+          calls: (real) => ({
+            register: () => Promise.resolve(true),
+            read: async (...given) => {
+              reads += 1;
+              if (reads > 1) await thawed.promise;
+              return real.read(...given);
+            },
+          }),
+          rows: {
+            land: async (batch) => {
+              if (call === 'land') await freeze();
+              return admin.warehouse.land(batch);
+            },
+            quarantine: async (entries) => {
+              if (call === 'quarantine') await freeze();
+              return admin.warehouse.quarantine(entries);
+            },
+          },
+          schemas,
+        });
+        await reached.promise;
+        const { code, err } = await admin.run(t, 'erase one');
+        assert.equal(code, 0, err);
+        if (another) {
+          await admin.consume(t);
+          await admin.landed();
+        }
+        thawed.resolve();
+        await admin.landed();
+        await frozen.stop();
+        const rows = admin.rows(
+          t,
+          'SELECT body FROM events UNION ALL SELECT CAST(body AS TEXT) AS body FROM events_quarantine',
+        );
+        const erased = text === noEvent ? '{"id":"one","erased":true}' : '{"id":"one","type":"t","erased":true}';
+        assert.deepEqual(rows, [{ body: erased }]);
+      });
 });
