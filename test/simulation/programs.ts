@@ -242,13 +242,19 @@ export class Replica extends Program {
     const { network, store } = world;
     const client = network.clients(this.actor, this.system.random);
     this.#reader = new version.StreamReader({ ...this.system, uri: URI, log, client });
-    this.#consumer = new version.Consumer({
+    const limits = { batchMax: 8, replicasMax: REPLICAS_MAX, streams: 1, slots: new LandingSlots() };
+    const telemetry = { metrics: metricsOf(version), log };
+    const options = {
       ...this.system,
       reader: this.#reader,
       warehouse: store.of(this.actor),
-      telemetry: { metrics: metricsOf(version), log },
-      limits: { batchMax: 8, replicasMax: REPLICAS_MAX, streams: 1, slots: new LandingSlots() },
-    });
+      telemetry,
+      limits,
+      // Consumers of the version before read these at the top level.
+      ...telemetry,
+      batchMax: limits.batchMax,
+    };
+    this.#consumer = new version.Consumer(options);
   }
 
   /** As bin/ingest-consumer.ts does; false where the program ends because the queue is not there. */
