@@ -1,7 +1,7 @@
 // The warehouse that a URI names: the one place that knows both adapters.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
-import { maskedUri } from '../lib/process/masked-uri.ts';
+import { maskedUri } from '../lib/process/uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { inspectPostgres } from '../lib/postgres/inspect.ts';

@@ -6,7 +6,7 @@ import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../i
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { adminOfTables, type SqlRow } from '../ingest/warehouse-tables.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { maskedUri } from '../process/masked-uri.ts';
+import { maskedUri } from '../process/uri.ts';
 import { messageOf } from '../process/message-of.ts';
 import { insertEvents, refuses } from './landing.ts';
 import { misconfigured } from './misconfigured.ts';

@@ -1,7 +1,7 @@
 // Checks that a role can make or use the tables of a database, for --check=connect. Nothing is made.
 import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
-import { maskedUri } from '../process/masked-uri.ts';
+import { maskedUri } from '../process/uri.ts';
 import { schemaVersion, STEPS } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
 import { openSessions } from './sessions.ts';

@@ -1,7 +1,7 @@
 // Tells a PostgreSQL server that is unavailable from one that answers and cannot work as it is configured.
 import pg from 'pg';
 import { tablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
-import { maskedUri } from '../process/masked-uri.ts';
+import { maskedUri } from '../process/uri.ts';
 import { NewerSchema, OlderTables, WrongEncoding } from './migrations.ts';
 
 // SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog (database), invalid schema name; and

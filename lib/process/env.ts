@@ -7,7 +7,6 @@
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
-import { isCutByPassword, shown } from './masked-uri.ts';
 import type {
   AddressSetting,
   ChoiceSetting,
@@ -18,9 +17,8 @@ import type {
   TextSetting,
   UriSetting,
 } from './setting.ts';
-import { settingsOf, type Key, type SETTINGS } from './settings.ts';
-import { isPercentEncoded, missingScheme, urlOf } from './setting-uri.ts';
-import { unknownKeys } from './unknown-keys.ts';
+import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
+import { expectedUri, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -182,45 +180,11 @@ export class Settings {
   #uri(key: Key, { schemes, required }: UriSetting, program: Program): string | undefined {
     const value = this.#uriText(key);
     if (value === null) return undefined;
-    if (value === undefined && !required.includes(program)) return undefined;
-    return this.#oneUri(key, schemes, value);
-  }
-
-  #oneUri(key: Key, schemes: readonly string[], value: string | undefined): string | undefined {
-    const forms = schemes.map((scheme) => (scheme === 'sqlite:' ? 'sqlite:<path>' : `${scheme}//`));
-    const expected = `expected a URI that begins with ${forms.join(' or ')}`;
-    if (value === undefined) {
-      this.problem(key, `is required: ${expected} (or ${key}_FILE, the path of a file that holds it)`, '');
-      return undefined;
-    }
-    // Fact: a driver would read a blank as the end of the URI, and its error would show the part before it.
-    if (/\s/.test(value)) {
-      this.problem(key, 'expected no blank: in a user, a password or a path it is written %20', '***');
-      return undefined;
-    }
-    // sqlite:<path> has no authority, so it is no URL that the URL class would always read.
-    const scheme = schemes.find((name) => value.startsWith(name));
-    if (scheme === 'sqlite:' && value.length > scheme.length) return value;
-    const url = scheme === undefined || scheme === 'sqlite:' ? undefined : urlOf(value, scheme);
-    // Fact: a `#`, `/` or `?` ends the part of a URI that holds user, password and host.
-    if (
-      scheme !== undefined &&
-      (url === undefined ? /[#/?].*@/.test(value.slice(scheme.length + 2)) : isCutByPassword(url))
-    ) {
-      this.problem(key, 'expected user and password to be percent-encoded: # is written %23, / %2F and ? %3F', value);
-      return undefined;
-    }
-    if (url !== undefined) {
-      if (isPercentEncoded(url)) return value;
-      this.problem(key, 'expected user, password and path to be percent-encoded: a % itself is written %25', value);
-      return undefined;
-    }
-    const missing = missingScheme(value, schemes);
-    this.problem(
-      key,
-      missing === undefined ? expected : `${missing}// is missing in front of the host: ${expected}`,
-      value,
-    );
+    if (value === undefined && required.includes(program))
+      this.problem(key, `is required: ${expectedUri(schemes)} (or ${key}_FILE, the path of a file that holds it)`, '');
+    const fault = value === undefined ? undefined : uriFault(value, schemes);
+    if (fault === undefined) return value;
+    this.problem(key, fault, value);
     return undefined;
   }
 
@@ -257,4 +221,33 @@ function addressOf(text: string): BindAddress | undefined {
   const v6 = match?.[1];
   const host = v6 ?? match?.[2];
   return host !== undefined && (v6 === undefined || isIPv6(v6)) && port <= 65535 ? { host, port } : undefined;
+}
+
+const PREFIX = 'INGEST_';
+
+/** A warning for each key with the project's prefix that no program reads. It names the nearest known key or keys. */
+function unknownKeys(environment: Environment): string[] {
+  const warnings: string[] = [];
+  for (const key of Object.keys(environment)) {
+    if (!key.startsWith(PREFIX) || KNOWN_KEYS.includes(key)) continue;
+    const distances = KNOWN_KEYS.map((known) => editDistance(key, known));
+    const least = Math.min(...distances);
+    const nearest = KNOWN_KEYS.filter((_, at) => distances[at] === least);
+    warnings.push(`${key} is not a known key; the nearest one is ${nearest.join(' or ')}`);
+  }
+  return warnings;
+}
+
+/** Levenshtein's distance, one row at a time. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i += 1) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
 }

@@ -3,10 +3,10 @@
 // What is never in it: event bodies, credentials, private keys, tokens. Lines that a flood of traffic could repeat go
 // through `Throttled`, which lets one through for each interval and says how many it held back.
 import { isatty } from 'node:tty';
+import { styleText } from 'node:util';
 import { pino, type Logger } from 'pino';
 import type { Clock } from './clock.ts';
-import { textLine } from './log-text.ts';
-import { printableLines } from './printable.ts';
+import { printable, printableLines } from './printable.ts';
 
 export type Log = Logger;
 
@@ -48,6 +48,43 @@ function withoutInput(cause: Error): object {
   const { input: _, base: __, ...fields } = { ...pino.stdSerializers.err(cause) };
   return fields;
 }
+
+/** Members that a line for people shows in a fixed place; `pid` is left out. */
+interface LogLine {
+  readonly time?: string;
+  readonly level?: string;
+  readonly name?: string;
+  readonly msg?: string;
+  readonly pid?: number;
+  readonly err?: { readonly message?: string; readonly stack?: string };
+}
+
+const STYLES = { debug: 'gray', warn: 'yellow', error: 'red', fatal: 'red' } as const;
+
+/**
+ * One JSON line of pino as text, with its line end. What is no JSON stays as it is. `colors`: the level is coloured.
+ */
+export function textLine(json: string, colors: boolean): string {
+  let line: LogLine;
+  try {
+    line = JSON.parse(json) as LogLine;
+  } catch {
+    return printableLines(json);
+  }
+  const { time, level = 'info', name, msg, pid: _, err, ...fields } = line;
+  const style = colors ? STYLES[level as keyof typeof STYLES] : undefined;
+  const label = level.toUpperCase().padEnd(5);
+  const shown = style === undefined ? label : styleText(style, label, { validateStream: false });
+  const parts = [name, msg];
+  for (const [key, value] of Object.entries(fields)) parts.push(`${key}=${fieldText(value)}`);
+  const text = `${time === undefined ? '' : `${time} `}${shown} ${printable(parts.filter(Boolean).join(' '))}`;
+  const stack = err?.stack ?? err?.message;
+  return stack === undefined ? `${text}\n` : `${text}\n    ${printableLines(stack).replaceAll('\n', '\n    ')}\n`;
+}
+
+/** Bare where it cannot be misread, else as JSON: a field never breaks a line. */
+const fieldText = (value: unknown): string =>
+  typeof value === 'string' && /^[^\s"=\p{Cc}]+$/u.test(value) ? value : JSON.stringify(value);
 
 /** Lets one line of a kind through for each interval. */
 export class Throttled {

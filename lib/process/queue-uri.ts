@@ -8,7 +8,7 @@
 //
 // `rediss` in place of `redis`, and `dispatchers`, are the same over TLS, to sentinels and nodes too.
 import type { Settings } from './env.ts';
-import { listUri } from './list-uri.ts';
+import { listUri } from './uri.ts';
 
 /** `hosts` are `host:port` each. `uriOf` is the plain URI of one server of theirs, with `user` as it is to be sent. */
 export type QueueAddress =

@@ -1,7 +1,7 @@
 // The table of settings as people read it: in a program's --help, in deploy/configure.md and in /etc/ingest; and the
 // settings of a process, in its log.
 import type { Environment } from './env.ts';
-import { maskedValue } from './masked-uri.ts';
+import { maskedValue } from './uri.ts';
 import type { Program, Setting } from './setting.ts';
 import { FIRST_KEYS, KEYS, SETTINGS, settingsOf, type Key } from './settings.ts';
 

@@ -7,7 +7,7 @@ import { describe, it } from 'node:test';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import fc from 'fast-check';
 import { addressText, errno, isLoopback, Settings, type Environment } from '../../lib/process/env.ts';
-import { maskedUri, shown } from '../../lib/process/masked-uri.ts';
+import { maskedUri, shown } from '../../lib/process/uri.ts';
 import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -272,7 +272,7 @@ describe('a URI', () => {
       ]);
   });
 
-  it('has no blank, and the problem shows no part of it', () => {
+  it('has no blank, and the problem shows no part of a URI with a password', () => {
     for (const value of [
       'redis://u:first second@h',
       'redis://h/0 1',
@@ -282,9 +282,12 @@ describe('a URI', () => {
       assert.deepEqual(uri({ INGEST_QUEUE_URI: value })[1], [
         'INGEST_QUEUE_URI="***": expected no blank: in a user, a password or a path it is written %20',
       ]);
-    for (const value of ['postgres://u:first second@h/db', 'sqlite:/var/first second.db'])
+    for (const [value, masked] of [
+      ['postgres://u:first second@h/db', '***'],
+      ['sqlite:/var/first second.db', 'sqlite:/var/first second.db'],
+    ] as const)
       assert.deepEqual(uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: value }, 'INGEST_WAREHOUSE_URI')[1], [
-        'INGEST_WAREHOUSE_URI="***": expected no blank: in a user, a password or a path it is written %20',
+        `INGEST_WAREHOUSE_URI="${masked}": expected no blank: in a user, a password or a path it is written %20`,
       ]);
   });
 

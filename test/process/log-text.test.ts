@@ -1,7 +1,7 @@
 // A line of the log as people read it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { textLine } from '../../lib/process/log-text.ts';
+import { textLine } from '../../lib/process/log.ts';
 
 const line = (fields: Readonly<Record<string, unknown>>, colors = false): string =>
   textLine(JSON.stringify(fields), colors);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { textLine } from '../../lib/process/log-text.ts';
+import { textLine } from '../../lib/process/log.ts';
 import { printable, printableLines } from '../../lib/process/printable.ts';
 import { anyCharacter } from '../support/any-character.ts';
 

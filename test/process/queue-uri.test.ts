@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { readAdminConfig } from '../../lib/admin/config.ts';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { listUri } from '../../lib/process/list-uri.ts';
+import { listUri } from '../../lib/process/uri.ts';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { Settings } from '../../lib/process/env.ts';
 

@@ -21,7 +21,7 @@ import { partitionOf } from '../../ingest/partition.ts';
 import type { EntryName } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { maskedUri } from '../../process/masked-uri.ts';
+import { maskedUri } from '../../process/uri.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import type { AdminConnectionOptions } from './admin-connection.ts';
 import { StreamAdmin } from './stream-admin.ts';

@@ -1,7 +1,7 @@
 // What `--check=connect` and a start find out about a queue by asking its servers, and how a start fails because of it.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { createLog } from '../../process/log.ts';
-import { maskedUri } from '../../process/masked-uri.ts';
+import { maskedUri } from '../../process/uri.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
 import { RedisConnection } from '../server/client.ts';
