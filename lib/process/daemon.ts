@@ -10,7 +10,7 @@ import { configurationFailure, EXIT, modeOf, revision, StartFailure, version, ve
 import type { Program } from './setting.ts';
 import type { Key } from './settings.ts';
 import { shownSettings } from './settings-text.ts';
-import { onStopSignals } from './shutdown.ts';
+import { onStopSignals, signalExit } from './shutdown.ts';
 
 export interface Daemon<C> {
   readonly name: string;
@@ -123,22 +123,37 @@ export async function bound(
   }
 }
 
+/**
+ * The first signal asks for an orderly stop, which ends with 0, or with 1 if it fails. The process ends within
+ * `deadlineMs` whatever `stop` does. A second signal ends it immediately.
+ */
 const stopping =
   (log: Log, { clock, end }: DaemonProcess): OnStop =>
-  ({ deadlineMs, cutOff, stop }) =>
-    onStopSignals({
-      clock,
-      deadlineMs,
-      exit: end,
-      onSecondSignal: (signal) => log.warn({ signal }, 'second signal: ending at once'),
-      onDeadline: () => log.warn(`the drain time-out is over: ${cutOff}`),
-      onFailure: (cause) => log.fatal({ err: cause }, 'stopping failed'),
-      stop: async (signal) => {
-        log.info({ signal }, 'stopping');
-        await stop();
+  ({ deadlineMs, cutOff, stop }) => {
+    let isStopping = false;
+    onStopSignals((signal) => {
+      if (isStopping) {
+        log.warn({ signal }, 'second signal: ending immediately');
+        end(signalExit(signal));
+        return;
+      }
+      isStopping = true;
+      log.info({ signal }, 'stopping');
+      const deadline = clock.after(deadlineMs, () => {
+        log.warn(`the drain time-out is over: ${cutOff}`);
+        end(EXIT.clean);
+      });
+      const stopped = (): void => {
+        deadline.close();
         log.info('stopped');
-      },
+        end(EXIT.clean);
+      };
+      stop().then(stopped, (cause: unknown) => {
+        log.fatal({ err: cause }, 'stopping failed');
+        end(EXIT.fatal);
+      });
     });
+  };
 
 function endOnBugs(log: Log, { end }: DaemonProcess): void {
   process.on('uncaughtException', (cause) => {

@@ -268,7 +268,7 @@ describe('a daemon that is stopped', () => {
       ['warn', 'the drain time-out is over: closing what is left'],
     ]);
     assert.deepEqual((await told(never, 'SIGTERM', 'SIGINT'))[1], [
-      ...['warn', 'second signal: ending at once', 'SIGINT'],
+      ...['warn', 'second signal: ending immediately', 'SIGINT'],
     ]);
     // The process is not there any more when the time would be over.
     assert.deepEqual((await told(() => Promise.reject(new Error('a bug')), 'SIGTERM')).slice(0, 2), [
@@ -325,8 +325,7 @@ it('the listeners of a stop take the place of the early ones, which ignore SIGHU
   own('SIGINT')[0]?.('SIGINT');
   assert.deepEqual(codes, [143, 130]);
   assert.equal(own('SIGHUP').length, 1);
-  const stop = (): Promise<void> => Promise.resolve();
-  onStopSignals({ clock: new VirtualClock(), deadlineMs: 1, stop, exit: () => undefined, onFailure: () => undefined });
+  onStopSignals(() => undefined);
   assert.equal(own('SIGTERM').length, 1);
   assert.equal(own('SIGINT').length, 1);
   own('SIGTERM')[0]?.('SIGTERM');
