@@ -263,12 +263,13 @@ export class Connection<T> implements Wire {
     return this.#socket.writableLength + this.#pieces.held + (this.#node?.unwrittenBytes ?? 0);
   }
 
-  #readPlain(): void {
+  #readPlain(arrived?: Buffer): void {
+    let bytes = arrived;
     while (this.#state === 'plain') {
-      if (this.#plain.arriving !== undefined && !this.#plain.readBody()) break;
       const isFull = this.#owed.length >= REQUESTS_OWED_MAX || this.#owedBytes >= BYTES_OWED_MAX;
-      if (isFull || !this.writable || this.retiring) break;
-      const request = this.#plain.next();
+      const request = this.#plain.next(bytes, !isFull && this.writable && !this.retiring);
+      bytes = undefined;
+      if (request === 'body') continue;
       if (request === 'more') break;
       if (request === 'not plain') {
         this.#become('handing over');
@@ -281,6 +282,7 @@ export class Connection<T> implements Wire {
       if (request.answer !== undefined && (this.#host.turn.answered += 1) >= ANSWERED_A_TURN_MAX) break;
       if (this.#plain.arriving === undefined && this.#plain.unread === 0) break;
     }
+    if (bytes !== undefined) this.#plain.push(bytes); // For node:http.
     if (this.#plain.unread > 0) this.pause();
     else this.resume();
   }
@@ -357,8 +359,7 @@ export class Connection<T> implements Wire {
     if (this.#state === 'closing' || this.#state === 'closed') return false;
     if (this.#node !== undefined) return this.#node.feed(chunk);
     const before = this.#plain.requests;
-    this.#plain.push(chunk);
-    this.#readPlain();
+    this.#readPlain(chunk);
     return this.#plain.requests > before;
   };
 

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
-import { HeadReader, type PlainHead } from '../../lib/http/plain/parser.ts';
+import { HeadReader, type PlainHead } from '../../lib/http/plain/head.ts';
 import { atEnd } from '../support/scope.ts';
 
 const readHead = (text: string): PlainHead | 'unfinished' | 'not plain' => new HeadReader().read(text);

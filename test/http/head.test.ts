@@ -1,7 +1,7 @@
 // What a plain head gives, and which heads are left to a whole parser.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HeadReader, PLAIN_HEAD_BYTES_MAX, type PlainHead } from '../../lib/http/plain/parser.ts';
+import { HeadReader, PLAIN_HEAD_BYTES_MAX, type PlainHead } from '../../lib/http/plain/head.ts';
 
 const readHead = (text: string): PlainHead | 'unfinished' | 'not plain' => new HeadReader().read(text);
 

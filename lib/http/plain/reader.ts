@@ -1,19 +1,31 @@
-// Reads the plain requests of one connection, one at a time, from whatever pieces its bytes arrive in.
+// Reads the plain requests of one connection, one at a time, from pieces of any length.
 //
 // Fact: of the 78 µs that an empty node:https server needs for a request, 38 are node's streams, timers and messages
 // around the parser, not TLS or the kernel (a server that reads and answers on the socket: 40 µs). Choice: plain
-// requests are read here. The first one that is not plain hands the connection to node:http for good, with every byte
+// requests are read here. The first request that is not plain hands the connection over to node:http, with every byte
 // that was not read yet.
+//
+// Invariants: no byte is lost, and the result does not depend on where the input is cut. The owner of the reader bounds
+// the bytes that wait here.
 import type { Clock } from '../../process/clock.ts';
 import { assert } from '../assert.ts';
 import { withPiece } from '../body-pieces.ts';
 import type { BodyTaker, HttpRequest, RequestListener } from '../request.ts';
-import { PlainParser, type PlainHead } from './parser.ts';
+import { HeadReader, PLAIN_HEAD_BYTES_MAX, type PlainHead } from './head.ts';
+
+/** Longer than nearly every head. A longer head is decoded a second time. */
+const USUAL_HEAD_BYTES = 1_024;
+const CR = 0x0d;
+const LF = 0x0a;
 
 export class PlainReader {
-  readonly #parser = new PlainParser();
+  readonly #head = new HeadReader();
   readonly #clock: Clock;
   readonly #bodyDecided: () => void;
+  #bytes: Buffer = NOTHING;
+  #at = 0;
+  /** The beginning of a head, already removed from `#bytes`. */
+  #begun = '';
   /** The request whose body has not arrived completely. */
   #arriving: PlainRequest | undefined;
   #requests = 0;
@@ -31,11 +43,12 @@ export class PlainReader {
 
   /** Bytes that wait here, without an unfinished head. */
   get unread(): number {
-    return this.#parser.unread;
+    return this.#bytes.length - this.#at;
   }
 
+  /** The beginning of a head has arrived, but not its end. */
   get inHead(): boolean {
-    return this.#parser.inHead;
+    return this.#begun !== '' && this.#begun !== '\r';
   }
 
   /** Requests that have arrived. */
@@ -55,37 +68,30 @@ export class PlainReader {
 
   /** Nothing of a later request has arrived. */
   get atEnd(): boolean {
-    return !this.#parser.inHead && this.#parser.unread <= (this.#arriving?.bytesMissing ?? 0);
+    return !this.inHead && this.unread <= (this.#arriving?.bytesMissing ?? 0);
   }
 
   push(bytes: Buffer): void {
-    this.#parser.push(bytes);
+    this.#bytes = this.#at === this.#bytes.length ? bytes : Buffer.concat([this.#bytes.subarray(this.#at), bytes]);
+    this.#at = 0;
   }
 
   /**
-   * Passes on the bytes of the arriving body. Returns false while some of it, or its handler's decision, is missing.
+   * Reads on, with the `bytes` that have arrived. Returns the next request, if it `mayBegin`; `body` if the arriving
+   * body is complete.
    */
-  readBody(): boolean {
-    const arriving = this.#arriving;
-    const part = arriving?.takesBody === true ? this.#parser.body() : undefined;
-    if (arriving === undefined || part === undefined) return false;
-    arriving.take(part);
-    if (!arriving.complete) return false;
-    this.#arriving = undefined;
-    return true;
-  }
-
-  /** The next request. Not to be called while a body arrives. */
-  next(): PlainRequest | 'more' | 'not plain' {
-    assert(this.#arriving === undefined, 'one body arrives at a time');
-    const head = this.#parser.next();
+  next(bytes: Buffer | undefined, mayBegin: boolean): PlainRequest | 'body' | 'more' | 'not plain' {
+    if (bytes !== undefined) this.push(bytes);
+    if (this.#arriving !== undefined) return this.#readBody(this.#arriving) ? 'body' : 'more';
+    if (!mayBegin) return 'more';
+    const head = this.#nextHead();
     if (typeof head === 'string') {
-      if (!this.#parser.inHead) this.#headSinceMs = undefined;
+      if (!this.inHead) this.#headSinceMs = undefined;
       else this.#headSinceMs ??= this.#clock.ms();
       return head;
     }
     const announced = head.contentLength ?? 0;
-    const body = announced === 0 ? NOTHING : this.#parser.wholeBody();
+    const body = announced <= this.unread ? this.#take(announced) : undefined;
     const startMs = body === undefined ? (this.#headSinceMs ?? this.#clock.ms()) : 0;
     const request = new PlainRequest(head, body, startMs, this.#bodyDecided);
     this.#headSinceMs = undefined;
@@ -96,8 +102,13 @@ export class PlainReader {
 
   /** Takes everything that waits here. */
   rest(): Buffer {
+    const unread = this.#take(this.unread);
+    const rest = this.#begun === '' ? unread : Buffer.concat([Buffer.from(this.#begun, 'latin1'), unread]);
+    this.#bytes = NOTHING;
+    this.#at = 0;
+    this.#begun = '';
     this.#headSinceMs = undefined;
-    return this.#parser.rest();
+    return rest;
   }
 
   stop(): void {
@@ -118,6 +129,64 @@ export class PlainReader {
   close(): void {
     this.stop();
     this.cut();
+  }
+
+  /** Returns false while part of the body, or its handler's decision, is missing. */
+  #readBody(arriving: PlainRequest): boolean {
+    const bytes = Math.min(arriving.bytesMissing, this.unread);
+    if (!arriving.takesBody || bytes === 0) return false;
+    arriving.take(this.#take(bytes));
+    if (!arriving.complete) return false;
+    this.#arriving = undefined;
+    return true;
+  }
+
+  #take(bytes: number): Buffer {
+    if (bytes === 0) return NOTHING;
+    this.#at += bytes;
+    return this.#bytes.subarray(this.#at - bytes, this.#at);
+  }
+
+  #nextHead(): PlainHead | 'more' | 'not plain' {
+    this.#skipEmptyLines();
+    if (this.unread === 0) return 'more';
+    const { length } = this.#begun;
+    let head = this.#readHead(USUAL_HEAD_BYTES);
+    if (head === 'unfinished' && length + this.unread > USUAL_HEAD_BYTES) head = this.#readHead(PLAIN_HEAD_BYTES_MAX);
+    if (head === 'not plain') return head;
+    if (head === 'unfinished') {
+      if (length + this.unread >= PLAIN_HEAD_BYTES_MAX) return 'not plain';
+      this.#begun += this.#bytes.toString('latin1', this.#at);
+      this.#at = this.#bytes.length;
+      return 'more';
+    }
+    this.#at += head.bytes - length;
+    this.#begun = '';
+    return head;
+  }
+
+  /** Continues with the unfinished head, up to `headBytesMax` bytes of it. */
+  #readHead(headBytesMax: number): PlainHead | 'unfinished' | 'not plain' {
+    const more = this.#bytes.toString('latin1', this.#at, this.#at + Math.max(0, headBytesMax - this.#begun.length));
+    return this.#head.read(this.#begun === '' ? more : this.#begun + more);
+  }
+
+  /** Skips empty lines before a request (RFC 9112, section 2.2). */
+  #skipEmptyLines(): void {
+    const bytes = this.#bytes;
+    for (;;) {
+      if (this.#begun === '\r' && bytes[this.#at] === LF) {
+        this.#begun = '';
+        this.#at += 1;
+      } else if (this.#begun === '' && bytes[this.#at] === CR && bytes[this.#at + 1] === LF) {
+        this.#at += 2;
+      } else {
+        if (this.#begun !== '' || bytes[this.#at] !== CR || this.#at + 1 !== bytes.length) return;
+        this.#begun = '\r';
+        this.#at += 1;
+        return;
+      }
+    }
   }
 }
 
