@@ -21,8 +21,8 @@ import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
+import { messageOf } from '../lib/process/message-of.ts';
 import { version } from '../lib/process/program.ts';
-import { warnOfWarehouse } from '../lib/gateway/warehouse-watch.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { checkFiles, readFiles, watchFiles } from '../lib/gateway/files.ts';
@@ -87,7 +87,9 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   // Watched before the wait for the queue: a change in that time counts too.
   const watched = watchFiles(files, { gateway, quotas, metrics }, log, SYSTEM.clock);
   await startQueue(config.queueUri, streams, SYSTEM.clock, QUEUE_START_MS);
-  if (warehouse !== undefined) void warnOfWarehouse(warehouse, gateway.state.draining, log, SYSTEM.clock);
+  warehouse?.probe().catch((cause: unknown) => {
+    log.warn({ reason: messageOf(cause) }, 'the warehouse is unavailable or cannot be used: look-ups fail');
+  });
   const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, problem, SYSTEM, statusPages());
   if (config.adminAddress !== undefined && endpoints !== undefined)
     log.info(`process endpoints on http://${await bound('INGEST_ADMIN_ADDR', config.adminAddress, endpoints.listen)}`);
