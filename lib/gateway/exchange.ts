@@ -2,7 +2,7 @@
 //
 // Invariant: its end counts it and releases what was admitted for it in one step, so that at any moment requests =
 // accepted + duplicate + shed + refused by code + aborted (+ the other answers, of lookups and process endpoints).
-import { problem, type Refusal } from '../ingest/errors.ts';
+import { CATALOGUE, problem, type Refusal } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
 import { FAULTS, type HttpRequest, type ProtocolFault, type RequestListener } from '../http/request.ts';
@@ -13,6 +13,7 @@ import type { ClientContext } from '../identity/authority.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
+import { clientFields } from './refusal-log.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { Enqueued, RequestSpans } from './request-spans.ts';
 
@@ -31,7 +32,7 @@ export interface ExchangeContext extends ClockAndRandom {
   /** The server stops: every answer ends its connection. */
   draining: boolean;
   readonly log: Log;
-  /** Accepted requests are logged too. */
+  /** Every answer is logged. */
   readonly logsAnswers: boolean;
 }
 
@@ -114,12 +115,8 @@ export class Exchange implements RequestListener {
     const { connection, request, requestId, fields } = this;
     const answer = fields === undefined ? given : withFields(given, fields);
     this.#end(answer.status);
-    if (answer.refusal !== undefined) {
-      const { producer, trace } = this;
-      const { route } = this.#meter;
-      const refused = { requestId, producer, route, traceparent: trace?.traceparent, client: connection };
-      this.#context.refusals.refused(answer.refusal, refused, answer);
-    } else if (this.#context.logsAnswers) this.#logAnswer(answer.status);
+    if (answer.refusal !== undefined) this.#context.refusals.refused(answer.refusal, this.producer, connection);
+    if (this.#context.logsAnswers) this.#logAnswer(answer);
     this.#span(answer);
     // Requests that were pipelined after an answer that closes are dropped, so a stopping server closes with the latest
     // one.
@@ -127,14 +124,14 @@ export class Exchange implements RequestListener {
     connection.respond(request, requestId, answer, closes);
   }
 
-  #logAnswer(status: number): void {
+  #logAnswer(answer: GatewayAnswer): void {
     const { log, clock } = this.#context;
     const { requestId, producer, trace } = this;
     const { method, target } = this.request.head;
-    const { address } = this.connection;
+    const client = clientFields(this.connection, answer.status);
     const ms = Math.round(clock.ms() - this.#startMs);
     const traceparent = trace?.traceparent;
-    log.debug({ requestId, producer, address, method, target, status, ms, traceparent }, 'request answered');
+    log.debug({ requestId, producer, ...client, method, target, ms, traceparent, ...resultOf(answer) }, LINE);
   }
 
   #span(answer: GatewayAnswer | undefined): void {
@@ -159,6 +156,16 @@ export class Exchange implements RequestListener {
   }
 }
 
+/** The message of an answer's line in the log. */
+const LINE = 'request answered';
+
+/** The fields of the line about the answer itself. */
+function resultOf({ status, refusal, body }: GatewayAnswer): object {
+  if (refusal === undefined) return { status };
+  const { detail } = JSON.parse(String(body)) as { readonly detail: unknown };
+  return { status, code: CATALOGUE[refusal].code, detail };
+}
+
 const withFields = (answer: GatewayAnswer, fields: readonly string[]): GatewayAnswer => ({
   ...answer,
   headers: [...(answer.headers ?? []), ...fields],
@@ -175,6 +182,9 @@ export function headFault(
   const { refusal, detail } = FAULTS[fault];
   const answer = problem(refusal, detail);
   meter.ended(NO_ROUTE, answer.status, context.clock.ms());
-  context.refusals.refused(refusal, { requestId, producer: undefined, route: meter.route, client }, answer);
+  context.refusals.refused(refusal, undefined, client);
+  if (context.logsAnswers) {
+    context.log.debug({ requestId, ...clientFields(client, answer.status), ...resultOf(answer) }, LINE);
+  }
   return answer;
 }

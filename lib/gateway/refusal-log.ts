@@ -1,10 +1,8 @@
-// The trace of what is refused, with the address it came from and, for a 401, the certificate that it came with. At
-// debug: one line for each refused request. At info: one line for each (producer, code) and minute, with the number of
-// refusals since the line before it. Never a body.
+// Logs refused requests and failed handshakes at info: a line for each (producer, code) and minute, and one line a
+// minute for handshakes. No line holds a body.
 //
-// The first refusal of a pair is logged immediately. Those that follow are counted and logged together when its minute
-// is over. A pair without a refusal for a minute is forgotten. Limit: PAIRS_MAX pairs at a time; refusals of further
-// pairs count under the producer `(others)`.
+// The first refusal of a pair is logged immediately. Later ones are counted and logged together at the end of the
+// minute. A pair without a refusal for a minute is forgotten.
 import type { ClientCertificate } from '../http/client-certificate.ts';
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
@@ -18,17 +16,11 @@ export interface RefusedClient {
   clientCertificate: ClientCertificate | undefined;
 }
 
-/** `producer` is undefined where the request was refused before it was known. `detail` is asked for at debug only. */
 export interface RefusedRequest {
-  readonly requestId: string;
   readonly producer: string | undefined;
-  readonly route: string;
   readonly status: number;
   readonly code: string;
-  /** As the caller sent it. */
-  readonly traceparent?: string | undefined;
   readonly client: Readonly<RefusedClient>;
-  readonly detail: () => string;
 }
 
 /** With the client of its latest refusal. */
@@ -57,13 +49,7 @@ export class RefusalLog {
   }
 
   refused(request: RefusedRequest): void {
-    const { requestId, producer, route, status, code, traceparent, client } = request;
-    if (this.#log.isLevelEnabled('debug')) {
-      const detail = request.detail();
-      const about = { requestId, producer, ...clientFields(client, status), route, status, code, detail, traceparent };
-      this.#log.debug(about, 'request refused');
-    }
-    if (this.#log.isLevelEnabled('info')) this.#count(producer, request);
+    if (this.#log.isLevelEnabled('info')) this.#count(request.producer, request);
   }
 
   /** Tells what has not been told yet. */
@@ -109,7 +95,7 @@ export class RefusalLog {
 }
 
 /** An anonymous certificate is found by its serial number, which its authority knows. */
-function clientFields({ address, clientCertificate }: Readonly<RefusedClient>, status: number) {
+export function clientFields({ address, clientCertificate }: Readonly<RefusedClient>, status: number) {
   if (status !== 401 || clientCertificate === undefined) return { address };
   const { serialNumber, fingerprint256 } = clientCertificate.certificate;
   return { address, serial: serialNumber, fingerprint: fingerprint256 };

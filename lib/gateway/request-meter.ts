@@ -4,11 +4,10 @@
 // Fact: a family's counter is found by a key that is made of its labels, 1.4 % of a request's time in a profile.
 // Choice: each route keeps its counters, and the one that it counted in last at hand.
 import { CATALOGUE, ERROR_CODES, type Refusal } from '../ingest/errors.ts';
-import type { Answer } from '../http/respond.ts';
 import { Counter, type Distribution } from '../telemetry/instruments.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayMetrics } from './metrics.ts';
-import type { RefusalLog, RefusedRequest } from './refusal-log.ts';
+import type { RefusalLog, RefusedClient } from './refusal-log.ts';
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'none']);
 
@@ -73,17 +72,11 @@ export class RefusalMeter {
     this.#aborted.add();
   }
 
-  /** `answer` is the refusal's; only its `detail` is read, and only for the log at debug. */
-  refused(
-    refusal: Refusal,
-    request: Pick<RefusedRequest, 'requestId' | 'producer' | 'route' | 'traceparent' | 'client'>,
-    answer: Answer,
-  ): void {
+  /** `producer` is undefined for a request that was refused before its producer was known. */
+  refused(refusal: Refusal, producer: string | undefined, client: RefusedClient): void {
     const { code, status } = CATALOGUE[refusal];
     this.#counters.get(code)?.add();
     if (refusal === 'queueOverloaded') this.#overload.add();
-    this.#log.refused({ ...request, status, code, detail: () => detailOf(answer) });
+    this.#log.refused({ producer, status, code, client });
   }
 }
-
-const detailOf = (answer: Answer): string => String((JSON.parse(String(answer.body)) as { detail: unknown }).detail);

@@ -38,7 +38,7 @@ describe("a gateway's log", () => {
     return { ...collected, gateway, port, shop: await pki.producer('shop') };
   }
 
-  it('has a line for each accepted request and each closed connection at debug, with address and producer', async () => {
+  it('has a line for each answered request and each closed connection at debug, with address and producer', async () => {
     const { port, shop, find } = await start('debug');
     const client = new TestClient(port, pki.authority.certificate, shop, {});
     const beforeMs = performance.now();
@@ -55,6 +55,10 @@ describe("a gateway's log", () => {
       status: 202,
       traceparent: undefined,
     });
+    assert.equal((await client.post('no event', { 'X-Request-Id': 'refused' })).status, 400);
+    const { code, detail } = find('request answered', { requestId: 'refused', status: 400 }) ?? {};
+    assert.equal(code, 'INVALID_EVENT');
+    assert.match(String(detail), /not JSON/);
     client.close();
     await eventually('its end is a line', () => find('connection closed', from));
   });

@@ -14,19 +14,15 @@ function collecting(): { readonly log: Log; readonly lines: Line[] } {
   const log = {
     isLevelEnabled: (level: string) => level === 'info',
     info: (fields: Line) => lines.push(fields),
-    debug: () => assert.fail('nothing is told at debug'),
   };
   return { log: log as unknown as Log, lines };
 }
 
 const refusal = (producer: string | undefined, code = 'INVALID_EVENT'): RefusedRequest => ({
-  requestId: 'r',
   producer,
-  route: '/events',
   status: 400,
   code,
   client: { address: '127.0.0.1', clientCertificate: undefined },
-  detail: () => assert.fail('the detail is made for debug only'),
 });
 
 describe('the log of refusals', () => {
@@ -67,30 +63,6 @@ describe('the log of refusals', () => {
     refusals.refused(refusal('shop'));
     assert.equal(lines.length, 4);
     refusals.close();
-  });
-
-  it('has at debug a line for each refusal, with its detail, and at warn none at all', () => {
-    const lines: Line[] = [];
-    const levels = new Set(['debug']);
-    const log = {
-      isLevelEnabled: (level: string) => levels.has(level),
-      info: () => assert.fail('nothing is told at info'),
-      debug: (fields: Line, msg: string) => lines.push({ ...fields, msg }),
-    } as unknown as Log;
-    const refusals = new RefusalLog(log, new VirtualClock());
-    const about = { ...refusal('shop'), traceparent: 't', detail: () => 'wrong' };
-    refusals.refused(about);
-    assert.deepEqual(lines, [
-      {
-        msg: 'request refused',
-        ...{ requestId: 'r', producer: 'shop', address: '127.0.0.1', route: '/events', status: 400 },
-        ...{ code: 'INVALID_EVENT', detail: 'wrong', traceparent: 't' },
-      },
-    ]);
-    levels.clear();
-    refusals.refused(refusal('shop'));
-    refusals.close();
-    assert.equal(lines.length, 1);
   });
 
   it('keeps at most 1,000 pairs and counts further ones as others, so that every refusal is logged', () => {

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
-import type { RefusalLog, RefusedRequest } from '../../lib/gateway/refusal-log.ts';
-import { RefusalMeter, RouteMeter } from '../../lib/gateway/request-meter.ts';
-import { ERROR_CODES, problem } from '../../lib/ingest/errors.ts';
+import { RouteMeter } from '../../lib/gateway/request-meter.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 describe('the meter of a route', () => {
@@ -47,25 +46,5 @@ describe('the meter of a route', () => {
     meter.ended('POST', 202, 1_996);
     const text = await metrics.registry.metrics();
     assert.match(text, /^ingest_http_request_duration_seconds_sum\{route="\/events"\} 0\.004$/m);
-  });
-});
-
-describe('the meter of refusals', () => {
-  it('counts a refusal by its code, and passes it on with its detail', () => {
-    const clock = new VirtualClock();
-    const metrics = gatewayMetrics(ERROR_CODES, [], clock);
-    const passedOn: RefusedRequest[] = [];
-    const log = { refused: (request: RefusedRequest) => passedOn.push(request) } as unknown as RefusalLog;
-    const client = { address: '10.0.0.1', clientCertificate: undefined };
-    const about = { requestId: 'mine', producer: 'shop', route: '/events', client };
-    const meter = new RefusalMeter(metrics, log);
-    meter.refused('invalidEvent', about, problem('invalidEvent', 'wrong'));
-    assert.equal(metrics.errors.counter({ code: 'INVALID_EVENT' }).value, 1);
-    assert.equal(metrics.refusedOverload.value, 0);
-    const [{ detail, ...request }] = passedOn as [RefusedRequest];
-    assert.deepEqual(request, { ...about, status: 400, code: 'INVALID_EVENT' });
-    assert.equal(detail(), 'wrong');
-    meter.refused('queueOverloaded', about, problem('queueOverloaded', 'much'));
-    assert.equal(metrics.refusedOverload.value, 1);
   });
 });
