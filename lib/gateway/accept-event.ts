@@ -4,15 +4,18 @@
 // size (413) → admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503).
 // The producer is judged before a byte of the body is read.
 import { problem } from '../ingest/errors.ts';
+import { isErased } from '../ingest/erased.ts';
+import { parseEvent, type InvalidEvent } from '../ingest/event.ts';
 import type { EventNotes, Outcome, Queue } from '../ingest/queue.ts';
 import type { TraceContext } from '../ingest/trace-context.ts';
-import { refusalOf, JSON_TYPE, type Answering, type GatewayAnswer, type ProducerChecks } from './answers.ts';
+import { JSON_TYPE, type Answering, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import type { BodyTaker } from '../http/request.ts';
 import { codedBytesMax, contentCoding, decodedBytesMax, type ContentCoding, type Decoding } from './content-coding.ts';
-import { eventReader, type EventId, type EventReader } from './event-reader.ts';
+import { eventForm, type CloudEventReader, type EventId, type ReadEvent } from './event-form.ts';
 import type { Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
+import { refusalOf, type ProducerChecks } from './producer-checks.ts';
 import type { RequestSpans } from './request-spans.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 import type { Clock } from '../process/clock.ts';
@@ -47,6 +50,13 @@ const CONFLICT = problem(
     'such as shop/1042',
 );
 
+// A producer's event in the form of an erased one would pass for erased, and no schema would be applied to it.
+const ERASED: InvalidEvent = {
+  valid: false,
+  detail: 'the event has the form of one that an operator erased',
+  errors: [{ path: '/erased', message: 'is reserved in an event without other members than id and type' }],
+};
+
 const tooLarge = (bodyBytesMax: number): GatewayAnswer =>
   problem('eventTooLarge', `the body is over the limit of ${bodyBytesMax} bytes`);
 
@@ -68,8 +78,9 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   const { producer } = verdict;
   const over = quotas?.refusal(producer, exchange);
   if (over !== undefined) return over;
-  const read = eventReader(head, options.events);
-  if (typeof read !== 'function') return read;
+  const isJson = head.contentType === JSON_TYPE && head.cloudEventFields === undefined;
+  const form = isJson ? 'json' : eventForm(head, options.events);
+  if (typeof form === 'object') return form;
   const coding = head.contentEncoding === undefined ? undefined : contentCoding(head.contentEncoding);
   if (coding === 'unsupported') return UNSUPPORTED_CODING;
   const bytesMax = coding === undefined ? bodyBytesMax : codedBytesMax(bodyBytesMax);
@@ -83,33 +94,35 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   const { body } = request;
   if (coding === undefined && body !== undefined) {
     request.body = undefined;
-    return submit(options, exchange, producer, read, body);
+    return submit(options, exchange, producer, form, body);
   }
-  const arriving = new ArrivingBody(options, exchange, producer, read, coding);
+  const arriving = new ArrivingBody(options, exchange, producer, form, coding);
   if (body === undefined) request.receive(bytesMax, arriving);
   else arriving.bodyRead(body);
   return 'taken';
 }
 
-/** A body that has not arrived, or not decoded, when its request is handled. */
+type EventForm = 'json' | CloudEventReader;
+
+/** A body that has not arrived, or is not decoded, when its request is handled. */
 class ArrivingBody implements BodyTaker {
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
   readonly #producer: string;
-  readonly #read: EventReader;
+  readonly #form: EventForm;
   readonly #coding: ContentCoding | undefined;
 
   constructor(
     options: AcceptEventOptions,
     exchange: Exchange,
     producer: string,
-    read: EventReader,
+    form: EventForm,
     coding: ContentCoding | undefined,
   ) {
     this.#options = options;
     this.#exchange = exchange;
     this.#producer = producer;
-    this.#read = read;
+    this.#form = form;
     this.#coding = coding;
   }
 
@@ -129,7 +142,7 @@ class ArrivingBody implements BodyTaker {
 
   #submit(body: Buffer): void {
     try {
-      const answer = submit(this.#options, this.#exchange, this.#producer, this.#read, body);
+      const answer = submit(this.#options, this.#exchange, this.#producer, this.#form, body);
       if (answer !== 'taken') this.#exchange.answer(answer);
     } catch (cause) {
       this.#exchange.bug(cause);
@@ -158,15 +171,20 @@ class ArrivingBody implements BodyTaker {
   }
 }
 
+function readJson(body: Buffer): ReadEvent | InvalidEvent {
+  const event = parseEvent(body);
+  return event.valid && isErased(event.text) ? ERASED : event;
+}
+
 /** Submits the event of a whole body to the queue. */
 function submit(
   options: AcceptEventOptions,
   exchange: Exchange,
   producer: string,
-  read: EventReader,
+  form: EventForm,
   body: Buffer,
 ): GatewayAnswer | 'taken' {
-  const event = read(body);
+  const event = form === 'json' ? readJson(body) : form(body);
   if (event === 'too large') return tooLarge(options.events.bodyBytesMax);
   if (!event.valid) return problem('invalidEvent', event.detail, event);
   const forbidden = options.checks.quotas?.typeRefusal(producer, event.type);

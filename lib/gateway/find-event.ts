@@ -11,8 +11,9 @@ import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import { decodeParameter } from '../http/router.ts';
-import { JSON_TYPE, refusalOf, type GatewayAnswer, type ProducerChecks } from './answers.ts';
+import { JSON_TYPE, type GatewayAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
+import { refusalOf, type ProducerChecks } from './producer-checks.ts';
 import type { ProducerTurns, TurnLimits } from './producer-turns.ts';
 
 export interface FindEventOptions {

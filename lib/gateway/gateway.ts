@@ -12,7 +12,7 @@ import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
 import type { UnreadLimits } from '../http/unread-answers.ts';
-import type { ClockAndRandom } from '../process/clock.ts';
+import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import { exposition } from '../telemetry/process-registry.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -20,16 +20,16 @@ import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
 import { Decoding } from './content-coding.ts';
-import { challenges, DEFECTS, type Answering, type ProducerChecks } from './answers.ts';
+import { DEFECTS, type Answering } from './answers.ts';
 import { Authority, type ClientContext } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent, LOOK_UP_TURNS } from './find-event.ts';
 import { ADDRESSES_NAMED_MAX, HandshakeLog, RefusalLog } from './refusal-log.ts';
 import { producerOf } from '../identity/producer-identity.ts';
+import { challenges, type ProducerChecks } from './producer-checks.ts';
 import { ProducerTurns } from './producer-turns.ts';
 import type { Quotas } from './quotas.ts';
-import { Scrape } from './scrape.ts';
 import type { RequestSpans } from './request-spans.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
@@ -65,7 +65,7 @@ export class Gateway {
   readonly #noRoute: RouteMeter;
   readonly #refusalLog: RefusalLog;
   readonly #handshakeLog: HandshakeLog;
-  readonly #scrape: Scrape<Exposition>;
+  readonly #metrics: () => Promise<Exposition>;
   readonly #queue: Queue;
   #listening = false;
   #material: TlsMaterial;
@@ -89,7 +89,7 @@ export class Gateway {
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     this.#queue = queue;
     this.#showGauges(metrics, admission);
-    this.#scrape = new Scrape(() => exposition(metrics.registry), clock);
+    this.#metrics = atIntervals(() => exposition(metrics.registry), clock);
     this.#refusalLog = new RefusalLog(log, clock);
     this.#handshakeLog = new HandshakeLog(log, clock);
     this.#context = {
@@ -186,7 +186,7 @@ export class Gateway {
         const states = this.#queue.states();
         return [...states.keys()].filter((partition) => states[partition]?.available === false);
       },
-      metrics: () => this.#scrape.text(),
+      metrics: this.#metrics,
     };
   }
 
@@ -277,6 +277,23 @@ export class Gateway {
   #closed({ address, context: { judged } }: Connection<ClientContext>): void {
     this.#log.debug({ address, producer: judged && producerOf(judged.verdict) }, 'connection closed');
   }
+}
+
+/** The text of the metrics is made at most this often, in milliseconds. */
+const SCRAPE_INTERVAL_MS = 200;
+
+// Fact: the text takes about a millisecond, and anybody may request it, without a certificate. Choice: a request that
+// arrives too soon waits, and all that wait share one text, made after they arrived.
+function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
+  let next: Promise<T> | undefined;
+  let lastMs = Number.NEGATIVE_INFINITY;
+  const waitAndMake = async (): Promise<T> => {
+    await clock.sleep(Math.max(0, lastMs + SCRAPE_INTERVAL_MS - clock.ms()));
+    next = undefined;
+    lastMs = clock.ms();
+    return make();
+  };
+  return () => (next ??= waitAndMake());
 }
 
 const PLAIN_HTTP = problem('invalidEvent', 'this port expects TLS: send the request to its https URL');

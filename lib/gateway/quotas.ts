@@ -6,8 +6,7 @@
 // and producers take turns (producer-turns.ts).
 import { problem } from '../ingest/errors.ts';
 import type { Clock } from '../process/clock.ts';
-import { type GatewayAnswer } from './answers.ts';
-import type { Exchange } from './exchange.ts';
+import type { GatewayAnswer } from './answers.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields, type QuotaVerdict } from './rate-limit.ts';
 
@@ -16,6 +15,11 @@ const EXPANSION_BYTES = 16_384;
 
 /** The number of types that a refusal names. */
 const TYPES_NAMED_MAX = 20;
+
+/** A request, as quotas see it: they set the header fields of its answer. */
+interface Limited {
+  fields: readonly string[] | undefined;
+}
 
 export class Quotas {
   readonly #events = new RateLimit();
@@ -42,7 +46,7 @@ export class Quotas {
   }
 
   /** Counts a request; `exchange` gets the fields about the quota. Returns `undefined` if it may go on. */
-  refusal(producer: string, exchange: Pick<Exchange, 'fields'>): GatewayAnswer | undefined {
+  refusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
     if (rate === undefined) return undefined;
@@ -50,7 +54,7 @@ export class Quotas {
   }
 
   /** Counts a body that was `bytes` shorter before it was decoded. Its request goes on; later ones may have to wait. */
-  chargeExpansion(producer: string, bytes: number, exchange: Pick<Exchange, 'fields'>): void {
+  chargeExpansion(producer: string, bytes: number, exchange: Limited): void {
     const { rate = this.#rateMax } = this.#producers.rulesFor(producer);
     const events = Math.floor(bytes / EXPANSION_BYTES);
     if (rate === undefined || events <= 0) return;
@@ -58,7 +62,7 @@ export class Quotas {
   }
 
   /** The same for a lookup. */
-  lookUpRefusal(producer: string, exchange: Pick<Exchange, 'fields'>): GatewayAnswer | undefined {
+  lookUpRefusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { lookUpRate } = this.#producers.rulesFor(producer);
     if (lookUpRate === undefined) return undefined;
     return over(this.#lookUps.take(producer, lookUpRate, this.#clock.ms()), 'look up', exchange);
@@ -73,7 +77,7 @@ export class Quotas {
   }
 }
 
-function over(verdict: QuotaVerdict, verb: string, exchange: Pick<Exchange, 'fields'>): GatewayAnswer | undefined {
+function over(verdict: QuotaVerdict, verb: string, exchange: Limited): GatewayAnswer | undefined {
   exchange.fields = rateLimitFields(verdict);
   if (verdict.allowed) return undefined;
   const detail = `this producer may ${verb} ${verdict.rate} events a second; try again in ${verdict.retryAfterS} s`;

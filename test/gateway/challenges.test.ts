@@ -1,7 +1,8 @@
 // What a client is told that is not an accepted producer.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { challenges, DEFECTS, refusalOf } from '../../lib/gateway/answers.ts';
+import { DEFECTS } from '../../lib/gateway/answers.ts';
+import { challenges, refusalOf } from '../../lib/gateway/producer-checks.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 
 const untilMs = Number.POSITIVE_INFINITY;

@@ -2,6 +2,7 @@
 // that an answer waits for it. The same on real Redis is in test/end-to-end.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import type { Gateway } from '../../lib/gateway/gateway.ts';
 import type { Outcome, Submission } from '../../lib/ingest/queue.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { event, TestClient } from '../support/client.ts';
@@ -33,6 +34,7 @@ describe('a gateway', () => {
   const looks: Awaited<ReturnType<Warehouse['find']>>[] = [];
   let client: TestClient;
   let other: TestClient;
+  let running: Gateway;
 
   /** The same gateway, but with an event's source in its id. */
   let bySource: TestClient;
@@ -42,7 +44,9 @@ describe('a gateway', () => {
     const started = async (more: Readonly<Record<string, string>> = {}): Promise<number> => {
       const environment = { INGEST_IN_FLIGHT_MAX: '2', ...more };
       const warehouse: Pick<Warehouse, 'find'> = { find: async () => looks.shift() ?? { kind: 'unknown' } };
-      return (await gatewayInProcess(pki, environment, { queue, warehouse })).port;
+      const { gateway, port } = await gatewayInProcess(pki, environment, { queue, warehouse });
+      running ??= gateway;
+      return port;
     };
     const clientOf = async (name: string, port: number): Promise<TestClient> =>
       new TestClient(port, pki.authority.certificate, await pki.producer(name), {});
@@ -134,6 +138,16 @@ describe('a gateway', () => {
     assert.deepEqual(await notesOf(trace, event('traced')), trace);
     assert.equal(await notesOf({ tracestate: 'vendor=1' }, event('untraced')), undefined);
     assert.equal(await notesOf({ traceparent: 'none' }, event('wrongly traced')), undefined);
+  });
+
+  it('makes one text of its metrics for all that ask at the same moment, and a new one later', async () => {
+    const { state } = running;
+    const [one, two] = await Promise.all([state.metrics(), state.metrics()]);
+    assert.equal(one, two);
+    assert.equal((await client.post(event('counted'))).status, 202);
+    const later = await state.metrics();
+    const accepted = (text: string): number => Number(/^ingest_accepted_total (\d+)$/m.exec(text)?.[1]);
+    assert.equal(accepted(later.text), accepted(one.text) + 1);
   });
 
   it('is not ready while its queue is unavailable', async () => {

@@ -1,8 +1,6 @@
-// How the event of a request is read: by the head of the request, before its body has come.
-//
-// Three forms: JSON, a CloudEvent in structured mode (its media type says so) and a CloudEvent in binary mode (its
-// attributes are header fields, the body is its data). The last is made into the structured form at once, and nothing
-// behind this knows of it.
+// Three forms of an event: JSON, a CloudEvent in structured mode and a CloudEvent in binary mode, whose attributes are
+// header fields and whose data is the body. The head of a request determines the form. A CloudEvent in binary mode is
+// converted to structured mode here; no other file knows about it.
 import { problem } from '../ingest/errors.ts';
 import {
   cloudEventFaults,
@@ -12,19 +10,18 @@ import {
   structuredEvent,
   typeAdvice,
 } from '../ingest/cloud-event.ts';
-import { isErased } from '../ingest/erased.ts';
 import { parseEvent, type InvalidEvent, type ValidEvent } from '../ingest/event.ts';
 import type { EventNotes } from '../ingest/queue.ts';
 import type { RequestHead } from '../http/request.ts';
-import { JSON_TYPE, type GatewayAnswer } from './answers.ts';
+import type { GatewayAnswer } from './answers.ts';
 
 /** What is kept with the event in addition to its text. */
 export interface ReadEvent extends ValidEvent {
   readonly notes?: EventNotes;
 }
 
-/** Makes the event of a whole body, or says what is wrong with it. Never throws. */
-export type EventReader = (body: Buffer) => ReadEvent | InvalidEvent | 'too large';
+/** Returns the event in a whole body, or its errors. Never throws. */
+export type CloudEventReader = (body: Buffer) => ReadEvent | InvalidEvent | 'too large';
 
 /** What the id of a CloudEvent is: its `id` alone, or its `source` and `id` (sourceAndId). */
 export type EventId = 'id' | 'source+id';
@@ -38,11 +35,11 @@ const NO_BATCH = refused(
   'expected one event: send each CloudEvent of the batch in a request of its own, as application/cloudevents+json',
 );
 
-/** The reader of this request's body, or the refusal of a media type that has none. */
-export function eventReader(
+/** The form of a request's event, or the refusal of its media type. */
+export function eventForm(
   { contentType, cloudEventFields }: RequestHead,
   { bodyBytesMax, eventId }: { readonly bodyBytesMax: number; readonly eventId: EventId },
-): EventReader | GatewayAnswer {
+): 'json' | CloudEventReader | GatewayAnswer {
   const readCloudEvent = CLOUD_EVENT_READERS[eventId];
   if (cloudEventFields !== undefined && isBinaryMode(cloudEventFields, contentType)) {
     return (body) => {
@@ -52,23 +49,10 @@ export function eventReader(
       return made.body.length > bodyBytesMax ? 'too large' : readCloudEvent(made.body);
     };
   }
-  if (contentType === JSON_TYPE) return plainEvent;
   const match = contentType === undefined ? null : MEDIA_TYPE.exec(contentType);
   if (match === null) return isBatchedMode(contentType) ? NO_BATCH : MEDIA_TYPE_NEEDED;
-  return match[1] === undefined ? plainEvent : readCloudEvent;
+  return match[1] === undefined ? 'json' : readCloudEvent;
 }
-
-// A producer's event in the form of an erased one would pass for erased, and no schema would be applied to it.
-const ERASED: InvalidEvent = {
-  valid: false,
-  detail: 'the event has the form of one that an operator erased',
-  errors: [{ path: '/erased', message: 'is reserved in an event without other members than id and type' }],
-};
-
-const plainEvent = (body: Buffer): ValidEvent | InvalidEvent => {
-  const event = parseEvent(body);
-  return event.valid && isErased(event.text) ? ERASED : event;
-};
 
 const CLOUD_EVENT_READERS: Readonly<Record<EventId, (body: Buffer) => ReadEvent | InvalidEvent>> = {
   id: advised,
