@@ -24,43 +24,35 @@ async function warningsOf(name: ProgramName, env: Readonly<Record<string, string
   assert.match(program.output, /the configuration is good/);
   return program.output.split('\n').filter((line) => line.includes('warning: '));
 }
-
 describe('--check', () => {
-  for (const [what, env, ...warning] of [
-    [
-      'a body limit above the bytes in flight',
-      { INGEST_BODY_BYTES_MAX: '2000', INGEST_IN_FLIGHT_BYTES_MAX: '1000' },
-      /INGEST_BODY_BYTES_MAX \(2000\).*INGEST_IN_FLIGHT_BYTES_MAX \(1000\)/,
-    ],
-    [
-      'one address for events and process endpoints',
-      { INGEST_GATEWAY_ADDR: '127.0.0.1:9', INGEST_ADMIN_ADDR: '127.0.0.1:9' },
-      /INGEST_ADMIN_ADDR and INGEST_GATEWAY_ADDR/,
-    ],
-    [
-      'one address for the endpoints of gateway and consumer',
-      { INGEST_CONSUMER_ADDR: '127.0.0.1:9', INGEST_ADMIN_ADDR: '127.0.0.1:9' },
-      /INGEST_ADMIN_ADDR and INGEST_CONSUMER_ADDR/,
-    ],
-    ['balancers at any IPv4 address', { INGEST_PROXY_FROM: '10.0.0.1, 0.0.0.0/0' }, /INGEST_PROXY_FROM=0\.0\.0\.0\/0/],
-    [
-      'balancers at any IPv6 address',
-      { INGEST_PROXY_FROM: '::/0' },
-      /INGEST_PROXY_FROM=::\/0.*INGEST_CONNECTIONS_PER_ADDRESS_MAX/,
-    ],
-    [
-      "a grant of an audience that is not the gateway's",
-      { INGEST_PRODUCERS_FILE: producers },
-      /INGEST_PRODUCERS_FILE=.*"spiffe:\/\/shop\/web" grants the audience "other", but INGEST_AUDIENCE is/,
-    ],
-    ['nothing if all is well', { INGEST_ADMIN_ADDR: '127.0.0.1:8', INGEST_PROXY_FROM: '10.0.0.0/8' }],
-  ] as const) {
-    it(`of a gateway warns of ${what}`, async () => {
-      const warnings = await warningsOf('ingest-gateway', env);
-      assert.equal(warnings.length, warning.length, warnings.join('\n'));
-      for (const one of warning) assert.match(warnings[0] ?? '', one);
+  it('of a gateway warns of settings that work together badly', async () => {
+    const warnings = await warningsOf('ingest-gateway', {
+      INGEST_BODY_BYTES_MAX: '2000',
+      INGEST_IN_FLIGHT_BYTES_MAX: '1000',
+      INGEST_GATEWAY_ADDR: '127.0.0.1:9',
+      INGEST_ADMIN_ADDR: '127.0.0.1:9',
+      INGEST_CONSUMER_ADDR: '127.0.0.1:9',
+      INGEST_PROXY_FROM: '10.0.0.1, 0.0.0.0/0, ::/0',
+      INGEST_PRODUCERS_FILE: producers,
     });
-  }
+    for (const pattern of [
+      /INGEST_BODY_BYTES_MAX \(2000\).*INGEST_IN_FLIGHT_BYTES_MAX \(1000\)/,
+      /INGEST_ADMIN_ADDR and INGEST_GATEWAY_ADDR/,
+      /INGEST_ADMIN_ADDR and INGEST_CONSUMER_ADDR/,
+      /INGEST_PROXY_FROM=0\.0\.0\.0\/0/,
+      /INGEST_PROXY_FROM=::\/0.*INGEST_CONNECTIONS_PER_ADDRESS_MAX/,
+      /INGEST_PRODUCERS_FILE=.*"spiffe:\/\/shop\/web" grants the audience "other", but INGEST_AUDIENCE is/,
+    ])
+      assert.ok(
+        warnings.some((line) => pattern.test(line)),
+        `${pattern} in ${warnings.join('\n')}`,
+      );
+  });
+
+  it('of a gateway prints no warning for ordinary settings', async () => {
+    const env = { INGEST_ADMIN_ADDR: '127.0.0.1:8', INGEST_PROXY_FROM: '10.0.0.0/8' };
+    assert.deepEqual(await warningsOf('ingest-gateway', env), []);
+  });
 
   it('of a consumer warns of a folder without schemas', async () => {
     const env = { INGEST_WAREHOUSE_URI: `sqlite:${folder}/warehouse.db`, INGEST_SCHEMAS_DIR: schemas };

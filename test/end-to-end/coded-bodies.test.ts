@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
-import { constants, createZstdCompress, gzipSync, zstdCompressSync } from 'node:zlib';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { event, PATIENT, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -109,32 +109,6 @@ for (const coding of CODINGS) {
         }
       }
     });
-
-    it('may consist of several streams, one behind the other', { tags: ['long'] }, async () => {
-      const body = eventOf(`${coding}-members`, 200);
-      const parts = [body.slice(0, 50), body.slice(50)].map((part) => compress(part));
-      assert.equal((await postCoded(coding, Buffer.concat(parts))).status, 202);
-      assert.equal(await storedBody(`${coding}-members`), body);
-    });
-
-    it('is judged as the event that it decodes to', { tags: ['long'] }, async () => {
-      assertProblem(await postCoded(coding, compress('{"id":1}')), 400, 'INVALID_EVENT');
-      assertProblem(await postCoded(coding, compress(Buffer.from([0x7b, 0xff]))), 400, 'INVALID_EVENT');
-      assertProblem(await postCoded(coding, compress('')), 400, 'INVALID_EVENT');
-    });
-
-    it('may be the data of a CloudEvent in binary mode', { tags: ['long'] }, async () => {
-      const id = `${coding}-cloud-event`;
-      const fields = { 'ce-specversion': '1.0', 'ce-id': id, 'ce-source': '/a', 'ce-type': 'test.event' };
-      const reply = await client.post(compress('hello'), {
-        ...fields,
-        'content-type': 'text/plain',
-        'content-encoding': coding,
-      });
-      assert.equal(reply.status, 202, reply.body);
-      const { data_base64: data } = JSON.parse((await storedBody(id)) ?? '') as { data_base64: string };
-      assert.equal(Buffer.from(data, 'base64').toString(), 'hello');
-    });
   });
 }
 
@@ -174,32 +148,6 @@ it('a coded body that expands over 64 KiB and over 100 times is 413', async () =
       if (status === 413) assert.match(reply.body, /over 100 times its coded length/);
     }
 });
-
-it(
-  'a body that cannot be compressed may be a little longer than the limit on its way',
-  { tags: ['long'] },
-  async () => {
-    const stored = gzipSync(eventOf('stored', BODY_BYTES_MAX), { level: 0 });
-    assert.ok(stored.length > BODY_BYTES_MAX);
-    assert.equal((await postCoded('gzip', stored)).status, 202);
-    const padded = Buffer.concat([stored, Buffer.alloc(4_000)]);
-    assertProblem(await postCoded('gzip', padded), 413, 'INVALID_EVENT');
-  },
-);
-
-it(
-  'a zstd stream whose window is 8 MiB is decoded, and one whose window is larger is refused',
-  { tags: ['long'] },
-  async () => {
-    const streamed = async (windowLog: number): Promise<Buffer> => {
-      const stream = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } });
-      stream.end(event(`window-${windowLog}`));
-      return Buffer.concat(await stream.toArray());
-    };
-    assert.equal((await postCoded('zstd', await streamed(23))).status, 202);
-    assertProblem(await postCoded('zstd', await streamed(24)), 400, 'INVALID_COMPRESSION');
-  },
-);
 
 it(
   '300 bombs at once are 413, take no memory worth the name, and hold no other event',

@@ -24,7 +24,7 @@ const health = async (url: string): Promise<unknown> => (await fetch(`${url}/hea
 const hasSample = async (url: string, sample: string): Promise<boolean> =>
   (await (await fetch(`${url}/metrics`)).text()).split('\n').includes(sample);
 
-describe('a consumer of two streams', () => {
+describe('a consumer of two streams', { concurrency: true }, () => {
   it('lands one while the other is down, names that one, and lands both once it is back', async () => {
     const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
     await odd.signal('SIGKILL');

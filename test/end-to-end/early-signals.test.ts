@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { Program, type ProgramName } from '../support/program.ts';
-import { TestRedis } from '../support/redis.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 
 const DAEMONS = ['ingest-gateway', 'ingest-consumer'] as const satisfies ProgramName[];
@@ -46,21 +45,4 @@ describe('a daemon that waits for its queue', () => {
     program.signal('SIGTERM');
     assert.equal(await program.ended, 143, program.output);
   });
-});
-
-describe('a daemon that listens', { tags: ['long'] }, () => {
-  let redis: TestRedis;
-  before(async () => {
-    redis = await TestRedis.start();
-  });
-
-  for (const name of DAEMONS) {
-    it(`${name} goes on at SIGHUP`, async () => {
-      const program = new Program(name, { env: environment(redis.uri) });
-      await program.listening();
-      program.signal('SIGHUP');
-      program.signal('SIGTERM');
-      assert.equal(await program.ended, 0, program.output);
-    });
-  }
 });

@@ -82,15 +82,6 @@ describe('ten producers at 50 events a second each are accepted while another on
     for (const { socket } of connections) socket.destroy();
   });
 
-  it('sends chunks on 400 connections and no end', async () => {
-    const connections = await greedyConnections();
-    const chunk = `${(BODY_BYTES - 1).toString(16)}\r\n${' '.repeat(BODY_BYTES - 1)}\r\n`;
-    for (const connection of connections) connection.write(`${postText('', ['Transfer-Encoding: chunked'])}${chunk}`);
-    await eventually('some were refused', () => connections.some(({ received }) => received.includes('503')));
-    await assertOthersAccepted('chunked');
-    for (const { socket } of connections) socket.destroy();
-  });
-
   it('saturates 400 connections with large bodies', async () => {
     const connections = await greedyConnections();
     let sent = 0;

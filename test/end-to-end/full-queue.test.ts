@@ -37,9 +37,7 @@ it('a queue that fills up while nothing lands answers 503, and every accepted ev
   }
   assert.ok(accepted.length > 100, `${accepted.length}`);
 
-  await replica?.program.kill();
   renameSync(`${store.folder}-unavailable`, store.folder);
-  await pipeline.startConsumer();
   await eventually('all have landed', async () => (await store.count()) === accepted.length, 60_000);
   await redis.command('CONFIG', 'SET', 'maxmemory', '0');
   for (const id of refused)

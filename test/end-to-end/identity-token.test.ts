@@ -51,27 +51,12 @@ describe('a token that does not authenticate gets 401 and adds nothing', () => {
   const bound = (): JWTPayload => ({ ...boundTo(producer), aud: AUDIENCE, exp: inS(3600) });
   const cases: Readonly<Record<string, () => Promise<string | undefined> | string>> = {
     'no token': () => Promise.resolve(undefined),
-    'no token at all, but the word': () => '',
-    'no JWT': () => 'a.b.c',
     'an expired one': () => issuer.token({ ...boundTo(producer), exp: inS(-5) }),
-    'one that is not valid yet': () => issuer.token({ ...boundTo(producer), nbf: inS(3600) }),
-    'one that never expires': () => issuer.token({ ...boundTo(producer), exp: undefined }),
-    'one without an audience': () => issuer.token({ ...boundTo(producer), aud: undefined }),
-    'one bound to nothing': () => issuer.token({}),
     'one bound to another certificate': () => issuer.token(boundTo(other)),
-    'one bound to another certificate, with the right subject': () =>
-      issuer.token({ ...boundTo(other), sub: SPIFFE_ID }),
-    'one with an empty binding and the right subject': () => issuer.token({ cnf: {}, sub: SPIFFE_ID }),
-    "one whose subject is another's SPIFFE id": () => issuer.token({ sub: 'spiffe://test/other' }),
     'an unsigned one': () => unsigned(bound()),
-    "an unsigned one with somebody else's signature": async () =>
-      unsigned(bound()) + ((await issuer.token(boundTo(producer))).split('.')[2] ?? ''),
     'HS256 with the public key (PEM) as the secret': () => signedWithPublicKey(issuer, issuer.publicPem, bound()),
-    'HS256 with the public key (JWK) as the secret': () =>
-      signedWithPublicKey(issuer, JSON.stringify(issuer.jwk), bound()),
     'one that another key signed under the same key id': async () =>
       (await TokenIssuer.create('first')).token(boundTo(producer)),
-    'one that an unknown key signed': async () => (await TokenIssuer.create('unknown')).token(boundTo(producer)),
     'one whose claims were changed': async () => {
       const [head, , signature] = (await issuer.token(boundTo(other))).split('.');
       return `${head}.${Buffer.from(JSON.stringify(bound())).toString('base64url')}.${signature}`;
@@ -86,15 +71,6 @@ describe('a token that does not authenticate gets 401 and adds nothing', () => {
       });
     });
   }
-
-  it('one whose subject is a name in the certificate that is no SPIFFE id', { tags: ['long'] }, async () => {
-    const name = 'urn:test:producer:plain';
-    const plain = await pki.producer('plain', { uris: [name] });
-    await addsNothing(redis, async () => {
-      const token = await issuer.token({ sub: name });
-      assertProblem(await post(token, 'token', gateway, plain), 401, 'UNAUTHORIZED_PRODUCER');
-    });
-  });
 
   it('a good token without a certificate, or with one of an unknown authority', async () => {
     const token = await issuer.token(boundTo(producer));
@@ -142,7 +118,7 @@ describe('a token', () => {
     assert.equal((await client.post(event('own-request-2'), good)).status, 202);
   });
 
-  it('stops counting on an open connection when it expires', async () => {
+  it('is no longer valid on an open connection once it has expired', { tags: ['long'] }, async () => {
     const client = gateway.client(producer);
     // Before the token is made: a busy machine takes long for a handshake.
     assert.equal((await client.ask({ path: '/health/live' })).status, 200);
@@ -242,7 +218,7 @@ describe("an operator's grant", () => {
     await assertAlive(granting);
   });
 
-  it('does not count where tokens are required of all', async () => {
+  it('has no effect if every producer needs a token', { tags: ['long'] }, async () => {
     const strict = await TestGateway.start(redis, pki, {
       ...PATIENT,
       INGEST_TOKEN_JWKS: pki.path('jwks.json'),

@@ -1,6 +1,6 @@
 // The gateway as a process: how it starts, what it says when it cannot, with which code it ends.
 import assert from 'node:assert/strict';
-import { writeFileSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { createServer } from 'node:net';
@@ -8,7 +8,6 @@ import { GATEWAY, TestProcess, event, PATIENT, TestGateway } from '../support/ga
 import { Pki } from '../support/pki.ts';
 import { TestRedis, freePort } from '../support/redis.ts';
 import { temporaryFolder, atEnd } from '../support/scope.ts';
-import { versionLine } from '../../lib/process/program.ts';
 
 type Env = Readonly<Record<string, string>>;
 
@@ -59,17 +58,7 @@ async function assertEnds(
   return ended.output;
 }
 
-const file = (name: string, content: string): string => {
-  const path = join(temporaryFolder(), name);
-  writeFileSync(path, content);
-  return path;
-};
-
 describe('a gateway that cannot start', { concurrency: 3 }, () => {
-  it('exits 2 without a queue URI, naming the key and what is expected', { tags: ['long'] }, async () => {
-    await assertEnds(2, {}, [/INGEST_QUEUE_URI: is required: .*redis:\/\/.*INGEST_QUEUE_URI_FILE/]);
-  });
-
   it('exits 2 with every problem in one report, with warnings, and without the password', async () => {
     const output = await assertEnds(
       2,
@@ -109,13 +98,6 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     assert.doesNotMatch(output, /hunter2/);
   });
 
-  it('exits 4 when the queue does not let it in', { tags: ['long'] }, async () => {
-    const { hostname, port } = new URL(redis.uri);
-    await assertEnds(4, { ...good, INGEST_QUEUE_URI: `redis://stranger:hunter2@${hostname}:${port}` }, [
-      /INGEST_QUEUE_URI=redis:\/\/stranger:\*\*\*@.*WRONGPASS/,
-    ]);
-  });
-
   it(
     'exits 4 when the queue may lose events and INGEST_QUEUE_DURABILITY=require, and only warns otherwise',
     { tags: ['long'] },
@@ -131,70 +113,10 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     },
   );
 
-  it('exits 2 when a TLS file is absent, no PEM, or of another key', { tags: ['long'] }, async () => {
-    await assertEnds(2, { ...good, INGEST_TLS_CERT: '/nowhere.pem' }, [
-      /INGEST_TLS_CERT="\/nowhere.pem": expected a readable PEM file \(ENOENT\)/,
-    ]);
-    await assertEnds(2, { ...good, INGEST_TLS_CLIENT_CA: file('ca.pem', 'no PEM') }, [
-      /INGEST_TLS_CLIENT_CA=.*certificate/,
-    ]);
-    const other = await pki.authority.issue({ commonName: 'other', server: true });
-    await assertEnds(2, { ...good, INGEST_TLS_KEY: file('key.pem', other.key) }, [
-      /INGEST_TLS_KEY.*do not work together/,
-    ]);
-  });
-
-  it('exits 2 when the state folder cannot be made', { tags: ['long'] }, async () => {
-    const blocked = join(file('file', ''), 'state');
-    await assertEnds(
-      2,
-      { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_STATE_DIR: blocked },
-      [/INGEST_STATE_DIR=.*expected a writable folder/],
-    );
-  });
-
-  it('exits 2 for an argument that there is not', { tags: ['long'] }, async () => {
-    await assertEnds(2, good, [/unknown argument --chek; --help/], ['--chek']);
-  });
-
   it("exits 3 when its address is another machine's", { tags: ['long'] }, async () => {
     await assertEnds(3, { ...good, INGEST_GATEWAY_ADDR: '192.0.2.1:0' }, [
       /INGEST_GATEWAY_ADDR=192\.0\.2\.1:0: cannot be bound \(EADDRNOTAVAIL\)/,
     ]);
-  });
-});
-
-describe('--check', () => {
-  it(
-    'exits 0 for a good configuration, and starts nothing: the queue is not asked, the address not bound',
-    { tags: ['long'] },
-    async () => {
-      const env = {
-        ...good,
-        INGEST_QUEUE_URI: `redis://127.0.0.1:${await freePort()}`,
-        INGEST_GATEWAY_ADDR: `127.0.0.1:${redis.port}`,
-        INGEST_SHEDMS: '1',
-      };
-      const { code, output } = await run(['--check'], env);
-      assert.equal(code, 0, output);
-      assert.match(output, /the configuration is good/);
-      assert.match(output, /warning: INGEST_SHEDMS .* INGEST_SHED_MS/);
-    },
-  );
-
-  it('exits 2 for a bad one, and for a file that cannot be used', { tags: ['long'] }, async () => {
-    await assertEnds(2, {}, [/INGEST_QUEUE_URI/], ['--check']);
-    await assertEnds(2, { ...good, INGEST_TLS_KEY: '/nowhere.pem' }, [/INGEST_TLS_KEY="\/nowhere.pem"/], ['--check']);
-  });
-});
-
-describe('--help and --version', { tags: ['long'] }, () => {
-  it('exit 0 and need no configuration', async () => {
-    const help = await run(['--help'], {});
-    assert.equal(help.code, 0);
-    for (const word of ['INGEST_QUEUE_URI', '--check', '--version', 'Exit codes: 0', '127.0.0.1:8443'])
-      assert.ok(help.output.includes(word), word);
-    assert.deepEqual(await run(['--version'], {}), { code: 0, output: versionLine('ingest-gateway').trim() });
   });
 });
 
@@ -212,31 +134,11 @@ describe('a gateway that starts', () => {
     assert.deepEqual(await child.exited(), { code: 0, signal: null });
   });
 
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    it(`exits 0 on ${signal}`, async () => {
-      const gateway = await TestGateway.start(redis, pki);
-      gateway.signal(signal);
-      assert.deepEqual(await gateway.exited(), { code: 0, signal: null });
-      assert.match(gateway.lines.at(-1) ?? '', /"msg":"stopped"/);
-    });
-  }
-
-  it('takes its URIs from files', { tags: ['long'] }, async () => {
-    const gateway = new TestProcess(GATEWAY, [], {
-      ...Object.fromEntries(Object.entries(good).filter(([key]) => key !== 'INGEST_QUEUE_URI')),
-      INGEST_QUEUE_URI_FILE: file('queue-uri', `${redis.uri}\n`),
-    });
-    await gateway.line(/listening on/);
-    assert.equal(
-      (await run(['--check'], { ...good, INGEST_WAREHOUSE_URI_FILE: file('warehouse-uri', 'sqlite:w.db\n') })).code,
-      0,
-    );
-    await assertEnds(
-      2,
-      { ...good, INGEST_WAREHOUSE_URI_FILE: '/nowhere' },
-      [/INGEST_WAREHOUSE_URI_FILE="\/nowhere": .*ENOENT/],
-      ['--check'],
-    );
+  it('exits with 0 on SIGINT', async () => {
+    const gateway = await TestGateway.start(redis, pki);
+    gateway.signal('SIGINT');
+    assert.deepEqual(await gateway.exited(), { code: 0, signal: null });
+    assert.match(gateway.lines.at(-1) ?? '', /"msg":"stopped"/);
   });
 
   it('makes development certificates on loopback, says so, keeps them, and takes an event with them', async () => {

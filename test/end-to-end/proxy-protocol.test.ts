@@ -1,14 +1,14 @@
 // A gateway behind a balancer that passes connections on with the PROXY protocol: in bytes of our own, and by HAProxy with
 // `send-proxy-v2`, over IPv4 and IPv6.
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { before, it } from 'node:test';
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { event, PATIENT, TestGateway, RawConnection, TestProcess } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Pki } from '../support/pki.ts';
 import { askAdmin, passedOn, proxyHeader, tcpTo } from '../support/proxied.ts';
 import { TestRedis, freePort } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
@@ -16,8 +16,6 @@ import { askRaw, postText, requestText } from '../support/wire.ts';
 
 let redis: TestRedis;
 let pki: Pki;
-let producer: ClientCertificate;
-let gateway: TestGateway;
 
 const startBehind = (from: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> =>
   TestGateway.start(redis, pki, {
@@ -30,72 +28,12 @@ const startBehind = (from: string, more: Readonly<Record<string, string>> = {}):
 
 before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-  gateway = await startBehind('10.0.0.0/8, 127.0.0.1');
 });
 
 const failures = async (of: TestGateway, reason: string): Promise<number> => {
   const metrics = await (await askAdmin(of, '/metrics')).text();
   return Number(new RegExp(`handshake_failures_total\\{reason="${reason}"\\} (\\d+)`).exec(metrics)?.[1]);
 };
-
-/** The address that the access log has for the request with this id. */
-async function loggedAddress(requestId: string): Promise<unknown> {
-  const line = await gateway.line(new RegExp(`"requestId":"${requestId}".*request answered`));
-  return (JSON.parse(line) as { address?: unknown }).address;
-}
-
-describe('a connection that a balancer passes on', () => {
-  it("is served as the client's, wherever its first bytes are cut", { tags: ['long'] }, async () => {
-    const header = proxyHeader('203.0.113.9', { more: Buffer.from([0x04, 0, 2, 0, 0]) });
-    const cuts = Array.from({ length: header.length + 10 }, (_, cut) => cut);
-    await Promise.all(
-      cuts.map(async (cut) => {
-        const connection = await passedOn(gateway, header, producer, cut);
-        const reply = await askRaw(connection, postText(event(`cut-${cut}`), [`X-Request-Id: cut-${cut}`]));
-        assert.equal(reply.status, 202, `cut at ${cut}`);
-        connection.socket.destroy();
-        assert.equal(await loggedAddress(`cut-${cut}`), '203.0.113.9');
-      }),
-    );
-  });
-
-  it('counts for the address that it has without a client: LOCAL', { tags: ['long'] }, async () => {
-    const header = proxyHeader(Buffer.alloc(0), { command: 0x20, family: 0 });
-    const connection = await passedOn(gateway, header, producer);
-    assert.equal((await askRaw(connection, postText(event('local'), ['X-Request-Id: local']))).status, 202);
-    assert.equal(await loggedAddress('local'), '127.0.0.1');
-  });
-
-  for (const [what, bytes] of [
-    ['version 1', Buffer.from('PROXY TCP4 203.0.113.7 127.0.0.1 5000 8443\r\n')],
-    ['no header before the handshake', Buffer.from('160301020001', 'hex')],
-    ['garbage', Buffer.from('\r\n\r\n\0\r\nQUIX\n')],
-    ['a header that is too long', proxyHeader(Buffer.alloc(4_081))],
-    ['half a header and silence', proxyHeader('203.0.113.7').subarray(0, 20)],
-    ['silence', Buffer.alloc(0)],
-  ] as const) {
-    it(`is closed without a byte, and counted: ${what}`, { tags: ['long'] }, async () => {
-      const counted = await failures(gateway, 'proxy_header');
-      const socket = tcpTo(gateway);
-      let received = 0;
-      socket.on('data', (chunk: Buffer) => (received += chunk.length));
-      socket.write(bytes);
-      await eventually('it is closed', () => socket.closed);
-      assert.equal(received, 0);
-      await eventually('it is counted', async () => (await failures(gateway, 'proxy_header')) === counted + 1);
-    });
-  }
-
-  it('is no failure where the balancer only looks whether the port is open', { tags: ['long'] }, async () => {
-    const socket = tcpTo(gateway);
-    await eventually('it is connected', () => socket.readyState === 'open');
-    const counted = await failures(gateway, 'proxy_header');
-    socket.end();
-    await eventually('it is closed', () => socket.closed);
-    assert.equal(await failures(gateway, 'proxy_header'), counted);
-  });
-});
 
 it('a connection from any other address is closed, counted and logged, and health and metrics need no header', async () => {
   const own = await startBehind('127.0.0.2,::1/128', { INGEST_LOG_LEVEL: 'info' });

@@ -104,17 +104,6 @@ function describeOutages(outages: Readonly<Record<string, Outage>>, tags: string
 
 describeOutages({
   killed: { begin: (redis) => redis.signal('SIGKILL'), end: (redis) => redis.start(), reason: /ECONNREFUSED|closed/ },
-  frozen: {
-    begin: (redis) => redis.signal('SIGSTOP'),
-    end: (redis) => redis.signal('SIGCONT'),
-    reason: /no answer|does not answer/,
-  },
-  full: {
-    begin: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '1'),
-    end: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '0'),
-    reason: /^OOM/,
-    readable: true,
-  },
 });
 
 describe('a queue that', () => {
@@ -157,10 +146,16 @@ const LONG_LOAD = ['--key-load-delay', '1000', '--loading-process-events-interva
 
 describeOutages(
   {
-    stopped: {
-      begin: (redis) => redis.signal('SIGTERM'),
-      end: (redis) => redis.start(),
-      reason: /ECONNREFUSED|closed/,
+    frozen: {
+      begin: (redis) => redis.signal('SIGSTOP'),
+      end: (redis) => redis.signal('SIGCONT'),
+      reason: /no answer|does not answer/,
+    },
+    full: {
+      begin: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '1'),
+      end: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '0'),
+      reason: /^OOM/,
+      readable: true,
     },
     'a read-only replica': {
       begin: async (redis) => redis.command('REPLICAOF', '127.0.0.1', String(await freePort())),

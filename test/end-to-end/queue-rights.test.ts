@@ -2,9 +2,8 @@
 // at its start.
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
-import { Program, type ProgramName } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { temporaryFolder, eventually } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
 import { event, PATIENT } from '../support/gateway.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { rule } from '../support/redis-rights.ts';
@@ -16,18 +15,6 @@ before(async () => {
 });
 
 const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
-
-function start(name: ProgramName, user: string): Program {
-  return new Program(name, {
-    env: {
-      INGEST_QUEUE_URI: uriOf(user),
-      INGEST_STATE_DIR: temporaryFolder(),
-      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-      INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
-    },
-  });
-}
 
 describe('under the documented rules', () => {
   it('events are accepted, found, land, and leave the queue', async () => {
@@ -52,58 +39,4 @@ describe('under the documented rules', () => {
     await pipeline.stop();
     assert.deepEqual(await redis.command('ACL', 'LOG'), [], 'nothing was refused');
   });
-});
-
-describe('a program whose Redis user lacks a right', () => {
-  it('exits with 4 and names the command: a gateway without HSET appends nothing', { tags: ['long'] }, async () => {
-    await redis.command(
-      'ACL',
-      'SETUSER',
-      'no-hset',
-      'reset',
-      ...rule('ingest-gateway').filter((word) => word !== '+hset'),
-    );
-    const program = start('ingest-gateway', 'no-hset');
-    assert.equal(await program.ended, 4, program.output);
-    assert.match(program.output, /lacks rights.*hset/);
-  });
-
-  it('exits with 4 and names the key: a consumer without the keys beside the stream', { tags: ['long'] }, async () => {
-    await redis.command(
-      'ACL',
-      'SETUSER',
-      'no-keys',
-      'reset',
-      ...rule('ingest-consumer').filter((word) => word !== '~{ingest}:*'),
-    );
-    const program = start('ingest-consumer', 'no-keys');
-    assert.equal(await program.ended, 4, program.output);
-    assert.match(program.output, /lacks rights.*zadd on \{ingest\}:replicas/);
-  });
-
-  it(
-    'exits with 4 where durability is required and INFO is not allowed, and starts where it is not required',
-    { tags: ['long'] },
-    async () => {
-      await redis.command(
-        'ACL',
-        'SETUSER',
-        'no-info',
-        'reset',
-        ...rule('ingest-gateway').filter((word) => word !== '+info'),
-      );
-      const env = {
-        INGEST_QUEUE_URI: uriOf('no-info'),
-        INGEST_STATE_DIR: temporaryFolder(),
-        INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-      };
-      const required = new Program('ingest-gateway', { env: { ...env, INGEST_QUEUE_DURABILITY: 'require' } });
-      assert.equal(await required.ended, 4, required.output);
-      assert.match(required.output, /INGEST_QUEUE_DURABILITY=require: the server does not tell/);
-      const warned = new Program('ingest-gateway', { env });
-      await warned.listening();
-      assert.match(warned.output, /the server does not tell/);
-      await warned.kill();
-    },
-  );
 });

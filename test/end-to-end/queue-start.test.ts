@@ -15,16 +15,6 @@ const pipelineOn = (redis: TestRedis): Pipeline =>
   new Pipeline({ queueUri: redis.uri, warehouseUri: sqliteStore().uri });
 
 describe('a consumer starts', () => {
-  it('while Redis is full, and lands what is there', { tags: ['long'] }, async () => {
-    const redis = await TestRedis.start();
-    await put(redis, 'one');
-    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
-    const pipeline = pipelineOn(redis);
-    const replica = await pipeline.startConsumer();
-    await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1);
-    await pipeline.stop();
-  });
-
   it('while Redis is a read-only replica, says so, and lands once it is a master', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await put(redis, 'one');
@@ -40,22 +30,6 @@ describe('a consumer starts', () => {
     await eventually('it counts as a replica', async () => (await redis.command('ZCARD', '{ingest}:replicas')) === 1);
     await pipeline.stop();
   });
-
-  it(
-    'while Redis refuses writes for lack of replicas, says so, and lands once it takes them',
-    { tags: ['long'] },
-    async () => {
-      const redis = await TestRedis.start();
-      await put(redis, 'one');
-      await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
-      const pipeline = pipelineOn(redis);
-      const replica = await pipeline.startConsumer();
-      await eventually('it says why', async () => /NOREPLICAS/.test(JSON.stringify((await readiness(replica)).body)));
-      await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '0');
-      await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1);
-      await pipeline.stop();
-    },
-  );
 
   it('while Redis reads its data, and lands once that is done', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();

@@ -68,20 +68,6 @@ describe('the queue', () => {
     await eventually('the old ones are gone', async () => (await redis.length()) === 1);
   });
 
-  it(
-    'drops what is past 24 hours and acknowledged, also when it is idle, and keeps what is younger',
-    { tags: ['long'] },
-    async () => {
-      const redis = await TestRedis.start();
-      await append(redis, 24.1, 500);
-      const young = await append(redis, 23.9, 50);
-      await land(redis);
-      await TestGateway.start(redis, pki);
-      await eventually('the old ones are gone', async () => (await redis.length()) <= 50);
-      assert.deepEqual(await names(redis), young);
-    },
-  );
-
   it('is trimmed by a consumer too, where no gateway runs', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await append(redis, 25, 500);
@@ -105,15 +91,6 @@ describe('the queue', () => {
     assert.ok(groups[0]?.includes(GROUP));
   });
 
-  it('whose group is destroyed by hand keeps everything, however old', { tags: ['long'] }, async () => {
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki);
-    const unlanded = [...(await append(redis, 200, 10)), ...(await append(redis, 30, 20))];
-    await redis.command('XGROUP', 'DESTROY', 'ingest', GROUP);
-    await becomes(gateway, 'ingest_queue_lag_events', 30);
-    assert.deepEqual(await names(redis), unlanded);
-  });
-
   it(
     'tells its lag where the warehouse was never there, and that the consumer is not ready',
     { tags: ['long'] },
@@ -129,31 +106,6 @@ describe('the queue', () => {
       await pipeline.stop();
     },
   );
-
-  it('keeps what was delivered and is not acknowledged', { tags: ['long'] }, async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 40, 3);
-    await land(redis);
-    const pending = await append(redis, 30, 7);
-    await land(redis, { acknowledge: false });
-    const later = await append(redis, 29, 3);
-    await TestGateway.start(redis, pki);
-    await eventually('what has landed is gone', async () => (await redis.length()) <= 10);
-    assert.deepEqual(await names(redis), [...pending, ...later]);
-  });
-
-  it('that lost a pending entry by hand logs it once, and drops what has landed', { tags: ['long'] }, async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 30, 12);
-    await land(redis, { acknowledge: false });
-    const [first = '', second = '', ...others] = await names(redis);
-    await redis.command('XDEL', 'ingest', first, second);
-    const gateway = await TestGateway.start(redis, pki);
-    await gateway.line(/2 entries were deleted by hand before they were acknowledged/);
-    await redis.command('XACK', 'ingest', GROUP, ...others);
-    await eventually('what has landed is gone', async () => (await redis.length()) === 0);
-    await becomes(gateway, 'ingest_queue_lag_events', 0);
-  });
 
   it('loses nothing while the clock of Redis is a day ahead, or ten, and comes back', { tags: ['long'] }, async () => {
     const redis = await TestRedis.startWithClock();

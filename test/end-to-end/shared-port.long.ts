@@ -69,20 +69,6 @@ describe('gateways that share a port', () => {
     for (const { socket } of connections) socket.destroy();
   });
 
-  it('do not share ticket keys: a session of one is not resumed by the other, and the producer gets in all the same', async () => {
-    const producer = await pki.producer('resuming');
-    const first = await gateways[0].socket(producer);
-    let session: Buffer | undefined;
-    first.socket.on('session', (granted: Buffer) => (session = granted));
-    assert.equal(await post(first), 202);
-    await eventually('a session is granted', () => session);
-    const connections = await connect(producer, { session });
-    const reused = connections.filter(({ socket }) => socket.isSessionReused()).length;
-    assert.ok(reused > 0 && reused < CONNECTIONS, `${reused} of ${CONNECTIONS}`);
-    assert.deepEqual(new Set(await Promise.all(connections.map(post))), new Set([202]));
-    for (const { socket } of [first, ...connections]) socket.destroy();
-  });
-
   it('all take new certificates and revocation lists into use, on every connection', async () => {
     const [stays, leaves] = await Promise.all([pki.producer('stays'), pki.producer('leaves')]);
     const open = await connect(leaves);

@@ -132,23 +132,16 @@ describe('SIGTERM', () => {
   });
 });
 
-describe('a second signal', () => {
-  for (const [signal, code] of [
-    ['SIGTERM', 143],
-    ['SIGINT', 130],
-  ] as const) {
-    it(`${signal} ends the process at once with ${code}`, async () => {
-      const gateway = await TestGateway.start(redis, pki, { INGEST_DRAIN_TIMEOUT_MS: '120000' });
-      const half = await gateway.socket(producer);
-      half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
-      await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
-      gateway.signal('SIGTERM');
-      await gateway.line(/"stopping"/);
-      const start = performance.now();
-      gateway.signal(signal);
-      assert.deepEqual(await gateway.exited(), { code, signal: null });
-      assert.ok(performance.now() - start < WITHIN_MS, 'before the drain time-out');
-      assertNoBugs(gateway);
-    });
-  }
+it('a second signal ends the process immediately with the code of that signal', async () => {
+  const gateway = await TestGateway.start(redis, pki, { INGEST_DRAIN_TIMEOUT_MS: '120000' });
+  const half = await gateway.socket(producer);
+  half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
+  await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+  gateway.signal('SIGTERM');
+  await gateway.line(/"stopping"/);
+  const start = performance.now();
+  gateway.signal('SIGINT');
+  assert.deepEqual(await gateway.exited(), { code: 130, signal: null });
+  assert.ok(performance.now() - start < WITHIN_MS, 'before the drain time-out');
+  assertNoBugs(gateway);
 });

@@ -2,7 +2,6 @@
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
-import { join } from 'node:path';
 import { PATIENT, TestGateway, type Reply, type TestClient, event } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
@@ -103,34 +102,6 @@ describe('the trace context of a POST', () => {
     await consumer.line(new RegExp(`"traceparent":"${SAMPLED}".*put in quarantine`));
   });
 
-  it('that is none changes nothing, and is not kept', async () => {
-    const { client, gateway, redis } = way;
-    const before = (await redis.entries()).length;
-    const wrong = [
-      'nonsense',
-      '',
-      SAMPLED.toUpperCase(),
-      SAMPLED.replace('00-', 'ff-'),
-      SAMPLED.replace(TRACE, '0'.repeat(32)),
-      SAMPLED.replace(PARENT, '0'.repeat(16)),
-      `${SAMPLED}-more`,
-      SAMPLED.slice(0, -1),
-    ];
-    for (const [at, traceparent] of wrong.entries())
-      assert.equal((await client.post(event(`wrong-${at}`), { traceparent, tracestate: 'a=1' })).status, 202);
-    for (const [reader, more] of [
-      ['own', []],
-      ['node', ['Connection: close']],
-    ] as const) {
-      const twice = [`traceparent: ${SAMPLED}`, `Traceparent: ${SAMPLED}`, ...more];
-      const reply = await askRaw(await gateway.socket(producer), postText(event(`twice-${reader}`), twice));
-      assert.equal(reply.status, 202);
-    }
-    const added = (await redis.entries()).slice(before);
-    assert.equal(added.length, wrong.length + 2);
-    for (const { fields } of added) assert.deepEqual(Object.keys(fields), ['producer', 'body']);
-  });
-
   it('stands in the log line of a refused request', async () => {
     await way.client.post('{', { traceparent: SAMPLED, 'x-request-id': 'refused-1' });
     const line = await way.gateway.line(/"requestId":"refused-1"/);
@@ -206,59 +177,6 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
       );
     },
   );
-
-  it('are made of refused requests, sampled or not, and of events that cannot land', { tags: ['long'] }, async () => {
-    const { client, redis } = way;
-    await client.post('{', { 'x-request-id': 'refused' });
-    await client.post('{', { traceparent: UNSAMPLED, 'x-request-id': 'refused-in-trace' });
-    const of = (id: string) => bySpan(2, ({ attributes }) => attributes['ingest.request_id'] === id);
-    const [alone, inside] = [await of('refused'), await of('refused-in-trace')];
-    assert.deepEqual([alone.parentSpanId, inside.parentSpanId], ['', PARENT]);
-    assert.equal(inside.traceId, UNSAMPLED.slice(3, 35));
-    for (const { attributes } of [alone, inside])
-      assert.deepEqual([attributes['http.response.status_code'], attributes['error.type']], [400, 'INVALID_EVENT']);
-    const other = SAMPLED.replace(TRACE, 'b'.repeat(32));
-    await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', '{', 'traceparent', other);
-    const put = await bySpan(5, ({ traceId }) => traceId === 'b'.repeat(32));
-    assert.deepEqual([put.statusCode, put.attributes['error.type']], [2, 'invalid_event']);
-  });
-
-  it('are left out with one clear line where the packages are missing', { tags: ['long'] }, async () => {
-    // As in an installation without the optional packages: nothing of them can be resolved.
-    const hooks = `import { registerHooks } from 'node:module';
-      registerHooks({ resolve(name, context, next) {
-        if (!/^@opentelemetry.(resources|sdk-trace|exporter-trace-otlp-proto)$/.test(name)) return next(name, context);
-        throw Object.assign(new Error("Cannot find package '" + name + "'"), { code: 'ERR_MODULE_NOT_FOUND' });
-      } });`;
-    const redis = await TestRedis.start();
-    const gateway = await TestGateway.start(redis, pki, {
-      ...PATIENT,
-      OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
-      NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(hooks)}"`,
-    });
-    const lines = gateway.lines.filter((line) => line.includes('OTEL_EXPORTER_OTLP_ENDPOINT is set'));
-    assert.equal(lines.length, 1);
-    assert.match(
-      lines[0] ?? '',
-      /missing: npm install @opentelemetry\/api .*@opentelemetry\/exporter-trace-otlp-proto/,
-    );
-    assert.equal((await gateway.client(producer).post(event('without'), { traceparent: SAMPLED })).status, 202);
-  });
-
-  it('have an endpoint that is checked', { tags: ['long'] }, async () => {
-    for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
-      const program = new Program(name, {
-        args: ['--check'],
-        env: {
-          INGEST_QUEUE_URI: 'redis://localhost',
-          INGEST_WAREHOUSE_URI: `sqlite:${join('/tmp', 'unused.db')}`,
-          OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
-        },
-      });
-      assert.equal(await program.ended, 2);
-      assert.match(program.output, /OTEL_EXPORTER_OTLP_ENDPOINT="collector:4318": expected an http or https URL/);
-    }
-  });
 
   it(
     'that wait are sent when the programs stop, and a receiver that is unavailable or refuses costs no event',

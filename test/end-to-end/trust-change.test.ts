@@ -8,13 +8,12 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
-import { Pki, anotherCertificate, AUDIENCE_URI, excludesHost, type ClientCertificate } from '../support/pki.ts';
+import { Pki, AUDIENCE_URI, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
 import { SYSTEM } from '../support/system.ts';
 import { Load } from '../support/load.ts';
-import { Program } from '../support/program.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
 let redis: TestRedis;
@@ -51,62 +50,6 @@ async function servedSerial(gateway: TestGateway, ca: string): Promise<string | 
   const serial = connection.socket.getPeerX509Certificate()?.serialNumber;
   connection.socket.destroy();
   return serial;
-}
-
-/** Files that are no good, by what is wrong with them. */
-type BadFile =
-  | 'a key of another certificate'
-  | 'no certificate'
-  | 'an empty authorities file'
-  | 'a list cut in the middle'
-  | 'an empty list'
-  | "a stranger's list"
-  | 'a list that is overdue'
-  | 'an authority without a list';
-
-/** Each of them is refused, logged and counted, and the last good one stays. */
-async function refusesFiles(names: readonly BadFile[]): Promise<void> {
-  const pki = await Pki.create();
-  const revoked = await pki.producer('revoked');
-  const list = await pki.authority.revocationList([revoked.serial]);
-  const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
-  const client = gateway.client(await pki.producer('one'));
-  const served = await servedSerial(gateway, pki.authority.certificate);
-  const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
-  const expired = await pki.authority.issue({
-    commonName: 'localhost',
-    dnsNames: ['localhost'],
-    server: true,
-    notAfter: new Date(Date.now() - 1_000),
-  });
-  const bad: Readonly<Record<BadFile, readonly [file: string, content: string]>> = {
-    'a key of another certificate': ['server-key.pem', expired.key],
-    'no certificate': ['server.pem', 'nothing'],
-    'an empty authorities file': ['ca.pem', ''],
-    'a list cut in the middle': ['crl.pem', list.slice(0, list.length / 2)],
-    'an empty list': ['crl.pem', ''],
-    "a stranger's list": ['crl.pem', await stranger.revocationList([])],
-    'an authority without a list': ['ca.pem', pki.authority.certificate + stranger.certificate],
-    'a list that is overdue': [
-      'crl.pem',
-      await pki.authority.revocationList([], { nextUpdate: new Date(Date.now() - 1_000) }),
-    ],
-  };
-  for (const name of names) {
-    const [file, content] = bad[name];
-    const good = readFileSync(pki.path(file), 'utf8');
-    await badChange(gateway, () => pki.write(file, content));
-    assert.equal((await client.post(event(name))).status, 202, name);
-    assert.equal(await servedSerial(gateway, pki.authority.certificate), served, name);
-    await addsNothing(redis, async () =>
-      assertProblem(await gateway.client(revoked).post(event(name)), 401, 'UNAUTHORIZED_PRODUCER'),
-    );
-    await change(gateway, () => pki.write(file, good));
-  }
-  const refused = gateway.lines.filter((line) => line.includes('changed files refused'));
-  assert.ok(refused.length >= names.length);
-  if (names.includes('an authority without a list')) assert.match(refused.join(), /missing: \\+"CN=stranger/);
-  for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
 }
 
 describe('under load', () => {
@@ -180,41 +123,6 @@ describe('under load', () => {
     assert.equal(leaving.accepted.length, accepted);
   }
 
-  it('producers of an authority that is taken out are out', { tags: ['long'] }, async () => {
-    const pki = await Pki.create();
-    const second = await CertificateAuthority.create(SYSTEM, 'second authority');
-    pki.write('ca.pem', pki.authority.certificate + second.certificate);
-    const gateway = await startGateway(pki);
-    const issued = await second.issue({ commonName: 'theirs', uris: ['urn:test:producer:theirs', AUDIENCE_URI] });
-    const [stays, leaves] = [
-      await gateway.socket(await pki.producer('stays')),
-      await gateway.socket({ cert: issued.certificate, key: issued.key, serial: '' }),
-    ];
-    assert.equal((await askRaw(leaves, postText(event('taken-out')))).status, 202);
-    pki.write('ca.pem', pki.authority.certificate);
-    await eventually('the connection is closed', () => leaves.closed);
-    assert.equal((await askRaw(stays, postText(event('left-in')))).status, 202);
-  });
-
-  it(
-    'all producers of an authority that is issued again, with its key and name constraints, are out, and those that it permits come again',
-    { tags: ['long'] },
-    async () => {
-      const pki = await Pki.create();
-      const gateway = await startGateway(pki);
-      const [permitted, excluded] = await Promise.all(
-        ['shop.test', 'bank.test'].map((host) => pki.producer(host, { uris: [AUDIENCE_URI], dnsNames: [host] })),
-      );
-      const open = await Promise.all([gateway.socket(permitted), gateway.socket(excluded)]);
-      assert.equal((await askRaw(open[1], postText(event('still-in')))).status, 202);
-      const constrained = await anotherCertificate(pki.authority, { extensions: [excludesHost('bank.test')] });
-      pki.write('ca.pem', constrained);
-      await eventually('both connections are closed', () => open.every(({ closed }) => closed));
-      assert.equal((await gateway.client(permitted).post(event('not-excluded'))).status, 202);
-      assertProblem(await gateway.client(excluded).post(event('excluded')), 401, 'UNAUTHORIZED_PRODUCER');
-    },
-  );
-
   it(
     'a client of a removed authority does not come in by a handshake begun before, with a second connection from its port',
     { tags: ['long'] },
@@ -248,92 +156,35 @@ describe('under load', () => {
       });
     },
   );
-
-  it(
-    'a producer below an intermediate that only it has stays while the authorities do, and may come again when they have changed',
-    { tags: ['long'] },
-    async () => {
-      const pki = await Pki.create();
-      const department = await pki.authority.intermediate('department');
-      const gateway = await startGateway(pki);
-      const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
-      const certificate = { cert: issued.certificate + department.certificate, key: issued.key, serial: '' };
-      const member = await gateway.socket(certificate);
-      assert.equal((await askRaw(member, postText(event('member-1')))).status, 202);
-      const renewed = await pki.authority.issue({
-        commonName: 'localhost',
-        dnsNames: ['localhost'],
-        addresses: ['127.0.0.1'],
-        server: true,
-      });
-      await change(gateway, () => {
-        pki.write('server.pem', renewed.certificate);
-        pki.write('server-key.pem', renewed.key);
-      });
-      assert.equal((await askRaw(member, postText(event('member-2')))).status, 202);
-      const second = await CertificateAuthority.create(SYSTEM, 'second authority');
-      await change(gateway, () => pki.write('ca.pem', pki.authority.certificate + second.certificate));
-      assert.equal((await gateway.client(certificate).post(event('member-3'))).status, 202);
-      await change(gateway, () => pki.write('ca.pem', second.certificate));
-      await eventually('the connection is closed', () => member.closed);
-      await addsNothing(redis, async () =>
-        assertProblem(await gateway.client(certificate).post(event('member-4')), 401, 'UNAUTHORIZED_PRODUCER'),
-      );
-    },
-  );
-
-  it('a revoked intermediate puts out the producers below it', { tags: ['long'] }, async () => {
-    const pki = await Pki.create();
-    const department = await pki.authority.intermediate('department');
-    pki.write('ca.pem', pki.authority.certificate + department.certificate);
-    const lists = async (revoked: readonly string[]): Promise<string> =>
-      (await pki.authority.revocationList(revoked)) + (await department.revocationList([]));
-    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await lists([])) });
-    const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
-    const member = await gateway.socket({ cert: issued.certificate, key: issued.key, serial: '' });
-    assert.equal((await askRaw(member, postText(event('member')))).status, 202);
-    pki.write('crl.pem', await lists([new X509Certificate(department.certificate).serialNumber]));
-    await eventually('the connection is closed', () => member.closed);
-  });
 });
 
-describe('new files that are no good', () => {
-  it('are refused, logged and counted, and the last good ones stay', () =>
-    refusesFiles(['a key of another certificate', 'a list cut in the middle', 'an authority without a list']));
-
-  it(
-    'are not good for --check either: an authority without a revocation list ends it with exit 2',
-    { tags: ['long'] },
-    async () => {
-      const pki = await Pki.create();
-      const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
-      pki.write('ca.pem', pki.authority.certificate + stranger.certificate);
-      const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
-      const env = { ...pki.environment, INGEST_QUEUE_URI: 'redis://127.0.0.1:1', INGEST_TLS_CLIENT_CRL: crl };
-      const program = new Program('ingest-gateway', { env, args: ['--check'] });
-      assert.equal(await program.ended, 2);
-      assert.match(program.output, /INGEST_TLS_CLIENT_CRL=.*missing: "CN=stranger"/);
-    },
-  );
-
-  it('in any other way are refused, logged and counted too', { tags: ['long'] }, () =>
-    refusesFiles([
-      ...(['no certificate', 'an empty authorities file', 'an empty list', "a stranger's list"] as const),
-      'a list that is overdue',
-    ]),
-  );
-});
-
-describe('SIGHUP', () => {
-  it('loads the files again at once', { tags: ['long'] }, async () => {
-    const pki = await Pki.create();
-    const gateway = await startGateway(pki);
-    const before = await gateway.metric('ingest_reloads_total');
-    gateway.signal('SIGHUP');
-    await eventually('the files are loaded again', async () => (await gateway.metric('ingest_reloads_total')) > before);
-    assert.ok(gateway.output.includes('SIGHUP'));
-    assert.equal((await gateway.client(await pki.producer('one')).post(event('after-sighup'))).status, 202);
-  });
+it('new files that cannot be used are refused, logged and counted, and the last good ones stay', async () => {
+  const pki = await Pki.create();
+  const revoked = await pki.producer('revoked');
+  const list = await pki.authority.revocationList([revoked.serial]);
+  const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
+  const client = gateway.client(await pki.producer('one'));
+  const served = await servedSerial(gateway, pki.authority.certificate);
+  const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
+  const other = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
+  for (const [file, content] of [
+    ['server-key.pem', other.key],
+    ['crl.pem', list.slice(0, list.length / 2)],
+    ['ca.pem', pki.authority.certificate + stranger.certificate],
+  ] as const) {
+    const good = readFileSync(pki.path(file), 'utf8');
+    await badChange(gateway, () => pki.write(file, content));
+    assert.equal((await client.post(event(file))).status, 202, file);
+    assert.equal(await servedSerial(gateway, pki.authority.certificate), served, file);
+    await addsNothing(redis, async () =>
+      assertProblem(await gateway.client(revoked).post(event(file)), 401, 'UNAUTHORIZED_PRODUCER'),
+    );
+    await change(gateway, () => pki.write(file, good));
+  }
+  const refused = gateway.lines.filter((line) => line.includes('changed files refused'));
+  assert.ok(refused.length >= 3);
+  assert.match(refused.join(), /missing: \\+"CN=stranger/);
+  for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
 });
 
 describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {

@@ -351,19 +351,21 @@ describe('both readers answer alike', () => {
     ...Object.fromEntries(CHUNKS.map((chunks, at) => [`chunks, ${at}`, () => put(CHUNKED, chunks(fresh()))])),
   };
 
+  /** Used for one case after the other until one of them ends it. */
+  let pair: [RawConnection, RawConnection] | undefined;
   for (const [name, text] of Object.entries({ ...cases, ...generated })) {
     it(name, async () => {
-      const [direct, node] = [await gateway.socket(producer), await nodeConnection()];
+      const [direct, node] = (pair ??= [await gateway.socket(producer), await nodeConnection()]);
+      for (const connection of pair) connection.received = '';
       assert.deepEqual(comparable(await askRaw(direct, text())), comparable(await askRaw(node, text())));
-      // The connection is in the same state, too.
+      // Both connections are in the same state: they serve the next request, or end.
       if (repliesIn(node.received)[0]?.headers['connection'] === 'close') {
+        pair = undefined;
         await Promise.all([direct.untilClosed(), node.untilClosed()]);
       } else {
         assert.equal((await askRaw(direct, postText(fresh()))).status, 202);
         assert.equal((await askRaw(node, postText(fresh()))).status, 202);
       }
-      direct.socket.destroy();
-      node.socket.destroy();
     });
   }
 
@@ -375,20 +377,6 @@ describe('both readers answer alike', () => {
       comparable(await askRaw(direct, postText(fresh()))),
       comparable(await askRaw(node, postText(fresh()))),
     );
-  });
-});
-
-describe('a request that comes in pieces', () => {
-  it('is taken byte for byte, its body in many', async () => {
-    const body = fresh({ data: 'äöü✓'.repeat(500) });
-    const connection = await gateway.socket(producer);
-    const bytes = Buffer.from(body);
-    connection.write(
-      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n`,
-    );
-    for (let at = 0; at < bytes.length; at += 97) connection.write(bytes.subarray(at, at + 97));
-    assert.equal((await replies(connection, 1))[0]?.status, 202);
-    assert.ok((await redis.entries()).some(({ fields }) => fields['body'] === body));
   });
 });
 
@@ -434,109 +422,6 @@ describe('requests of both kinds on one connection', () => {
       else assert.match(`${status} ${body}`, /^503 .*"QUEUE_OVERLOADED","retryable":true/);
     }
     assert.ok(all.filter(({ status }) => status === 202).length >= 256);
-  });
-});
-
-describe('where node:http takes over', { tags: ['long'] }, () => {
-  it('behind as many requests as may wait, it does so once: nothing is answered that was not asked', async () => {
-    const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '1500' });
-    const connection = await own.socket(producer);
-    const live = requestText('GET /health/live');
-    connection.write(`${live.repeat(256)}${requestText('OPTIONS /events')}`);
-    await replies(connection, 257);
-    // For longer than a head may take, of which none is under way.
-    for (let at = 0; at < 8; at += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 250));
-      assert.equal((await askRaw(connection, live)).status, 200);
-    }
-    assert.equal(repliesIn(connection.received).length, 265);
-    assert.equal(connection.ended, false);
-  });
-
-  const half = '{"id":"cut';
-  const cases: Readonly<Record<string, readonly [string, number]>> = {
-    'a whole request': [requestText('OPTIONS /events'), 1],
-    'a plain one and another': [`${requestText('GET /health/live')}${requestText('OPTIONS /events')}`, 2],
-    'the beginning of a head': ['PUT /x HTTP/1.1\r\nHo', 1],
-    'the beginning of a chunked body': [
-      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\na\r\n${half}`,
-      0,
-    ],
-  };
-  for (const [name, [text, answers]] of Object.entries(cases)) {
-    it(`and the client has ended its side behind ${name}, the connection ends at once`, async () => {
-      const connection = await gateway.socket(producer);
-      connection.socket.end(text, 'latin1');
-      await connection.untilClosed();
-      assert.equal(repliesIn(connection.received).length, answers);
-      await eventually('nothing is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 0);
-    });
-  }
-
-  it('while the gateway stops, every request that had come is answered', async () => {
-    const own = await TestRedis.start();
-    const stopping = await TestGateway.start(own, pki, PATIENT);
-    const connection = await stopping.socket(producer);
-    await own.signal('SIGSTOP');
-    const lines = ['POST', 'GET', 'POST', 'PUT', 'POST', 'GET'];
-    connection.write(
-      lines
-        .map((method, at) =>
-          method === 'POST'
-            ? postText(fresh(), [`X-Request-Id: ${at}`])
-            : requestText(`${method} /health/live`, [`X-Request-Id: ${at}`]),
-        )
-        .join(''),
-    );
-    await eventually('some are in flight', async () => (await stopping.metric('ingest_events_in_flight')) > 0);
-    stopping.signal('SIGTERM');
-    await stopping.line(/"stopping"/);
-    await own.signal('SIGCONT');
-    const all = await replies(connection, lines.length);
-    assert.deepEqual(
-      all.map(({ headers }) => headers['x-request-id']),
-      lines.map((_, at) => String(at)),
-    );
-    assert.deepEqual(
-      all.map(({ status }) => status),
-      [202, 200, 202, 405, 202, 200],
-    );
-    assert.deepEqual(await stopping.exited(), { code: 0, signal: null });
-  });
-});
-
-it('an empty line between requests is passed over, and is no beginning of a head', async () => {
-  const own = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_HEADERS_TIMEOUT_MS: '1000' });
-  const connection = await own.socket(producer);
-  connection.write(`${postText(fresh())}\r\n`);
-  assert.equal((await replies(connection, 1))[0]?.status, 202);
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
-  assert.equal((await askRaw(connection, `\r\n${postText(fresh())}`)).status, 202);
-  assert.equal(repliesIn(connection.received).length, 2);
-});
-
-describe('the limits of time hold for plain requests', () => {
-  it('a body that stops coming gets 408 and the end, a silent connection and an idle one only the end', async () => {
-    const own = await TestGateway.start(redis, pki, {
-      ...PATIENT,
-      INGEST_HEADERS_TIMEOUT_MS: '2000',
-      INGEST_REQUEST_TIMEOUT_MS: '5500',
-      INGEST_IDLE_TIMEOUT_MS: '1500',
-    });
-    // Each brings what it brings at once: one that is silent for as long as a head may take is closed.
-    const half = await own.socket(producer);
-    half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
-    const idle = await own.socket(producer);
-    assert.equal((await askRaw(idle, postText(fresh()))).status, 202);
-    const [silent, stranger] = [await own.socket(producer), await own.socket()];
-    const [late] = await replies(half, 1);
-    assert.deepEqual([late?.status, late?.headers['connection']], [408, 'close']);
-    assert.match(late?.body ?? '', /"REQUEST_TIMEOUT","retryable":true/);
-    await Promise.all([half, silent, idle, stranger].map((connection) => connection.untilClosed()));
-    assert.deepEqual([silent.received, stranger.received], ['', '']);
-    assert.equal(repliesIn(idle.received).length, 1);
-    assert.equal(await own.metric('ingest_events_in_flight'), 0);
-    await assertAlive(own);
   });
 });
 

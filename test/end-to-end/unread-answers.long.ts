@@ -6,18 +6,15 @@ import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { assertAlive } from '../support/verdicts.ts';
 import { repliesIn, requestText } from '../support/wire.ts';
 
 let redis: TestRedis;
-let gateway: TestGateway;
 let pki: Pki;
 let producer: ClientCertificate;
 
 before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   producer = await pki.producer('one');
-  gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '4000' });
 });
 
 /** The budget of one producer is 16 MiB: that of four answers and the one that is over it, with one on its way. */
@@ -25,34 +22,6 @@ const STAY_MAX = 6;
 
 const residentMb = ({ child }: TestGateway): number =>
   Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024;
-
-describe('a client that never reads its answers', () => {
-  it('loses its connection once it has been idle for the limit, and one that reads late gets all of them', async () => {
-    // Larger than what the sockets between them hold.
-    const body = event('large', { fill: 'x'.repeat(250_000) });
-    assert.equal((await gateway.client(producer).post(body)).status, 202);
-    const ask = requestText('GET /events/large').repeat(40);
-    const lookUps = (): Promise<number> => gateway.metric('ingest_http_requests_total', { route: '/events/{id}' });
-
-    // The connection of the scraper is there before: what waits unread is cut off once it has been idle.
-    assert.equal(await lookUps(), 0);
-    const late = await gateway.socket(producer);
-    late.socket.pause();
-    late.write(ask);
-    await eventually('its requests have arrived', async () => (await lookUps()) > 0);
-    late.socket.resume();
-    await eventually('it has its answers', () => late.received.split('HTTP/1.1 200 OK').length === 41);
-    late.socket.destroy();
-
-    const deaf = await gateway.socket(producer);
-    deaf.socket.pause();
-    deaf.write(ask);
-    await eventually('its requests have arrived', async () => (await lookUps()) > 40);
-    // The scraper's is the one that is left.
-    await eventually('its connection is gone', async () => (await gateway.metric('ingest_connections')) === 1);
-    await assertAlive(gateway);
-  });
-});
 
 describe('clients that do not read their answers, on many connections', () => {
   it('are cut until what waits for the others fits into the budget of a producer, and another producer is answered', async (t) => {

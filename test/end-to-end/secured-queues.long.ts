@@ -71,7 +71,7 @@ async function assertLands(uris: { readonly gateway: string; readonly consumer: 
   }
 }
 
-describe('a queue behind sentinels over TLS, all of which ask for the password of the URI', () => {
+describe('a queue behind sentinels over TLS, all with the password of the URI', () => {
   let sentinels: TestSentinels;
   before(async () => {
     sentinels = await TestSentinels.start({ replicas: 1, pki, password: 'secret' });
@@ -80,29 +80,25 @@ describe('a queue behind sentinels over TLS, all of which ask for the password o
   it('takes events, acknowledged by a replica, and lands them', () =>
     assertLands({ gateway: sentinels.uri, consumer: sentinels.uri }));
 
-  it(
-    'is not there for who has the password, the name of the master, the sentinels or their authority wrong',
-    { tags: ['long'] },
-    async () => {
-      const { uri } = sentinels;
-      const nobody = `127.0.0.1:${await freePort()}`;
-      await assertRefused([
-        { what: 'password', uri: uri.replace('secret', 'stale-word'), code: 4, says: /WRONGPASS/ },
-        { what: 'name', uri: uri.replace(/\/[^/]+$/, '/another'), code: 4, says: /know no master of the name another/ },
-        {
-          what: 'sentinels',
-          uri: `rediss+sentinel://${nobody}/main`,
-          code: 4,
-          says: /no sentinel answers \(.*ECONNREFUSED/,
-        },
-        { what: 'authority', uri, code: 4, says: /no sentinel answers \(.*certificate/, env: {} },
-        { what: 'no name', uri: uri.replace(/\/[^/]+$/, ''), code: 2, says: /expected the name of the master/ },
-      ]);
-    },
-  );
+  it('is not there for who has the password, the name of the master, the sentinels or their authority wrong', async () => {
+    const { uri } = sentinels;
+    const nobody = `127.0.0.1:${await freePort()}`;
+    await assertRefused([
+      { what: 'password', uri: uri.replace('secret', 'stale-word'), code: 4, says: /WRONGPASS/ },
+      { what: 'name', uri: uri.replace(/\/[^/]+$/, '/another'), code: 4, says: /know no master of the name another/ },
+      {
+        what: 'sentinels',
+        uri: `rediss+sentinel://${nobody}/main`,
+        code: 4,
+        says: /no sentinel answers \(.*ECONNREFUSED/,
+      },
+      { what: 'authority', uri, code: 4, says: /no sentinel answers \(.*certificate/, env: {} },
+      { what: 'no name', uri: uri.replace(/\/[^/]+$/, ''), code: 2, says: /expected the name of the master/ },
+    ]);
+  });
 });
 
-describe('a Redis Cluster over TLS, whose users have the rules of the README', { tags: ['long'] }, () => {
+describe('a Redis Cluster over TLS, whose users have the rules of the README', () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await TestCluster.start({ pki });
