@@ -1,4 +1,3 @@
-// Accepted events and their ids, whatever they contain, through the gateway to Redis and back by a lookup.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,3 @@
-// What --check=connect says of servers that are there, and that it leaves them as they are.
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,7 +31,6 @@ async function run(name: ProgramName, env: Readonly<Record<string, string>>, arg
 const check = (name: ProgramName, env: Readonly<Record<string, string>>): Promise<Ended> =>
   run(name, env, ['--check=connect']);
 
-/** A new server with one node of a Redis Cluster, which serves every slot. */
 async function loneNode(): Promise<TestRedis> {
   const node = await TestRedis.start(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
   await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
@@ -47,7 +45,7 @@ describe('a check', () => {
     const [node, current] = await Promise.all([loneNode(), TestRedis.start()]);
     const cluster = `redis+cluster://127.0.0.1:${node.port}`;
     const [good, warehouse] = [/the configuration is good/, `sqlite:${temporaryFolder()}/warehouse.db`];
-    // One after the other: a check has five seconds, which four at once may not get of a busy machine.
+    // One after the other: each check has five seconds, which may be too short for four on a busy machine.
     for (const [name, env] of [
       ['ingest-gateway', { INGEST_QUEUE_URI: cluster, INGEST_QUEUE_PARTITIONS: '4' }],
       ['ingest-gateway', { INGEST_QUEUE_URI: current.uri }],
@@ -71,7 +69,6 @@ describe('a check', () => {
       INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db`,
     });
     const { INGEST_WAREHOUSE_URI: _, ...queueOnly } = env('ingest-gateway');
-    // One after the other: a check has five seconds, which three at once may not get of a busy machine.
     const gateway = await check('ingest-gateway', queueOnly);
     const consumer = await check('ingest-consumer', env('ingest-consumer'));
     const few = await check('ingest-consumer', env('few'));

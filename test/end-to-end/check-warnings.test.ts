@@ -1,4 +1,3 @@
-// The warnings of --check for combinations of settings that work, but that nobody wants.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,4 @@
-// CloudEvents 1.0 over HTTP as its users send it: the official SDK, the cases of the binding's conformance suite
-// (cloudevents/conformance, http-protocol-binding.feature) and of its text (HTTP protocol binding 1.0.2), by either
-// reader.
+// CloudEvents 1.0 over HTTP, sent by the official SDK. ingest/cloud-event.test.ts has the conformance cases.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { CloudEvent, emitterFor, HTTP, Mode, type Message } from 'cloudevents';
@@ -22,7 +20,6 @@ before(async () => {
 });
 
 let made = 0;
-/** An id that is new to the queue. */
 const fresh = (): string => `event-${(made += 1)}`;
 
 const ATTRIBUTES = { 'ce-specversion': '1.0', 'ce-type': 'com.example.someevent', 'ce-source': '/mycontext' };
@@ -54,7 +51,6 @@ describe('a gateway', () => {
       },
     });
 
-  /** The event as a look-up shows it. */
   async function shown(id: string): Promise<Record<string, unknown>> {
     const reply = await client.find(id);
     assert.equal(reply.status, 200, reply.body);
@@ -104,7 +100,7 @@ describe('a gateway', () => {
         for (const attribute of ['id', 'source', 'type', 'subject', 'time', 'specversion', 'comexampleextension']) {
           assert.deepEqual(back[attribute], one[attribute], attribute);
         }
-        // The SDK gives data of any other media type than JSON back as an array of the bytes' values.
+        // For media types other than JSON the SDK returns an array of byte values.
         const bytes = (value: unknown): unknown =>
           ArrayBuffer.isView(value)
             ? Array.from(value as Uint8Array)

@@ -1,4 +1,3 @@
-// A queue on a Redis Cluster, and one of its masters that is killed.
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
@@ -26,7 +25,7 @@ before(async () => {
     env: { INGEST_QUEUE_PARTITIONS: String(PARTITIONS), ...PATIENT },
   });
   atEnd(() => pipeline.stop());
-  // Before that a look-up is 503.
+  // Until then a lookup returns 503.
   for (const { program } of pipeline.replicas) await program.line(/the warehouse is ready/);
 });
 
@@ -78,7 +77,7 @@ describe('a queue on a Redis Cluster', () => {
   });
 
   it('behind a plain URI is refused with words that name the right one', { tags: ['long'] }, async () => {
-    // The first one answers for the slot of the stream `ingest`, the other one points to it.
+    // The first server owns the slot of the stream `ingest`. The second server answers MOVED.
     const serving = await cluster.masterOf('ingest');
     const other = cluster.nodes.slice(0, 3).find((node) => node !== serving);
     for (const uri of [serving.uri, other?.uri ?? '']) {
@@ -102,7 +101,7 @@ describe('a queue on a Redis Cluster', () => {
           (id) => partitionOf(id, PARTITIONS) === partition,
         ) ?? assert.fail();
       await victim.signal('SIGKILL');
-      // Each partition is noticed by its own probe, so they may be named one after the other.
+      // Each partition has its own probe, so the names may appear one after the other.
       await eventually('readiness names the partitions', async () => {
         const { status, body } = await pipeline.ready();
         return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });

@@ -1,4 +1,3 @@
-// Bodies with Content-Encoding: what is decoded, what is refused, and that limits count decoded bytes.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -38,7 +37,6 @@ const headersOf = (coding: string) => ({ 'content-type': 'application/json', 'co
 
 const postCoded = (coding: string, body: Buffer, to = client): Promise<Reply> => to.post(body, headersOf(coding));
 
-/** Announces no length. */
 async function postChunked(coding: string, body: Buffer): Promise<WireReply> {
   const fields = ['Content-Type: application/json', `Content-Encoding: ${coding}`, 'Transfer-Encoding: chunked'];
   const connection = await gateway.socket(producer);
@@ -52,10 +50,10 @@ async function postChunked(coding: string, body: Buffer): Promise<WireReply> {
   return askRaw(connection, '0\r\n\r\n');
 }
 
-/** An event of exactly so many bytes, with white space and characters that no other serializer would write so. */
+/** An event of exactly `bytes` bytes, with white space and escapes that a serializer would not write. */
 function eventOf(id: string, bytes: number): string {
   const start = `{ "id":"${id}",\t"type" : "test.event", "n": 1.0e1, "text":"ä\\u00e4`;
-  const noise = randomBytes(bytes).toString('hex'); // It does not expand beyond what is allowed.
+  const noise = randomBytes(bytes).toString('hex'); // Hexadecimal noise expands less than 100 times.
   return `${start}${noise.slice(0, bytes - Buffer.byteLength(start) - 3)}" }`;
 }
 
@@ -166,7 +164,7 @@ it(
     const other = gateway.client(await pki.producer('other'));
     const among = other.post(event('among'));
     const statuses = new Set((await Promise.all(sent)).map(({ status }) => status));
-    // Each reserves what it may decode to, and one producer may hold three quarters of that.
+    // Each bomb reserves what it may decode to, and one producer may reserve three quarters of the limit.
     statuses.delete(503);
     assert.deepEqual([...statuses], [413]);
     assert.equal((await among).status, 202);

@@ -1,4 +1,4 @@
-// What one client may take of the gateway, with and without a certificate, by both readers: connections, memory, time.
+// Limits on the connections, memory and time of one client, with both readers.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
@@ -23,15 +23,11 @@ before(async () => {
   producer = await pki.producer('producer');
 });
 
-/** The program's own, in MB; the gateway runs it in place of its launcher. */
 function residentMb(gateway: TestGateway): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 }
 
-/**
- * Posts 100 events in at least one second; gives the answers' statuses, and how long 99 of 100 took at most, in
- * milliseconds.
- */
+/** Posts 100 events in at least one second. Returns the statuses and the 99th percentile of the response times. */
 async function posting(gateway: TestGateway, name: string): Promise<{ statuses: number[]; p99Ms: number }> {
   const client = gateway.client(producer);
   const tookMs: number[] = [];
@@ -50,21 +46,16 @@ async function posting(gateway: TestGateway, name: string): Promise<{ statuses: 
   return { statuses, p99Ms: tookMs.sort((one, other) => one - other)[Math.floor(tookMs.length * 0.99)] ?? 0 };
 }
 
-/** How much a gateway may grow under one client's flood, in MB. */
 const GROWTH_MB_MAX = 100;
 
 type Flood = readonly [certificate: () => ClientCertificate | undefined, text: string];
 
 const large = event('large', { pad: 'x'.repeat(250_000) });
 
-/** Each of the floods by what it has the gateway do, all on one gateway. */
 function describeFloods(kind: string, floods: Readonly<Record<string, Flood>>): void {
   describe(`one client that floods up to 100 connections with ${kind}`, { tags: ['long'] }, () => {
     let gateway: TestGateway;
-    /**
-     * Resident memory of the gateway once its heap has the size that it works with (under load it grows from 120 to 260
-     * MB).
-     */
+    /** Resident memory after a warm-up load, which grows the heap from 120 to 260 MB. */
     let warmMb = 0;
     before(async () => {
       gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_MAX: '100000' });
@@ -109,7 +100,6 @@ function describeFloods(kind: string, floods: Readonly<Record<string, Flood>>): 
   });
 }
 
-/** The first request decides which reader has the connection. */
 function describeUnread(first: 'GET' | 'HEAD', tags: string[] = []): void {
   describe('a client that does not read its answers', { tags }, () => {
     it(`is idle, and cut off (${first === 'GET' ? 'own reader' : 'node:http'})`, async () => {
@@ -131,7 +121,6 @@ const STRANGERS: Readonly<Record<StrangerKind, string>> = {
   nameless: 'TLS connections without a certificate',
 };
 
-/** `perAddress`: INGEST_CONNECTIONS_PER_ADDRESS_MAX. */
 function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[], tags: string[] = []): void {
   it(
     `do not keep a producer out (${perAddress === '0' ? 'no limit' : `${perAddress} connections`} for an address), nor cut one that is known`,
@@ -151,7 +140,7 @@ function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[
       for (const kind of kinds) {
         const words = STRANGERS[kind];
         const before = await cut();
-        // More than there is room for, so that one is always on its way.
+        // More strangers than there is room for, so that one is always waiting.
         const strangers = holdConnections(gateway.port, 80, kind);
         await eventually(`${words} were cut`, async () => (await cut()) > before + 20);
         let refused = 0;
@@ -233,7 +222,6 @@ describe('where one producer holds all connections that there may be', { tags: [
   });
 });
 
-/** By what they have the gateway do; each kind on a gateway of its own. */
 const FLOODS: Readonly<Record<string, Readonly<Record<string, Flood>>>> = {
   'short answers': {
     'metrics, from nobody, by node:http': [

@@ -1,4 +1,3 @@
-// A consumer of several streams: one of them is down, or has as many consumers as it may.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { openLink } from '../support/link.ts';
@@ -56,7 +55,7 @@ describe('a consumer of two streams', { concurrency: true }, () => {
   it('exits with 5 if one stream has as many consumers as it may, and leaves its place on the other', async () => {
     const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
     const store = sqliteStore();
-    // It reads the second stream alone.
+    // This consumer reads only the second stream.
     await consumerOf(uriOf(await freePort(), odd.port), store.uri).listening();
     const second = consumerOf(uriOf(even.port, odd.port), store.uri, { INGEST_CONSUMER_REPLICAS_MAX: '1' });
     assert.equal(await second.ended, 5, second.output);
@@ -90,7 +89,6 @@ describe('a consumer of two streams', { concurrency: true }, () => {
   });
 });
 
-/** The sign of life of another consumer. */
 class TestConsumer {
   readonly #redis: TestRedis;
   #timer: NodeJS.Timeout | undefined;

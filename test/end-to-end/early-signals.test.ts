@@ -1,5 +1,4 @@
-// Signals that come before a program listens. The first process of a container has no default for them: what a program
-// does not listen for is lost.
+// Process 1 of a container has no default signal handlers, so a program must install its own before anything else.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';

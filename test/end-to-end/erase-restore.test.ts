@@ -1,4 +1,3 @@
-// An erased event after a restore of queue and warehouse, and in the hands of a consumer.
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,4 @@
-// One producer that takes all it can get does not push others out.
-//
-// The limits are small, so that few bytes fill them: bodies of 16 KiB under 4 MiB are what bodies of 256 KiB are under
+// The limits are small so that few bytes fill them: bodies of 16 KiB under 4 MiB behave like bodies of 256 KiB under
 // the default of 64 MiB.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
@@ -15,7 +13,6 @@ const BODY_BYTES = 16_384;
 const GREEDY_CONNECTIONS = 400;
 const OTHERS = 10;
 const EVENTS_EACH = 100;
-/** 50 events a second. */
 const GAP_MS = 20;
 
 let redis: TestRedis;
@@ -29,7 +26,7 @@ before(async () => {
   gateway = await TestGateway.start(redis, pki, {
     ...PATIENT,
     INGEST_IN_FLIGHT_BYTES_MAX: String(4 << 20),
-    // Silent bodies last as long as the test, and making 400 connections may take a busy machine a while.
+    // Opening 400 connections may take a busy machine a while.
     INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
     INGEST_HEADERS_TIMEOUT_MS: '120000',
     INGEST_REQUEST_TIMEOUT_MS: '120000',
@@ -42,7 +39,7 @@ before(async () => {
   atEnd(() => assertAlive(gateway));
 });
 
-/** Many connections of the greedy producer, opened some at a time: a listener's backlog has an end. */
+/** Opens 40 connections at a time because the backlog of a listener is limited. */
 async function greedyConnections(): Promise<RawConnection[]> {
   const connections: RawConnection[] = [];
   while (connections.length < GREEDY_CONNECTIONS) {
@@ -51,7 +48,7 @@ async function greedyConnections(): Promise<RawConnection[]> {
   return connections;
 }
 
-/** The statuses of the others' events, with how many of each there were. Every event leaves when it is due. */
+/** Counts the statuses of the other producers' events, each sent when it is due. */
 async function statusesOfOthers(name: string): Promise<Map<number, number>> {
   const statuses = new Map<number, number>();
   const replies: Promise<void>[] = [];

@@ -1,4 +1,3 @@
-// A warehouse that is unavailable until the queue has no memory left, and then comes back.
 import assert from 'node:assert/strict';
 import { renameSync } from 'node:fs';
 import { it } from 'node:test';

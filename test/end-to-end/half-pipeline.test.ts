@@ -1,4 +1,3 @@
-// A client that ends its side inside a later request of a pipeline: the answers to the requests before it are owed.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
@@ -26,7 +25,7 @@ const chunked = (id: string): string => {
 };
 const counted = (id: string): string => postText(event(id), [`X-Request-Id: ${id}`]);
 
-/** Each is cut off where the client ends its side, and has the status of its own answer, if it gets one. */
+/** The bytes before the client ends its side, and the status of the answer to them, if there is one. */
 const CASES: Readonly<Record<string, readonly [cut: string, status: number | undefined]>> = {
   'inside a body with a length': [counted('cut-1').slice(0, -8), undefined],
   'inside a chunk': [chunked('cut-2').slice(0, -12), undefined],

@@ -1,5 +1,3 @@
-// What no well-behaved client sends: each gets an answer of the catalogue or a closed connection in time, and the
-// process goes on as if nothing had been.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { before, describe, it } from 'node:test';
@@ -32,7 +30,6 @@ function assertRefused(reply: WireReply | undefined, status: number, code: strin
   assert.equal((JSON.parse(reply.body) as { code: string }).code, code);
 }
 
-/** Sends `text`, and holds that the only answer is this one, that the connection ends, and that nothing was added. */
 async function refusedAndClosed(text: string | Buffer, status: number, code: string, by = gateway): Promise<void> {
   await addsNothing(redis, async () => {
     const connection = await open(by);
@@ -361,7 +358,7 @@ describe('odd but legal', () => {
     const text = postText(body, ['Connection: Upgrade', 'Upgrade: h2c']);
     const connection = await open();
     connection.write(text.slice(0, 300));
-    await new Promise((resolve) => setTimeout(resolve, 30)); // So that it arrives by itself.
+    await new Promise((resolve) => setTimeout(resolve, 30)); // Makes the rest arrive separately.
     connection.write(`${text.slice(300)}GET /health/live HTTP/1.1\r\nHost: g\r\n\r\n`);
     assert.equal((await replies(connection, 1))[0]?.status, 202);
     await connection.untilClosed();

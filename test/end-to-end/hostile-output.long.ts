@@ -1,5 +1,4 @@
-// What others say never controls a terminal: hostile names go through every program's arguments, settings, files, rows,
-// certificates and answers, and no control character comes out, in text or in JSON.
+// Hostile text in arguments, settings, files, rows, certificates and answers must not reach a terminal unescaped.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -14,12 +13,11 @@ import { TestRedis } from '../support/redis.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
-/** A title, colours by ESC and by its C1 form, DEL, NEL, marks that turn text around, and a line separator. */
+/** A window title, colors by ESC and by its C1 form, DEL, NEL, direction marks and a line separator. */
 const HOSTILE = 'evil\u001b]0;title\u0007\u001b[31m\u009b31m\u007f\u0085\u202e\u2066\u200f\u2028\ufeff\r';
 const CONTROL =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/u; // eslint-disable-line no-control-regex -- it looks for them
 
-/** The hostile text was shown, and did nothing. */
 function assertShown(output: string): void {
   const found = CONTROL.exec(output);
   assert.equal(

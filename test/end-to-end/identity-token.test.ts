@@ -1,5 +1,3 @@
-// Who is let in where tokens are required: a token counts for its own certificate only, and no wrong one gets onto the
-// stream.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createServer } from 'node:https';
@@ -23,7 +21,7 @@ let other: ClientCertificate;
 
 before(async () => {
   [redis, pki, issuer] = await Promise.all([TestRedis.start(), Pki.create(), TokenIssuer.create('first')]);
-  // No audience in the certificates: here the token carries it.
+  // The certificates carry no audience. The token does.
   [producer, other] = await Promise.all([
     pki.producer('one', { uris: [SPIFFE_ID] }),
     pki.producer('two', { uris: ['spiffe://test/other'] }),
@@ -120,7 +118,7 @@ describe('a token', () => {
 
   it('is no longer valid on an open connection once it has expired', { tags: ['long'] }, async () => {
     const client = gateway.client(producer);
-    // Before the token is made: a busy machine takes long for a handshake.
+    // Connects before the token is made, because a handshake may be slow on a busy machine.
     assert.equal((await client.ask({ path: '/health/live' })).status, 200);
     const expiresS = inS(6);
     const token = bearer(await issuer.token({ ...boundTo(producer), exp: expiresS }));
@@ -142,7 +140,7 @@ describe('the token keys', () => {
       (await client.post(event('rotation'), bearer(token))).status;
     assert.deepEqual([await status(oldToken), await status(newToken)], [202, 401]);
 
-    // Neither key has an id: each is to be tried.
+    // Neither key has an id, so the gateway tries both.
     pki.write('rotating.json', jwks(next, old));
     await eventually('both keys count', async () => (await status(newToken)) === 202);
     assert.equal(await status(oldToken), 202);

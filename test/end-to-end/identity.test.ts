@@ -1,4 +1,3 @@
-// Who is let in by certificate alone: every kind of wrong one gets its status, and none of them gets onto the stream.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';

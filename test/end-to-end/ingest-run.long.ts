@@ -1,4 +1,3 @@
-// `make ingest-run` as a user meets it: what it prints works as it stands.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';

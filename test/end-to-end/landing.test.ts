@@ -1,4 +1,3 @@
-// GitHub's webhooks by two senders, gateway and replicas into a warehouse.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +11,6 @@ import { postgresStore, sqliteStore, type WarehouseStore } from '../support/ware
 
 const events = webhookEvents();
 
-/** One event on each line. */
 const ndjson = (bodies: readonly { readonly body: string }[]): string => bodies.map(({ body }) => `${body}\n`).join('');
 
 let redis: TestRedis;
@@ -31,7 +29,6 @@ function describeLanding(name: string, database: number, openStore: () => Promis
     });
     after(() => pipeline.stop());
 
-    /** Every event is a row, once, with the bytes that were sent. */
     async function assertLanded(): Promise<void> {
       await eventually('every event has landed', async () => (await store.count()) >= events.length, 20_000);
       const rows = await store.events();
@@ -50,7 +47,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       );
       const sum = (pattern: RegExp): number =>
         senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
-      // A try that got no answer in time may have landed; the next one is a duplicate then.
+      // A try that timed out may have landed. The next try is then a duplicate.
       const repeated = sum(/duplicate +(\d+)/) - events.length;
       assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
       await assertLanded();

@@ -1,4 +1,4 @@
-// What backlogs of large bodies take of a consumer's memory while they land.
+// Memory of a consumer that lands a backlog of large bodies.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it, after, before } from 'node:test';
@@ -12,7 +12,7 @@ import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
-/** Half a gigabyte takes minutes on a busy machine, and how long it takes is asked nowhere. */
+/** Half a gigabyte takes minutes on a busy machine. */
 const [DEADLINE_MS, TIMEOUT_MS] = [150_000, 600_000];
 
 const event = (id: string, bytes: number): string => {
@@ -20,21 +20,19 @@ const event = (id: string, bytes: number): string => {
   return bare.replace('"data":""', `"data":"${'x'.repeat(Math.max(0, bytes - bare.length))}"`);
 };
 
-/** Redis itself makes the long text: half a gigabyte need not come to it. */
+/** Redis builds the body, so that half a gigabyte need not be sent to it. */
 const ADD = `local body = ARGV[1] .. string.rep('x', ARGV[2]) .. ARGV[3]
 redis.call('XADD', KEYS[1], '*', 'producer', 'shop', 'body', body)`;
 
-/** The most memory that a process has had so far, in bytes. */
 const peakBytes = (program: Program): number =>
   KIB * Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${program.child.pid}/status`, 'utf8'))?.[1]);
 
 interface Backlog {
   readonly name: string;
-  /** The size of each body, in their order. */
   readonly sizes: readonly number[];
-  /** Of the link between queue and consumer; without it there is none between them. */
+  /** Limits the link between queue and consumer. */
   readonly bytesPerSecond?: number;
-  /** What gateways accept, where that is not the default. */
+  /** INGEST_BODY_BYTES_MAX of the gateway. */
   readonly bodyBytesMax?: number;
   readonly memoryMax: number;
 }

@@ -1,5 +1,4 @@
-// deploy/out-of-the-warehouse.md as it stands: its statements, a slot, and a second database that subscribes, while events
-// land, are erased and are pruned.
+// Runs the statements of deploy/out-of-the-warehouse.md while events land, are erased and are pruned.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';
@@ -18,7 +17,6 @@ const STATEMENTS = [...PAGE.matchAll(/^ *```sql\n([^]*?)```/gm)].flatMap(([, blo
     .filter((statement) => statement !== ''),
 );
 
-/** The statement of the page that begins so. */
 function statement(begins: string): string {
   const found = STATEMENTS.filter((one) => one.startsWith(begins));
   assert.equal(found.length, 1, begins);
@@ -66,7 +64,7 @@ describe('a warehouse that is replicated', () => {
         "FROM pg_attribute WHERE attrelid = 'events'::regclass AND attnum > 0 AND NOT attisdropped",
     );
     await postgres.query(copy, `CREATE TABLE events (${String(columns[0]?.['list'])}, PRIMARY KEY (id))`);
-    // Within one server a subscription cannot make its slot while its own transaction is open.
+    // Within one server a subscription cannot create its slot while its own transaction is open.
     await sql("SELECT pg_create_logical_replication_slot('copy', 'pgoutput')");
     const connection = `host=${postgres.socketFolder} dbname=${new URL(warehouse).pathname.slice(1)} user=ingest`;
     const subscribe = statement('CREATE SUBSCRIPTION').replace(/CONNECTION '[^']*'/, `CONNECTION '${connection}'`);

@@ -1,5 +1,4 @@
-// /metrics adds up: every request is in it once, as accepted, duplicate, refused by code or aborted (or as a look-up or
-// a process endpoint that was answered), in every scrape, also in those taken under load.
+// In every scrape, each request counts once: as accepted, duplicate, refused by code, aborted, or answered otherwise.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
@@ -19,7 +18,6 @@ before(async () => {
   producer = await pki.producer('one');
 });
 
-/** The balance of one scrape. The answers that are no event's are left out of the requests. */
 function balance(scrape: Scrape): { readonly requests: number; readonly accounted: number } {
   const requests = scrape.sum('ingest_http_requests_total');
   const others =
@@ -41,7 +39,6 @@ function assertBalanced(scrape: Scrape): void {
   );
 }
 
-/** What the clients saw. */
 class Tally {
   readonly codes = new Map<string, number>();
   accepted = 0;
@@ -62,7 +59,6 @@ const post = (body: string, headers: Readonly<Record<string, string>> = {}): Ask
   headers: { 'content-type': 'application/json', ...headers },
 });
 
-/** One of every refusal that a request can get by itself. */
 async function refusals(gateway: TestGateway, one: TestClient, tally: Tally): Promise<void> {
   const many = Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`x-${at}`, '']));
   const asks: [TestClient, Ask][] = [
@@ -101,7 +97,7 @@ async function refusals(gateway: TestGateway, one: TestClient, tally: Tally): Pr
   );
 }
 
-/** Clients that give up: their body begins and never ends. Gives how many there were. */
+/** Starts bodies that never end, and leaves. Returns how many. */
 async function aborts(gateway: TestGateway): Promise<number> {
   const framings = ['Content-Length: 90', 'Transfer-Encoding: chunked'];
   const before = await gateway.metric('ingest_events_in_flight');
@@ -125,11 +121,11 @@ async function aborts(gateway: TestGateway): Promise<number> {
   return connections.length;
 }
 
-/** Gives how many requests were aborted. */
+/** Returns how many requests were aborted. */
 async function mixedLoad(gateway: TestGateway, tally: Tally): Promise<number> {
   const one = gateway.client(producer);
   for (let at = 0; at < 5; at += 1) tally.add(await one.ask(post(event('repeated'))));
-  // 40 at a time with room for 8: some are refused as overload.
+  // 40 requests at a time with room for 8: some are refused as overload.
   for (let round = 0; round < 5; round += 1) {
     const asks = Array.from({ length: 40 }, (_, at) => one.ask(post(event(`event-${round}-${at}`))));
     for (const reply of await Promise.all(asks)) tally.add(reply);
@@ -149,7 +145,7 @@ describe('/metrics', () => {
       ...PATIENT,
       INGEST_BODY_BYTES_MAX: '4096',
       INGEST_IN_FLIGHT_MAX: '8',
-      // In this time a busy machine makes six connections, the bodies of which are in flight together, and a scrape.
+      // Enough for six connections and a scrape on a busy machine.
       INGEST_HEADERS_TIMEOUT_MS: '5000',
       INGEST_REQUEST_TIMEOUT_MS: '8000',
     });
@@ -207,7 +203,7 @@ describe('/metrics', () => {
   });
 });
 
-/** Which labels each metric may have; every value that a caller could choose must have become one of a closed set. */
+/** Values that a caller chooses must not become label values. */
 function assertLabels(scrape: Scrape): void {
   assert.doesNotMatch(scrape.text.replace(/^#.*$/gm, ''), /secret|repeated|urn:|event-\d/);
   const allowed: Readonly<Record<string, RegExp>> = {
@@ -231,7 +227,6 @@ function assertLabels(scrape: Scrape): void {
   }
 }
 
-/** Each request of a route has one duration. */
 function assertDurations(scrape: Scrape): void {
   for (const route of ['/events', '/events/{id}', '/health/live', '/metrics']) {
     assert.equal(

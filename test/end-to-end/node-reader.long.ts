@@ -1,5 +1,4 @@
-// The core of the suite once more, with every request left to node:http (INGEST_HTTP_READER=node). That both readers
-// answer alike is held by two-readers.test.ts.
+// Repeats the core suites with every request read by node:http (INGEST_HTTP_READER=node).
 
 process.env['TEST_HTTP_READER'] = 'node';
 await import('./acceptance.test.ts');

@@ -1,5 +1,3 @@
-// What an operator sees of a gateway: process endpoints of their own, the log's formats, what was refused, how it
-// stops, and how --check=connect ends.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
@@ -19,7 +17,6 @@ before(async () => {
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** The URL of the gateway's own process endpoints. */
 async function adminUrl(gateway: TestProcess): Promise<string> {
   return /(http:\/\/[^"]+)/.exec(await gateway.line(/process endpoints on http:/))?.[1] ?? '';
 }
@@ -65,7 +62,7 @@ describe('the process endpoints on an address of their own', () => {
 
 describe('a gateway that stops', () => {
   it('says that it is draining, and takes connections, for INGEST_DRAIN_DELAY_MS', { tags: ['long'] }, async () => {
-    // For three requests and a handshake, on a busy machine.
+    // Enough for three requests and a handshake on a busy machine.
     const delayMs = 8_000;
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,

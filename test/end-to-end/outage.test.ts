@@ -1,4 +1,3 @@
-// SQLite that is unavailable, and a consumer whose queue has trouble.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { renameSync } from 'node:fs';
@@ -50,7 +49,7 @@ function describeWarehouseOutage(
       await isReady(replica, false);
       assert.match(String((await readiness(replica)).body['reason']), /^the warehouse is unavailable/);
       await postAll(pipeline, idsFrom('during', 20));
-      // The queue knows the first, which had landed, and the second, which has not; it cannot tell them apart.
+      // The queue knows both ids but not whether their events have landed.
       for (const id of ['before-0', 'during-0', 'never sent']) {
         const found = await pipeline.find(id);
         assert.deepEqual([found.status, found.body['retryable']], [503, true], id);
@@ -92,7 +91,6 @@ describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
   });
   after(() => pipeline.stop());
 
-  /** It goes on: one more event lands, and it has not been made busy meanwhile. */
   async function goesOn(id: string, rows: number): Promise<void> {
     await eventually(
       'the gateway accepts',

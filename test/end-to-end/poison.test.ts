@@ -12,7 +12,6 @@ const event = (id: string): string => JSON.stringify({ id, type: 'order.paid' })
 interface Poison {
   readonly members: readonly string[];
   readonly reason: RegExp;
-  /** What the quarantine row must say. */
   readonly id: string | null;
   readonly body: string;
 }
@@ -26,7 +25,6 @@ const poison = (producer: string, body: string, reason: RegExp, id: string | nul
 
 const DEEP = `{"id":"deep","type":"t","a":${'['.repeat(70)}${']'.repeat(70)}}`;
 
-/** Bodies that are no event, with the id that can be read from them. */
 const NO_EVENTS: readonly (readonly [body: string, id: string | null])[] = [
   [' ', null],
   ['null', null],
@@ -61,7 +59,7 @@ const NO_EVENTS: readonly (readonly [body: string, id: string | null])[] = [
   ['{"id":"control-type","type":"a\\u0007"}', 'control-type'],
 ];
 
-/** What stands on the stream by hand, each between two good events. */
+/** Entries written to the stream by hand, each between two good events. */
 const POISON: readonly Poison[] = [
   ...NO_EVENTS.map(([body, id]) => poison(PRODUCER, body, /^invalid_event: /, id)),
   poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON: [A-Z].* at position \d+$/),
@@ -79,13 +77,13 @@ const POISON: readonly Poison[] = [
   })),
 ];
 
-/** What no quarantine row is called; the good events name one by turns, and land as if they did not. */
+/** Values of `replayOf` that name no quarantine row. Good events with them must land. */
 const NO_ROWS = ['q/ingest/\0-1', '', 'x'.repeat(10_000)];
 
-/** Within retention: a gateway drops what is older, landed or not. */
+/** Within retention, because a gateway trims older entries. */
 const TIME_MS = Date.now();
 const entryOf = (at: number): string => `${TIME_MS}-${2 * at + 2}`;
-/** As it is told of the one queue under test: its id is random. */
+/** Removes the random queue id from the name. */
 const withoutQueue = (entry: string): string =>
   entry.replace(/^[0-9a-f-]{36}[/]ingest[/]/, '').replace(/~[0-9a-f]{16}$/, '');
 
@@ -98,7 +96,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
     before(async () => {
       store = await openStore();
       const redis = await TestRedis.start(['--appendonly', 'no']);
-      // All of it waits for the consumer, to be read as one batch.
+      // Written before the consumer starts, so that it reads all entries as one batch.
       await redis.command('XADD', 'ingest', `${TIME_MS}-1`, 'producer', PRODUCER, 'body', event('good-0'));
       for (const [at, { members }] of POISON.entries()) {
         await redis.command('XADD', 'ingest', entryOf(at), ...members);
@@ -151,7 +149,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
     it('is counted by reason', async () => {
       const [replica = assert.fail()] = pipeline.replicas;
       const counts = { invalid_event: 6 + NO_EVENTS.length, invalid_entry: 3, id_conflict: 1, refused_by_warehouse: 1 };
-      // Once the commit was answered.
+      // The counters change only after the commit.
       for (const [reason, count] of Object.entries(counts))
         await eventually(
           `${count} are counted as ${reason}`,

@@ -1,4 +1,3 @@
-// The gateway as a process: how it starts, what it says when it cannot, with which code it ends.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +24,7 @@ before(async () => {
   };
 });
 
-/** What a line says: the message of a log line, any other line whole. */
+/** The message of a log line. Any other line is returned whole. */
 function messageOf(line: string): string {
   try {
     return String((JSON.parse(line) as { msg: unknown }).msg);
@@ -34,7 +33,6 @@ function messageOf(line: string): string {
   }
 }
 
-/** Runs it to its end. */
 async function run(
   args: readonly string[],
   env: Env,
@@ -44,7 +42,6 @@ async function run(
   return { code, output: child.lines.map(messageOf).join('\n') };
 }
 
-/** Ends with `code`, and says each of `words`. */
 async function assertEnds(
   code: number,
   env: Env,

@@ -1,5 +1,3 @@
-// A gateway behind a balancer that passes connections on with the PROXY protocol: in bytes of our own, and by HAProxy with
-// `send-proxy-v2`, over IPv4 and IPv6.
 import assert from 'node:assert/strict';
 import { before, it } from 'node:test';
 import { execFileSync } from 'node:child_process';
@@ -46,7 +44,7 @@ it('a connection from any other address is closed, counted and logged, and healt
   assert.equal((await askAdmin(own, '/health/ready')).status, 200);
   assert.equal(balancer.closed, false);
   balancer.destroy();
-  // A balancer that has sent no header yet keeps no gateway from stopping.
+  // A balancer that has sent no header yet must not delay the shutdown.
   tcpTo(own, '127.0.0.2');
   own.signal('SIGTERM');
   assert.deepEqual(await own.exited(), { code: 0, signal: null });

@@ -1,5 +1,4 @@
-// The queue goes away in every way it can, under load, and comes back: answers stay true, readiness follows, the process
-// stays. How soon is held in virtual time by redis/stream-queue.test.ts.
+// redis/stream-queue.test.ts measures the delays in virtual time.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
@@ -9,7 +8,7 @@ import { TestRedis, freePort } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';
 
-/** Short of what a producer waits for, and enough on a busy machine for a queue that is there. */
+/** Shorter than a producer waits, and long enough for a healthy queue on a busy machine. */
 const ENQUEUE_TIMEOUT = { INGEST_ENQUEUE_TIMEOUT_MS: '1000' };
 
 let pki: Pki;
@@ -23,11 +22,10 @@ before(async () => {
 interface Outage {
   readonly begin: (redis: TestRedis) => Promise<unknown>;
   readonly end: (redis: TestRedis) => Promise<unknown>;
-  /** What readiness gives as the reason. */
   readonly reason: RegExp;
-  /** What can be read still is: an unknown id is told as such. */
+  /** Lookups still work: an unknown id gets 404. */
   readonly readable?: boolean;
-  /** The queue comes back without what it had. */
+  /** The queue returns without its data. */
   readonly forgets?: boolean;
 }
 
@@ -109,7 +107,7 @@ describeOutages({
 describe('a queue that', () => {
   it('is frozen while 200 clients keep sending costs a bounded amount of memory', { tags: ['long'] }, async (t) => {
     const redis = await TestRedis.start();
-    // As many handshakes at once take a busy machine longer than a connection has by default.
+    // 200 handshakes at the same time may exceed the default time limit on a busy machine.
     const gateway = await TestGateway.start(redis, pki, {
       INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
       INGEST_HEADERS_TIMEOUT_MS: '120000',
@@ -160,7 +158,7 @@ describeOutages(
     'a read-only replica': {
       begin: async (redis) => redis.command('REPLICAOF', '127.0.0.1', String(await freePort())),
       end: (redis) => redis.command('REPLICAOF', 'NO', 'ONE'),
-      // It may lack what the new master took, so it is not asked: no false 404.
+      // A replica may lack recent events, so the gateway does not ask it: no false 404.
       reason: /^READONLY/,
     },
     loading: {

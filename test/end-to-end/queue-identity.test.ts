@@ -1,4 +1,3 @@
-// Programs on a queue that they must not work with, by what its metadata says.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Program } from '../support/program.ts';

@@ -1,4 +1,3 @@
-// A queue that moves from one Redis to another under load, by the steps of the runbook.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
@@ -29,7 +28,7 @@ describe('a move from one server to a Redis Cluster, under load', () => {
     atEnd(() => before.stop());
     const first = new ProducerLoad(before, 'first');
     await first.more(100);
-    // A consumer of the new queue beside those of the old one, then a gateway of the new one.
+    // First a consumer of the new queue beside the old one, then a gateway of the new queue.
     const partitions = { INGEST_QUEUE_PARTITIONS: '4' };
     for (const queue of [{ INGEST_QUEUE_URI: old.uri }, { ...partitions, INGEST_QUEUE_URI: cluster.uri }]) {
       const consumer = new Program('ingest-consumer', {

@@ -1,5 +1,3 @@
-// Redis users with few rights: the README's rules are enough, each one is needed, and a program that lacks one says so
-// at its start.
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { TestRedis } from '../support/redis.ts';

@@ -1,4 +1,3 @@
-// How the programs start, and go on, on a Redis that is not as it should be.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
@@ -93,7 +92,7 @@ describe('a gateway that requires durability', () => {
     assert.equal(await redis.length(), 0);
 
     await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '0');
-    // Ends the rewrite, and begins one that is quick.
+    // Ends the rewrite and starts a fast one.
     await redis.command('CONFIG', 'SET', 'appendonly', 'no');
     await redis.command('CONFIG', 'SET', 'appendonly', 'yes');
     await eventually('it accepts events', async () => (await pipeline.post(event('late'))).status === 202);

@@ -1,5 +1,3 @@
-// What the queue drops and what it keeps, with the real programs on a real Redis: what is old and has landed goes, all
-// else stays.
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -18,7 +16,7 @@ before(async () => {
   producer = await pki.producer('one');
 });
 
-/** Appends `count` entries of this age, by their names, and gives the names. */
+/** Appends `count` entries of this age and returns their names. */
 async function append(redis: TestRedis, ageHours: number, count: number, bodyBytes = 0): Promise<string[]> {
   const ms = Math.round(Date.now() - ageHours * HOUR_MS);
   const script = `local names = {}
@@ -31,9 +29,7 @@ async function append(redis: TestRedis, ageHours: number, count: number, bodyByt
   return (await redis.command('EVAL', script, '1', 'ingest', ...args)) as string[];
 }
 
-/**
- * Delivers everything that is unread to a member of the group, which is made where it is missing, and acknowledges it.
- */
+/** Reads and acknowledges all entries, and creates the group if it is missing. */
 async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void> {
   await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '0', 'MKSTREAM').catch(() => undefined);
   const script = `local read = redis.call('XREADGROUP', 'GROUP', ARGV[1], 'hand', 'COUNT', 1000000, 'STREAMS', KEYS[1], '>')
@@ -57,7 +53,7 @@ describe('the queue', () => {
       'the gateway is not ready',
       async () => (await client.ask({ path: '/health/ready' })).status === 503,
     );
-    // Meanwhile the memory fills up with what has landed long ago.
+    // Meanwhile the memory fills up with events that landed long ago.
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     await append(redis, 26, 20_000, 300);
     await land(redis);
@@ -120,7 +116,7 @@ describe('the queue', () => {
       for (const id of some) assert.equal((await pipeline.post(event(id))).status, 202);
     };
     await post(ids.slice(0, 20));
-    // The gateway has made the group, and no consumer reads.
+    // The gateway has created the group, and no consumer reads.
     for (const [at, hours] of [25, 240].entries()) {
       redis.setClock(hours);
       await post(ids.slice(20 + 20 * at, 40 + 20 * at));

@@ -1,4 +1,3 @@
-// What the operator lets each producer do, seen by producers: rates, types, disabled ones, and a file that changes.
 import assert from 'node:assert/strict';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +25,7 @@ async function start(env: Readonly<Record<string, string>>): Promise<TestGateway
 }
 
 let files = 0;
-/** A producers file, written whole as an operator's tool does it. */
+/** Replaces the file atomically, as a tool of an operator does. */
 function producersFile(producers: object, path = join(folder, `producers-${(files += 1)}.json`)): string {
   writeFileSync(`${path}.new`, JSON.stringify({ producers }));
   renameSync(`${path}.new`, path);
@@ -36,7 +35,6 @@ function producersFile(producers: object, path = join(folder, `producers-${(file
 let ids = 0;
 const fresh = (type = 'test.event'): string => event(`quota-${(ids += 1)}`, { type });
 
-/** The answers to requests that arrive together. */
 async function together(gateway: TestGateway, from: ClientCertificate, texts: readonly string[]): Promise<WireReply[]> {
   const connection = await gateway.socket(from);
   connection.write(texts.join(''));

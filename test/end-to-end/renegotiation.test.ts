@@ -1,4 +1,3 @@
-// A connection keeps the certificate of its handshake: a client cannot renegotiate with another one.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
@@ -15,9 +14,9 @@ const VICTIM = 'spiffe://test/victim';
 let redis: TestRedis;
 let pki: Pki;
 let producer: ClientCertificate;
-/** Of the gateway's authority, but not for its audience. */
+/** Signed by the gateway's authority, without its audience. */
 let stranger: ClientCertificate;
-/** Made by its bearer: the victim's names, under no authority that anybody knows. */
+/** Has the victim's names, signed by an unknown authority. */
 let forged: ClientCertificate;
 
 before(async () => {
@@ -31,7 +30,7 @@ before(async () => {
 
 const post = (id: string): string => postText(event(id), ['Connection: close']);
 
-/** Reloads the TLS material as a rotation does, with another server certificate. */
+/** Replaces the server certificate. */
 async function reload(gateway: TestGateway): Promise<void> {
   const reloads = await gateway.metric('ingest_reloads_total');
   const server = await pki.authority.issue({

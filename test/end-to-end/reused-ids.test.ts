@@ -1,4 +1,3 @@
-// A producer that repeats an id with another body once the queue has forgotten it: gateway, consumer and warehouse.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
@@ -43,7 +42,7 @@ function describeReused(name: string, database: number, open: () => Promise<Ware
         env: { INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: store.uri },
       }).ended;
 
-    /** Sends an event whose id the queue has just forgotten. */
+    /** Makes the queue forget the id and sends the event again. */
     async function sendForgotten(body: string): Promise<void> {
       await command('XTRIM', 'ingest', 'MAXLEN', '0');
       for (const key of (await command('KEYS', '{ingest}:ids:*')) as string[]) await command('DEL', key);

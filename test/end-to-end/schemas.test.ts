@@ -1,4 +1,3 @@
-// Events held against the schemas of their types: quarantine, a mended schema, replay, and what the start says.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,7 +46,7 @@ describe('INGEST_SCHEMAS_DIR', () => {
       assert.equal(await replay(), 0);
       assert.deepEqual([(await pipeline.find('bad')).body['status'], await store.quarantine()], ['landed', []]);
 
-      // The schema now refuses an event that has landed. Three entries of events and two of replays are read again.
+      // The schema now refuses an event that has landed. The consumer reads three events and two replays again.
       assert.equal(await admin('land-again', '--since', '1h', '--yes'), 0);
       await eventually(
         'it was read again',

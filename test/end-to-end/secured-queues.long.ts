@@ -1,4 +1,3 @@
-// Programs on queues past one Redis over TLS, with a password or users of few rights.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
@@ -19,18 +18,16 @@ before(async () => {
 
 const authorities = (): Readonly<Record<string, string>> => ({ NODE_EXTRA_CA_CERTS: pki.path('ca.pem') });
 
-/** A program's start that is to fail: with this URI it ends with this exit code and says this. */
 interface Refusal {
   readonly what: string;
   readonly uri: string;
   readonly code: 2 | 4;
   readonly says: RegExp;
   readonly name?: ProgramName;
-  /** In place of the authorities that know the servers. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** All at the same time: each waits five seconds for its queue. */
+/** Starts all programs at the same time because each waits five seconds for its queue. */
 async function assertRefused(refusals: readonly Refusal[]): Promise<void> {
   const programs = refusals.map(
     ({ uri, name = 'ingest-gateway', env = authorities() }) =>
@@ -53,7 +50,6 @@ async function assertRefused(refusals: readonly Refusal[]): Promise<void> {
   }
 }
 
-/** Starts gateway and consumer, each with its URI: an event is accepted, known, found, and lands. */
 async function assertLands(uris: { readonly gateway: string; readonly consumer: string }): Promise<void> {
   const store = sqliteStore();
   const env = { ...authorities(), ...PATIENT, INGEST_QUEUE_REPLICAS: '1' };

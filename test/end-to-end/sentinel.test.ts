@@ -1,4 +1,3 @@
-// Replicas that do not acknowledge, and a master that is killed.
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { openLink } from '../support/link.ts';
@@ -22,7 +21,6 @@ before(async () => {
   pipeline = await Pipeline.start({
     queueUri: sentinels.uri,
     warehouseUri: store.uri,
-    // Patient: what becomes of events is asked, and not how soon.
     env: { INGEST_QUEUE_REPLICAS: '1', INGEST_ENQUEUE_TIMEOUT_MS: '1500' },
   });
   atEnd(() => pipeline.stop());
@@ -101,7 +99,7 @@ describe('each event that was answered 202 has its row', () => {
       const fresh = await sentinels.promoted(old);
       const before = await fresh.length();
       await eventually('the new master takes events', async () => (await fresh.length()) > before, 60_000);
-      // The gateway has left the old master: what is begun from here on is the new one's.
+      // The gateway has left the old master, so later events go to the new one.
       await during.stop();
       const load = new ProducerLoad(pipeline, 'after');
       await load.more(100);
@@ -119,7 +117,7 @@ describe('a sentinel that is frozen', { tags: ['long'] }, () => {
     const master = await sentinels.master();
     sentinels.freezeLast(true);
     try {
-      // Who waits for all of them takes the time-out of one sentinel each time.
+      // A lookup that waited for all sentinels would last the time-out of one.
       await eventually('a look-up was shorter than the time-out', async () => {
         const startMs = performance.now();
         assert.equal(await sentinelLookup(address, SYSTEM).find(undefined), master.uri);

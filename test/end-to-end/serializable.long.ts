@@ -9,17 +9,16 @@ import { postgresStore } from '../support/warehouse-store.ts';
 
 const DEADLINE_MS = 60_000;
 const SERIALIZATION_FAILURE = '40001';
-/** Each error line of the server's log begins with who met it and its SQLSTATE. */
+/** Each error line of the log starts with the application name and the SQLSTATE. */
 const LOG = ['logging_collector=on', 'log_min_messages=error', 'log_line_prefix=%a %e '];
 
 const bodyOf = (id: string): string => JSON.stringify({ id, type: 't' });
-/** Appends bodies, all at once. */
 const ADD = `for _, body in ipairs(ARGV) do redis.call('XADD', KEYS[1], '*', 'producer', 'shop', 'body', body) end`;
 const HOLD = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
   VALUES ($1, 't', 'shop', now(), now(), $2)`;
 const WAITING = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'ingest' AND wait_event_type = 'Lock'`;
 
-/** How many statements of the replicas ended so, by the server's log. */
+/** Counts the statements of the consumers that failed to serialize, by the log of the server. */
 async function serializationFailures(postgres: PrivatePostgres, uri: string): Promise<number> {
   const log = 'SELECT pg_read_file(pg_current_logfile()) AS log';
   const [row] = await postgres.query<{ log: string }>(uri, log);
@@ -39,7 +38,7 @@ describe('three replicas on a PostgreSQL whose transactions are serializable', (
     const database = new URL(store.uri).pathname.slice(1);
     await postgres.query(store.uri, `ALTER DATABASE ${database} SET default_transaction_isolation = 'serializable'`);
     const ids = Array.from({ length: 400 }, (_, at) => `order-${at}`);
-    // Each id again and again, and small batches: the replicas hold the same ids at the same time.
+    // The same ids in several rounds and small batches, so that the consumers hold the same ids at the same time.
     for (let round = 0; round < 6; round += 1) {
       const all = round % 2 === 0 ? ids : ids.toReversed();
       await redis.command('EVAL', ADD, '1', 'ingest', ...all.map(bodyOf));
@@ -61,8 +60,8 @@ describe('three replicas on a PostgreSQL whose transactions are serializable', (
       );
     await nothingIsLeft();
 
-    // Whether the replicas met each other in time is luck. A row of this test's own, uncommitted while a replica
-    // inserts the same id, is none: once that row is committed, the replica's statement cannot be serialized.
+    // A conflict between consumers depends on luck. A row that the test commits while a consumer inserts the same id
+    // forces one.
     const other = new pg.Client({ connectionString: store.uri, application_name: 'test' });
     await other.connect();
     t.after(() => other.end());
@@ -74,7 +73,7 @@ describe('three replicas on a PostgreSQL whose transactions are serializable', (
       ids.push(id);
       await other.query('BEGIN');
       await other.query(HOLD, [id, bodyOf(id)]);
-      // One batch: its first id is there already, so that COPY is refused and the second one is inserted.
+      // One batch whose first id exists already: COPY fails, and the second id is inserted separately.
       await redis.command('EVAL', ADD, '1', 'ingest', ...['order-0', id].map(bodyOf));
       await eventually(
         'a replica waits for the row',

@@ -1,4 +1,3 @@
-// A resumed TLS session is the same producer as the first one, and no way around an expiry or a revocation.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { ConnectionOptions } from 'node:tls';
@@ -20,7 +19,7 @@ before(async () => {
   atEnd(() => assertAlive(gateway));
 });
 
-/** A connection, and the session that it was granted. */
+/** Opens a connection and returns its session. */
 async function firstConnection(
   certificate: ClientCertificate | undefined,
   options: ConnectionOptions,
@@ -28,7 +27,7 @@ async function firstConnection(
   let session: Buffer | undefined;
   const connection = await gateway.socket(certificate, options);
   connection.socket.on('session', (granted) => (session = granted));
-  // TLS 1.2 has granted it by now; TLS 1.3 sends it after the handshake, on its own.
+  // With TLS 1.3 the session arrives after the handshake.
   if (options.maxVersion === 'TLSv1.2') session = connection.socket.getSession();
   return [connection, await eventually('a session was granted', () => session)];
 }
@@ -36,9 +35,9 @@ async function firstConnection(
 const post = async (connection: RawConnection, id: string): Promise<number> =>
   (await askRaw(connection, postText(event(id)))).status;
 
-/** The connection, used once, and the session of a producer whose certificate is about to expire. */
+/** A producer whose certificate expires soon: its connection after one request, and its session. */
 async function shortLived(version: string, options: ConnectionOptions) {
-  // On a busy machine it may have expired before it was used: the next one lasts longer.
+  // On a busy machine the certificate may expire before the request. The next one lasts longer.
   for (let lastsMs = 1_000; ; lastsMs *= 2) {
     const notAfter = new Date(Math.ceil(Date.now() / 1000) * 1000 + lastsMs);
     const certificate = await pki.producer('short', { notAfter });
@@ -59,7 +58,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       const certificate = await pki.producer(`resuming-${version}`);
       const [first, session] = await firstConnection(certificate, options);
       assert.equal(await post(first, `first-${version}`), 202);
-      // Without the certificate: what the session carries decides.
+      // Resumes without a certificate. The session carries the identity.
       const resumed = await gateway.socket(undefined, { ...options, session });
       assert.ok(resumed.socket.isSessionReused());
       assert.equal(await post(resumed, `resumed-${version}`), 202);

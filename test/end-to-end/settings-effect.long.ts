@@ -1,4 +1,3 @@
-// Settings whose effect only the whole program shows.
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { event, PATIENT, TestGateway, type Reply } from '../support/gateway.ts';
@@ -52,7 +51,7 @@ describe('INGEST_TOKEN_ISSUER', () => {
 describe('INGEST_CONSUMER_BATCH_MAX', () => {
   const EVENTS = 400;
 
-  /** How many entries each read of a consumer asked Redis for, while it landed a backlog. */
+  /** Returns the COUNT of each XREADGROUP while a consumer landed a backlog. */
   async function readSizes(batchMax: string): Promise<number[]> {
     const queue = await TestRedis.start(['--slowlog-log-slower-than', '0', '--slowlog-max-len', '100000']);
     const gateway = await TestGateway.start(queue, pki, PATIENT);

@@ -1,5 +1,3 @@
-// Two gateways on one port (SO_REUSEPORT), each with process endpoints of its own: what they share, and what each has
-// for itself.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';
@@ -11,9 +9,7 @@ import { Scrape } from '../support/scrape.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
 
-/**
- * The kernel chooses a process for each connection by a hash: that one gets none of so many happens once in 10 ^ 12.
- */
+/** The kernel distributes connections by a hash. The chance that one process gets none is 10^-12. */
 const CONNECTIONS = 40;
 
 let redis: TestRedis;
@@ -37,7 +33,6 @@ before(async () => {
   adminUrls = adminPorts.map((adminPort) => `http://127.0.0.1:${adminPort}`);
 });
 
-/** What each process counts. */
 async function each(metric: string): Promise<number[]> {
   const texts = await Promise.all(adminUrls.map(async (url) => (await fetch(`${url}/metrics`)).text()));
   return texts.map((text) => new Scrape(text).sum(metric));

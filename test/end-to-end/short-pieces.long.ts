@@ -1,4 +1,3 @@
-// What bodies in many short pieces take of the gateway's memory, and of other producers' time.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, it } from 'node:test';
@@ -20,12 +19,10 @@ before(async () => {
   [sender, other] = await Promise.all([pki.producer('sender'), pki.producer('other')]);
 });
 
-/** The most memory that it has had so far, in MB. */
 function peakMb(gateway: TestGateway): number {
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 }
 
-/** POST /events whose body comes in chunks of one byte. */
 const inBytes = (body: string): string =>
   requestText(
     'POST /events',
@@ -34,10 +31,10 @@ const inBytes = (body: string): string =>
   );
 
 const SLOWEST_MS_MAX = 5_000;
-/** Fifteen million chunks take minutes on a busy machine; how long others wait meanwhile is what is asked. */
+/** Fifteen million chunks take minutes on a busy machine. */
 const [TAKEN_WITHIN_MS, TIMEOUT_MS] = [400_000, 600_000];
 
-/** `pad` bytes are in each of the bodies, of which as many come at once as there are connections. */
+/** `pad`: the size of each body. All connections send one body at the same time. */
 function itTakesBytes(
   reader: 'own' | 'node',
   {

@@ -1,4 +1,4 @@
-// What comes in TLS records of one byte by connections that may not be read from: it stays with the sender.
+// Records of one byte, from connections that the gateway has stopped reading, must stay in the sender's socket.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
@@ -9,7 +9,6 @@ import { holdShortRecords } from '../support/short-records.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { requestText } from '../support/wire.ts';
 
-/** The most memory that it has had so far, in MB. */
 function peakMb(gateway: TestGateway): number {
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 }
@@ -32,7 +31,7 @@ for (const reader of ['own', 'node'] as const)
     };
     const held = await holdShortRecords({
       connections: CONNECTIONS,
-      // More than the sockets between them hold of answers, and less than a stream holds of requests.
+      // More answers than the sockets hold, and fewer requests than the gateway reads ahead.
       first: requestText('GET /metrics').repeat(700),
       text: 'x'.repeat(RECORDS),
       tls: { port: gateway.port, ca: pki.authority.certificate },

@@ -1,4 +1,3 @@
-// SIGTERM: everything whose bytes got in is answered, and the process ends in time.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { WITHIN_MS } from '../support/deadline.ts';
@@ -36,7 +35,7 @@ describe('SIGTERM', () => {
     t.diagnostic(`stopped after ${Math.round(performance.now() - start)} ms with ${load.accepted.length} events`);
     await load.stop();
     assert.deepEqual(load.statuses, [202]);
-    // From the stop on there is nobody to connect to; nothing else may have gone wrong.
+    // After the stop nobody listens, so new connections fail. No other error is allowed.
     assert.deepEqual(
       load.errors.filter(({ sent }) => sent),
       [],
@@ -45,7 +44,7 @@ describe('SIGTERM', () => {
   });
 
   it('answers requests that were sent in one go before it, in order, and says that it closes', async () => {
-    // The default time-out would answer them before they are seen in flight.
+    // A shorter time-out would answer the requests before the test sees them in flight.
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     const connection = await gateway.socket(producer);
     await askRaw(connection, requestText('GET /health/live'));
@@ -82,7 +81,7 @@ describe('SIGTERM', () => {
     const probe = await gateway.socket();
     assert.equal((await askRaw(probe, requestText('GET /health/ready'))).status, 200);
     gateway.signal('SIGTERM');
-    // It keeps asking: a connection that brings nothing for a moment is closed.
+    // Keeps asking, because a draining gateway closes an idle connection.
     const draining = await eventually('it says so', async () => {
       const answer = await askRaw(probe, requestText('GET /health/ready'));
       return answer.status !== 200 && answer;

@@ -1,4 +1,3 @@
-// The trace context that came with an event stays with it, and where spans are exported one trace shows its whole way.
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
@@ -44,7 +43,7 @@ async function start(env: Readonly<Record<string, string>> = {}): Promise<Way> {
     },
   });
   await consumer.listening();
-  // Before that a look-up is 503, which is a span too.
+  // Until then a lookup returns 503, which makes a span too.
   await consumer.line(/the warehouse is ready/);
   const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: store.uri, ...env });
   return { redis, gateway, consumer, store, client: gateway.client(producer) };
@@ -66,7 +65,7 @@ describe('the trace context of a POST', () => {
     const { client, redis, store, gateway } = way;
     const headers = { traceparent: UNSAMPLED, tracestate: 'vendor=a b,other=1' };
     await client.post(event('plain'), headers);
-    // A request that closes its connection is left to node:http.
+    // node:http reads a request that closes its connection.
     const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
     const text = postText(event('read-by-node'), [...fields, 'Connection: close']);
     assert.equal((await askRaw(await gateway.socket(producer), text)).status, 202);

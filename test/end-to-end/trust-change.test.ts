@@ -1,5 +1,3 @@
-// Certificates, keys, authorities and revocation lists change while producers keep sending: those who stay notice
-// nothing, those who lose their trust are out within 2 s.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
@@ -28,14 +26,14 @@ async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}
   return gateway;
 }
 
-/** Writes files and waits until the gateway has taken them into use. */
+/** Writes files and waits until the gateway uses them. */
 async function change(gateway: TestGateway, write: () => void): Promise<void> {
   const before = await gateway.metric('ingest_reloads_total');
   write();
   await eventually('the change is in use', async () => (await gateway.metric('ingest_reloads_total')) > before);
 }
 
-/** Writes files that are no good and waits until the gateway has refused them. */
+/** Writes unusable files and waits until the gateway has refused them. */
 async function badChange(gateway: TestGateway, write: () => void): Promise<void> {
   const before = await gateway.metric('ingest_reload_failures_total');
   write();
@@ -115,7 +113,7 @@ describe('under load', () => {
     assert.equal((await askRaw(staysIdle, postText(event('stays-idle')))).status, 202);
   });
 
-  /** From some moment on the load is told 401 and nothing else. */
+  /** Waits until the producer gets 401, and checks that nothing is accepted afterwards. */
   async function addsNothingOf(leaving: Load): Promise<void> {
     await eventually('the revoked are told so', () => leaving.replies.at(-1)?.status === 401);
     const accepted = leaving.accepted.length;
@@ -198,7 +196,7 @@ describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {
       });
       const one = await pki.producer('one');
       const open = await gateway.socket(one);
-      // In this time a busy machine takes the list into use, and asks twice.
+      // Enough for a busy machine to load the list and answer two requests.
       const lastsS = 15;
       const due = new Date((Math.ceil(Date.now() / 1000) + lastsS) * 1000);
       const short = await pki.authority.revocationList([], { nextUpdate: due });

@@ -1,5 +1,3 @@
-// Trust changes under 2,000 connections that all keep sending: those who stay notice nothing, those who go lose no
-// answer, and every accepted event is on the queue.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
@@ -13,7 +11,7 @@ import { postText, repliesIn } from '../support/wire.ts';
 const CONNECTIONS = 2_000;
 const REVOKED = 50;
 
-/** One connection that sends its next event as soon as the one before is answered. */
+/** Sends its next event as soon as the previous one is answered. */
 class Sender {
   readonly #connection: RawConnection;
   readonly #name: string;
@@ -43,7 +41,7 @@ class Sender {
     this.#goesOn = false;
   }
 
-  /** The ids that were answered 202, in order. Asserts that nothing else was answered, and no answer was cut. */
+  /** The ids answered with 202, in order. Fails if another answer arrived or an answer was cut off. */
   get accepted(): string[] {
     const { received } = this.#connection;
     const found = repliesIn(received);
@@ -76,7 +74,7 @@ describe('trust that changes under 2,000 connections', () => {
     }
     const revoked = await Promise.all(Array.from({ length: REVOKED }, (_, at) => open(leaves, `leaves-${at}`)));
     const all = [...staying, ...revoked];
-    /** Each connection that is open gets another answer. */
+    /** Waits until each open connection gets another answer. */
     const goOn = async (): Promise<void> => {
       const before = new Map(all.map((one) => [one, one.answered]));
       await eventually('each is answered', () =>

@@ -1,4 +1,4 @@
-// INGEST_QUEUE_URI=dispatcher://a,b (RFC 014): two queues behind one gateway, real servers and real programs.
+// INGEST_QUEUE_URI=dispatcher://a,b: two queues behind one gateway (RFC 014).
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
@@ -12,7 +12,7 @@ import { assertProblem } from '../support/verdicts.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
 const STREAMS = ['ingest-a', 'ingest-b'] as const;
-/** Long: on a busy machine the default would shed events that are only slow. */
+/** The default would shed slow events on a busy machine. */
 const SLOW = { INGEST_SHED_MS: '5000' } as const;
 
 let pki: Pki;
@@ -28,7 +28,6 @@ const uriOf = (even: number, odd: number, user = ''): string =>
 const gatewayOf = (uri: string, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> =>
   TestGateway.start({ uri }, pki, { INGEST_ENQUEUE_TIMEOUT_MS: '', ...SLOW, ...env });
 
-/** A gateway that is expected to end by itself. */
 function unstarted(uri: string, args: readonly string[] = []): Program {
   const env = { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_QUEUE_URI: uri, ...pki.environment };
   return new Program('ingest-gateway', { env, args });
@@ -42,7 +41,7 @@ function assertShed(reply: Reply, id: string): void {
   assert.ok(reply.headers['x-request-id']);
 }
 
-/** Sends as a producer should, until the event is accepted. */
+/** Retries, as a producer should, until the event is accepted. */
 const deliver = (client: TestClient, id: string): Promise<Reply> =>
   eventually(
     `${id} is accepted`,
@@ -123,7 +122,6 @@ describe('a gateway with two queues', () => {
       for (const [at, id] of even.entries()) {
         const start = performance.now();
         assertShed(await impatient.post(event(id)), id);
-        // A generous deadline: the machine may be busy.
         assert.ok(performance.now() - start < 4 * shedMs, `event ${at}`);
       }
       for (const id of odd) assert.equal((await deliver(impatient, id)).json?.['status'], 'accepted');

@@ -1,5 +1,4 @@
-// Plain requests are read straight off the connection, all others by node:http. Nobody outside can tell which one it
-// was.
+// The gateway reads plain requests itself and leaves all others to node:http. A client must not notice a difference.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
@@ -21,7 +20,7 @@ before(async () => {
   gateway = await TestGateway.start(redis, pki, {
     ...PATIENT,
     INGEST_BODY_BYTES_MAX: '100000',
-    // What ends a connection here is what was sent, and no time that has passed.
+    // No time-out may end a connection here.
     INGEST_HEADERS_TIMEOUT_MS: '600000',
     INGEST_REQUEST_TIMEOUT_MS: '600000',
     INGEST_IDLE_TIMEOUT_MS: '600000',
@@ -30,21 +29,20 @@ before(async () => {
 });
 
 const ids = new Set<string>();
-/** An event that is new to the queue. */
 function fresh(more: Readonly<Record<string, unknown>> = {}): string {
   const id = `two-readers-${ids.size}`;
   ids.add(id);
   return event(id, more);
 }
 
-/** A connection that node:http reads: HEAD is not plain. */
+/** node:http reads this connection because HEAD is not plain. */
 async function nodeConnection(certificate: ClientCertificate | undefined = producer): Promise<RawConnection> {
   const connection = await gateway.socket(certificate);
   assert.equal((await headRequest(connection)).status, 200);
   return connection;
 }
 
-/** The answer to HEAD has a length and no body, which askRaw would wait for. */
+/** The answer to HEAD has a Content-Length and no body. */
 async function headRequest(connection: RawConnection): Promise<{ status: number }> {
   connection.write(requestText('HEAD /health/live'));
   const text = await connection.until(/\r\n\r\n$/);
@@ -52,7 +50,7 @@ async function headRequest(connection: RawConnection): Promise<{ status: number 
   return { status: Number(text.slice(9, 12)) };
 }
 
-/** What must be the same: all but what differs from answer to answer in any case. */
+/** Removes what differs between any two answers. */
 function comparable({ status, headers, body }: WireReply): unknown {
   const { date, 'x-request-id': requestId, ...rest } = headers;
   assert.notEqual(status, 408, 'less was sent than the head announced');
@@ -68,7 +66,7 @@ describe('both readers answer alike', () => {
     'an event': () => postText(fresh()),
     'an event with a request id': () => postText(fresh(), ['X-Request-Id: mine']),
     'an event with a request id that is none': () => postText(fresh(), ['X-Request-Id: not mine']),
-    // A character of what is written is one byte.
+    // The socket writes each character as one byte.
     'an event with an id beyond ASCII': () =>
       Buffer.from(postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers'))).toString('latin1'),
     'a CloudEvents event': () =>
@@ -129,7 +127,7 @@ describe('both readers answer alike', () => {
         Array.from({ length: 100 }, (_, at) => `X-${at}: a`),
       ),
   };
-  /** The same, for requests that differ from a plain one in one place: a whole request is always sent. */
+  /** Sends whole requests that differ from a plain one in one place. */
   const put = (head: string, body = ''): string => `${head}\r\n\r\n${body}`;
   const post = (line: string, fields: readonly string[], body = fresh()): string =>
     put(
@@ -351,14 +349,14 @@ describe('both readers answer alike', () => {
     ...Object.fromEntries(CHUNKS.map((chunks, at) => [`chunks, ${at}`, () => put(CHUNKED, chunks(fresh()))])),
   };
 
-  /** Used for one case after the other until one of them ends it. */
+  /** Shared by the cases until one of them ends it. */
   let pair: [RawConnection, RawConnection] | undefined;
   for (const [name, text] of Object.entries({ ...cases, ...generated })) {
     it(name, async () => {
       const [direct, node] = (pair ??= [await gateway.socket(producer), await nodeConnection()]);
       for (const connection of pair) connection.received = '';
       assert.deepEqual(comparable(await askRaw(direct, text())), comparable(await askRaw(node, text())));
-      // Both connections are in the same state: they serve the next request, or end.
+      // Both connections must serve the next request, or both must end.
       if (repliesIn(node.received)[0]?.headers['connection'] === 'close') {
         pair = undefined;
         await Promise.all([direct.untilClosed(), node.untilClosed()]);
@@ -414,7 +412,7 @@ describe('requests of both kinds on one connection', () => {
     await eventually('some have arrived', async () => (await gateway.metric('ingest_accepted_total')) > 0);
     connection.socket.resume();
     const all = await replies(connection, texts.length);
-    // Some may find the gateway full: those say so. None is lost, and none jumps the queue.
+    // A full gateway refuses some of them. None is lost, and the order is kept.
     const onStream = new Set((await redis.entries()).map(({ fields }) => fields['body']));
     for (const [at, { status, body }] of all.entries()) {
       if (status === 202)

@@ -1,4 +1,3 @@
-// A client that asks and never reads does not stay: what waits for it is memory that others need.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
@@ -17,7 +16,7 @@ before(async () => {
   producer = await pki.producer('one');
 });
 
-/** The budget of one producer is 16 MiB: that of four answers and the one that is over it, with one on its way. */
+/** The budget of a producer is 16 MiB: four answers, the one over the limit, and one on its way. */
 const STAY_MAX = 6;
 
 const residentMb = ({ child }: TestGateway): number =>
@@ -37,7 +36,7 @@ describe('clients that do not read their answers, on many connections', () => {
     let most = 0;
     const deaf = await Promise.all(Array.from({ length: 60 }, () => one.socket(producer)));
     for (const { socket } of deaf) socket.pause();
-    // Of each the first answer is as long as what the sockets between them hold; the others wait in the gateway.
+    // The first answer fills the sockets. The others wait in the gateway.
     for (const connection of deaf) connection.write(requestText('GET /events/four').repeat(4));
     const closed = (): number => deaf.filter((one) => one.closed).length;
     await eventually(
@@ -52,7 +51,7 @@ describe('clients that do not read their answers, on many connections', () => {
     t.diagnostic(`${before.toFixed()} → ${most.toFixed()} MB`);
     for (const { socket } of deaf) socket.resume();
     await eventually('the clients know it', () => closed() >= deaf.length - STAY_MAX);
-    // A look-up that waits for more than five seconds, on a busy machine, is answered 503.
+    // On a busy machine a lookup may time out and get 503.
     await eventually('the others get all of their answers', () =>
       deaf.every((connection) => connection.closed || repliesIn(connection.received).length === 4),
     );
