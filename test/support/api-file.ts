@@ -1,4 +1,4 @@
-// openapi/events.yaml as the tests see it: its operations, and each documented response with a compiled check.
+// openapi/events.yaml for tests: its operations, and each documented response with a compiled schema.
 import { readFileSync } from 'node:fs';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
@@ -11,8 +11,8 @@ export type JsonObject = { readonly [member: string]: Json };
 
 const document = parse(readFileSync(API_FILE, 'utf8')) as JsonObject;
 
-// Strict, so that a misspelt keyword is an error. The file as a whole is no schema: its named schemas become the
-// definitions of one, and references are turned to there.
+// Strict, so that a misspelled keyword is an error. The file as a whole is not a schema: its named schemas become
+// `$defs`, and references are rewritten to point there.
 const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false });
 formats.default(ajv);
 ajv.addVocabulary(['discriminator']);
@@ -31,7 +31,6 @@ function asSchema(value: Json): Json {
   );
 }
 
-/** The value at a JSON Pointer into the file. */
 export function at(pointer: string): Json {
   let value: Json = document;
   for (const part of pointer.split('/').slice(1)) {
@@ -43,7 +42,7 @@ export function at(pointer: string): Json {
 export const pointer = (...parts: readonly string[]): string =>
   parts.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 
-/** Where a node really stands: `pointer`, or what its `$ref` names. */
+/** Follows `$ref`. */
 export function deref(from: string): string {
   const value = at(from);
   const reference = isObject(value) ? value['$ref'] : undefined;
@@ -54,7 +53,6 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Every object of the file with its pointer, the file itself first. */
 export function* nodes(from = ''): Generator<readonly [string, JsonObject]> {
   const value = at(from);
   if (isObject(value)) yield [from, value];
@@ -62,7 +60,7 @@ export function* nodes(from = ''): Generator<readonly [string, JsonObject]> {
   for (const key of Object.keys(value)) yield* nodes(from + pointer(key));
 }
 
-/** The check of the schema at `pointer`. `closed`: members that it does not name are faults. */
+/** `closed`: members that the schema does not name are errors. */
 export function schemaAt(from: string, closed = false): ValidateFunction {
   const schema = asSchema(at(from)) as JsonObject;
   return ajv.compile(closed ? { allOf: [schema], unevaluatedProperties: false } : schema);
@@ -75,20 +73,17 @@ export interface DocumentedHeader {
   readonly isInteger: boolean;
 }
 
-/**
- * One response of the file in one of its media types. `scope` is a method and path, or the name of an extension (with its path, if it has one).
- */
+/** One response in one of its media types. `scope` is a method and path, or the name of an extension. */
 export interface DocumentedResponse {
   readonly scope: string;
   readonly status: number;
   readonly headers: readonly DocumentedHeader[];
   readonly mediaType: string;
   readonly check: ValidateFunction;
-  /** The values of `code`, or else of `status`, in its body: each is a response of its own. None: any body. */
+  /** The values of `code`, or else of `status`, in its body. Each is a response by itself. Empty: any body. */
   readonly variants: readonly string[];
 }
 
-/** A path of the file with its methods, upper-case. */
 export interface DocumentedPath {
   readonly path: string;
   readonly methods: readonly string[];
@@ -109,7 +104,6 @@ export const OTHER_METHODS = 'x-other-methods';
 export const OTHER_PATHS = 'x-other-paths';
 export const UNREADABLE = 'x-unreadable-requests';
 
-/** Every response that the file documents. */
 export const RESPONSES: readonly DocumentedResponse[] = [
   ...PATHS.flatMap(({ path, methods }) => [
     ...methods.flatMap((method) =>
@@ -121,7 +115,6 @@ export const RESPONSES: readonly DocumentedResponse[] = [
   ...responsesAt(UNREADABLE, pointer(UNREADABLE)),
 ];
 
-/** The scope of a request by its path as it was sent. */
 export function scopeOf(method: string, target: string): string {
   const path = target.replace(/\?.*$/, '');
   const known = PATHS.find((one) => new RegExp(`^${one.path.replace(/\{\w+\}/g, '[^/]+')}$`).test(path));
@@ -163,7 +156,7 @@ function headersAt(response: string): DocumentedHeader[] {
   });
 }
 
-/** The constants that a member can be, over all alternatives of a schema. */
+/** The constants that the schema allows for a member, over all its alternatives. */
 function constantsOf(schema: string, member: string): string[] {
   const value = at(schema) as JsonObject;
   if (Array.isArray(value['oneOf'])) {

@@ -1,4 +1,4 @@
-// Makes certificates and revocation lists for everything that tests and measures real TLS.
+// Certificates and revocation lists for tests and measurements with real TLS.
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { webcrypto } from 'node:crypto';
@@ -9,7 +9,7 @@ x509.cryptoProvider.set(webcrypto);
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Certificate and key as PEM. `serial` is the certificate's serial number in hexadecimal. */
+/** PEM. `serial` is hexadecimal. */
 export interface Issued {
   readonly certificate: string;
   readonly key: string;
@@ -22,9 +22,8 @@ export interface IssueOptions {
   readonly dnsNames?: readonly string[];
   readonly addresses?: readonly string[];
   readonly server?: boolean;
-  /** For the client's side of a connection; the default where `server` is not set. */
+  /** A client certificate, unless `server` is set. */
   readonly client?: boolean;
-  /** Makes an intermediate authority. */
   readonly authority?: boolean;
   readonly notBefore?: Date;
   readonly notAfter?: Date;
@@ -36,7 +35,6 @@ export interface ListTimes {
 }
 
 export class CertificateAuthority {
-  /** PEM. */
   readonly certificate: string;
   readonly #certificate: x509.X509Certificate;
   readonly #keys: webcrypto.CryptoKeyPair;
@@ -49,7 +47,6 @@ export class CertificateAuthority {
     this.certificate = `${certificate.toString('pem')}\n`;
   }
 
-  /** A new root, good for `days`. */
   static async create(system: ClockAndRandom, commonName: string, days = 3650): Promise<CertificateAuthority> {
     const keys = await generateKeys();
     const nowMs = system.clock.epochMs();
@@ -65,7 +62,6 @@ export class CertificateAuthority {
     return new CertificateAuthority(system, certificate, keys);
   }
 
-  /** An authority that was made before, from its PEM files. */
   static async load(system: ClockAndRandom, certificate: string, key: string): Promise<CertificateAuthority> {
     const loaded = new x509.X509Certificate(certificate);
     const der = Buffer.from(key.replace(/-----[^-]+-----|\s/g, ''), 'base64');
@@ -74,7 +70,6 @@ export class CertificateAuthority {
     return new CertificateAuthority(system, loaded, { privateKey, publicKey });
   }
 
-  /** Its key as PEM. */
   key(): Promise<string> {
     return pemOf(this.#keys.privateKey);
   }
@@ -89,14 +84,13 @@ export class CertificateAuthority {
     };
   }
 
-  /** An authority below this one. */
   async intermediate(commonName: string): Promise<CertificateAuthority> {
     const keys = await generateKeys();
     const certificate = await this.#sign({ commonName, authority: true }, keys);
     return new CertificateAuthority(this.#system, certificate, keys);
   }
 
-  /** A list that revokes these serials, as PEM; it counts from `thisUpdate` until `nextUpdate`. */
+  /** A PEM list that revokes these serial numbers. */
   async revocationList(serials: readonly string[], { thisUpdate, nextUpdate }: ListTimes = {}): Promise<string> {
     const nowMs = this.#system.clock.epochMs();
     const list = await x509.X509CrlGenerator.create({
@@ -107,7 +101,7 @@ export class CertificateAuthority {
       signingKey: this.#keys.privateKey,
       entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date(nowMs) })),
     });
-    // The library writes the label "CRL"; OpenSSL reads "X509 CRL" only (RFC 7468, section 6).
+    // The library writes the label "CRL". OpenSSL reads only "X509 CRL" (RFC 7468, section 6).
     return `${list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----')}\n`;
   }
 
@@ -135,7 +129,7 @@ function authorityExtensions(): x509.Extension[] {
   ];
 }
 
-/** By which a chain is found (RFC 5280, section 4.2.1.1 and 2). Strict clients want them: Python's since 3.13. */
+/** Key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2). Python requires them since 3.13. */
 const keyIdentifiers = (own: webcrypto.CryptoKeyPair, issuer: webcrypto.CryptoKeyPair): Promise<x509.Extension[]> =>
   Promise.all([
     x509.SubjectKeyIdentifierExtension.create(own.publicKey),

@@ -1,4 +1,3 @@
-// A producer's side of a gateway: a client with or without a certificate, and a connection byte by byte. Starts nothing.
 import { Agent, request as httpsRequest } from 'node:https';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
@@ -10,7 +9,7 @@ export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** The body as JSON; undefined when it is none. */
+  /** Undefined if the body is not JSON. */
   readonly json: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -24,8 +23,7 @@ export interface Ask {
 const contexts = new Map<string, SecureContext>();
 
 /**
- * Options of a connection as this producer, or as nobody. Reading the certificates takes as long as half of a
- * handshake, so connections share what was read, unless they have options of their own.
+ * Parsing certificates takes as long as half of a handshake, so connections without their own options share a context.
  */
 export function tlsOptions(
   ca: string,
@@ -40,7 +38,7 @@ export function tlsOptions(
   return { secureContext };
 }
 
-/** A request that was not answered. `sent` is false where there was no connection to send it on. */
+/** A request without an answer. `sent` is false if there was no connection. */
 export class RequestFailed extends Error {
   readonly sent: boolean;
 
@@ -88,7 +86,7 @@ export class TestClient {
           });
         },
       );
-      // TLS stands: from here on the request's bytes can get in.
+      // From here on the server may receive bytes of the request.
       let sent = false;
       request.on('socket', (socket) => {
         if (request.reusedSocket || !(socket as TLSSocket & { secureConnecting: boolean }).secureConnecting)
@@ -100,7 +98,6 @@ export class TestClient {
     });
   }
 
-  /** POST /events with this body. */
   post(body: string | Buffer, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
     return this.ask({
       method: 'POST',
@@ -146,7 +143,6 @@ export class RawConnection {
     else this.socket.write(text);
   }
 
-  /** Waits until what has been received matches. */
   async until(pattern: RegExp, deadlineMs = WITHIN_MS): Promise<string> {
     await eventually(
       `an answer like ${String(pattern)}`,
@@ -165,7 +161,6 @@ export class RawConnection {
   }
 }
 
-/** An event's body. */
 export function event(id: string, more: Readonly<Record<string, unknown>> = {}): string {
   return JSON.stringify({ id, type: 'test.event', ...more });
 }

@@ -1,4 +1,4 @@
-// One connection on a socket in memory, in virtual time, of a host that records its calls.
+// One connection on a socket in memory, in virtual time, with a host that records its calls.
 import type { ConnectionHost } from '../../lib/http/connection-host.ts';
 import { Connection } from '../../lib/http/connection.ts';
 import { HandOver } from '../../lib/http/node/hand-over.ts';
@@ -7,7 +7,6 @@ import { MemorySocket } from './memory-socket.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 export const LIMITS = { headersTimeoutMs: 1_000, requestTimeoutMs: 2_000, idleTimeoutMs: 5_000 };
-/** The host's answer to a head that could not be read. */
 export const LAST = 'HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n';
 export const CERTIFICATE = {};
 
@@ -17,7 +16,6 @@ export const post = (target: string, body: string, announced = body.length): str
 
 type TestConnection = Connection<string | undefined>;
 
-/** Answers with the request's target and more. */
 export const answerOf = (
   connection: TestConnection,
   request: HttpRequest | undefined,
@@ -29,7 +27,7 @@ export const answerOf = (
   connection.respond(request, 'id', { status: 200, contentType: 'text/plain', body: text }, close);
 };
 
-/** Reads the body of up to `bytesMax`, answers when it is there, and returns what happened. */
+/** Reads a body of up to `bytesMax`, answers when it is complete, and returns what happened. */
 export function reading(request: HttpRequest, connection: TestConnection, bytesMax = 100): string[] {
   const said: string[] = [];
   request.listener = {
@@ -50,12 +48,11 @@ export function reading(request: HttpRequest, connection: TestConnection, bytesM
 }
 
 interface Given {
-  /** What the client does not take waits. */
+  /** Whether the client accepts what is written. */
   readonly takes?: boolean;
   readonly certificate?: unknown;
   readonly authorized?: boolean;
   readonly readsPlain?: boolean;
-  /** The producer that the connection is known as. */
   readonly producer?: string;
   readonly onRequest?: (request: HttpRequest, connection: TestConnection) => void;
 }

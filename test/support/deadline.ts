@@ -1,2 +1,2 @@
-/** For what a test waits for without asking how soon: on a busy machine everything takes long. */
+/** A generous deadline, for tests that do not measure speed: everything is slow on a busy machine. */
 export const WITHIN_MS = 60_000;

@@ -1,6 +1,5 @@
-// Calls of the system that fail: a process that is started with this environment gets an error from them for as long as a
-// file is there. `fsync`: EIO from fsync and fdatasync; what was written is in the system's cache, and nobody may say that
-// it is on the disk. `names`: EAI_AGAIN from getaddrinfo, as where no name server answers.
+// System calls that fail in a process while a file exists. `fsync`: EIO from fsync and fdatasync. `names`: EAI_AGAIN
+// from getaddrinfo, as without a name server.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,7 +41,7 @@ export class FailingCalls {
   readonly environment: Readonly<Record<string, string>>;
   readonly #flag: string;
 
-  /** `preloaded` are the libraries that the process loads already. */
+  /** `preloaded`: libraries that the process preloads already. */
   constructor(calls: 'fsync' | 'names', preloaded?: string) {
     execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['cc', 'build-essential']);
     const folder = temporaryFolder('ingest-calls-');
@@ -56,7 +55,6 @@ export class FailingCalls {
     this.environment = { LD_PRELOAD: libraries, [`FAILING_${calls.toUpperCase()}`]: this.#flag };
   }
 
-  /** How many calls have failed. */
   get met(): number {
     return statSync(`${this.#flag}.met`).size;
   }

@@ -1,18 +1,17 @@
-// A client that sends much on many connections at once, and reads all that is answered, or nothing. It lives in a
-// worker thread, so that what another client measures meanwhile is not how busy this one is.
+// Sends much on many connections and reads all answers or none. It runs in a worker thread, so that it does not slow
+// down the measurements of the test.
 import { connect, createSecureContext, type ConnectionOptions } from 'node:tls';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';
 
 export interface Flood {
   readonly connections: number;
-  /** What each connection sends. */
   readonly text: string;
   readonly reads: boolean;
   readonly tls: Pick<ConnectionOptions, 'port' | 'ca' | 'cert' | 'key'>;
 }
 
-/** Resolves when all connections stand and everything is on its way. */
+/** Resolves when all connections are open and everything was written. */
 export async function flood(flood: Flood): Promise<{ end(): Promise<void> }> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { flood }, execArgv: [] });
   const end = async (): Promise<void> => void (await worker.terminate());

@@ -1,19 +1,16 @@
-// TCP ports on 127.0.0.1 for servers that are told theirs, and that come again on it after they were killed.
-//
-// Fact: a port that the system chose and that is free again may be chosen for the next server that asks for any, in
-// another test. Choice: ports below those that systems choose from, at random, and each is kept from other test processes
-// by a UDP socket of its number, which lasts as long as its process. Effect: no test meets the server of another one.
+// TCP ports on 127.0.0.1 for servers that keep their port when they are restarted. Fact: the system may hand out a port
+// that it chose before to any other test. Choice: random ports below the ephemeral range, each reserved by a UDP socket
+// of the same number. Effect: no test meets the server of another test.
 import { createSocket } from 'node:dgram';
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 const LOWEST = 10_000;
-/** Linux chooses from 32768 on, other systems from 49152 on. */
+/** The ephemeral range starts at 32768 on Linux and at 49152 elsewhere. */
 const BEHIND_HIGHEST = 32_768;
 
 const given = new Set<number>();
 
-/** A port that is free, and that this process was not given before. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(LOWEST, BEHIND_HIGHEST);
@@ -23,7 +20,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** False where another process has it. */
+/** False if another process has reserved it. */
 function isReserved(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket('udp4').unref();

@@ -1,4 +1,4 @@
-// A gateway in this process, on a queue in memory, whose log a test reads.
+// A gateway in this process, on a queue in memory.
 import assert from 'node:assert/strict';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { Gateway, type GatewayParts, type GatewayTelemetry } from '../../lib/gateway/gateway.ts';
@@ -19,7 +19,6 @@ export interface Line {
   readonly [field: string]: unknown;
 }
 
-/** A log that keeps its lines. */
 export function keepingLog(): { readonly log: Log; readonly lines: Line[] } {
   const lines: Line[] = [];
   const at =
@@ -34,7 +33,7 @@ type Chosen = Pick<GatewayParts, 'queue' | 'warehouse' | 'quotas'> &
   Pick<GatewayParts['identity'], 'verifier'> &
   Pick<GatewayTelemetry, 'log' | 'spans'>;
 
-/** Listens unless `listens` is false. `lines` stays empty if a test chooses the log. */
+/** Listens unless `listens` is false. `lines` stays empty if the test supplies a log. */
 export async function gatewayInProcess(
   pki: Pki,
   environment: Environment = {},

@@ -1,4 +1,4 @@
-// The real gateway: its launcher, in a process of its own, asked over real TLS.
+// The real gateway, started by its launcher and asked over TLS.
 import { connect, type ConnectionOptions } from 'node:tls';
 import { RawConnection, TestClient, tlsOptions, type Reply } from './client.ts';
 import { WITHIN_MS } from './deadline.ts';
@@ -10,31 +10,24 @@ export { event, RawConnection, RequestFailed, TestClient, type Ask, type Reply }
 
 export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
 
-/**
- * For tests of what becomes of events, and not of how soon: on a busy machine the default time-out is a timed
- * assertion, and turns answers into 503. `TestGateway.start` has it where a test says nothing else.
- */
+/** On a busy machine the default time-out would turn answers into 503. The default of `TestGateway.start`. */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
-/**
- * Test files that are to run against node:http alone set it before they load the others: see
- * end-to-end/node-reader.long.ts.
- */
+/** end-to-end/node-reader.long.ts sets it before it imports other test files. */
 const READER =
   process.env['TEST_HTTP_READER'] === undefined ? {} : { INGEST_HTTP_READER: process.env['TEST_HTTP_READER'] };
 
-/** The environment of a child without this machine's own INGEST_ keys. */
+/** The environment of a child, without this machine's INGEST_ keys. */
 export function environment(extra: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = {};
   for (const [key, value] of Object.entries(process.env)) if (!key.startsWith('INGEST_')) env[key] = value;
   return { ...env, ...extra };
 }
 
-/** Any of the project's processes: its lines, and how it ends. */
 export class TestProcess {
   readonly child: Child;
   readonly lines: string[] = [];
-  /** Once it has ended and all of its output is in `lines`: what a process wrote last may arrive after its exit. */
+  /** Resolves once all output has been read, which may be after the exit. */
   readonly #ended: Promise<{ readonly code: number | null; readonly signal: string | null }>;
 
   constructor(
@@ -72,7 +65,6 @@ export class TestProcess {
     return this.#ended;
   }
 
-  /** Waits for a line that matches. */
   line(pattern: RegExp, deadlineMs = WITHIN_MS): Promise<string> {
     return eventually(
       `a line like ${String(pattern)} from process ${this.child.pid}`,
@@ -96,7 +88,7 @@ export class TestGateway extends TestProcess {
     this.pki = pki;
   }
 
-  /** Starts one on a free port and waits until it listens. `env` overrides. */
+  /** Resolves once it listens. `env` overrides the defaults. */
   static async start(
     redis: Pick<TestRedis, 'uri'>,
     pki: Pki,
@@ -116,12 +108,10 @@ export class TestGateway extends TestProcess {
     return gateway;
   }
 
-  /** A client of this gateway; without a certificate it is nobody. */
   client(certificate?: ClientCertificate, options: ConnectionOptions = {}): TestClient {
     return new TestClient(this.port, this.pki.authority.certificate, certificate, options);
   }
 
-  /** A bare TLS connection, for what no HTTP client would send. */
   async socket(certificate?: ClientCertificate, options: ConnectionOptions = {}): Promise<RawConnection> {
     const socket = connect({
       host: '127.0.0.1',
@@ -136,7 +126,7 @@ export class TestGateway extends TestProcess {
     return raw;
   }
 
-  /** The sum of a metric's samples whose labels hold all of `labels`. */
+  /** The sum over the samples that have all of `labels`. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     const { body } = await this.#scrape();
     let sum = 0;
@@ -149,7 +139,7 @@ export class TestGateway extends TestProcess {
     return sum;
   }
 
-  /** On one connection as long as the gateway keeps it: a handshake takes more than a scrape. */
+  /** Keeps one connection, because a handshake costs more than a scrape. */
   async #scrape(): Promise<Reply> {
     const kept = await this.#scraper?.ask({ path: '/metrics' }).catch(() => undefined);
     if (kept !== undefined) return kept;

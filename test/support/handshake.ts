@@ -1,15 +1,15 @@
-// What OpenSSL says of a client certificate in a real handshake, within this process.
+// OpenSSL's verdict on a client certificate, in a real handshake within this process.
 import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
 import { connect, createServer, type TLSSocket } from 'node:tls';
 
 export interface Presented {
-  /** PEM: the certificate, and what the client sends behind it. */
+  /** PEM: the certificate, and the chain that the client sends. */
   readonly cert: string;
   readonly key: string;
 }
 
-/** Undefined where the server, which trusts `ca`, accepts the certificate; else why not. */
+/** Undefined if the server, which trusts `ca`, accepts the certificate. Otherwise the reason. */
 export async function handshakeFault(
   client: Presented,
   trusting: Presented & { readonly ca: string; readonly crl?: string[] },

@@ -1,4 +1,4 @@
-// An HTTPS server in this process, over real connections, whose requests a test answers.
+// An HTTPS server in this process whose requests the test answers.
 import { connect as connectTcp } from 'node:net';
 import { connect, type ConnectionOptions } from 'node:tls';
 import type { Connection } from '../../lib/http/connection.ts';
@@ -23,11 +23,10 @@ export const LIMITS: ServerLimits = {
   proxyFrom: undefined,
 };
 
-/** The whole answer to what could not be read. */
 export const last = (fault: string): string =>
   `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: ${fault.length}\r\n\r\n${fault}`;
 
-/** `producer`: whose request arrived by the connection; set by a test. */
+/** `producer`: the name that the test gives to the connection. */
 export interface TestContext {
   producer: string | undefined;
 }
@@ -38,7 +37,7 @@ export interface Given {
   readonly onRequest?: (request: HttpRequest, connection: Connection<TestContext>) => void;
 }
 
-/** Keeps every request until it is answered by the test, and what ended early. */
+/** Keeps every request until the test answers it. */
 export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, given: Given = {}) {
   const requests: HttpRequest[] = [];
   const connections: Connection<TestContext>[] = [];

@@ -1,35 +1,31 @@
-// A TCP link in front of a server, that a test can cut and mend, slow down, and lead to another server: to the program
-// under test it is one address all the time.
+// A TCP link in front of a server. A test can cut it, slow it down, or connect it to another server. The program under
+// test always sees one address.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Link {
   readonly port: number;
-  /** Closes every connection and refuses new ones. */
   cut(): void;
   mend(): void;
-  /** From now on so many bytes a second go through in each direction, over all connections; undefined: no limit. */
+  /** Limits both directions of all connections together. Undefined removes the limit. */
   slow(bytesPerSecond: number | undefined): void;
   /**
-   * One direction carries nothing until `mend`, as where a route is lost one way: what is sent meanwhile comes late, or
-   * where the link is cut first, never.
+   * One direction carries nothing until `mend`. What is sent meanwhile arrives late, or never if the link is cut first.
    */
   hold(direction: 'to the server' | 'from the server'): void;
-  /** Closes every connection; new ones are taken, and nothing goes through them, also after `mend`. */
+  /** Closes every connection. New ones are accepted and carry nothing, even after `mend`. */
   silence(): void;
-  /** How many connections were taken, and how many bytes the server sent. */
   readonly taken: number;
   readonly received: number;
-  /** New connections go to another server; those that are open stay. */
+  /** Only new connections go to the other server. */
   retarget(target: NetConnectOpts): void;
   close(): Promise<void>;
 }
 
 interface Direction {
-  /** When it has carried what it was given, on the process's clock. */
+  /** When the bytes accepted so far will have passed, by the process's clock. */
   freeMs: number;
-  /** Resolves when it carries again. */
   held: PromiseWithResolvers<void> | undefined;
 }
 
@@ -59,7 +55,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
         if (rate === undefined) continue;
         direction.freeMs = Math.max(direction.freeMs, performance.now()) + (bytes.length / rate) * 1000;
         const waitMs = direction.freeMs - performance.now();
-        // A timer's step: shorter waits add up until they are one.
+        // Timers have a resolution of a millisecond or two, so shorter waits add up.
         if (waitMs >= 2) await delay(waitMs);
       }
       onwards.end();

@@ -1,4 +1,3 @@
-// Producers that keep posting, one request after another on each connection, and an account of what they were told.
 import type { Reply, RequestFailed, TestClient } from './gateway.ts';
 import { event } from './gateway.ts';
 import { atEnd, eventually } from './scope.ts';
@@ -6,14 +5,12 @@ import { atEnd, eventually } from './scope.ts';
 export class Load {
   readonly replies: Reply[] = [];
   readonly errors: RequestFailed[] = [];
-  /** The ids that were answered 202. */
   readonly accepted: string[] = [];
   slowestMs = 0;
   #stopped = false;
   #sent = 0;
   readonly #done: Promise<unknown>;
 
-  /** `connections` connections of `client` begin to post events whose ids begin with `prefix`. */
   constructor(client: TestClient, prefix: string, connections: number, pauseMs = 0) {
     this.#done = Promise.all(Array.from({ length: connections }, () => this.#work(client, prefix, pauseMs)));
     atEnd(async () => void (await this.stop()));
@@ -23,18 +20,16 @@ export class Load {
     return this.#sent;
   }
 
-  /** The statuses that came, each once. */
+  /** Each status once. */
   get statuses(): number[] {
     return [...new Set(this.replies.map(({ status }) => status))].sort();
   }
 
-  /** Waits until `count` more answers have come. */
   more(count: number): Promise<boolean> {
     const wanted = this.replies.length + count;
     return eventually(`${count} more answers`, () => this.replies.length >= wanted);
   }
 
-  /** Resolves when every request has ended. */
   async stop(): Promise<this> {
     this.#stopped = true;
     await this.#done;
@@ -53,7 +48,7 @@ export class Load {
       } catch (cause) {
         this.errors.push(cause as RequestFailed);
       }
-      // Paced: the load is there to be cut into, not to fill the machine.
+      // The load should not fill the machine.
       if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       else await new Promise((resolve) => setImmediate(resolve));
     }

@@ -1,6 +1,5 @@
-// A queue in the memory of one process: both sides of the port, for tests that are about something else than Redis.
-//
-// It runs the same contract suites as the real one. All that was opened on one `MemoryQueueStore` share what is stored.
+// A queue in memory, for tests of other subjects. The contract suites run against it too. All that open the same
+// `MemoryQueueStore` share its content.
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import {
@@ -31,7 +30,7 @@ interface Taken {
 }
 
 interface Group {
-  /** Where in `entries` the next new one stands. */
+  /** Index of the next unread entry. */
   next: number;
   readonly pending: Map<string, Taken>;
 }
@@ -66,7 +65,7 @@ export class MemoryQueueStore {
     if (this.group !== undefined && at < this.group.next) this.group.next -= 1;
   }
 
-  /** Takes all entries for landed. */
+  /** Marks all entries as landed. */
   land(): void {
     this.group = { next: this.entries.length, pending: new Map() };
   }

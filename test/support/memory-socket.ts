@@ -1,14 +1,14 @@
-// A TLS socket in memory: what our side writes waits until the client takes it, and what becomes of the socket is kept.
-// Like node's own it destroys itself once both sides have ended.
+// A TLS socket in memory. What our side writes waits until the client takes it. Like a socket of node it destroys
+// itself once both sides have ended.
 import { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 
 export class MemorySocket extends Duplex {
-  /** What the client has taken, one character for each byte. */
+  /** One character for each byte. */
   taken = '';
-  /** `end`: our side has ended; `destroyed`. */
+  /** `end` and `destroyed`. */
   readonly ends: string[] = [];
-  /** What its handle was told: `stopped` and `started`. */
+  /** Calls of the handle: `stopped` and `started`. */
   readonly readings: string[] = [];
   authorized = false;
   authorizationError: unknown = null;
@@ -17,7 +17,7 @@ export class MemorySocket extends Duplex {
   #takes: boolean;
   #waiting: (() => void) | undefined;
 
-  /** `takes`: the client takes what is written at once. */
+  /** `takes`: the client takes all writes immediately. */
   constructor(takes = true) {
     super({ allowHalfOpen: true, decodeStrings: false });
     this.#takes = takes;
@@ -36,25 +36,23 @@ export class MemorySocket extends Duplex {
     return this.certificate;
   }
 
-  /** The client sends; in pieces of one byte each where `inBytes`. */
+  /** `inBytes`: in pieces of one byte. */
   send(text: string, inBytes = false): void {
     for (const piece of inBytes ? text : [text]) this.push(Buffer.from(piece, 'latin1'));
   }
 
-  /** The client ends its side. As by a socket of node's, that is told also to who has paused it. */
+  /** A paused socket of node reports the end too. */
   sendEnd(): void {
     this.push(null);
     this.read(0);
   }
 
-  /** The client takes one write. */
   takeOne(): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;
     waiting?.();
   }
 
-  /** The client takes everything from now on. */
   takeAll(): void {
     this.#takes = true;
     this.takeOne();

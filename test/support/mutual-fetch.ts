@@ -1,4 +1,4 @@
-// `fetch` with a client certificate, over node:https: what generated clients are given to reach a gateway.
+// `fetch` with a client certificate, for generated clients.
 import { readFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';

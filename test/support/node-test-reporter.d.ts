@@ -1,4 +1,3 @@
-// The package has no types of its own.
 declare module 'node-test-reporter' {
   import type { TestEvent } from 'node:test/reporters';
   export default function reporter(source: AsyncIterable<TestEvent>): AsyncIterable<string>;

@@ -1,4 +1,4 @@
-// A connection's half in memory, for the side of node:http (lib/http/node/side.ts), and requests for it.
+// A connection in memory for lib/http/node/side.ts, and requests for it.
 import { HandOver } from '../../lib/http/node/hand-over.ts';
 import { NodeRequest } from '../../lib/http/node/request.ts';
 import type { NodeSide, Wire } from '../../lib/http/node/side.ts';
@@ -9,7 +9,7 @@ import { VirtualClock } from './virtual-clock.ts';
 
 export const GET = 'GET / HTTP/1.1\r\nHost: g\r\n\r\n';
 
-/** How often something has asked for the end of a turn. */
+/** Counts the callbacks for the end of a turn. */
 export class CountingClock extends VirtualClock {
   turns = 0;
 
@@ -19,13 +19,12 @@ export class CountingClock extends VirtualClock {
   }
 }
 
-/** The connection's half, in memory: it keeps what node:http does to it. */
 export class Recorder implements Wire {
   readonly clock = SYSTEM.clock;
   reading = true;
   writable = true;
   retiring = false;
-  /** The client may still be sending behind the last answer. */
+  /** The client may still be sending after the last answer. */
   lingers = false;
   written = '';
   readonly requests: HttpRequest[] = [];
@@ -98,9 +97,8 @@ export const readsBody = (request: HttpRequest): void => {
   request.receive(100, { bodyGrows: ignored, bodyRead: ignored });
 };
 
-/** How many answers have been written. */
 export const answers = (wire: Recorder): number => wire.written.match(/HTTP\/1\.1 /g)?.length ?? 0;
-/** Lets go on whatever waits for no timer. */
+/** Runs everything that does not wait for a timer. */
 export const passed = async (): Promise<void> => {
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };

@@ -1,26 +1,25 @@
-// A receiver of OpenTelemetry's spans: OTLP over HTTP, decoded by the protocol's official generated classes.
+// Receives spans by OTLP over HTTP and decodes them with the protocol's official generated classes.
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { atEnd } from './scope.ts';
 
-/** A span as it came over the wire, with its ids in hex and its attributes as an object. */
+/** Ids are in hexadecimal. */
 export interface ReceivedSpan {
   readonly service: string;
-  /** The program that sent it, by the semantic conventions. */
   readonly resource: Readonly<Record<string, string | number>>;
   readonly name: string;
-  /** SpanKind of the protocol: 2 server, 4 producer, 5 consumer. */
+  /** SpanKind: 2 server, 4 producer, 5 consumer. */
   readonly kind: number;
   readonly traceId: string;
   readonly spanId: string;
-  /** Empty where it begins a trace. */
+  /** Empty for the first span of a trace. */
   readonly parentSpanId: string;
   readonly traceState: string;
   readonly startNs: bigint;
   readonly endNs: bigint;
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** 2: an error. */
+  /** 2 is an error. */
   readonly statusCode: number;
 }
 
@@ -67,7 +66,7 @@ const attributesOf = (list: readonly KeyValue[]): Record<string, string | number
 
 export class OtlpReceiver {
   readonly spans: ReceivedSpan[] = [];
-  /** What is answered: another status than 200 makes the exporter fail. */
+  /** Another status than 200 makes the exporter fail. */
   status = 200;
   url = '';
 

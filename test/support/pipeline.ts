@@ -1,5 +1,4 @@
-// The whole way of an event as real processes: gateway and consumers on a queue and a warehouse, with development
-// certificates in a folder of their own, and a producer's requests.
+// Gateway and consumers as real processes on a queue and a warehouse, with development certificates.
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { join } from 'node:path';
@@ -10,35 +9,30 @@ import { temporaryFolder } from './scope.ts';
 export interface PipelineOptions {
   readonly queueUri: string;
   readonly warehouseUri: string;
-  /** How many consumers to start. */
   readonly replicas?: number;
-  /** More environment for each program. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The warehouse as the gateway sees it; the same by default, none with ''. */
+  /** Defaults to the consumer's warehouse. '' means none. */
   readonly gatewayWarehouseUri?: string;
 }
 
 export interface Replica {
   readonly program: Program;
-  /** Where its process endpoints are. */
   readonly url: string;
 }
 
-/** What `GET /events/{id}` answered. */
 export interface Found {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
   readonly text: string;
 }
 
-/** The value of one metric, by its name with labels as it stands in the text; NaN where it is not there. */
+/** Reads one metric by its name with labels. NaN if it is missing. */
 export async function metricOf({ url }: Replica, name: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text();
   const line = text.split('\n').find((candidate) => candidate.startsWith(`${name} `));
   return Number(line?.slice(name.length + 1));
 }
 
-/** What a replica says of its readiness. */
 export async function readiness({
   url,
 }: Replica): Promise<{ readonly status: number; readonly body: Readonly<Record<string, unknown>> }> {
@@ -83,7 +77,6 @@ export class Pipeline {
     return `https://127.0.0.1:${this.#port}`;
   }
 
-  /** Also after it was killed: the port stays the same. */
   async startGateway(): Promise<Program> {
     const { queueUri, warehouseUri, gatewayWarehouseUri = warehouseUri, env } = this.#options;
     this.#gateway = this.#track(
@@ -108,7 +101,7 @@ export class Pipeline {
     return replica;
   }
 
-  /** Starts one without waiting for it to listen: it may refuse to. */
+  /** Does not wait until it listens, because it may refuse to start. */
   beginConsumer(env: Readonly<Record<string, string>> = {}): Program {
     return this.#track(
       new Program('ingest-consumer', {
@@ -123,7 +116,6 @@ export class Pipeline {
     );
   }
 
-  /** Runs `ingest-send` with the development producer's certificate. */
   send(args: readonly string[], input?: Buffer | string): Program {
     return this.#track(
       new Program('ingest-send', {
@@ -135,12 +127,11 @@ export class Pipeline {
     );
   }
 
-  /** POSTs one event. Rejects when there is no answer. */
+  /** Rejects if there is no answer. */
   post(body: Buffer | string): Promise<Found> {
     return this.#ask('POST', '/events', body);
   }
 
-  /** What the gateway says of its readiness. */
   ready(): Promise<Found> {
     return this.#ask('GET', '/health/ready');
   }
@@ -149,7 +140,6 @@ export class Pipeline {
     return this.#ask('GET', `/events/${encodeURIComponent(id)}`);
   }
 
-  /** Ends everything, whatever state it is in. */
   async stop(): Promise<void> {
     this.#agent?.destroy();
     await Promise.all(this.#started.map((program) => program.kill()));

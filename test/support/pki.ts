@@ -1,4 +1,3 @@
-// Real certificates for tests: an authority, a server on loopback, producers of all kinds, as PEM files.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import 'reflect-metadata';
@@ -50,7 +49,6 @@ export class Pki {
     return this.path(name);
   }
 
-  /** The environment of a gateway that uses these files. */
   get environment(): Record<string, string> {
     return {
       INGEST_TLS_CERT: this.path('server.pem'),
@@ -59,7 +57,7 @@ export class Pki {
     };
   }
 
-  /** A producer with the audience, named `urn:test:producer:<name>`; `options` override. */
+  /** Named `urn:test:producer:<name>`, with the audience. `options` override. */
   async producer(name: string, options: Partial<IssueOptions> = {}): Promise<ClientCertificate> {
     const issued = await this.authority.issue({
       commonName: name,
@@ -72,7 +70,7 @@ export class Pki {
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
-/** A certificate without a subject, signed by itself, as PEM. */
+/** A self-signed certificate without a subject, as PEM. */
 export async function certificateWithoutSubject(uris: readonly string[] = []): Promise<string> {
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
   const names = uris.map((value) => ({ type: 'url' as const, value }));
@@ -86,15 +84,8 @@ export async function certificateWithoutSubject(uris: readonly string[] = []): P
 }
 
 /** The name constraints of an authority that may issue to no host at or below this one. */
-export function excludesHost(host: string): x509.Extension {
-  const base = Buffer.from(host);
-  const der = (tag: number, content: Buffer): Buffer => Buffer.concat([Buffer.from([tag, content.length]), content]);
-  return new x509.Extension('2.5.29.30', true, der(0x30, der(0xa1, der(0x30, der(0x82, base)))));
-}
-
-export interface CertificateOptions {
+exportexport interface CertificateOptions {
   readonly name?: string;
-  /** Who signs it; itself by default. */
   readonly by?: CertificateAuthority;
   readonly notAfter?: Date;
   readonly usages?: number;
@@ -103,10 +94,7 @@ export interface CertificateOptions {
   readonly extensions?: readonly x509.Extension[];
 }
 
-/**
- * Another certificate of an authority, with the same key: under its own name or another, by itself or by another, with
- * other rights, good until `notAfter`.
- */
+/** Another certificate for the key of an authority: with another name, issuer, usages or end. */
 export async function anotherCertificate(of: CertificateAuthority, options: CertificateOptions): Promise<string> {
   const { name, by = of, notAfter, usages, authority = true, pathLength, extensions = [] } = options;
   const { publicKey, subject } = new x509.X509Certificate(of.certificate);

@@ -1,20 +1,19 @@
-// The databases of a PostgreSQL server: `freshDatabase` gives every test and every run one of its own.
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { WITHIN_MS } from './deadline.ts';
 
 export interface PostgresDatabases {
-  /** The URI of a new, empty database. `options` are added to CREATE DATABASE. */
+  /** Creates an empty database and returns its URI. `options` are added to CREATE DATABASE. */
   freshDatabase(options?: string): Promise<string>;
-  /** Ends its sessions too. `uri` is what freshDatabase gave. */
+  /** Ends its sessions too. */
   dropDatabase(uri: string): Promise<void>;
-  /** One query on the database of `uri`, by a connection of its own. */
+  /** Opens a connection for one query. */
   query<Row extends pg.QueryResultRow>(uri: string, text: string, values?: unknown[]): Promise<Row[]>;
 }
 
 let databases = 0;
 
-/** Whether the server answers before `deadline`, by `Date.now()`. */
+/** Resolves to false at `deadline` (`Date.now()`). */
 export async function answers(uri: string, deadline: number): Promise<boolean> {
   while (Date.now() < deadline) {
     try {
@@ -27,7 +26,6 @@ export async function answers(uri: string, deadline: number): Promise<boolean> {
   return false;
 }
 
-/** Those of the server that `uri` names; it may make databases there. */
 export function databasesOf(uri: string): PostgresDatabases {
   const drop = async (name: string): Promise<void> =>
     void (await query(uri, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));

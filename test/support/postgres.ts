@@ -1,8 +1,6 @@
-// A real PostgreSQL for tests and measurements: the server that INGEST_TEST_POSTGRES_URI names, or a private cluster in
-// a folder of its own, reachable by a unix socket only, that is gone when the test is.
-//
-// A private cluster can be killed and started again; initdb and the server refuse to run as root, so there they run as
-// the user `postgres`. What it holds is postgres-databases.ts.
+// PostgreSQL for tests and measurements: the server of INGEST_TEST_POSTGRES_URI, or a private cluster in a temporary
+// folder, reachable by a unix socket. initdb and the server refuse to run as root, so there they run as the user
+// `postgres`.
 import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -15,7 +13,6 @@ import { databasesOf, answers, type PostgresDatabases } from './postgres-databas
 
 const PORT = 5432;
 
-/** A server's databases, and its end. */
 export interface PostgresServer extends PostgresDatabases {
   stop(): Promise<void>;
 }
@@ -24,16 +21,13 @@ export interface PrivatePostgres extends PostgresServer {
   /** The folder of psql and the other programs. */
   readonly programs: string;
   readonly socketFolder: string;
-  /** Whether the server's first process runs: it ends by itself when it cannot recover. */
+  /** False also if the server ended because it could not recover. */
   readonly running: boolean;
-  /** The ids of the server's processes; none while it does not run. */
   processes(): readonly number[];
-  /** SIGKILL: the server's own processes are gone when this resolves. */
   kill(): Promise<void>;
   start(): Promise<void>;
 }
 
-/** Of the server's programs. */
 interface RunOptions {
   readonly cwd: string;
   readonly env: NodeJS.ProcessEnv;
@@ -41,7 +35,6 @@ interface RunOptions {
   readonly gid?: number;
 }
 
-/** The server under test. */
 export async function startPostgres(): Promise<PostgresServer> {
   const external = process.env['INGEST_TEST_POSTGRES_URI'];
   if (external === undefined || external === '') return startPrivatePostgres({ durable: false });
@@ -49,17 +42,13 @@ export async function startPostgres(): Promise<PostgresServer> {
 }
 
 export interface PrivatePostgresOptions {
-  /** Keeps fsync on: for tests of what survives, and for measurements. */
+  /** Keeps fsync on. */
   readonly durable: boolean;
-  /** The folder that its own folder is made in. */
   readonly under?: string;
-  /** More settings, `name=value`. */
   readonly settings?: readonly string[];
-  /** More environment of the server. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A cluster of its own. */
 export async function startPrivatePostgres({
   durable,
   under = tmpdir(),
@@ -105,7 +94,7 @@ export async function startPrivatePostgres({
     processes: () => (server.child?.pid === undefined ? [] : [server.child.pid, ...childrenOf(server.child.pid)]),
     kill: () => server.end('SIGKILL'),
     stop: async () => {
-      // SIGINT is PostgreSQL's fast shutdown: open connections are cut.
+      // SIGINT is PostgreSQL's fast shutdown: it cuts open connections.
       await server.end('SIGINT');
       remove();
       process.removeListener('exit', lastResort);
@@ -113,7 +102,6 @@ export async function startPrivatePostgres({
   };
 }
 
-/** The server's first process, which may be ended and started again. */
 class ServerProcess {
   readonly #launch: () => Promise<ChildProcess>;
   child: ChildProcess | undefined;
@@ -136,7 +124,7 @@ class ServerProcess {
   }
 }
 
-/** Starts the server until it answers: right after a kill its first tries are refused. */
+/** Tries again, because a server that was just killed may refuse the first starts. */
 async function startServer(
   program: string,
   args: readonly string[],
@@ -145,13 +133,13 @@ async function startServer(
 ): Promise<ChildProcess> {
   const deadline = Date.now() + WITHIN_MS;
   for (;;) {
-    // The output is kept for the one case where it is needed: the server does not come up.
+    // Printed only if the server does not start.
     const started = spawn(program, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
     let output = '';
     started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
     const ended = once(started, 'exit');
     if (await Promise.race([ended.then(() => false), answers(uri, deadline)])) return started;
-    // After a kill the old server's children may hold its memory for a moment longer; then the start is refused.
+    // After a kill the old child processes may hold the shared memory for a moment.
     if (Date.now() >= deadline) throw new Error(`PostgreSQL did not start:\n${output}`);
     if (started.exitCode === null && started.signalCode === null) started.kill('SIGKILL');
     await ended;
@@ -162,8 +150,8 @@ async function startServer(
 const INITDB = ['--username', 'ingest', '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'];
 
 /**
- * Makes the folder of an empty cluster. initdb takes a second or two of CPU time and makes the same each time: what it
- * made for this version is kept beside the dependencies, and copied.
+ * initdb takes a second or two of CPU time and always makes the same folder, so it is kept beside the dependencies and
+ * copied.
  */
 function makeData(programs: string, data: string, options: RunOptions): void {
   const version = execFileSync(join(programs, 'postgres'), ['--version'], { encoding: 'utf8' });
@@ -179,7 +167,7 @@ function makeData(programs: string, data: string, options: RunOptions): void {
   }
   const stdio: StdioOptions = ['ignore', 'ignore', 'inherit'];
   execFileSync(join(programs, 'initdb'), ['--pgdata', data, ...INITDB], { ...options, stdio });
-  // Whole or not at all, as several tests may begin at the same time.
+  // Renames a finished copy, because several tests may start at the same time.
   const own = `${kept}-${process.pid}`;
   try {
     cpSync(data, own, { recursive: true });
@@ -204,7 +192,7 @@ const serverArguments = (data: string, folder: string, durable: boolean): string
   ...(durable ? [] : ['-c', 'fsync=off', '-c', 'full_page_writes=off']),
 ];
 
-/** The ids of a process's children, where the system has /proc. */
+/** Reads /proc. */
 function childrenOf(pid: number): number[] {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
@@ -213,7 +201,7 @@ function childrenOf(pid: number): number[] {
   }
 }
 
-/** Nobody in particular, unless this is root. */
+/** Undefined unless this is root. */
 function serverUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const idOf = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));

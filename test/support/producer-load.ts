@@ -1,5 +1,5 @@
-// Producers that behave as they should under load: each event is sent again, with the same id, while it is answered 503
-// or not at all. What they were told is the measure of what must be in the warehouse.
+// Producers that send each event again, with the same id, until it is accepted. Every accepted event must be in the
+// warehouse.
 import { event } from './gateway.ts';
 import { atEnd, eventually } from './scope.ts';
 import type { WarehouseStore } from './warehouse-store.ts';
@@ -7,25 +7,25 @@ import assert from 'node:assert/strict';
 
 const PAUSE_MS = 20;
 
-/** A pipeline, or whatever else takes events. Rejects where none answers. */
+/** Rejects if there is no answer. */
 interface Taker {
   post(body: string): Promise<{ readonly status: number }>;
 }
 
 export class ProducerLoad {
-  /** Each status that came, with how often. */
+  /** How often each status arrived. */
   readonly statuses = new Map<number, number>();
-  /** Ids that were answered 202, with when, by `performance.now()`. */
+  /** Accepted ids with their time (`performance.now()`). */
   readonly accepted = new Map<string, number>();
   readonly #taker: Taker;
   readonly #prefix: string;
   readonly #done: Promise<unknown>;
   #stopped = false;
-  /** The test is over, perhaps because it failed: nobody answers any more. */
+  /** Set at the end of the test, when nobody answers any more. */
   #abandoned = false;
   #count = 0;
 
-  /** Each producer pauses for `pauseMs` after an event; `paced`: from the beginning of one to that of the next. */
+  /** Each producer pauses for `pauseMs` after an event. `paced`: measured from the start of the event. */
   constructor(taker: Taker, prefix: string, producers = 8, pauseMs = 10, paced = false) {
     this.#taker = taker;
     this.#prefix = prefix;
@@ -33,13 +33,12 @@ export class ProducerLoad {
     this.#done = Promise.all(Array.from({ length: producers }, () => this.#work(pauseMs, paced)));
   }
 
-  /** Waits until `count` more events are accepted. */
   async more(count: number): Promise<void> {
     const wanted = this.accepted.size + count;
     await eventually(`${count} more events are accepted`, () => this.accepted.size >= wanted, 60_000);
   }
 
-  /** Ends the load; every event that was begun is accepted by then. */
+  /** Resolves once every event that was sent is accepted. */
   async stop(): Promise<this> {
     this.#stopped = true;
     await this.#done;
@@ -47,8 +46,8 @@ export class ProducerLoad {
   }
 
   /**
-   * Asserts that each accepted id, of a time that `promised` holds for, has one row, that no id has two, that nothing
-   * was quarantined, and that no other row is there; and what was answered.
+   * Asserts that each accepted id has one row, that nothing else landed, and that nothing was quarantined. `promised`
+   * selects the ids by the time of acceptance.
    */
   async assertLanded(store: WarehouseStore, promised = (_acceptedMs: number): boolean => true): Promise<void> {
     const ids = await this.landed(store, promised);
@@ -64,7 +63,7 @@ export class ProducerLoad {
     );
   }
 
-  /** The ids of this load that have landed; waits until all that were accepted have. */
+  /** Waits until all accepted ids have landed. Returns the ids of this load in the warehouse. */
   landed(store: WarehouseStore, promised = (_acceptedMs: number): boolean => true): Promise<readonly string[]> {
     return eventually(
       'all rows are there',
@@ -95,7 +94,7 @@ export class ProducerLoad {
     if (answer.status === 202) {
       this.accepted.set(id, performance.now());
     }
-    // Any other answer than 503 is told by assertLanded.
+    // assertLanded reports any other status.
     return answer.status !== 503;
   }
 }

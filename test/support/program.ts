@@ -1,4 +1,3 @@
-// One of the project's programs as a real process, started by its launcher in bin as an operator starts it.
 import { once } from 'node:events';
 import { TestProcess } from './gateway.ts';
 import type { StartOptions } from './scope.ts';
@@ -11,7 +10,7 @@ export interface ProgramOptions extends StartOptions {
 }
 
 export class Program extends TestProcess {
-  /** How it ended, once all of its output is here: the exit code, or the signal's name. */
+  /** The exit code or the signal, once all output has been read. */
   readonly ended: Promise<number | NodeJS.Signals>;
 
   constructor(name: ProgramName, { env = {}, args = [], ...options }: ProgramOptions) {
@@ -23,13 +22,13 @@ export class Program extends TestProcess {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** The URL that its log says it listens on. */
+  /** The URL in its log. */
   async listening(): Promise<string> {
     const line = await this.line(/listening on \w+:\/\//);
     return /listening on (\w+:\/\/[^\s"]+)/.exec(line)?.[1] ?? '';
   }
 
-  /** SIGKILL, and waits for the end. Fine to call on a program that has ended. */
+  /** May be called on a program that has ended. */
   async kill(): Promise<void> {
     if (this.running) this.signal('SIGKILL');
     await this.ended;

@@ -1,4 +1,4 @@
-// Connections as a balancer passes them on: a header of the PROXY protocol, version 2, before the client's TLS.
+// Connections with a header of the PROXY protocol, version 2, before TLS.
 import { connect as connectTcp, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
@@ -9,7 +9,7 @@ import { atEnd } from './scope.ts';
 
 const SIGNATURE = Buffer.from('0d0a0d0a000d0a515549540a', 'hex');
 
-/** A header. `addresses`: a client's IPv4 address, or the bytes that take the place of the addresses. */
+/** `addresses`: an IPv4 address of a client, or raw bytes. */
 export function proxyHeader(
   addresses: string | Buffer,
   { command = 0x21, family = 0x11, more = Buffer.alloc(0) } = {},
@@ -23,13 +23,12 @@ export function proxyHeader(
   return Buffer.concat([SIGNATURE, Buffer.from([command, family]), length, block, more]);
 }
 
-/** Whom connections are passed on to: a gateway, or a server in this process. */
 interface Behind {
   readonly port: number;
   readonly pki: Pki;
 }
 
-/** A TCP connection to the gateway; `from` is the balancer's address. */
+/** `from`: the balancer's address. */
 export function tcpTo(gateway: Pick<Behind, 'port'>, from = '127.0.0.1'): Socket {
   const socket = connectTcp({ port: gateway.port, host: '127.0.0.1', localAddress: from, noDelay: true });
   socket.on('error', () => undefined);
@@ -37,10 +36,7 @@ export function tcpTo(gateway: Pick<Behind, 'port'>, from = '127.0.0.1'): Socket
   return socket;
 }
 
-/**
- * A TLS connection behind `header`. What the client writes first, and the header before it, arrive in two pieces, the
- * first of `cut` bytes; 0: in one.
- */
+/** The header and the first bytes of TLS arrive in two pieces, the first of `cut` bytes. 0: in one piece. */
 export async function passedOn(
   gateway: Behind,
   header: Buffer,
@@ -72,7 +68,6 @@ export async function passedOn(
   return raw;
 }
 
-/** What the gateway's own process endpoints answer. */
 export async function askAdmin(gateway: TestGateway, path: string): Promise<Response> {
   const [url = ''] = /http:\/\/[^"]+/.exec(await gateway.line(/process endpoints on http:/)) ?? [];
   return fetch(url + path);

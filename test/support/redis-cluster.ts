@@ -1,4 +1,4 @@
-// A real Redis Cluster of a test's own: three masters and a replica of each, on free ports.
+// A real Redis Cluster: three masters with a replica each.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { tlsArguments } from './redis-tls.ts';
@@ -7,24 +7,21 @@ import { eventually } from './scope.ts';
 import type { Pki } from './pki.ts';
 
 const MASTERS = 3;
-/**
- * The first slots of the masters: those of the streams ingest-2, ingest-3 and ingest-0, so that `reshard` moves a
- * stream at once.
- */
+/** Slots of the streams ingest-2, ingest-3 and ingest-0 come first, so that `reshard` moves a stream. */
 const FIRST_SLOTS = [0, 4_890, 9_081, 16_384];
 const NODE_TIMEOUT_MS = 5_000;
 
 export interface ClusterOptions {
-  /** With it the ports of `uri` take TLS, and the nodes reach each other by it; each has a plain port too. */
+  /** Clients and nodes use TLS. Each node keeps a plain port for the test. */
   readonly pki?: Pki;
-  /** The first slots of the masters, and one past the last slot. */
+  /** The first slot of each master, and one past the last slot. */
   readonly firstSlots?: readonly number[];
 }
 
 export class TestCluster {
-  /** Masters first, as they were made. */
+  /** Masters first. */
   readonly nodes: readonly TestRedis[];
-  /** As the nodes know each other. */
+  /** The ports that the nodes know each other by. */
   readonly #shownPorts: readonly number[];
   readonly #options: ClusterOptions;
 
@@ -56,18 +53,17 @@ export class TestCluster {
     return cluster;
   }
 
-  /** A URI that names two of the nodes. */
+  /** Names two of the nodes. */
   get uri(): string {
     return this.uriOf('');
   }
 
-  /** The same for a user: `name:password@`. */
+  /** `user`: `name:password@`. */
   uriOf(user: string): string {
     const hosts = this.#shownPorts.slice(1, 3).map((port) => `127.0.0.1:${port}`);
     return `${this.#options.pki === undefined ? 'redis' : 'rediss'}+cluster://${user}${hosts.join()}`;
   }
 
-  /** The master of a key's slot, by what a running node says. */
   async masterOf(key: string): Promise<TestRedis> {
     const asked = this.nodes.find(({ running }) => running) ?? this.nodes[0];
     const slot = Number(await asked?.command('CLUSTER', 'KEYSLOT', key));
@@ -78,7 +74,6 @@ export class TestCluster {
     return master;
   }
 
-  /** Moves the first 20 slots of a master to another one, with redis-cli. */
   async reshard(from: TestRedis, to: TestRedis): Promise<void> {
     await promisify(execFile)('redis-cli', [
       ...['--cluster', 'reshard', `127.0.0.1:${from.port}`, '--cluster-yes', '--cluster-slots', '20'],
@@ -87,7 +82,7 @@ export class TestCluster {
     ]);
   }
 
-  /** Waits until every node knows all masters and replicas, and says that the cluster is whole. */
+  /** Waits until every node knows all others and reports the cluster as complete. */
   async whole(): Promise<void> {
     await eventually(
       'the cluster is whole',

@@ -1,19 +1,17 @@
-// The rules for Redis users: deploy/install.md lists them, and deploy/scale.md adds those for a Redis Cluster.
+// The ACL rules of deploy/install.md, and those for a Redis Cluster of deploy/scale.md.
 import { readFileSync } from 'node:fs';
 
 const page = (name: string): string => readFileSync(new URL(`../../deploy/${name}`, import.meta.url), 'utf8');
 const INSTALL = page('install.md');
 const SCALE = page('scale.md');
 
-/**
- * The rule for a program, as the arguments of ACL SETUSER without the user's name; the password is `secret`.
- */
+/** Arguments of ACL SETUSER after the name. The password is `secret`. */
 export function rule(program: string): string[] {
   const line = new RegExp(`ACL SETUSER ${program} (.*)`).exec(INSTALL)?.[1] ?? '';
   return line.replace('>PASSWORD', '>secret').split(' ');
 }
 
-/** The rule for a program on a Redis Cluster with `INGEST_QUEUE_REPLICAS`. */
+/** The rule for a Redis Cluster with `INGEST_QUEUE_REPLICAS`. */
 export function clusterRule(program: string): string[] {
   const [, keys = '', commands = ''] = /the keys `([^`]+)`, and on a cluster `([^`]+)`/.exec(SCALE) ?? [];
   const wait = /INGEST_QUEUE_REPLICAS` the gateway's `([^`]+)`/.exec(SCALE)?.[1] ?? '';

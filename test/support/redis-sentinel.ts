@@ -1,4 +1,4 @@
-// A real master with replicas, and three sentinels that watch them, on free ports.
+// A real master with replicas and three sentinels.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
@@ -12,38 +12,30 @@ const MASTER_NAME = 'the-master';
 const SENTINELS = 3;
 
 export interface SentinelOptions {
-  /** How many replicas the master has; 2 by default. */
+  /** 2 by default. */
   readonly replicas?: number;
-  /**
-   * With it the ports of `uri` take TLS, and servers and sentinels reach each other by it; each has a plain port too.
-   */
+  /** Clients, servers and sentinels use TLS. Each keeps a plain port for the test. */
   readonly pki?: Pki;
-  /** The password of the default user of servers and sentinels. */
   readonly password?: string;
-  /**
-   * After so long without an answer a sentinel takes a server for down; 700 by default. Long where nothing fails over,
-   * so that a server that gets no processor for a while is no fault.
-   */
+  /** 700 by default. Longer for tests without a fail-over, because a busy machine may pause a healthy server. */
   readonly downAfterMs?: number;
-  /** Sentinels, replicas and clients reach each server by a link; not with `pki`. */
+  /** Everyone reaches each server through a link. Not with `pki`. */
   readonly linked?: boolean;
 }
 
 interface Sentinel {
   readonly port: number;
-  /** The port that the others know: that of TLS, where there is one. */
+  /** The port that others use: the TLS port, if there is one. */
   readonly shownPort: number;
   readonly child: Child;
 }
 
 export class TestSentinels {
   readonly servers: readonly TestRedis[];
-  /** As the sentinels know the servers. */
   readonly #shownPorts: ReadonlyMap<TestRedis, number>;
   readonly #links: ReadonlyMap<TestRedis, Link>;
   readonly #sentinels: readonly Sentinel[];
   readonly #options: SentinelOptions;
-  /** A connection to each sentinel that was asked something. */
   readonly #clients = new Map<number, Redis>();
 
   private constructor(
@@ -97,7 +89,7 @@ export class TestSentinels {
     return `${pki === undefined ? 'redis' : 'rediss'}+sentinel://${user}${hosts}/${MASTER_NAME}`;
   }
 
-  /** The master, by what the first sentinel says. */
+  /** As the first sentinel reports it. */
   async master(): Promise<TestRedis> {
     const port = await this.#masterPort(0);
     return (
@@ -105,24 +97,22 @@ export class TestSentinels {
     );
   }
 
-  /** The link to a server, of those that are `linked`. */
   linkTo(server: TestRedis): Link {
     const link = this.#links.get(server);
     if (link === undefined) throw new Error('the servers are not linked');
     return link;
   }
 
-  /** Hands over to a replica, as it is planned. */
   async failOver(): Promise<void> {
     await this.#ask(0, 'FAILOVER', MASTER_NAME);
   }
 
-  /** Makes the last sentinel take connections and give no answers, or go on. The other two are a quorum. */
+  /** The other two sentinels are a quorum. */
   freezeLast(frozen: boolean): void {
     this.#sentinels.at(-1)?.child.kill(frozen ? 'SIGSTOP' : 'SIGCONT');
   }
 
-  /** Waits until another server than `old` is the master, and says so itself. */
+  /** Waits until another server is the master and reports that role itself. */
   promoted(old: TestRedis): Promise<TestRedis> {
     return eventually(
       'a replica is promoted',
@@ -134,12 +124,12 @@ export class TestSentinels {
     );
   }
 
-  /** Starts a master that was killed again, as a replica of the one that took its place. */
+  /** Starts the old master as a replica of the new one. */
   async rejoin(old: TestRedis, master: TestRedis): Promise<void> {
     await old.start(['--replicaof', '127.0.0.1', String(this.#shownPorts.get(master))]);
   }
 
-  /** Waits until all sentinels know each other, and the master has all its replicas in step. */
+  /** Waits until all sentinels know each other and all replicas are in sync. */
   async whole(): Promise<void> {
     const replicas = this.servers.length - 1;
     await eventually(
@@ -184,7 +174,7 @@ export class TestSentinels {
 
 const replication = async (server: TestRedis): Promise<string> => String(await server.command('INFO', 'replication'));
 
-/** One sentinel, which knows this master. It knows no other sentinel while the master is unavailable. */
+/** One sentinel. It finds no other sentinel while the master is down. */
 export async function startSentinel(
   masterPort: number,
   options: SentinelOptions = {},

@@ -1,10 +1,6 @@
-// A TLS port beside the plain one, for servers and sentinels of a test.
 import type { Pki } from './pki.ts';
 
-/**
- * For the command line, beside `--tls-port`: certificates of `pki`. None is asked of clients; nodes of a cluster show
- * theirs to each other.
- */
+/** Arguments beside `--tls-port`. Clients need no certificate. */
 export async function tlsArguments(pki: Pki): Promise<readonly string[]> {
   const { cert, key } = await pki.producer('redis');
   return [

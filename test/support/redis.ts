@@ -1,4 +1,4 @@
-// A real Redis server of a test's own: its port is free, its data in a temporary folder.
+// A real Redis server on a free port, with its data in a temporary folder.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,16 +13,14 @@ export const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta
   encoding: 'utf8',
 }).trim();
 
-/**
- * The environment in which a process takes its time from a file (libfaketime), and reads that anew for each question.
- */
+/** Makes a process read its clock from a file (libfaketime) at each call. */
 export function clockFrom(file: string): Readonly<Record<string, string>> {
   execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
   const library = readdirSync('/usr/lib')
     .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
     .find((path) => existsSync(path));
   if (library === undefined) throw new Error('libfaketime was not found: install the package faketime');
-  // libc again: with Redis' own allocator the library would need memory before it is ready, and the clock for that.
+  // libc comes after the library, because Redis' allocator would ask for the time before the library is ready.
   return {
     LD_PRELOAD: `${library}:libc.so.6`,
     FAKETIME_TIMESTAMP_FILE: file,
@@ -31,18 +29,15 @@ export function clockFrom(file: string): Readonly<Record<string, string>> {
   };
 }
 
-/** One entry of the stream. */
 export interface StreamEntry {
   readonly entry: string;
   readonly fields: Readonly<Record<string, string>>;
 }
 
 export interface TestRedisOptions {
-  /** More environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** The folder that its own folder is made in. */
   readonly under?: string;
-  /** Of the default user, here and on a master that this server follows. */
+  /** Of the default user, also used to connect to a master. */
   readonly password?: string | undefined;
 }
 
@@ -68,7 +63,7 @@ export class TestRedis {
     this.#args = args;
   }
 
-  /** `args` are added to the command line, e.g. `['--appendfsync', 'always']`. */
+  /** `args` are added to the command line. */
   static async start(args: readonly string[] = [], options: TestRedisOptions = {}): Promise<TestRedis> {
     const { env, under, password } = options;
     const secret = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
@@ -79,7 +74,7 @@ export class TestRedis {
     return redis;
   }
 
-  /** A server whose clock a test sets (libfaketime, by `setClock`). */
+  /** Its clock is set by `setClock`. */
   static async startWithClock(): Promise<TestRedis> {
     const clock = join(temporaryFolder('ingest-clock-'), 'clock');
     const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), [], clockFrom(clock));
@@ -90,7 +85,7 @@ export class TestRedis {
     return redis;
   }
 
-  /** Sets the clock of a server made by `startWithClock`, as hours ahead of this machine's. */
+  /** Hours ahead of this machine's clock. */
   setClock(hoursAhead: number): void {
     writeFileSync(this.#clock ?? '', `+${Math.round(hoursAhead * 3_600)}\n`);
   }
@@ -99,17 +94,17 @@ export class TestRedis {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** Starts the server (again) and waits until it answers. */
+  /** Starts the server, also after a kill, and waits until it answers. */
   async start(extra: readonly string[] = []): Promise<void> {
     this.launch(extra);
     await eventually('Redis answers', async () => (await this.command('PING')) === 'PONG');
   }
 
-  /** Starts the server (again) and does not wait. */
+  /** Starts the server and does not wait. */
   launch(extra: readonly string[] = []): void {
-    // Fact: while the disk is busy with an fsync, Redis postpones its writes, and a kill then loses what it has answered.
-    // Choice: it leaves fsync to the system. Effect: a process that is killed has written all that it answered, however
-    // slow the disk is; what is lost with a machine no test asks.
+    // Fact: while the disk is busy with an fsync, Redis delays its writes, and a kill then loses answered commands.
+    // Choice: no fsync. Effect: a killed server has written all that it answered. No test asks about a machine that
+    // loses power.
     const args = [
       '--port',
       String(this.port),
@@ -151,18 +146,17 @@ export class TestRedis {
     }
   }
 
-  /** Takes all entries of a stream for landed: the group has read to the end, and holds nothing. */
+  /** Marks all entries as landed: moves the group to the end. */
   async land(stream = 'ingest'): Promise<void> {
     await this.command('XGROUP', 'SETID', stream, 'warehouse', '$');
   }
 
-  /** One command, with its reply as RESP2 has it. */
+  /** Replies as in RESP2. */
   async command(name: string, ...args: (string | Buffer)[]): Promise<unknown> {
     const client = await this.#connected();
     return client.call(name, ...args);
   }
 
-  /** The whole stream, in order. */
   async entries(stream = 'ingest'): Promise<StreamEntry[]> {
     const entries: StreamEntry[] = [];
     for (let from = '-'; ;) {
@@ -197,9 +191,7 @@ export class TestRedis {
   }
 }
 
-/**
- * A client that is not the programs' own, and begins sooner. It tries nothing twice, and connects when it is told to.
- */
+/** Not the programs' client, and faster to start. It connects only when told to and retries nothing. */
 export function plainClient(port: number, password: string | undefined): Redis {
   const client = new Redis({
     port,

@@ -1,4 +1,4 @@
-// A client that changes its certificate in the middle of a TLS 1.2 connection, which node's own client cannot do.
+// A client that renegotiates TLS 1.2 with another certificate, which node cannot do.
 import { execFile, execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -10,15 +10,14 @@ const PYTHON = execFileSync(new URL('../../bin/ensure-command', import.meta.url)
 }).trim();
 
 export interface Renegotiation {
-  /** What came of it; `none` where none was asked for. */
+  /** `none`: the test did not ask for a renegotiation. */
   readonly outcome: 'renegotiated' | 'refused' | 'none';
-  /** Everything that came back for the request: status line, headers, body. Empty where the connection was closed. */
+  /** The whole answer. Empty if the connection was closed. */
   readonly received: string;
 }
 
 /**
- * Connects as `first`, renegotiates as `second` where one is given, then sends `request`, which must ask for the
- * connection's end.
+ * Connects as `first`, renegotiates as `second` if given, and sends `request`, which must contain `Connection: close`.
  */
 export async function renegotiate(
   pki: Pki,

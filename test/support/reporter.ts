@@ -1,9 +1,7 @@
-// The reporter of the test suite: node-test-reporter, without its spinner where no terminal watches, with one closing
-// line that says what ran in a form that programs read, and behind it the failures again.
-//
-// Fact: node-test-reporter names no file that failed as a whole, by its exit code, a time-out or a hook, and what runs
-// beside the tests writes behind its report. Choice: each failure is told once more at the end, and kept in the file that
-// FAILURES_FILE names, for `make ingest-test` to print as its last lines. Effect: the end of a log names what failed.
+// node-test-reporter without its spinner, followed by one line with totals and by all failures. Fact:
+// node-test-reporter does not name files that fail as a whole, and other output may follow its report. Choice: repeat
+// each failure at the end, and write it to FAILURES_FILE, which `make ingest-test` prints last. Effect: the end of a
+// log names what failed.
 import { appendFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
@@ -13,7 +11,7 @@ import reporter from 'node-test-reporter';
 const CLEAR_LINE = '\r\x1b[K';
 const SPINNER = /Started \d+ tests\./;
 const FAILURES_MAX = 50;
-/** Of the text of one error, and of what its file wrote last. */
+/** Lines of an error, and of the standard error of its file. */
 const LINES_MAX = 20;
 
 interface Found {
@@ -21,7 +19,7 @@ interface Found {
   failed: number;
   skipped: number;
   readonly failures: string[];
-  /** What each file wrote to standard error, its end. */
+  /** The end of each file's standard error. */
   readonly written: Map<string, string>;
 }
 
@@ -33,12 +31,11 @@ interface TestError extends Error {
   readonly signal?: string | null;
 }
 
-/** Where, what and why, in a few lines. */
 function failureText({ name, file = '', line = 0, details }: Failure, written: string | undefined): string {
   const { cause, message, exitCode, signal } = details.error as TestError;
   const text = cause instanceof Error ? (cause.stack ?? cause.message) : inspect(cause ?? message);
   const head = text.split('\n').filter((one) => !/\(?node:internal\//.test(one));
-  // Of a file that ended as a whole the runner says no more than how.
+  // For a file that failed as a whole the runner reports only its exit code or signal.
   const ended = exitCode !== undefined || signal !== undefined;
   const end = ended ? [`exit code ${exitCode}, signal ${signal}`, ...(written ?? '').trimEnd().split('\n')] : [];
   return [
@@ -68,7 +65,7 @@ async function* counted(source: AsyncIterable<TestEvent>, found: Found): AsyncGe
   }
 }
 
-/** A suite fails with its tests, which are told by themselves, or in a hook of its own. */
+/** A suite fails because of its tests, which are reported separately, or because of a hook. */
 const failureType = ({ details }: Failure): unknown => (details.error as TestError).failureType;
 
 export default async function* report(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {

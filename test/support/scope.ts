@@ -1,5 +1,4 @@
-// What a test file starts, ended again: in reverse order after its tests, and also when the test process is on its way
-// out. Child processes are ended by their id.
+// Ends everything that a test file starts: in reverse order after its tests, and when the process exits.
 import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,12 +19,10 @@ after(async () => {
   for (const ending of endings.splice(0).reverse()) await ending();
 });
 
-/** Runs `ending` after the tests of this file. */
 export function atEnd(ending: () => Promise<void> | void): void {
   endings.push(ending);
 }
 
-/** A folder that is removed at the end, in the folder `under`. */
 export function temporaryFolder(name = 'ingest-test-', under = tmpdir()): string {
   const folder = mkdtempSync(join(under, name));
   atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
@@ -34,11 +31,10 @@ export function temporaryFolder(name = 'ingest-test-', under = tmpdir()): string
 
 export interface StartOptions {
   readonly cwd?: string;
-  /** Standard input; none by default. */
   readonly input?: string | Buffer;
 }
 
-/** Starts a process that is killed at the end, at the latest. */
+/** The process is killed at the end, at the latest. */
 export function start(
   command: string,
   args: readonly string[],
@@ -51,7 +47,7 @@ export function start(
     cwd,
     stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   }) as Child;
-  // A process that ends before it has read everything is no fault of the test's.
+  // A process may end before it has read its input.
   (child as ChildProcess).stdin?.on('error', () => undefined).end(input);
   children.add(child);
   const gone = exited(child).then(() => children.delete(child));
@@ -65,7 +61,6 @@ export function start(
   return child;
 }
 
-/** How a process ended. */
 export function exited(child: Child): Promise<{ readonly code: number | null; readonly signal: string | null }> {
   if (child.exitCode !== null || child.signalCode !== null) {
     return Promise.resolve({ code: child.exitCode, signal: child.signalCode });
@@ -76,12 +71,10 @@ export function exited(child: Child): Promise<{ readonly code: number | null; re
   });
 }
 
-/** A short wait ends soon after its condition holds; a long one leaves the processor to what it waits for. */
+/** Short waits end soon after the condition holds. Long waits leave the processor to others. */
 const LOOK_AGAIN_MS = { least: 5, most: 200, shareOfWait: 1 / 8 } as const;
 
-/**
- * Waits until `condition` gives something truthy, and gives that. Fails after `deadlineMs`, saying what was awaited.
- */
+/** Waits until `condition` returns something truthy, and returns that. Fails after `deadlineMs`. */
 export async function eventually<T>(
   what: string,
   condition: () => T | Promise<T>,

@@ -1,4 +1,3 @@
-// One answer of /metrics, read: the families with their type and help, and the samples with their labels.
 import type { TestClient } from './gateway.ts';
 
 export interface Sample {
@@ -51,7 +50,7 @@ export class Scrape {
     return new Scrape(body);
   }
 
-  /** The sum of the samples of this name whose labels are (at least) these. */
+  /** The sum of the samples that have at least these labels. */
   sum(name: string, labels: Readonly<Record<string, string>> = {}): number {
     const wanted = Object.entries(labels);
     return this.samples

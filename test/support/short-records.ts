@@ -1,4 +1,4 @@
-// Clients that send much in TLS records of one byte, all at once: what they send is encrypted before, in a worker thread.
+// Clients that send many TLS records of one byte at the same time. A worker thread encrypts them beforehand.
 import { connect as connectTcp } from 'node:net';
 import { once } from 'node:events';
 import { Duplex } from 'node:stream';
@@ -8,14 +8,14 @@ import { atEnd } from './scope.ts';
 
 export interface ShortRecords {
   readonly connections: number;
-  /** What each connection sends first, in one piece; its answers are not read. */
+  /** Sent first, in one piece. */
   readonly first: string;
-  /** And then, in records of one byte. */
+  /** Sent after `release`, in records of one byte. */
   readonly text: string;
   readonly tls: Pick<ConnectionOptions, 'port' | 'ca'>;
 }
 
-/** Resolves when all connections stand and `first` is sent; `release` sends the records. */
+/** Resolves when all connections are open and `first` was sent. */
 export async function holdShortRecords(held: ShortRecords): Promise<{ release(): void }> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { held }, execArgv: [] });
   atEnd(async () => void (await worker.terminate()));
@@ -26,7 +26,6 @@ export async function holdShortRecords(held: ShortRecords): Promise<{ release():
   return { release: () => worker.postMessage('release') };
 }
 
-/** Gives what sends the records of one connection. */
 async function prepare({ first, text, tls: { port = 0, ca } }: ShortRecords): Promise<() => void> {
   const below = connectTcp(Number(port), '127.0.0.1');
   below.on('error', () => undefined);

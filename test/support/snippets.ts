@@ -1,4 +1,4 @@
-// The programs in openapi/PRODUCERS.md, as they are there, run against a gateway that refuses the first tries.
+// Runs the programs of openapi/PRODUCERS.md against a gateway that refuses the first tries.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -12,39 +12,37 @@ const PAGE = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url)
 const LIBRARY = new URL('../../lib/send/send-events.ts', import.meta.url).href;
 export const ADDRESS = 'https://gateway:8443';
 
-/** The path of a command, whose Debian package is installed where it is missing. */
+/** The path of a command. Installs its Debian package if it is missing. */
 export const ensureCommand = (command: string, debianPackage: string): string =>
   execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, [command, debianPackage], {
     encoding: 'utf8',
   }).trim();
 
-/** A Python that has requests: the first on PATH, or Debian's. */
+/** A Python that has `requests`: the first on PATH, or Debian's. */
 export function python(): string {
   for (const command of ['python3', '/usr/bin/python3']) {
     try {
       execFileSync(command, ['-c', 'import requests'], { stdio: 'ignore' });
       return command;
     } catch {
-      // Another one may have it.
     }
   }
-  // The package brings no command: its name is asked for in vain, and what installs it is what counts.
+  // The package has no command of that name. Only the installation matters.
   try {
     ensureCommand('python3-requests', 'python3-requests');
   } catch {
-    // Running the Python says so.
   }
   return '/usr/bin/python3';
 }
 
-/** The one snippet of the page behind these words: a language, or a language and a name. */
+/** `words`: a language, or a language and a name. */
 export function snippet(words: string): string {
   const found = [...PAGE.matchAll(new RegExp(`\n\`\`\`${words}\n([^]*?)\`\`\``, 'g'))];
   assert.equal(found.length, 1, `${found.length} snippets of ${words}`);
   return found[0]?.[1] ?? '';
 }
 
-/** A folder in which the page's JavaScript finds ingest-client: the library of this repository. */
+/** A folder in which the JavaScript of the page finds this repository's ingest-client. */
 export function folderWithClient(): string {
   const folder = temporaryFolder('ingest-snippets-');
   const client = join(folder, 'node_modules/ingest-client');
@@ -54,7 +52,6 @@ export function folderWithClient(): string {
   return folder;
 }
 
-/** A gateway, and a folder with the PEM files that the snippets read. */
 export class SnippetRunner {
   readonly #gateway: FakeGateway;
   readonly folder: string;
@@ -78,8 +75,8 @@ export class SnippetRunner {
   }
 
   /**
-   * Writes the snippet to a file, with the gateway's real address, and runs it twice: it tries until its event is accepted,
-   * and no second time where the event is refused for good.
+   * Runs the snippet twice with the gateway's address: once until its event is accepted, and once with an event that is
+   * refused for good.
    */
   async sends(language: string, file: string, command: string, args: readonly string[]): Promise<void> {
     const text = snippet(language).replaceAll(ADDRESS, this.#gateway.url);

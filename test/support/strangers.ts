@@ -1,13 +1,11 @@
-// Connections of clients that want nothing but to be there: each is opened anew soon after it was closed. They live in
-// a worker thread, so that the test's own clients are not slower than they are.
+// Connections of clients that only occupy places and reconnect when they are closed. They run in a worker thread, so
+// that they do not slow down the test.
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';
 
-/**
- * `silent`: no byte is sent; `stalled`: the beginning of a ClientHello; `nameless`: a handshake without a certificate.
- */
+/** `silent`: sends nothing. `stalled`: sends half a ClientHello. `nameless`: connects without a certificate. */
 export type StrangerKind = 'silent' | 'stalled' | 'nameless';
 
 interface Strangers {
@@ -16,12 +14,10 @@ interface Strangers {
   readonly kind: StrangerKind;
 }
 
-/** A TLS record that announces 512 bytes of a ClientHello, and its first ones. */
+/** A TLS record that announces a ClientHello of 512 bytes, and its first bytes. */
 const HALF_A_HELLO = Buffer.from('1603010200010001fc0303', 'hex');
 
-/**
- * As many as are too many knock so often: often enough to find each place that is free, without filling the machine.
- */
+/** Often enough to find each free place without filling the machine. */
 const AGAIN_MS = 25;
 
 export function holdConnections(port: number, count: number, kind: StrangerKind): { end(): Promise<void> } {

@@ -1,4 +1,3 @@
-// Bearer tokens for tests: real keys, real signatures, and every way to get one wrong.
 import { createHash, X509Certificate } from 'node:crypto';
 import { exportJWK, exportSPKI, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 import type { ClientCertificate } from './pki.ts';
@@ -28,14 +27,14 @@ export class TokenIssuer {
     this.#key = key;
   }
 
-  /** Without `kid` neither the key nor its tokens carry one. */
+  /** Without `kid` neither the key nor its tokens have one. */
   static async create(kid?: string): Promise<TokenIssuer> {
     const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
     const jwk = { ...(await exportJWK(publicKey)), alg: 'ES256', use: 'sig', ...(kid === undefined ? {} : { kid }) };
     return new TokenIssuer(kid, jwk, await exportSPKI(publicKey), privateKey);
   }
 
-  /** A token for the gateway, good for an hour; `claims` override, `undefined` leaves one out. */
+  /** Valid for an hour. `claims` override, and `undefined` removes a claim. */
   async token(claims: Claims): Promise<string> {
     const nowS = Math.floor(Date.now() / 1000);
     const payload = { aud: 'ingest-gateway', exp: nowS + 3600, sub: 'producer', ...claims };
@@ -45,16 +44,14 @@ export class TokenIssuer {
   }
 }
 
-/** The JWKS (RFC 7517) of these issuers. */
 export const jwks = (...issuers: readonly TokenIssuer[]): string =>
   JSON.stringify({ keys: issuers.map(({ jwk }) => jwk) });
 
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** An unsigned token (`alg: none`). */
 export const unsigned = (claims: JWTPayload): string => `${part({ alg: 'none' })}.${part(claims)}.`;
 
-/** A token signed with the public key's text as the secret of HS256 (RFC 8725, section 2.1). */
+/** Signed with HS256 and the text of the public key as the secret (RFC 8725, section 2.1). */
 export async function signedWithPublicKey(issuer: TokenIssuer, secret: string, claims: JWTPayload): Promise<string> {
   return new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid: issuer.kid ?? '' }).sign(Buffer.from(secret));
 }

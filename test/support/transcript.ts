@@ -1,22 +1,21 @@
-// Holds responses against the API file, and remembers which of the documented ones were seen.
+// Compares responses with the API file and records which documented responses were seen.
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { RESPONSES, type DocumentedResponse } from './api-file.ts';
 
-/** A response as it came over the wire. Header names are lower-case. */
+/** Header names are lower-case. */
 export interface Seen {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-/** What HTTP itself puts on a response (RFC 9110, section 6.6.1; RFC 9112, section 9). */
+/** Header fields of HTTP itself (RFC 9110, section 6.6.1; RFC 9112, section 9). */
 const OF_HTTP = ['date', 'connection', 'keep-alive', 'content-type'];
 
 export class Transcript {
   readonly #seen = new Set<string>();
 
-  /** Fails unless `response` is documented for `scope` and is what the file says. */
   hold(scope: string, response: Seen): void {
     const { status, headers, body } = response;
     const shown = `${scope} ${status} ${JSON.stringify(headers)} ${body}`;
@@ -39,7 +38,7 @@ export class Transcript {
 
     if (scope.startsWith('HEAD ')) {
       assert.equal(body, '', shown);
-      // It cannot be told which one it was.
+      // The body does not identify one of the documented responses.
       for (const name of namesOf(documented)) this.#seen.add(name);
       return;
     }
@@ -51,7 +50,6 @@ export class Transcript {
     this.#seen.add(nameOf(documented, variant));
   }
 
-  /** The documented responses that were never seen. */
   get missing(): string[] {
     return RESPONSES.flatMap(namesOf).filter((name) => !this.#seen.has(name));
   }
@@ -63,7 +61,7 @@ const namesOf = (response: DocumentedResponse): string[] =>
 const nameOf = ({ scope, status, mediaType, variants }: DocumentedResponse, variant?: string): string =>
   variants.length === 0 ? `${scope} ${status} ${mediaType}` : `${scope} ${status} ${variant}`;
 
-/** The first response in what a bare connection received (latin1); undefined while it is not whole. */
+/** Undefined while the response is incomplete. `received` is latin1. */
 export function firstResponse(received: string): Seen | undefined {
   const end = received.indexOf('\r\n\r\n');
   if (end === -1) return undefined;

@@ -1,9 +1,8 @@
-// What every test file of the running process checks again and again.
 import assert from 'node:assert/strict';
 import type { Reply, TestGateway, TestProcess } from './gateway.ts';
 import type { TestRedis } from './redis.ts';
 
-/** The answer is this problem, whole: status, code, whether to retry, and the headers that go with it. */
+/** Checks status, code, whether to retry, and the headers of a problem. */
 export function assertProblem(reply: Reply, status: number, code: string): void {
   assert.equal(reply.status, status, reply.body);
   assert.equal(reply.headers['content-type'], 'application/problem+json');
@@ -14,7 +13,6 @@ export function assertProblem(reply: Reply, status: number, code: string): void 
   if (status === 503 || status === 429) assert.ok(Number(reply.headers['retry-after']) >= 1);
 }
 
-/** Runs `ask` and holds that the stream is as long after it as before. */
 export async function addsNothing<T>(redis: TestRedis, ask: () => Promise<T>): Promise<T> {
   const before = await redis.length();
   const value = await ask();
@@ -22,13 +20,12 @@ export async function addsNothing<T>(redis: TestRedis, ask: () => Promise<T>): P
   return value;
 }
 
-/** Lines that no run may have: the process died, or a bug was caught. */
+/** Log lines of a crash or of a bug that was caught. */
 export function assertNoBugs(process: TestProcess): void {
   const bad = process.lines.filter((line) => /"level":"fatal"|a handler failed|UnhandledPromise|uncaught/i.test(line));
   assert.deepEqual(bad, []);
 }
 
-/** It still runs, answers, and has logged no bug. */
 export async function assertAlive(gateway: TestGateway): Promise<void> {
   assert.equal(gateway.child.exitCode, null, gateway.output);
   assert.equal(gateway.child.signalCode, null, gateway.output);

@@ -1,16 +1,16 @@
-// A clock that stands still until a test moves it: time-outs and back-offs are tested without waiting for them.
+// A clock that stands still until a test advances it.
 import type { Clock, Timer } from '../../lib/process/clock.ts';
 
 interface Due {
   atMs: number;
-  /** Timers of one moment run in the order in which they were set. */
+  /** Timers of the same time run in the order in which they were set. */
   readonly number: number;
   readonly everyMs: number | undefined;
   readonly run: () => void;
 }
 
 const START_EPOCH_MS = Date.UTC(2026, 0, 1);
-/** Turns of the real event loop that what a timer started may take: promises, and answers of in-process fakes. */
+/** Turns of the event loop for promises and in-process fakes after a timer. */
 const SETTLING_TURNS = 4;
 
 export class VirtualClock implements Clock {
@@ -52,17 +52,16 @@ export class VirtualClock implements Clock {
     setImmediate(run);
   }
 
-  /** How many timers are set. */
   get pending(): number {
     return this.#due.size;
   }
 
-  /** Moves the wall clock alone, as an operator or NTP does. */
+  /** Moves only the wall clock, as an operator or NTP does. */
   jump(ms: number): void {
     this.#epochMs += ms;
   }
 
-  /** Moves time on, and runs what becomes due, each at its moment, with what it starts. */
+  /** Runs all timers that become due, each at its time. */
   async advance(ms: number): Promise<void> {
     const endMs = this.#nowMs + ms;
     await this.settle();
@@ -76,7 +75,7 @@ export class VirtualClock implements Clock {
     this.#move(endMs);
   }
 
-  /** Lets go on whatever waits for no timer. */
+  /** Runs everything that does not wait for a timer. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < SETTLING_TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   }

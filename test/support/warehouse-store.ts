@@ -1,4 +1,4 @@
-// A warehouse of a test's own, and what stands in it, read past the adapters.
+// A warehouse for one test, read without the adapters.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -24,11 +24,11 @@ export interface StoredEntry {
 
 export interface WarehouseStore {
   readonly uri: string;
-  /** The number of rows; 0 before a consumer has made the tables. */
+  /** 0 before a consumer has created the tables. */
   count(): Promise<number>;
   events(): Promise<readonly StoredEvent[]>;
   quarantine(): Promise<readonly StoredEntry[]>;
-  /** Makes the warehouse refuse events of this type, or take them again. */
+  /** Makes the warehouse refuse events of this type, or accept them again. */
   refuse(type: string, refused: boolean): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ const EVENTS = 'SELECT id, producer, body, accepted_at FROM events ORDER BY id';
 const QUARANTINE = 'SELECT entry, id, producer, reason, body, accepted_at FROM events_quarantine ORDER BY entry';
 const COUNT = 'SELECT count(*) AS rows FROM events';
 
-/** A row as a test sees it; a time is text or a Date. */
+/** Columns as tests compare them. A time is text or a Date. */
 function stored<Row extends object>({
   accepted_at,
   ...row
@@ -63,13 +63,11 @@ interface EntryRow {
 const entryOf = (row: EntryRow): StoredEntry => ({ ...stored(row), body: Buffer.from(row.body) });
 
 export interface SqliteStore extends WarehouseStore {
-  /** The folder that holds nothing but the database. */
   readonly folder: string;
 }
 
-/** `under`: the folder that its own folder is made in. */
 export function sqliteStore(under?: string): SqliteStore {
-  // Inside another one, so that a test that moves it away leaves nothing behind.
+  // In a second folder, so that a test may rename the first one.
   const folder = join(temporaryFolder('ingest-warehouse-', under), 'here');
   mkdirSync(folder);
   const path = join(folder, 'warehouse.db');

@@ -1,9 +1,9 @@
-// HTTP/1.1 as text, for requests that no client library sends and answers that none may hide.
+// HTTP/1.1 as text, for requests that a client library would not send.
 import { WITHIN_MS } from './deadline.ts';
 import type { RawConnection } from './client.ts';
 import { eventually } from './scope.ts';
 
-/** A whole request. `headers` are lines; Host and Content-Length are added to a body where they are not given. */
+/** Adds Host and Content-Length if they are missing. */
 export function requestText(line: string, headers: readonly string[] = [], body = ''): string {
   const has = (name: string): boolean => headers.some((header) => header.toLowerCase().startsWith(`${name}:`));
   const all = [...(has('host') ? [] : ['Host: gateway']), ...headers];
@@ -12,7 +12,6 @@ export function requestText(line: string, headers: readonly string[] = [], body 
   return `${line} HTTP/1.1\r\n${all.map((header) => `${header}\r\n`).join('')}\r\n${body}`;
 }
 
-/** POST /events with this body. */
 export const postText = (body: string, headers: readonly string[] = []): string =>
   requestText('POST /events', ['Content-Type: application/json', ...headers], body);
 
@@ -23,8 +22,8 @@ export interface WireReply {
 }
 
 /**
- * The answers in what has been received so far, whole ones only; 100 (Continue) among them. `isToHead` says of an
- * answer, by its place (those with status 100 not counted), that it is to a HEAD: it has a length and no body.
+ * All complete answers, 100 (Continue) included. `isToHead` reports which answers, 100 not counted, belong to a HEAD
+ * and have no body.
  */
 export function repliesIn(received: string, isToHead: (place: number) => boolean = () => false): WireReply[] {
   const replies: WireReply[] = [];
@@ -48,7 +47,7 @@ export function repliesIn(received: string, isToHead: (place: number) => boolean
   }
 }
 
-/** Waits for this many answers. Fails early when the connection ends before. */
+/** Fails early if the connection ends. */
 export async function replies(connection: RawConnection, count: number, deadlineMs = WITHIN_MS): Promise<WireReply[]> {
   await eventually(
     `${count} answers, not just ${JSON.stringify(connection.received.slice(0, 500))}`,
@@ -63,7 +62,7 @@ export async function replies(connection: RawConnection, count: number, deadline
   return found;
 }
 
-/** Sends `text` and waits for one answer more than there were. */
+/** Sends `text` and waits for one more answer. */
 export async function askRaw(connection: RawConnection, text: string): Promise<WireReply> {
   const before = repliesIn(connection.received).length;
   connection.write(text);
