@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
+import { Replica } from '../../lib/consumer/replica.ts';
+import type { Warehouse } from '../../lib/ingest/warehouse.ts';
+import { createLog } from '../../lib/process/log.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+const KIB = 1 << 10;
+const STREAMS = ['ingest-0', 'ingest-1', 'ingest-2', 'ingest-3'];
+const EVENTS = 150;
+const BODY_BYTES = 64 * KIB;
+/** Three landings and the waiting entries have 4 MiB each; the reads under way may add a little. */
+const HELD_BYTES_MAX = 18 << 20;
+
+describe('a replica that consumes four streams', () => {
+  it('lands three batches at once in total, holds 18 MiB of bodies in total, and lands every stream', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    for (const stream of STREAMS)
+      for (let at = 0; at < EVENTS; at += 1)
+        await redis.command('XADD', stream, '*', 'producer', 'shop', 'body', longEvent(`${stream}-${at}`));
+    const released = Promise.withResolvers<void>();
+    t.after(() => released.resolve());
+    let [landing, landingMost] = [0, 0];
+    const store = sqliteStore();
+    const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    const land: Warehouse['land'] = async (batch) => {
+      landing += 1;
+      landingMost = Math.max(landingMost, landing);
+      await released.promise;
+      return real.land(batch).finally(() => (landing -= 1));
+    };
+    await start(t, redis, { ...real, land });
+
+    const held = async (): Promise<number> => {
+      let entries = 0;
+      for (const stream of STREAMS)
+        entries += Number(((await redis.command('XPENDING', stream, 'warehouse')) as unknown[])[0]);
+      return entries * BODY_BYTES;
+    };
+    let before = -1;
+    await eventually('it reads no more', async () => {
+      const bytes = await held();
+      assert.ok(bytes <= HELD_BYTES_MAX, `${bytes} bytes`);
+      const isStill = landing === 3 && bytes === before;
+      before = bytes;
+      return isStill;
+    });
+    released.resolve();
+    await eventually('all have landed', async () => (await store.count()) === STREAMS.length * EVENTS);
+    assert.equal(landingMost, 3);
+  });
+});
+
+const longEvent = (id: string): string => {
+  const head = `{"id":"${id}","type":"t","data":"`;
+  return `${head}${'x'.repeat(BODY_BYTES - head.length - 2)}"}`;
+};
+
+async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<void> {
+  const log = createLog('test', 'error').child({}, { level: 'silent' });
+  const readers = STREAMS.map((stream) => new StreamReader({ ...SYSTEM, uri: redis.uri, stream, log }));
+  assert.deepEqual(new Set(await Promise.all(readers.map((reader) => reader.open(20_000)))), new Set([true]));
+  const replica = new Replica({
+    ...SYSTEM,
+    readers,
+    warehouse,
+    telemetry: { metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock), log },
+    limits: { batchMax: 500, replicasMax: 6 },
+  });
+  const done = replica.run();
+  t.after(async () => {
+    replica.stop();
+    await done;
+    await Promise.all(readers.map((reader) => reader.close()));
+    await warehouse.close();
+  });
+}
