@@ -83,8 +83,7 @@ export async function certificateWithoutSubject(uris: readonly string[] = []): P
   return made.toString('pem');
 }
 
-/** The name constraints of an authority that may issue to no host at or below this one. */
-exportexport interface CertificateOptions {
+export interface CertificateOptions {
   readonly name?: string;
   readonly by?: CertificateAuthority;
   readonly notAfter?: Date;
