@@ -24,14 +24,12 @@ export function python(): string {
     try {
       execFileSync(command, ['-c', 'import requests'], { stdio: 'ignore' });
       return command;
-    } catch {
-    }
+    } catch {}
   }
   // The package has no command of that name. Only the installation matters.
   try {
     ensureCommand('python3-requests', 'python3-requests');
-  } catch {
-  }
+  } catch {}
   return '/usr/bin/python3';
 }
 
