@@ -236,7 +236,7 @@ export class Connection<T> implements Wire {
     const overdue = this.#watch.overdue(snapshot, nowMs, limits);
     if (overdue === undefined) return;
     if (unreadBytes > 0) this.#socket.destroy();
-    else if (this.#state === 'closing') return; // `linger` has its own limits.
+    else if (this.#state === 'closing') return;
     else if (overdue === 'head') this.sayLast('timeout');
     else if (overdue === 'request') this.end(false);
     else if (!(this.#node ?? this.#plain).late()) this.#socket.destroy();

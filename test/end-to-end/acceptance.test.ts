@@ -8,10 +8,10 @@ import { atEnd } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
 
 let redis: TestRedis;
+let pki: Pki;
 let client: TestClient;
 
 before(async () => {
-  let pki: Pki;
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   const [gateway, producer] = await Promise.all([TestGateway.start(redis, pki, PATIENT), pki.producer('one')]);
   client = gateway.client(producer);
@@ -88,4 +88,13 @@ describe('an id is the same in the answer, the queue and the lookup', () => {
       { numRuns: 200 },
     );
   });
+});
+
+it('a gateway whose warehouse is unavailable starts, logs a warning and accepts events', async () => {
+  const unreachable = 'postgres://nobody@127.0.0.1:1/none';
+  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: unreachable });
+  await gateway.line(/the warehouse is unavailable or cannot be used: look-ups fail/);
+  const other = gateway.client(await pki.producer('one'));
+  assert.equal((await other.post(event('without-a-warehouse'))).status, 202);
+  assert.equal((await other.find('without-a-warehouse')).status, 503);
 });

@@ -8,7 +8,7 @@ import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
-import { askRaw, postText, requestText, type WireReply } from '../support/wire.ts';
+import { askRaw, postText, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
 const BODY_BYTES_MAX = 100_000;
 const MIB = 2 ** 20;
@@ -131,6 +131,25 @@ it('a coded body reserves the most that it may decode to: 64 KiB, or 100 times i
   await eventually('none is in flight', async () => (await inFlight()) === 0);
   for (const coding of CODINGS)
     assert.equal((await postCoded(coding, COMPRESS[coding](eventOf(`wide-${coding}`, 60_000)), two)).status, 202);
+});
+
+it('a coded body is decoded before the waiting small ones of another producer on four connections', async () => {
+  const greedy = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
+  const other = gateway.client(await pki.producer('other'));
+  assert.equal((await other.post(event('other-connects'))).status, 202);
+  const texts = greedy.map((_, connection) =>
+    Array.from({ length: 200 }, (__, at) => {
+      const body = gzipSync(event(`greedy-${connection}-${at}`, { zeros: '0'.repeat(60_000) }));
+      return postText(body.toString('latin1'), ['Content-Encoding: gzip', `Content-Length: ${body.length}`]);
+    }).join(''),
+  );
+  const answers = (): number => greedy.reduce((sum, { received }) => sum + repliesIn(received).length, 0);
+  greedy.forEach((connection, at) => connection.write(Buffer.from(texts[at] ?? '', 'latin1')));
+  const reply = await postCoded('gzip', gzipSync(eventOf('other-coded', 60_000)), other);
+  const answered = answers();
+  assert.equal(reply.status, 202, reply.body);
+  assert.ok(answered < 400, `${answered} of 800 were answered before`);
+  await eventually('all are answered', () => answers() === 800);
 });
 
 it('a coded body that expands over 64 KiB and over 100 times is 413', async () => {

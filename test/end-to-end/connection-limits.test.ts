@@ -161,6 +161,20 @@ function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[
 
 describeUnread('GET');
 
+it('1,000 clients that connect at the same moment all have their event accepted', { tags: ['long'] }, async () => {
+  const gateway = await TestGateway.start(redis, pki, PATIENT);
+  const statuses = await Promise.all(
+    Array.from({ length: 1_000 }, async (_, at) => {
+      const connection = await gateway.socket(producer);
+      const { status } = await askRaw(connection, postText(event(`among-1,000-${at}`)));
+      connection.socket.destroy();
+      return status;
+    }),
+  );
+  assert.deepEqual([...new Set(statuses)], [202]);
+  await assertAlive(gateway);
+});
+
 describe('strangers that hold every connection, and come again as they are cut', { tags: ['long'] }, () => {
   itStandsStrangers('20', ['silent', 'nameless']);
 

@@ -2,9 +2,11 @@
 // that an answer waits for it. The same on real Redis is in test/end-to-end.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import fc from 'fast-check';
 import type { Gateway } from '../../lib/gateway/gateway.ts';
 import type { Outcome, Submission } from '../../lib/ingest/queue.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
+import { anyCharacter } from '../support/any-character.ts';
 import { event, TestClient } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
@@ -138,6 +140,37 @@ describe('a gateway', () => {
     assert.deepEqual(await notesOf(trace, event('traced')), trace);
     assert.equal(await notesOf({ tracestate: 'vendor=1' }, event('untraced')), undefined);
     assert.equal(await notesOf({ traceparent: 'none' }, event('wrongly traced')), undefined);
+  });
+
+  it('answers 202 to any bytes only if the queue has them as a new event, and else a documented refusal', async () => {
+    const anyBody = fc.oneof(
+      fc.uint8Array({ maxLength: 2_000 }).map((array) => Buffer.from(array)),
+      fc.json().map((text) => Buffer.from(text)),
+      fc
+        .record(
+          { id: fc.string({ unit: anyCharacter, maxLength: 300 }), type: fc.string(), data: fc.jsonValue() },
+          { requiredKeys: [] },
+        )
+        .map((value) => Buffer.from(JSON.stringify(value))),
+      fc.tuple(fc.nat(), fc.nat(255)).map(([at, value]) => {
+        const body = Buffer.from(event('one byte changed', { data: [1, { a: 'é' }] }));
+        body[at % body.length] = value;
+        return body;
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(anyBody, async (body) => {
+        const before = store.entries.length;
+        const answer = await client.post(body);
+        const { status, duplicate, code } = JSON.parse(answer.body) as Readonly<Record<string, unknown>>;
+        if (answer.status === 202) assert.equal(status, 'accepted');
+        else assert.deepEqual([answer.status, code], [400, 'INVALID_EVENT']);
+        const isNew = answer.status === 202 && duplicate === undefined;
+        assert.equal(store.entries.length - before, isNew ? 1 : 0);
+        if (isNew) assert.deepEqual(Buffer.from(store.entries.at(-1)?.body ?? ''), body);
+      }),
+      { numRuns: 200 },
+    );
   });
 
   it('makes one text of its metrics for all that ask at the same moment, and a new one later', async () => {

@@ -1,6 +1,7 @@
 // The server in this process: which connections it ends, when, and what it says of them.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
+import { connect, type ConnectionOptions } from 'node:tls';
 import type { Connection } from '../../lib/http/connection.ts';
 import { NodeRequest } from '../../lib/http/node/request.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
@@ -158,6 +159,26 @@ describe('the server', () => {
     assert.equal((await open({ ...options, session })).socket.isSessionReused(), true);
     server.replaceTls({ cert: pki.server.certificate, key: pki.server.key });
     assert.equal((await open({ ...options, session })).socket.isSessionReused(), false);
+  });
+
+  it('speaks TLS 1.2 with suites of forward secrecy and authenticated encryption only, and nothing older', async () => {
+    const { port } = await start();
+    const suite = (options: ConnectionOptions): Promise<string> =>
+      new Promise((resolve, reject) => {
+        const socket = connect({ port, host: '127.0.0.1', ca: pki.authority.certificate, ...options });
+        socket.once('error', reject);
+        socket.once('secureConnect', () => {
+          resolve(socket.getCipher().name);
+          socket.destroy();
+        });
+      });
+    for (const ciphers of ['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-ECDSA-CHACHA20-POLY1305'])
+      assert.equal(await suite({ ciphers, maxVersion: 'TLSv1.2' }), ciphers);
+    for (const options of [
+      { ciphers: 'ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0', maxVersion: 'TLSv1.2' },
+      { ciphers: 'ALL:@SECLEVEL=0', minVersion: 'TLSv1', maxVersion: 'TLSv1.1' },
+    ] as const)
+      await assert.rejects(suite(options), { code: /^ERR_SSL_.*ALERT/ });
   });
 
   it('says why it cannot listen', async () => {

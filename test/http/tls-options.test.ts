@@ -1,29 +1,10 @@
-// What every TLS server offers. Real handshakes with it are in test/end-to-end.
 import assert from 'node:assert/strict';
-import { constants } from 'node:crypto';
-import { getCiphers, type TLSSocket } from 'node:tls';
+import type { TLSSocket } from 'node:tls';
 import { describe, it } from 'node:test';
 import { clientCertificateOf } from '../../lib/http/client-certificate.ts';
-import { socketBelow, TLS_OPTIONS } from '../../lib/http/tls-options.ts';
+import { socketBelow } from '../../lib/http/tls-options.ts';
 import { CERTIFICATE } from '../support/connected.ts';
 import { MemorySocket } from '../support/memory-socket.ts';
-
-describe('the TLS options', () => {
-  it('name suites that OpenSSL knows, each with forward secrecy and authenticated encryption', () => {
-    const known = new Set(getCiphers());
-    const suites = TLS_OPTIONS.ciphers.split(':');
-    for (const suite of suites) {
-      assert.ok(known.has(suite.toLowerCase()), suite);
-      assert.match(suite, /^(?:TLS_|ECDHE-).*(?:GCM|CHACHA20)/);
-    }
-    assert.equal(new Set(suites).size, suites.length);
-  });
-
-  it('allow no renegotiation and nothing older than TLS 1.2', () => {
-    assert.equal(TLS_OPTIONS.secureOptions & constants.SSL_OP_NO_RENEGOTIATION, constants.SSL_OP_NO_RENEGOTIATION);
-    assert.equal(TLS_OPTIONS.minVersion, 'TLSv1.2');
-  });
-});
 
 describe('a TLS connection', () => {
   it('has the TCP connection below it, or is taken by nobody', () => {
