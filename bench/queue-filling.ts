@@ -2,9 +2,8 @@
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/client.ts';
-import { queueIdentity } from '../lib/redis/stream/identity.ts';
+import { queuePartitions, type QueuePartition } from '../lib/redis/stream/queue-partitions.ts';
 import type { RedisValue } from '../lib/redis/wire/reply.ts';
-import { STREAM } from '../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../lib/redis/accept/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
@@ -42,14 +41,15 @@ export function redisCommand(redis: RunningServer, args: readonly string[]): Pro
 export async function fillQueue(redis: RunningServer, count: number): Promise<void> {
   const nextId = idSource();
   const connection = new RedisConnection(optionsFor(redis));
+  const accepts = SETTINGS.INGEST_BODY_BYTES_MAX.default;
+  const [part] = queuePartitions(optionsFor(redis).uri as string, 1, { ...SYSTEM, accepts }) as [QueuePartition];
   await withConnection(connection, async () => {
     const queue = new StreamQueue({
-      ...SYSTEM,
+      clock: SYSTEM.clock,
+      part,
       connection,
       enqueueTimeoutMs: 30_000,
       log: createLog('bench', 'error'),
-      identify: (server) =>
-        queueIdentity(server, STREAM, { ...SYSTEM, accepts: SETTINGS.INGEST_BODY_BYTES_MAX.default }),
     });
     for (let filled = 0; filled < count;) {
       const some = Math.min(IN_FLIGHT, count - filled);

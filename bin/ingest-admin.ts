@@ -11,7 +11,7 @@ import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { processEnvironment } from '../lib/process/env.ts';
 import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
-import { PartitionedAdmin } from '../lib/redis/admin/partitioned-admin.ts';
+import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
 import { complainer, print, showStep } from './output.ts';
 import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
 import { messageOf } from '../lib/process/message-of.ts';
@@ -39,12 +39,12 @@ async function main(): Promise<number> {
   if (config === undefined) throw configurationFailure(report);
   const makes = CHANGES_QUEUE.has(line.command.kind);
   const { queueUri: uri, queuePartitions: partitions } = config;
-  const queue = new PartitionedAdmin({ ...SYSTEM, uri, partitions, makes, log: quietLog });
+  const queue = queueAdmin({ ...SYSTEM, uri, partitions, makes, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri);
   try {
     return await runCommand(session(line, queue, warehouse, config.stateDir), line.command);
   } finally {
-    await Promise.allSettled([queue.close(), warehouse.close()]);
+    await Promise.allSettled([...queue.streams, warehouse].map((one) => one.close()));
   }
 }
 

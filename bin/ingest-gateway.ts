@@ -70,8 +70,10 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
   const streams = acceptingStreams({
     ...queueOptions(config, log),
-    onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
-    onLook: (look, partition) => metrics.queue.looked(partition, look),
+    observer: {
+      onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
+      onLook: (look, partition) => metrics.queue.looked(partition, look),
+    },
   });
   const queue = oneQueue(config.queueUri, streams);
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
@@ -128,8 +130,7 @@ function oneQueue(uri: string, streams: readonly AcceptingStream[]): Queue {
 /** What every queue of this program is opened with. */
 function queueOptions(config: GatewayConfig, log: Log) {
   const { queueUri: uri, queuePartitions: partitions, queueReplicas: replicas } = config;
-  const { queueDurability: durability } = config;
-  const { enqueueTimeoutMs, bodyBytesMax } = config;
+  const { queueDurability: level, enqueueTimeoutMs, bodyBytesMax } = config;
   const limits = { enqueueTimeoutMs, bodyBytesMax };
-  return { ...SYSTEM, name: NAME, log, uri, partitions, replicas, durability, ...limits };
+  return { ...SYSTEM, log, uri, partitions, limits, durability: { level, replicas } };
 }

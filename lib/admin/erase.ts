@@ -9,7 +9,7 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
-import type { QueuedCopy } from '../ingest/queue-admin.ts';
+import { streamOf, type QueueAdmin, type QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { audited, UsageError, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
@@ -59,7 +59,7 @@ async function eraseAll(
   let looked = 0;
   for (const id of ids) {
     if (session.stopped.aborted) break;
-    await session.queue.noteErasure(id);
+    await Promise.all(session.queue.streams.map((stream) => stream.noteErasure(id)));
     const left = (looked === 0 ? found : undefined) ?? (await leftOf(session, id));
     if (nothing(left)) {
       if (left.known) sum.already += 1;
@@ -114,7 +114,8 @@ function aboutOne(left: Left): string | undefined {
 
 async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> {
   const [landed, quarantined] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
-  const copies = await queue.copies(
+  const copies = await copiesOf(
+    queue,
     id,
     quarantined.map(({ entry }) => entry),
   );
@@ -124,6 +125,18 @@ async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> 
     quarantined: quarantined.filter(({ body }) => !isErased(body)),
     known: landed !== undefined || quarantined.length > 0 || copies.length > 0,
   };
+}
+
+/**
+ * The entries of an event that can be found without reading the queue: the one that the id index names, those of the
+ * quarantine rows `rows`, and replays. They may be on any stream, so this rejects if one is unavailable.
+ */
+async function copiesOf(queue: QueueAdmin, id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
+  const nameOf = ({ source, entry }: QueuedCopy): string => `${source}/${entry}`;
+  const found = [(await streamOf(queue, id).find(id)) ?? []].flat();
+  const names = [...new Set([...rows, ...found.map(nameOf)])];
+  const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, names)));
+  return [...new Map([...found, ...noted.flat()].map((copy) => [nameOf(copy), copy])).values()];
 }
 
 async function eraseOne(session: Session, id: string, { copies }: Left, sum: Erased): Promise<void> {
@@ -159,8 +172,9 @@ async function eraseCopy(
   body: string,
 ): Promise<boolean> {
   const deadline = clock.ms() + HELD_MS;
+  const stream = queue.streams.find(({ name }) => name === copy.stream);
   for (;;) {
-    if ((await queue.erase(copy, id, body)) !== 'held') return true;
+    if ((await stream?.erase(copy, id, body)) !== 'held') return true;
     if (stopped.aborted || clock.ms() > deadline) return false;
     await clock.sleep(POLL_MS, stopped);
   }

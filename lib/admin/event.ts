@@ -2,7 +2,7 @@
 // rows: text if they are text, else hex.
 import { isUtf8 } from 'node:buffer';
 import { isErased } from '../ingest/erased.ts';
-import type { EntryState, QueuedCopy } from '../ingest/queue-admin.ts';
+import { streamOf, type EntryState, type QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable, printableLines } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
@@ -16,12 +16,13 @@ export interface Known {
 }
 
 export async function known({ queue, warehouse }: Session, id: string): Promise<Known> {
+  const stream = streamOf(queue, id);
   const [queued, landed, quarantined] = await Promise.all([
-    queue.find(id),
+    stream.find(id),
     warehouse.landed(id),
     warehouse.quarantineOf(id),
   ]);
-  const [state] = queued === undefined ? [] : await queue.states([queued]);
+  const [state] = queued === undefined ? [] : await stream.states([queued.entry]);
   return { queued, state, landed, quarantined };
 }
 

@@ -7,11 +7,11 @@ import { counted, countText, timeText } from './terminal.ts';
 export async function landAgain(session: Session, sinceMs: number): Promise<Outcome> {
   const { queue, json } = session;
   const since = timeText(sinceMs);
-  const read = await queue.readSince(sinceMs, (entries) =>
-    session.progress(`looking: ${counted(entries, 'entry', 'entries')}`),
-  );
+  let entries = 0;
+  const onCounted = (some: number): void =>
+    session.progress(`looking: ${counted((entries += some), 'entry', 'entries')}`);
+  const counts = await Promise.all(queue.streams.map((stream) => stream.countRead(sinceMs, onCounted)));
   session.progress('');
-  const { entries } = read;
   if (entries === 0) {
     session.tell(`the queue has no entry since ${since} that the consumers have read`);
     if (json) printJson(session, { entries, since });
@@ -20,7 +20,7 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Outc
   const question = `Land ${counted(entries, 'entry', 'entries')} since ${since} again?`;
   if (!(await session.confirm(`${question} Rows that are there stay as they are.`))) return OUTCOME.nothing;
   return audited(session, 'land-again', `since ${since}`, async (tally) => {
-    await read.landAgain();
+    await Promise.all(queue.streams.map((stream, at) => stream.landAgain(sinceMs, counts[at] ?? 0)));
     tally.changed = entries;
     if (json) printJson(session, { entries, since });
     else

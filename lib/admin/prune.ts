@@ -6,6 +6,7 @@
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
 import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { queueStatus } from './status.ts';
 import { counted, durationText, timeText } from './terminal.ts';
 
 /** Rows of one statement, and the pause after it in which others write. */
@@ -21,7 +22,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   // The clocks are read before the ages: a day may pass until the queue answers.
   const nowMs = await earliestClock(session);
   if (nowMs === undefined) return OUTCOME.nothing;
-  const queue = await session.queue.status();
+  const queue = await queueStatus(session.queue);
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
   const beforeMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
@@ -62,7 +63,7 @@ async function earliestClock({ clock, queue, warehouse, tell }: Session): Promis
       differMs = Math.max(differMs, beforeMs - ms, ms - afterMs);
     }
   };
-  await compare("the queue's", () => queue.clocks());
+  await compare("the queue's", () => Promise.all(queue.streams.map((stream) => stream.clock())));
   await compare("the warehouse's", async () => [(await warehouse.clock()) ?? []].flat());
   if (differMs <= CLOCKS_DIFFER_MS_MAX) return Math.min(...clocks.map(({ ms }) => ms));
   const times = clocks.map(({ of, ms }) => `${of} ${timeText(ms)}`).join(', ');

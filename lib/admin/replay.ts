@@ -4,7 +4,8 @@
 // (lib/consumer/landing.ts); if the event is refused again, the row stays. So the event always has a quarantine row or
 // a landed row, whichever process dies, and an interrupted command is run again: a replay that has not landed is not
 // queued twice (lib/redis/stream/lua/replay.lua). Rows without a body or a producer are not replayed.
-import type { Replayed } from '../ingest/queue-admin.ts';
+import { namesIn } from '../ingest/erased.ts';
+import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
@@ -19,7 +20,10 @@ const POLL_MS = 50;
 /** Wait for progress before this checks that a consumer runs. */
 const NO_CONSUMER_MS = 10_000;
 
-const NOWHERE = { source: '', entry: '' };
+/** The entry of a row that has not landed yet. */
+interface Waiting extends Replayed {
+  readonly stream: QueuedStream;
+}
 
 /** Names of rows by result. */
 interface Tally {
@@ -76,7 +80,7 @@ async function replaySelected(
 class Replaying {
   readonly tally = noneYet();
   /** The entries of rows that have not landed yet, by row name. */
-  readonly waiting = new Map<string, Replayed>();
+  readonly waiting = new Map<string, Waiting>();
   /** No consumer runs. */
   deserted = false;
   /** Rows put on the queue. */
@@ -125,30 +129,44 @@ class Replaying {
   }
 
   async #send(rows: readonly QuarantineBody[], again: boolean): Promise<void> {
-    if (rows.length === 0) return;
-    const entries = await this.#session.queue.replay(
-      rows.map((row) => ({ ...row, replayOf: row.entry })),
-      again,
-    );
-    for (const [at, entry] of entries.entries()) {
-      this.waiting.set(rows[at]?.entry ?? '', entry);
-      if (entry.fresh) this.sent += 1;
+    for (const [stream, some] of Map.groupBy(rows, (row) => this.#streamOf(row))) {
+      const replayed = await stream.replay(
+        some.map((row) => ({ ...row, replayOf: row.entry })),
+        again,
+      );
+      for (const [at, { entry, fresh }] of replayed.entries()) {
+        this.waiting.set(some[at]?.entry ?? '', { stream, entry, fresh });
+        if (fresh) this.sent += 1;
+      }
     }
+  }
+
+  /** The stream that the row's name holds (`<queue id>/<stream>/<entry>`), or that of its id. */
+  #streamOf({ entry, id, body }: QuarantineBody): QueuedStream {
+    const { queue } = this.#session;
+    const name = entry.split('/').at(-2);
+    return queue.streams.find((stream) => stream.name === name) ?? streamOf(queue, id ?? namesIn(body).id ?? '');
+  }
+
+  async #states(names: readonly string[]): Promise<ReadonlyMap<string, EntryState>> {
+    const states = new Map<string, EntryState>();
+    for (const [stream, some] of Map.groupBy(names, (name) => this.waiting.get(name)?.stream)) {
+      const found = await stream?.states(some.map((name) => this.waiting.get(name)?.entry ?? ''));
+      for (const [at, name] of some.entries()) states.set(name, found?.[at] ?? 'gone');
+    }
+    return states;
   }
 
   /** Checks once the rows that have not landed yet. */
   async #settle(): Promise<void> {
     const before = this.waiting.size;
     const there = await this.#landed();
-    const states = await this.#session.queue.states(there.map((name) => this.waiting.get(name) ?? NOWHERE));
-    const ended = there.filter((_, at) => states[at] === 'done' || states[at] === 'gone');
+    const states = await this.#states(there);
+    const ended = there.filter((name) => states.get(name) === 'done' || states.get(name) === 'gone');
     if (ended.length > 0) {
       // If the row disappeared between the two queries, the event has landed.
       const left = new Set(await this.#landed());
-      for (const [at, name] of there.entries()) {
-        if (!left.has(name) || !ended.includes(name)) continue;
-        await this.#ended(name, states[at] === 'done');
-      }
+      for (const name of ended) if (left.has(name)) await this.#ended(name, states.get(name) === 'done');
     }
     const { landed, refused, lost, notReplayed } = this.tally;
     const settled = landed + refused.length + lost.length + notReplayed.length;
@@ -180,8 +198,13 @@ class Replaying {
 
   async #wait(): Promise<void> {
     const still = this.#session.clock.ms() - this.#movedMs;
-    if (still > NO_CONSUMER_MS && (await this.#session.queue.replicasAlive()) === 0) this.deserted = true;
+    if (still > NO_CONSUMER_MS && !(await this.#isConsumed())) this.deserted = true;
     else await this.#session.clock.sleep(POLL_MS, this.#session.stopped);
+  }
+
+  async #isConsumed(): Promise<boolean> {
+    const alive = await Promise.all(this.#session.queue.streams.map((stream) => stream.replicasAlive()));
+    return alive.some((replicas) => replicas > 0);
   }
 }
 

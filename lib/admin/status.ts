@@ -1,5 +1,11 @@
 // `status`: size of the queue, progress of landing, replicas and quarantine. An unavailable part is named in its place.
-import { QueueFailed, type QueueStatus, type ServerStatus } from '../ingest/queue-admin.ts';
+import {
+  QueueFailed,
+  type QueueAdmin,
+  type QueueStatus,
+  type ServerStatus,
+  type StreamStatus,
+} from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
@@ -8,7 +14,7 @@ import { bytesText, counted, countText, durationText, table, timeText } from './
 /** Prints every part that answers, then rejects if a part of the queue or the warehouse does not. */
 export async function showStatus(session: Session): Promise<Outcome> {
   const [queue, warehouse] = await Promise.all([
-    session.queue.status().catch((cause: unknown) => {
+    queueStatus(session.queue).catch((cause: unknown) => {
       if (cause instanceof QueueFailed) return cause;
       throw cause;
     }),
@@ -37,6 +43,23 @@ export async function showStatus(session: Session): Promise<Outcome> {
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   if (warehouse instanceof WarehouseFailed) throw warehouse;
   return OUTCOME.done;
+}
+
+/** The streams that answer, and why the others do not. Rejects if none answers. */
+export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus> {
+  const answers = await Promise.allSettled(streams.map((stream) => stream.status()));
+  const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
+  const failures = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as unknown] : []));
+  if (found.length === 0) throw failures[0];
+  const servers = [...Map.groupBy(found, ({ run }) => run).values()].map((same) => ({
+    ...(same[0] as StreamStatus).server,
+    partitions: same.flatMap(({ server }) => server.partitions),
+  }));
+  return {
+    servers,
+    partitions: found.map(({ partition }) => partition),
+    away: failures.map((cause) => (cause instanceof QueueFailed ? cause.message : String(cause))),
+  };
 }
 
 const away = (cause: Error): string => `  away: ${cause.message}`;

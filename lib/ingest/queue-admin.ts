@@ -2,7 +2,7 @@
 // operator may make: putting a quarantined entry back, and erasing an event.
 //
 // Every method rejects with QueueFailed where the queue is unavailable or refuses; the same call again is then safe.
-
+import { partitionOf } from './partition.ts';
 import type { EntryName } from './queue.ts';
 
 /** The queue did not answer, or refused. The message is for people and holds no secret. */
@@ -75,8 +75,9 @@ export interface Replay {
   readonly acceptedAtMs: number;
 }
 
-/** The entry that replays a row; `fresh` where this call put it there. */
-export interface Replayed extends EntryName {
+/** The entry that replays a row; `fresh` if this call added it. */
+export interface Replayed {
+  readonly entry: string;
   readonly fresh: boolean;
 }
 
@@ -89,12 +90,6 @@ export type EntryState = 'unread' | 'held' | 'done' | 'gone';
 /** What became of an attempt to erase an entry. `held`: a living consumer has it in hand, and acknowledges it soon. */
 export type Erasure = 'erased' | 'held' | 'gone';
 
-/** Entries that the group has read. */
-export interface ReadEntries {
-  readonly entries: number;
-  landAgain(): Promise<void>;
-}
-
 /** One entry of a stream, read outside the consumer group. */
 export interface StreamEntry {
   readonly stream: string;
@@ -105,55 +100,59 @@ export interface StreamEntry {
   readonly body: Buffer;
 }
 
-/** A stream that can be read from any entry on. Every method rejects with QueueFailed. */
+/** `run` is equal for two streams on one server. */
+export interface StreamStatus {
+  readonly partition: PartitionStatus;
+  readonly server: ServerStatus;
+  readonly run: string;
+}
+
+/** One stream of the queue. Every method rejects with QueueFailed. */
 export interface QueuedStream {
   readonly name: string;
+  status(): Promise<StreamStatus>;
+  /** Unix time in milliseconds by the server's clock. */
+  clock(): Promise<number>;
   /** The newest entry's name, how many entries the stream ever had, and how many it has. */
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }>;
   /** At most `count` entries after one. */
   after(entry: string, count: number): Promise<readonly StreamEntry[]>;
-}
-
-export interface QueueAdmin {
-  /** Where entries are, for messages: the masked URI, or several. */
-  readonly place: string;
-  /** Its streams, one for each partition. */
-  readonly streams: readonly QueuedStream[];
-  /** Rejects where no partition answers. */
-  status(): Promise<QueueStatus>;
-  /** Unix time in milliseconds by the clock of each partition's master. Rejects if one does not answer. */
-  clocks(): Promise<readonly number[]>;
   /** The entry that the id index names, of any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
+  /** The entries of an event that the quarantine rows `rows` name, and its replays. */
+  noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
   /**
-   * Puts entries on the queue past the id index, those of one partition in one atomic step. A row whose last replay is
-   * not landed yet is not put there again; nor is one whose last replay was acknowledged, unless `again`: its row may
-   * be gone by now.
+   * Adds entries past the id index, in one atomic step. A row whose last replay has not landed yet is not added again;
+   * nor is one whose last replay was acknowledged, unless `again`: its row may be gone by now.
    */
   replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
-  states(entries: readonly EntryName[]): Promise<readonly EntryState[]>;
+  states(entries: readonly string[]): Promise<readonly EntryState[]>;
   /** How many replicas give signs of life. */
   replicasAlive(): Promise<number>;
   /**
-   * The entries of an event that can be found without reading the queue: those that the id index names, those of the
-   * quarantine rows `rows`, and replays. Rejects where a partition is unavailable.
-   */
-  copies(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
-  /**
-   * Notes an erasure in every partition, so that a consumer that has the event in hand lands it without its body.
-   * Events that are accepted under this id later land as they are. Rejects if a partition is unavailable.
+   * Notes an erasure, so that a consumer that holds the event lands it without its body. Events that are accepted
+   * under this id later land as they are.
    */
   noteErasure(id: string): Promise<void>;
   /**
-   * Replaces an entry by one with another body, in one atomic step: the id stays taken, and what has not landed lands
+   * Replaces an entry by one with another body, in one atomic step: the id stays taken, and an unlanded event lands
    * with the new body. `id` is that of the event.
    */
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
-  /**
-   * Counts the entries of `sinceMs` (Unix time) or later that the group has read, in all partitions; `landAgain` moves
-   * the group back, so that consumers read and land them again. `onCounted` receives how many were counted so far.
-   * Rejects, and nothing is moved, where a partition is unavailable.
-   */
-  readSince(sinceMs: number, onCounted: (entries: number) => void): Promise<ReadEntries>;
+  /** Counts the entries since `sinceMs` (Unix time) that the group has read, and passes on each part of the count. */
+  countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number>;
+  /** Moves the group back to `sinceMs`, so that consumers land these entries again; `entries` is from `countRead`. */
+  landAgain(sinceMs: number, entries: number): Promise<void>;
   close(): Promise<void>;
 }
+
+export interface QueueAdmin {
+  /** The masked URI, for messages. */
+  readonly place: string;
+  /** One for each partition, in order. */
+  readonly streams: readonly QueuedStream[];
+}
+
+/** The stream that an id belongs to. */
+export const streamOf = ({ streams }: QueueAdmin, id: string): QueuedStream =>
+  streams[partitionOf(id, streams.length)] as QueuedStream;

@@ -1,6 +1,7 @@
 // What changes the quarantine: drop and replay, and the record of it.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { streamOf } from '../../lib/ingest/queue-admin.ts';
 import { InProcess, poison } from './in-process.ts';
 
 const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);
@@ -133,8 +134,9 @@ describe('quarantine replay', () => {
     await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
     const stop = new AbortController();
     const session = admin.session(t);
-    const replay = session.queue.replay.bind(session.queue);
-    Object.assign(session.queue, {
+    const stream = streamOf(session.queue, 'good');
+    const replay = stream.replay.bind(stream);
+    Object.assign(stream, {
       replay: async (...given: Parameters<typeof replay>) => replay(...given).finally(() => stop.abort()),
     });
     const first = await admin.run(t, 'quarantine replay --all', { queue: session.queue, stopped: stop.signal });

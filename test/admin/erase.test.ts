@@ -4,6 +4,7 @@ import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { TypeSchemas } from '../../lib/consumer/quarantine.ts';
+import { streamOf } from '../../lib/ingest/queue-admin.ts';
 import { UsageError } from '../../lib/admin/session.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 
@@ -49,11 +50,12 @@ describe('erase', () => {
       body: row.body,
       acceptedAtMs: 1,
     };
-    await session.queue.replay([replayed], false);
-    assert.equal((await session.queue.copies('one', [row.entry])).length, 2);
+    const stream = streamOf(session.queue, 'one');
+    await stream.replay([replayed], false);
+    assert.equal((await stream.noted('one', [row.entry])).length, 2);
     await admin.warehouse.release([row.entry]);
     await admin.redis.command('XDEL', 'ingest', String(entry?.entry));
-    assert.equal((await session.queue.copies('one', [])).length, 1, 'the replay, by its id alone');
+    assert.equal((await stream.noted('one', [])).length, 1, 'the replay, by its id alone');
     assert.equal((await admin.run(t, 'erase one')).code, 0);
     assert.ok(!(await everything()).includes(SECRET));
   });

@@ -13,11 +13,12 @@ import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
-import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
@@ -64,9 +65,9 @@ export class InProcess {
   }
 
   session(t: TestContext, change: Partial<Session> = {}): Session & { out: string; err: string } {
-    const queue = new PartitionedAdmin({ ...SYSTEM, uri: this.redis.uri, partitions: 1, makes: true, log });
+    const queue = queueAdmin({ ...SYSTEM, uri: this.redis.uri, partitions: 1, log });
     const warehouse = createSqliteAdmin(this.path, SYSTEM.clock);
-    t.after(() => Promise.all([queue.close(), warehouse.close()]));
+    t.after(() => Promise.all([...queue.streams, warehouse].map((one) => one.close())));
     const session = {
       ...SYSTEM,
       queue,
@@ -105,7 +106,7 @@ export class InProcess {
     t: TestContext,
     { calls, rows, schemas }: Replaced = {},
   ): Promise<{ readonly stop: () => Promise<void> }> {
-    const real = new StreamReader({ ...SYSTEM, uri: this.redis.uri, log });
+    const real = new StreamReader({ ...SYSTEM, part: partitionAt(this.redis.uri), log });
     assert.equal(await real.open(20_000), true, real.lastError);
     const calling: QueueReader = {
       bodyBytesMax: undefined,
@@ -147,7 +148,9 @@ export class InProcess {
   /** Has an event accepted, as a gateway does. */
   async accept(t: TestContext, id: string, body: string, producer = 'shop'): Promise<void> {
     const connection = new RedisConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
-    const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log });
+    const queue = new StreamQueue({
+      ...{ clock: SYSTEM.clock, part: partitionAt(this.redis.uri), connection, enqueueTimeoutMs: 10_000, log },
+    });
     t.after(() => queue.close());
     connection.open();
     await eventually('the queue takes events', () => connection.ready);

@@ -4,7 +4,7 @@ import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { landAgain } from '../../lib/admin/land-again.ts';
 import type { Session } from '../../lib/admin/session.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -34,8 +34,8 @@ interface Ran {
 }
 
 async function run(t: TestContext, sinceMs: number, agrees = true): Promise<Ran> {
-  const queue = new PartitionedAdmin({ ...SYSTEM, uri: redis.uri, partitions: 1, makes: true, log: LOG });
-  t.after(() => queue.close());
+  const queue = queueAdmin({ ...SYSTEM, uri: redis.uri, partitions: 1, log: LOG });
+  t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
   let said = '';
   const asked: string[] = [];
   const audits: Ran['audits'][number][] = [];

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
+import { QueueFailed, streamOf } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
-import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { InProcess, landing, log, poison } from './in-process.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -47,16 +47,16 @@ describe('status', () => {
 
   it('shows the queue that answers and fails while another one does not', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
-    const queue = new PartitionedAdmin({
+    const queue = queueAdmin({
       ...SYSTEM,
       uri: `dispatcher://127.0.0.1:${admin.redis.port},127.0.0.1:1`,
       partitions: 1,
       makes: false,
-      connectMs: 300,
+
       log,
     });
-    t.after(() => queue.close());
-    // A machine that is busy may take longer than connectMs for the one that is there, and not for ever.
+    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
+    // A busy machine may take longer to connect.
     await eventually('the one that is there is seen', async () => {
       const text = await admin.run(t, 'status', { queue });
       assert.ok(text.failure instanceof QueueFailed, String(text.failure));
@@ -68,8 +68,8 @@ describe('status', () => {
   });
 
   it('fails where neither answers, and shows both as away', async (t) => {
-    const queue = new PartitionedAdmin({ ...SYSTEM, uri: DEAD, partitions: 1, makes: false, connectMs: 300, log });
-    t.after(() => queue.close());
+    const queue = queueAdmin({ ...SYSTEM, uri: DEAD, partitions: 1, makes: false, log });
+    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
     await admin.warehouse.close();
     for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
     const { failure, out } = await admin.run(t, 'status', { queue });
@@ -81,29 +81,28 @@ describe('status', () => {
   });
 
   it('looks again at what was away: a failed look is not remembered', async (t) => {
-    const queue = new PartitionedAdmin({
+    const queue = queueAdmin({
       ...SYSTEM,
       uri: admin.redis.uri,
       partitions: 1,
-      makes: true,
-      connectMs: 300,
+
       log,
     });
-    t.after(() => queue.close());
-    const session = admin.session(t, { queue });
+    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
+    const stream = streamOf(queue, 'one');
     const fails = async (): Promise<boolean> =>
       (await admin.run(t, 'status', { queue })).failure instanceof QueueFailed;
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     await admin.redis.signal('SIGKILL');
     assert.ok(await fails());
-    await assert.rejects(session.queue.copies('one', []), QueueFailed);
-    await assert.rejects(session.queue.states([{ source: 'q/ingest', entry: '1-1' }]), QueueFailed);
+    await assert.rejects(stream.find('one'), QueueFailed);
+    await assert.rejects(stream.states(['1-1']), QueueFailed);
     await admin.redis.start();
     await admin.accept(t, 'two', '{"id":"two","type":"t"}');
-    // A machine that is busy may take longer than connectMs for one of them, and not for ever.
+    // A busy machine may take longer to connect.
     await eventually('the queue is seen again', async () => !(await fails()));
-    assert.equal((await session.queue.copies('two', [])).length, 1);
-    assert.deepEqual(await session.queue.states([{ source: 'q/ingest', entry: '1-1' }]), ['gone']);
+    assert.equal((await stream.find('two'))?.id, 'two');
+    assert.deepEqual(await stream.states(['1-1']), ['gone']);
   });
 });
 

@@ -52,9 +52,8 @@ async function openQueue({ uri, partitions = 1 }: Topology): Promise<{ queue: Qu
     ...SYSTEM,
     uri,
     partitions,
-    name: 'test',
-    replicas: 0,
-    enqueueTimeoutMs: 10_000,
+    limits: { enqueueTimeoutMs: 10_000, bodyBytesMax: 1_000 },
+    durability: { level: 'warn', replicas: 0 },
     log: LOG,
   });
   const close = async (): Promise<void> => void (await Promise.all(parts.map(({ queue }) => queue.close())));

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { QueueFailed, streamOf } from '../../lib/ingest/queue-admin.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -62,12 +63,13 @@ describe('prune', () => {
     const { queue } = admin.session(t);
     let passedMs = 0;
     const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => Date.now() + passedMs });
-    const status: typeof queue.status = async () => {
-      const answer = await queue.status();
+    const stream = streamOf(queue, '1');
+    const status: typeof stream.status = async () => {
+      const answer = await stream.status();
       passedMs = 30 * DAY_MS;
       return answer;
     };
-    const late = { status, clocks: () => queue.clocks() } as unknown as typeof queue;
+    const late = { streams: [{ status, clock: () => stream.clock() }] } as unknown as typeof queue;
     assert.equal((await admin.run(t, 'prune --older-than 2d', { clock, queue: late })).code, 0);
     assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: '1' }]);
   });
@@ -78,10 +80,8 @@ describe('prune', () => {
     const off = (ms: number): Partial<Parameters<typeof admin.run>[2]> => ({
       clock: Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => Date.now() + ms }),
     });
-    const lateQueue = {
-      ...Object.fromEntries(Object.entries(queue)),
-      clocks: () => Promise.resolve([Date.now(), Date.now() - 61_000]),
-    };
+    const late = { clock: () => Promise.resolve(Date.now() - 61_000) };
+    const lateQueue = { ...queue, streams: [...queue.streams, late] };
     const lateWarehouse = { ...warehouse, clock: () => Promise.resolve(Date.now() + 61_000) };
     for (const change of [
       off(40 * DAY_MS),
@@ -128,9 +128,12 @@ describe('prune', () => {
     assert.equal((await admin.run(t, 'prune --older-than 400d', { confirm })).code, 1);
     assert.match(questions.join(), /^Remove all events from before 20[-0-9T:.]+Z, for good\?$/);
     const { queue } = admin.session(t);
-    const away = { servers: [], partitions: [], away: ['partition 1: away'] };
-    const status = (): Promise<typeof away> => Promise.resolve(away);
-    const partly = { status, clocks: () => queue.clocks() } as unknown as typeof queue;
+    const stream = streamOf(queue, '1');
+    const unavailable = {
+      status: () => Promise.reject(new QueueFailed('partition 1: away')),
+      clock: () => stream.clock(),
+    };
+    const partly = { streams: [stream, unavailable] } as unknown as typeof queue;
     assert.match(
       String((await admin.run(t, 'prune --older-than 400d', { queue: partly })).failure),
       /partition 1: away/,

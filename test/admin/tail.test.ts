@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
-import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { InProcess, log } from './in-process.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -110,8 +110,8 @@ describe('tail', () => {
 
   it('merges the streams of several partitions by time', async (t) => {
     const uri = `dispatcher://${admin.redis.uri.replace('redis://', '')},${admin.redis.uri.replace('redis://', '')}`;
-    const queue = new PartitionedAdmin({ ...SYSTEM, uri, partitions: 1, makes: false, log });
-    t.after(() => queue.close());
+    const queue = queueAdmin({ ...SYSTEM, uri, partitions: 1, makes: false, log });
+    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
     for (const [at, stream] of ['a', 'b', 'b', 'a', 'b'].entries())
       await admin.redis.command(
         ...['XADD', `ingest-${stream}`, `${at + 1}-0`, 'producer', 'shop', 'body', `{"id":"${at}","type":"t"}`],
@@ -124,15 +124,15 @@ describe('tail', () => {
   });
 
   it('fails if no stream answers', async (t) => {
-    const queue = new PartitionedAdmin({
+    const queue = queueAdmin({
       ...SYSTEM,
       uri: 'redis://127.0.0.1:1',
       partitions: 1,
       makes: false,
-      connectMs: 300,
+
       log,
     });
-    t.after(() => queue.close());
+    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
     assert.ok((await admin.run(t, 'tail -n 1', { queue })).failure instanceof QueueFailed);
   });
 });

@@ -17,6 +17,7 @@ import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
@@ -64,7 +65,7 @@ describe('a consumer with several batches under way', () => {
   /** Starts a consumer; `around` stands between it and the warehouse. */
   const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
     const { metrics, log } = silent();
-    const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log });
+    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log });
     const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
     const errors: unknown[] = [];
@@ -265,7 +266,7 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
     const log = createLog('test', 'info').child({}, { level: 'silent' });
     log.warn = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
     log.info = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
-    const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log });
+    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log });
     assert.equal(await reader.open(20_000), true, reader.lastError);
     const answers: (string | undefined)[] = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")'];
     const prepare = async (): Promise<string | undefined> => {

@@ -7,6 +7,7 @@ import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -65,7 +66,7 @@ const longEvent = (id: string): string => {
 
 async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<void> {
   const log = createLog('test', 'error').child({}, { level: 'silent' });
-  const readers = STREAMS.map((stream) => new StreamReader({ ...SYSTEM, uri: redis.uri, stream, log }));
+  const readers = STREAMS.map((stream) => new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri, { stream }), log }));
   assert.deepEqual(new Set(await Promise.all(readers.map((reader) => reader.open(20_000)))), new Set([true]));
   const replica = new Replica({
     ...SYSTEM,

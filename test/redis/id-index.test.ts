@@ -6,6 +6,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -29,13 +30,8 @@ async function openQueue(stream: string): Promise<StreamQueue> {
   const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   let looks = 0;
   const queue = new StreamQueue({
-    ...SYSTEM,
-    clock: new OnceClock(),
-    connection,
-    enqueueTimeoutMs: 10_000,
-    log: LOG,
-    stream,
-    onLook: () => (looks += 1),
+    ...{ clock: new OnceClock(), part: partitionAt(redis.uri, { stream }), connection },
+    ...{ enqueueTimeoutMs: 10_000, log: LOG, observer: { onLook: () => (looks += 1) } },
   });
   atEnd(() => queue.close());
   connection.open();

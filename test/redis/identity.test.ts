@@ -195,7 +195,7 @@ describe('an identity, of a server that a test answers for', () => {
     let asked = 0;
     let fails = false;
     const known: unknown[] = [];
-    const identity = new KnownIdentity('s', { ...SYSTEM, clock }, async (_, before) => {
+    const identity = new KnownIdentity('s', clock, async (_, before) => {
       asked += 1;
       known.push(before?.id);
       if (fails) throw new Error('cut');

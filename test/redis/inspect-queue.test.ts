@@ -199,8 +199,9 @@ describe('the identity of a queue that is only looked at', () => {
 });
 
 describe("a gateway's queue", () => {
-  const options = (uri: string, more: Partial<StreamsOptions> = {}) => ({
-    ...{ ...SYSTEM, uri, partitions: 3, replicas: 0, name: 'test', enqueueTimeoutMs: 5_000, log: LOG },
+  const options = (uri: string, more: Partial<StreamsOptions> = {}): StreamsOptions => ({
+    ...{ ...SYSTEM, uri, partitions: 3, durability: { level: 'warn' as const, replicas: 0 }, log: LOG },
+    limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 },
     ...more,
   });
   it('has its partitions apart in the log and in what is looked at, where there are several', async (t) => {
@@ -220,7 +221,9 @@ describe("a gateway's queue", () => {
     await close('redis+cluster://127.0.0.1:1');
     assert.deepEqual(named.splice(0), [{ partition: 0 }, { partition: 1 }, { partition: 2 }]);
     const looks: string[] = [];
-    const parts = acceptingStreams(options(redis.uri, { onLook: (_, partition) => looks.push(partition) }));
+    const parts = acceptingStreams(
+      options(redis.uri, { observer: { onLook: (_, partition) => looks.push(partition) } }),
+    );
     atEnd(() => parts[0]?.queue.close());
     parts[0]?.connection.open();
     await eventually('it is looked at', () => looks.length > 0);

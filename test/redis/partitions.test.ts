@@ -11,6 +11,7 @@ import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts
 import { STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -36,14 +37,11 @@ async function openQueue(uris: readonly string[], retentionMs?: number): Promise
   const parts = uris.map((uri, at) => {
     const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
-      ...SYSTEM,
-      connection,
-      enqueueTimeoutMs: 10_000,
-      log: LOG,
-      defer,
-      stream: `${STREAM}-${at}`,
-      identify: identifiedBy(uris.length),
-      ...(retentionMs === undefined ? {} : { retentionMs }),
+      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG, defer },
+      part: partitionAt(uri, {
+        ...{ stream: `${STREAM}-${at}`, identify: identifiedBy(uris.length) },
+        ...(retentionMs === undefined ? {} : { retentionMs }),
+      }),
     });
     connection.open();
     return queue;

@@ -10,6 +10,7 @@ import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -48,7 +49,15 @@ async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries:
 async function openQueue(t: TestContext): Promise<StreamQueue> {
   const open = async (makes: boolean): Promise<StreamQueue> => {
     const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
-    const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log: LOG, makes });
+    const queue = new StreamQueue({
+      ...{
+        clock: SYSTEM.clock,
+        part: partitionAt(redis.uri, { makes }),
+        connection,
+        enqueueTimeoutMs: 10_000,
+        log: LOG,
+      },
+    });
     t.after(() => queue.close());
     connection.open();
     await eventually('the queue is there', () => connection.ready);
@@ -69,7 +78,7 @@ async function filled(t: TestContext, count: number): Promise<StreamQueue> {
 }
 
 function openAdmin(t: TestContext): StreamAdmin {
-  const admin = new StreamAdmin({ ...SYSTEM, uri: redis.uri, log: LOG, makes: false });
+  const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(redis.uri, { makes: false }), log: LOG });
   t.after(() => admin.close());
   return admin;
 }
@@ -120,7 +129,7 @@ describe('what the server reads of entries', () => {
     const queue = await filled(t, 100);
     await queue.close();
     await read(100);
-    const reader = new StreamReader({ ...SYSTEM, uri: redis.uri, log: LOG });
+    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log: LOG });
     t.after(() => reader.close());
     assert.equal(await reader.open(10_000), true);
     await reader.join();
@@ -135,7 +144,7 @@ describe('what the server reads of entries', () => {
     const queue = await filled(t, 40);
     await queue.close();
     const admin = openAdmin(t);
-    await admin.source();
+    await admin.clock();
     let found: QueuedCopy | undefined;
     const located = await costOf(async () => (found = await admin.find('id-3')));
     assert.deepEqual([found?.id, located.entries], ['id-3', 1]);

@@ -21,6 +21,7 @@ import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { startSentinel } from '../support/redis-sentinel.ts';
+import { partitionAt } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -174,7 +175,7 @@ describe('what is told of a server', () => {
 
   it('is a rewrite of the append-only file, unless the server was known before: behind a full synchronization nothing is kept until then', async () => {
     const redis = await TestRedis.start();
-    const durability = new DurabilityCheck({ durability: 'require', replicas: 0, log: LOG });
+    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: LOG });
     const inspected = (): Promise<void> => askedOf(redis, (server) => durability.check(server));
     const rewriting = async (): Promise<boolean> => (await askedOf(redis, aofRewrite)) !== undefined;
     for (let at = 0; at < 10; at += 1) await redis.command('SET', `key-${at}`, 'x');
@@ -207,7 +208,7 @@ describe('what is told of a server', () => {
     await eventually('it begins its first file', async () => (await askedOf(replica, aofRewrite)) !== undefined);
     await eventually('it has what the master has', async () => (await replica.command('DBSIZE')) === 10);
     await replica.command('REPLICAOF', 'NO', 'ONE');
-    const durability = new DurabilityCheck({ durability: 'require', replicas: 0, log: LOG });
+    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: LOG });
     await assert.rejects(
       askedOf(replica, (server) => durability.check(server)),
       { name: 'QueueRefusal', message: /promoted before its first append-only file was written/ },
@@ -248,8 +249,9 @@ describe('what is told of a server', () => {
       const connect = (): RedisConnection =>
         new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
       const [connection, ...connections] = [connect(), connect(), connect()] as const;
-      const replicated = { replicas, connections };
-      const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs, log: LOG, replicated });
+      const durability = { level: 'warn', replicas, connections } as const;
+      const about = { clock: SYSTEM.clock, part: partitionAt(master.uri), log: LOG };
+      const queue = new StreamQueue({ ...about, connection, enqueueTimeoutMs, durability });
       atEnd(() => queue.close());
       connection.open();
       await eventually('it is connected', () => connection.ready && connections.every(({ ready }) => ready));

@@ -5,14 +5,12 @@ import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
-import type { Server } from '../../lib/redis/wire/script.ts';
-import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
-import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import type { Outcome } from '../../lib/ingest/queue.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -28,14 +26,16 @@ before(async () => {
 beforeEach(() => server.command('FLUSHALL'));
 
 const openAdmin = (t: TestContext): StreamAdmin => {
-  const admin = new StreamAdmin({ ...SYSTEM, uri: server.uri, log });
+  const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(server.uri), log });
   t.after(() => admin.close());
   return admin;
 };
 
 async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
   const connection = new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
-  const queue = new StreamQueue({ ...SYSTEM, connection, enqueueTimeoutMs: 10_000, log });
+  const queue = new StreamQueue({
+    ...{ clock: SYSTEM.clock, part: partitionAt(server.uri), connection, enqueueTimeoutMs: 10_000, log },
+  });
   t.after(() => queue.close());
   connection.open();
   await eventually('the queue takes events', () => connection.ready);
@@ -45,16 +45,20 @@ async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Prom
 }
 
 async function openReader(t: TestContext): Promise<StreamReader> {
-  const reader = new StreamReader({ ...SYSTEM, uri: server.uri, log });
+  const reader = new StreamReader({ ...SYSTEM, part: partitionAt(server.uri), log });
   t.after(() => reader.close());
   assert.equal(await reader.open(10_000), true);
   await reader.join();
   return reader;
 }
 
+const sourceOf = async (redis: TestRedis): Promise<string> =>
+  `${String(await redis.command('HGET', `{${STREAM}}:queue`, 'id'))}/${STREAM}`;
+
 /** The entries of an event, each named by a quarantine row. */
 async function copies(admin: StreamAdmin, id: string, redis = server): Promise<readonly QueuedCopy[]> {
-  const source = await admin.source();
+  await admin.clock();
+  const source = await sourceOf(redis);
   return admin.noted(
     id,
     (await redis.entries()).map(({ entry }) => `${source}/${entry}`),
@@ -68,6 +72,8 @@ describe('erasing an entry', () => {
     const before = await queue.find('one', 'shop');
     const [copy] = await copies(admin, 'one');
     assert.ok(copy !== undefined && before.kind === 'found');
+    const elsewhere = { ...copy, source: `another-queue/${STREAM}` };
+    assert.equal(await admin.erase(elsewhere, 'one', erasedBody('one', 't')), 'gone');
     assert.equal(await admin.erase(copy, 'one', erasedBody('one', 't')), 'erased');
     assert.deepEqual(await queue.find('one', 'shop'), {
       kind: 'found',
@@ -101,7 +107,7 @@ describe('erasing an entry', () => {
 
   it('is refused on a server that came after the one it was read from, whatever entry has the name', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
-    const admin = new StreamAdmin({ ...SYSTEM, uri: own.uri, log });
+    const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(own.uri), log });
     t.after(() => admin.close());
     const put = (id: string): Promise<unknown> =>
       own.command('XADD', STREAM, '5-1', 'producer', 'shop', 'body', body(id));
@@ -130,7 +136,7 @@ describe('the note of an erasure', () => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     const before = Date.now();
     await admin.noteErasure('one');
-    const source = await admin.source();
+    const source = await sourceOf(server);
     const erased = (id: string, acceptedAtMs: number): Promise<ReadonlySet<string>> =>
       reader.erased([
         { source, id, acceptedAtMs },
@@ -230,9 +236,7 @@ describe('looking at a stream', () => {
   });
 
   it('makes nothing where there is no stream, and takes one without a group for unread', async (t) => {
-    const identify = (asked: Server): Promise<QueueIdentity> =>
-      queueIdentity(asked, STREAM, { ...SYSTEM, makes: false });
-    const admin = new StreamAdmin({ ...SYSTEM, uri: server.uri, log, makes: false, identify });
+    const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(server.uri, { makes: false }), log });
     t.after(() => admin.close());
     const seen = async (): Promise<readonly unknown[]> => {
       const { partition } = await admin.status();
@@ -260,7 +264,7 @@ describe('looking at a stream', () => {
     const copy = await admin.find('one');
     const [stored] = await server.entries();
     assert.ok(copy !== undefined && stored !== undefined);
-    const source = await admin.source();
+    const source = await sourceOf(server);
     assert.deepEqual(copy, {
       stream: STREAM,
       source,
@@ -372,86 +376,5 @@ describe('what stands on several pages, in other forms, or twice', () => {
     const [again] = await admin.replay([rowOf('q/s/1-1')], false);
     assert.equal(again?.fresh, false);
     assert.notEqual(again?.entry, first?.entry);
-  });
-});
-
-describe('looking at several streams', () => {
-  const openBoth = (t: TestContext, other: TestRedis): PartitionedAdmin => {
-    const uri = `dispatcher://127.0.0.1:${server.port},127.0.0.1:${other.port}`;
-    const admin = new PartitionedAdmin({ ...SYSTEM, uri, partitions: 1, makes: true, connectMs: 1_500, log });
-    t.after(() => admin.close());
-    return admin;
-  };
-  const rowOf = (replayOf: string, id: string) => ({
-    ...{ replayOf, id, traceparent: undefined, producer: 'shop', body: Buffer.from(body(id)), acceptedAtMs: 1 },
-  });
-
-  it('asks each for what is its own, and gives the answers in the order of the questions', async (t) => {
-    const other = await TestRedis.start(['--appendonly', 'no']);
-    const admin = openBoth(t, other);
-    const { partitions, servers, away } = await eventually('both answer', () =>
-      admin.status().then((seen) => seen.away.length === 0 && seen),
-    );
-    assert.deepEqual([partitions.length, servers.length, away], [2, 2, []]);
-    const sourceOn = async (redis: TestRedis, stream: string): Promise<string> =>
-      `${String(await redis.command('HGET', `{${stream}}:queue`, 'id'))}/${stream}`;
-    const [here, there] = await Promise.all([sourceOn(server, 'ingest-a'), sourceOn(other, 'ingest-b')]);
-    const rows = [
-      rowOf(`${there}/1-1`, 'a'),
-      rowOf(`${here}/1-1`, 'b'),
-      rowOf(`${there}/2-2`, 'c'),
-      rowOf(`${here}/2-2`, 'd'),
-    ];
-    const replayed = await admin.replay(rows, false);
-    assert.deepEqual(
-      replayed.map(({ source, fresh }) => [source, fresh]),
-      [
-        [there, true],
-        [here, true],
-        [there, true],
-        [here, true],
-      ],
-    );
-    await other.command('XREADGROUP', 'GROUP', GROUP, 'm', 'COUNT', '1', 'STREAMS', 'ingest-b', '>');
-    const unknown = { source: 'nowhere', entry: '1-1' };
-    assert.deepEqual(await admin.states([...replayed, unknown]), ['held', 'unread', 'unread', 'unread', 'gone']);
-    const copies = await admin.copies('c', ['nowhere/1-1']);
-    assert.deepEqual(
-      copies.map(({ source, entry }) => [source, entry]),
-      [[there, replayed[2]?.entry]],
-    );
-    const [copy] = copies;
-    assert.ok(copy !== undefined);
-    assert.equal(await admin.erase({ ...copy, source: 'nowhere' }, 'c', erasedBody('c', 't')), 'gone');
-    assert.equal(await admin.erase(copy, 'c', erasedBody('c', 't')), 'erased');
-    await other.command('ZADD', '{ingest-b}:replicas', String(Date.now()), 'one', String(Date.now()), 'two');
-    await server.command('ZADD', '{ingest-a}:replicas', String(Date.now()), 'one');
-    assert.equal(await admin.replicasAlive(), 2);
-  });
-
-  it('tells which queue is unavailable, and remembers no failed look', async (t) => {
-    const other = await TestRedis.start(['--appendonly', 'no']);
-    await other.signal('SIGKILL');
-    const admin = openBoth(t, other);
-    const seen = await eventually('the one that is there answers', async () => {
-      const look = await admin.status();
-      return look.partitions.length > 0 && look;
-    });
-    assert.deepEqual(
-      seen.partitions.map(({ name }) => name),
-      ['ingest-a'],
-    );
-    assert.equal(seen.away.length, 1);
-    assert.ok(seen.away[0]?.startsWith('ingest-b: the queue does not answer ('), seen.away.join());
-    const entry = { source: 'nowhere', entry: '1-1' };
-    await assert.rejects(admin.states([entry]), { name: 'QueueFailed' });
-    await other.start();
-    await eventually('it answers', () =>
-      admin.states([entry]).then(
-        (states) => states.join() === 'gone',
-        () => false,
-      ),
-    );
-    assert.deepEqual((await admin.status()).away, []);
   });
 });

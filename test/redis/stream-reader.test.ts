@@ -12,6 +12,7 @@ import { Reply, type RedisValue } from '../../lib/redis/wire/reply.ts';
 import { Script, type Argument } from '../../lib/redis/wire/script.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
+import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -25,7 +26,11 @@ before(async () => {
 });
 
 async function openReader(): Promise<StreamReader> {
-  const reader = new StreamReader({ ...SYSTEM, uri: server.uri, log: log.child({}, { level: 'silent' }) });
+  const reader = new StreamReader({
+    ...SYSTEM,
+    part: partitionAt(server.uri),
+    log: log.child({}, { level: 'silent' }),
+  });
   assert.equal(await reader.open(20_000), true, reader.lastError);
   return reader;
 }
@@ -181,7 +186,13 @@ describe('the reader of a stream, over clients that a test answers for', () => {
       return one;
     };
     const reader = new StreamReader({
-      ...{ clock, random: SYSTEM.random, uri: 'redis://h:1', log: log.child({}, { level: 'silent' }), name: 'me' },
+      ...{
+        clock,
+        random: SYSTEM.random,
+        part: partitionAt('redis://h:1'),
+        log: log.child({}, { level: 'silent' }),
+        name: 'me',
+      },
       client,
     });
     t.after(() => reader.close());
@@ -307,7 +318,7 @@ describe('the reader of a stream, over clients that a test answers for', () => {
 describe('the reader of a Redis Stream', () => {
   it('acknowledges no entry of a server that came after the one it was read from, whatever its name', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
-    const reader = new StreamReader({ ...SYSTEM, uri: own.uri, log: log.child({}, { level: 'silent' }) });
+    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(own.uri), log: log.child({}, { level: 'silent' }) });
     assert.equal(await reader.open(20_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
@@ -338,7 +349,11 @@ describe('the reader of a Redis Stream', () => {
     // The reading connection still has the server before, and the other one the server after.
     const found = [old.uri, next.uri];
     const uri = { find: () => Promise.resolve(found.shift() ?? next.uri) };
-    const reader = new StreamReader({ ...SYSTEM, uri, log: log.child({}, { level: 'silent' }) });
+    const reader = new StreamReader({
+      ...SYSTEM,
+      part: partitionAt(old.uri, { uri }),
+      log: log.child({}, { level: 'silent' }),
+    });
     assert.equal(await reader.open(5_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
@@ -355,7 +370,7 @@ describe('the reader of a Redis Stream', () => {
 
   it('reads what it has in hand again from a server that came after, and acknowledges that', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'yes', '--appendfsync', 'always']);
-    const reader = new StreamReader({ ...SYSTEM, uri: own.uri, log: log.child({}, { level: 'silent' }) });
+    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(own.uri), log: log.child({}, { level: 'silent' }) });
     assert.equal(await reader.open(20_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
@@ -388,8 +403,8 @@ describe('the reader of a Redis Stream', () => {
     assert.equal(reader.bodyBytesMax, undefined);
     const parts = acceptingStreams({
       ...SYSTEM,
-      ...{ uri: server.uri, partitions: 1, replicas: 0, bodyBytesMax: 700 },
-      ...{ name: 'test', enqueueTimeoutMs: 5_000, log: log.child({}, { level: 'silent' }) },
+      ...{ uri: server.uri, partitions: 1, durability: { level: 'warn', replicas: 0 } },
+      ...{ limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 }, log: log.child({}, { level: 'silent' }) },
     });
     for (const { connection, queue } of parts) {
       t.after(() => queue.close());
@@ -483,7 +498,11 @@ describe('the reader of a Redis Stream', () => {
     await ahead.command('ZADD', `{${STREAM}}:replicas`, String(Number(seconds) * 1_000), 'dead');
     ahead.setClock(0);
 
-    const reader = new StreamReader({ ...SYSTEM, uri: ahead.uri, log: log.child({}, { level: 'silent' }) });
+    const reader = new StreamReader({
+      ...SYSTEM,
+      part: partitionAt(ahead.uri),
+      log: log.child({}, { level: 'silent' }),
+    });
     t.after(() => reader.close());
     assert.equal(await reader.open(20_000), true, reader.lastError);
     assert.equal(await reader.register(1), true, 'the place of the dead one is free');
@@ -498,7 +517,11 @@ describe('the reader of a Redis Stream', () => {
   });
 
   it('says within its time that there is no server', async (t) => {
-    const reader = new StreamReader({ ...SYSTEM, uri: 'redis://127.0.0.1:1', log: log.child({}, { level: 'silent' }) });
+    const reader = new StreamReader({
+      ...SYSTEM,
+      part: partitionAt('redis://127.0.0.1:1'),
+      log: log.child({}, { level: 'silent' }),
+    });
     t.after(() => reader.close());
     assert.equal(await reader.open(300), false);
     assert.match(reader.lastError, /ECONNREFUSED/);

@@ -25,7 +25,9 @@ import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog, type Log } from '../../lib/process/log.ts';
-import { PartitionedAdmin } from '../../lib/redis/admin/partitioned-admin.ts';
+import type { ClockAndRandom } from '../../lib/process/clock.ts';
+import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
+import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
@@ -64,6 +66,8 @@ function metricsOf(version: ConsumerVersion): ReturnType<typeof consumerMetrics>
   metricsMade.set(version, made);
   return made;
 }
+
+const partOf = (system: ClockAndRandom): QueuePartition => queuePartitions(URI, 1, system)[0] as QueuePartition;
 
 export interface World {
   readonly schedule: Schedule;
@@ -105,7 +109,9 @@ export class Gateway extends Program {
       { ...this.system, uri: URI, name: 'ingest-gateway', log },
       network.clients(this.actor, this.system.random),
     );
-    this.#queue = new StreamQueue({ ...this.system, connection, enqueueTimeoutMs: ENQUEUE_TIMEOUT_MS, log });
+    this.#queue = new StreamQueue({
+      ...{ clock: this.system.clock, part: partOf(this.system), connection, enqueueTimeoutMs: ENQUEUE_TIMEOUT_MS, log },
+    });
     const authority = {
       judge: (producer: { readonly name: string }) => ({
         kind: 'producer',
@@ -187,7 +193,7 @@ export class Operator extends Program {
     const client = world.network.clients(this.actor, this.system.random);
     this.#session = {
       ...this.system,
-      queue: new PartitionedAdmin({ ...this.system, uri: URI, partitions: 1, makes: true, log, client }),
+      queue: queueAdmin({ ...this.system, uri: URI, partitions: 1, log, client }),
       warehouse: world.store.adminOf(this.actor),
       json: false,
       print: () => undefined,
@@ -227,7 +233,7 @@ export class Operator extends Program {
     try {
       return await command(this.#session);
     } finally {
-      await this.#session.queue.close();
+      await Promise.all(this.#session.queue.streams.map((stream) => stream.close()));
     }
   }
 }
@@ -241,7 +247,7 @@ export class Replica extends Program {
     super(world, name);
     const { network, store } = world;
     const client = network.clients(this.actor, this.system.random);
-    this.#reader = new version.StreamReader({ ...this.system, uri: URI, log, client });
+    this.#reader = new version.StreamReader({ ...this.system, part: partOf(this.system), log, client });
     const limits = { batchMax: 8, replicasMax: REPLICAS_MAX, streams: 1, slots: new LandingSlots() };
     const telemetry = { metrics: metricsOf(version), log };
     const options = {

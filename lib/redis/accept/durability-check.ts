@@ -6,7 +6,7 @@ import { QueueRefusal, RewriteRunning } from '../wire/errors.ts';
 
 interface DurabilityCheckOptions {
   /** Refuses such a server, or logs it. */
-  readonly durability: 'warn' | 'require';
+  readonly level: 'warn' | 'require';
   /** How many replicas accepting calls wait for. */
   readonly replicas: number;
   readonly log: Log;
@@ -26,13 +26,13 @@ export class DurabilityCheck {
    * RewriteRunning for one whose append-only file is being rewritten: waiting helps there.
    */
   async check(server: Server): Promise<void> {
-    const { durability, replicas, log } = this.#options;
+    const { level, replicas, log } = this.#options;
     const history = await serverHistory(server);
     const rewrite = history !== undefined && history === this.#settled ? undefined : await aofRewrite(server);
     if (rewrite === undefined) this.#settled = history;
     const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
     if (rewrite?.isFirst === true) faults.push(rewrite.fault);
-    if (durability === 'require') {
+    if (level === 'require') {
       if (faults.length > 0) throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
       if (rewrite !== undefined) throw new RewriteRunning(`INGEST_QUEUE_DURABILITY=require: ${rewrite.fault}`);
     } else if (rewrite?.isFirst === false) faults.push(rewrite.fault);

@@ -1,6 +1,7 @@
 // The accepting side of each stream of the queue that a URI names. The reading side is opened in open-readers.ts.
 import type { QueueLook } from '../../ingest/queue.ts';
-import type { Clock } from '../../process/clock.ts';
+import type { Clock, ClockAndRandom } from '../../process/clock.ts';
+import type { Log } from '../../process/log.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 import { RedisConnection } from '../server/client.ts';
 import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
@@ -8,26 +9,27 @@ import { CONNECTIONS } from './replicated-sender.ts';
 import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { SharedClients, TurnEnd } from '../server/shared-clients.ts';
-import { StreamQueue, type StreamQueueOptions } from './stream-queue.ts';
+import { type Durability, type QueueObserver, StreamQueue } from './stream-queue.ts';
 
-export interface StreamsOptions extends Omit<
-  StreamQueueOptions,
-  'connection' | 'stream' | 'identify' | 'replicated' | 'onLook'
-> {
-  /** Called with what each look at a partition saw, and the partition's number. */
-  readonly onLook?: ((look: QueueLook, partition: string) => void) | undefined;
+export interface StreamsOptions extends ClockAndRandom {
+  readonly log: Log;
   readonly uri: string;
+  /** Used for a Redis Cluster only. */
   readonly partitions: number;
-  /** Shown by `CLIENT LIST`. */
-  readonly name: string;
-  /** How many replicas must have an event before it counts as accepted. */
-  readonly replicas: number;
-  /**
-   * The longest body that is accepted, in bytes, for consumers to know how many to read at a time; left out, they read
-   * few.
-   */
-  readonly bodyBytesMax?: number;
+  readonly limits: {
+    readonly enqueueTimeoutMs: number;
+    /** The longest accepted body: consumers read as many entries at a time as it allows. */
+    readonly bodyBytesMax: number;
+  };
+  readonly durability: Omit<Durability, 'connections'>;
+  /** `onLook` also receives the partition's number. */
+  readonly observer?: Pick<QueueObserver, 'onCall'> & {
+    readonly onLook?: (look: QueueLook, partition: string) => void;
+  };
 }
+
+/** Shown by `CLIENT LIST`. */
+const NAME = 'ingest-gateway';
 
 /** A stream's accepting side, whose connection is to be opened. */
 export interface AcceptingStream {
@@ -35,29 +37,28 @@ export interface AcceptingStream {
   readonly queue: StreamQueue;
 }
 
-/** By partition. */
-export function acceptingStreams(options: StreamsOptions): readonly AcceptingStream[] {
-  const { uri, partitions, name, replicas, bodyBytesMax = 0, onLook, ...rest } = options;
-  const { clock, random } = rest;
-  const how = { clock, random, accepts: bodyBytesMax, makes: rest.makes ?? true };
-  const parts = queuePartitions(uri, partitions, how);
+/** By partition. `makes`: see QueuePartition. */
+export function acceptingStreams(options: StreamsOptions, makes = true): readonly AcceptingStream[] {
+  const { uri, partitions, limits, durability, observer, clock, random } = options;
+  const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
+  const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
   const alone = parts.length === 1;
   const turnEnd = new TurnEnd(clock);
   const gather = turnEnd.afterwards;
-  const shared = new SharedClients((server) => new ByteClient({ uri: server, name, clock, random, gather }));
+  const shared = new SharedClients((server) => new ByteClient({ uri: server, name: NAME, clock, random, gather }));
   return parts.map((part, at) => {
-    const log = alone ? rest.log : rest.log.child({ partition: at });
-    const about = { uri: part.uri, name, log, clock, random };
+    const log = alone ? options.log : options.log.child({ partition: at });
+    const about = { uri: part.uri, name: NAME, log, clock, random };
     const connect = (connection: string): RedisConnection =>
       new RedisConnection({ ...about, log: log.child({ connection }) });
     const connection = alone ? new RedisConnection(about) : new RedisConnection(about, (server) => shared.open(server));
-    const replicated =
-      replicas === 0
-        ? undefined
-        : { replicas, connections: Array.from({ length: CONNECTIONS }, (_, n) => connect(`writing-${n}`)) };
-    const together = alone ? {} : { defer: turnEnd.defer };
-    const looked = (look: QueueLook): void => onLook?.(look, String(at));
-    const queue = new StreamQueue({ ...rest, ...part, ...together, log, connection, replicated, onLook: looked });
+    const length = durability.replicas === 0 ? 0 : CONNECTIONS;
+    const queue = new StreamQueue({
+      ...{ clock, log, part, connection, enqueueTimeoutMs },
+      ...(alone ? {} : { defer: turnEnd.defer }),
+      durability: { ...durability, connections: Array.from({ length }, (_, n) => connect(`writing-${n}`)) },
+      observer: { ...observer, onLook: (look) => observer?.onLook?.(look, String(at)) },
+    });
     return { connection, queue };
   });
 }
@@ -117,7 +118,7 @@ export async function startQueue(
 export async function inspectGatewayQueue(options: StreamsOptions, timeoutMs: number): Promise<string> {
   const { uri, partitions, clock, random } = options;
   const about = await inspectQueue({ uri, partitions, program: 'gateway' }, { clock, random });
-  const streams = acceptingStreams({ ...options, makes: false });
+  const streams = acceptingStreams(options, false);
   try {
     await startQueue(uri, streams, clock, timeoutMs);
     const awaits = streams.some(({ queue }) => queue.awaitsRewrite);

@@ -28,12 +28,9 @@ class NotReplicated extends Error {
 /** The part of a call's time that replicas are given. */
 const WAIT_SHARE = 0.6;
 
-export interface Replicated {
+interface ReplicatedSenderOptions {
   readonly replicas: number;
   readonly connections: readonly RedisConnection[];
-}
-
-interface ReplicatedSenderOptions extends Replicated {
   readonly stream: string;
   /** How long a call may take, in milliseconds. */
   readonly timeoutMs: number;

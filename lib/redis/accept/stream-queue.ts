@@ -13,17 +13,16 @@ import {
   type QueueLook,
   type QueueLookup,
   type QueueState,
-  RETENTION_MS,
   type Submission,
 } from '../../ingest/queue.ts';
-import type { Clock, ClockAndRandom, Timer } from '../../process/clock.ts';
+import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { membersOf } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
-import { type Identify, type QueueIdentity, queueIdentity } from '../stream/identity.ts';
-import { STREAM } from '../stream/layout.ts';
+import type { Identify, QueueIdentity } from '../stream/identity.ts';
+import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -33,7 +32,7 @@ import { Script, type Argument, type Sender, type Server } from '../wire/script.
 import { DurabilityCheck } from './durability-check.ts';
 import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
 import { QueueProbe } from './queue-probe.ts';
-import { type Replicated, ReplicatedSender } from './replicated-sender.ts';
+import { ReplicatedSender } from './replicated-sender.ts';
 
 // Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
 // one string. Choice: a call is bounded in events and in characters; the rest goes into the next call immediately.
@@ -49,27 +48,36 @@ const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
 const DIGIT_ZERO = 0x30;
 
-export interface StreamQueueOptions extends ClockAndRandom {
+/** The protection of accepted events against a failure of the server. */
+export interface Durability {
+  /** A server that may lose accepted events is refused (`require`) or logged (`warn`). */
+  readonly level: 'warn' | 'require';
+  /** An event is accepted once this many replicas have it. */
+  readonly replicas: number;
+  /** Accepting calls that wait for replicas take turns on these. The queue opens and closes them. */
+  readonly connections: readonly RedisConnection[];
+}
+
+const WARN: Durability = { level: 'warn', replicas: 0, connections: [] };
+
+export interface QueueObserver {
+  /** Called once for each answered call, with its duration in seconds and its number of events. */
+  readonly onCall?: (seconds: number, events: number) => void;
+  /** Called with the result of each check of the stream, every few seconds. */
+  readonly onLook?: (look: QueueLook) => void;
+}
+
+export interface StreamQueueOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly part: QueuePartition;
   readonly connection: RedisConnection;
   /** How long a submission waits for the queue's answer, in milliseconds. */
   readonly enqueueTimeoutMs: number;
-  readonly log: Log;
-  /** Each connection: a server that may lose accepted events is refused (`require`) or told of (`warn`, by default). */
-  readonly durability?: 'warn' | 'require';
-  readonly retentionMs?: number;
-  readonly stream?: string;
-  /** With it an event counts as accepted once so many replicas have it. The queue opens and closes the connections. */
-  readonly replicated?: Replicated | undefined;
-  /** False, for a check: neither metadata nor group is made where there is none, and nothing is trimmed. */
-  readonly makes?: boolean;
-  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
-  readonly identify?: Identify;
+  readonly durability?: Durability;
   /** Runs a task at the end of this turn of the event loop; the clock's `turnEnd` by default. */
   readonly defer?: (task: () => void) => void;
-  /** Called once for each answered call, with the time it took in seconds and how many events it carried. */
-  readonly onCall?: (seconds: number, events: number) => void;
-  /** Called with what each look at the stream saw, every few seconds. */
-  readonly onLook?: (look: QueueLook) => void;
+  readonly observer?: QueueObserver;
 }
 
 export class StreamQueue implements Queue {
@@ -99,7 +107,7 @@ export class StreamQueue implements Queue {
 
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
-    const { clock, random } = options;
+    const { clock, part, durability = WARN, observer = {} } = options;
     this.#clock = clock;
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#defer = options.defer ?? ((task) => clock.turnEnd(task));
@@ -107,25 +115,32 @@ export class StreamQueue implements Queue {
       this.#probe.says(`no answer within ${this.#timeoutMs} ms`),
     );
     this.#log = options.log;
-    this.#onCall = options.onCall ?? (() => undefined);
-    const { stream = STREAM, retentionMs = RETENTION_MS, durability = 'warn', makes = true, replicated } = options;
+    this.#onCall = observer.onCall ?? (() => undefined);
+    const { stream, retentionMs, makes } = part;
     this.#stream = stream;
     this.#retentionMs = retentionMs;
     this.#makes = makes;
-    this.#identify = options.identify ?? ((server, known) => queueIdentity(server, stream, { random, makes, known }));
-    this.#durability = new DurabilityCheck({ durability, replicas: replicated?.replicas ?? 0, log: this.#log });
-    if (replicated !== undefined) {
-      this.#replicated = new ReplicatedSender({ ...replicated, stream, timeoutMs: this.#timeoutMs });
+    this.#identify = part.identify;
+    this.#durability = new DurabilityCheck({ ...durability, log: this.#log });
+    if (durability.replicas > 0) {
+      this.#replicated = new ReplicatedSender({ ...durability, stream, timeoutMs: this.#timeoutMs });
       // In parallel with the queue's own connection, not after it: a start has five seconds for all of them.
       this.#replicated.open();
     }
     this.#accepting = this.#replicated ?? this.#connection;
     const server = this.#connection.values;
     if (makes)
-      this.#trimmer = new StreamTrimmer({ stream, retentionMs, clock, server, log: this.#log, onLook: options.onLook });
+      this.#trimmer = new StreamTrimmer({
+        stream,
+        retentionMs,
+        clock,
+        server,
+        log: this.#log,
+        onLook: observer.onLook,
+      });
     this.#trimmer?.start();
     this.#connection.tell({
-      inspect: (server) => this.#inspect(server, replicated !== undefined),
+      inspect: (server) => this.#inspect(server, durability.replicas > 0),
       onReady: () => {
         void this.#probe.ask();
         void this.#trimmer?.look();

@@ -21,8 +21,6 @@ export interface AdminConnectionOptions extends ClockAndRandom {
   readonly log: Log;
   /** The prefix of a failure's message, where there are several connections. */
   readonly name?: string | undefined;
-  /** How long to wait for the first connection; CONNECT_MS by default. */
-  readonly connectMs?: number | undefined;
   /** See RedisConnection. */
   readonly inspect?: (server: Server) => Promise<void>;
   /** Who makes its client; ByteClient by default. */
@@ -35,14 +33,12 @@ export class AdminConnection {
   readonly #name: string | undefined;
   /** A node of a Redis Cluster behind such a URI is reported as one. */
   readonly #plain: boolean;
-  readonly #connectMs: number;
   #opening: Promise<void> | undefined;
 
-  constructor({ uri, log, clock, random, name, connectMs = CONNECT_MS, inspect, client }: AdminConnectionOptions) {
+  constructor({ uri, log, clock, random, name, inspect, client }: AdminConnectionOptions) {
     this.#clock = clock;
     this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
     this.#name = name;
-    this.#connectMs = connectMs;
     this.#plain = typeof uri === 'string';
     if (inspect !== undefined) this.#connection.tell({ inspect });
   }
@@ -78,7 +74,7 @@ export class AdminConnection {
   }
 
   async #open(): Promise<void> {
-    if (await this.#connection.opened(this.#connectMs)) return;
+    if (await this.#connection.opened(CONNECT_MS)) return;
     this.#opening = undefined;
     throw new Error(queueIsAway(this.#connection.lastError));
   }

@@ -1,28 +1,33 @@
-// One stream of the queue as ingest-admin sees it: a partition, or all of a queue that has one.
+// The streams of the queue as ingest-admin sees them.
 import { namesIn } from '../../ingest/erased.ts';
 import type {
   EntryState,
   Erasure,
   PartitionStatus,
+  QueueAdmin,
   QueuedCopy,
+  QueuedStream,
   Replica,
   Replay,
-  ServerStatus,
+  Replayed,
   StreamEntry,
+  StreamStatus,
 } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { quarantineRowName } from '../../ingest/warehouse.ts';
+import { maskedUri } from '../../process/uri.ts';
 import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
 import { entriesOf } from '../stream/entry.ts';
 import { durabilityFaults, serverInfo, serverName } from '../server/facts.ts';
 import { Histories } from '../server/histories.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
-import { queueIdentity, type Identify, type QueueIdentity } from '../stream/identity.ts';
+import type { QueueIdentity } from '../stream/identity.ts';
 import { isNoGroup, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue, type Reply } from '../wire/reply.ts';
 import { Script, type Argument, type Server } from '../wire/script.ts';
-import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
+import { GROUP, keyOf } from '../stream/layout.ts';
+import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 
 /** Bytes of values that one call of count.lua should read: Redis does nothing else meanwhile. */
 const COUNT_BYTES = 4 << 20;
@@ -42,21 +47,30 @@ const SCRIPTS = {
   landAgain: new Script('land-again.lua', 'group-place.lua'),
 };
 
-interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect'> {
-  readonly stream?: string;
-  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
-  readonly identify?: Identify;
-  /** Whether the consumer group is made where there is none, as by default; false for commands that only look. */
-  readonly makes?: boolean;
+interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect' | 'uri'> {
+  readonly part: QueuePartition;
 }
 
-/** What one entry of a replay became on its stream. */
-interface StreamReplayed {
-  readonly entry: string;
-  readonly fresh: boolean;
+interface QueueAdminOptions extends PartitionsOptions, Pick<AdminConnectionOptions, 'log' | 'client'> {
+  readonly uri: string;
+  /** Used for a Redis Cluster only. */
+  readonly partitions: number;
 }
 
-export class StreamAdmin {
+/** The streams of the queue that a URI names. `makes: false` is for commands that only look. */
+export function queueAdmin({ uri, partitions, log, client, ...options }: QueueAdminOptions): QueueAdmin {
+  const { clock, random } = options;
+  const parts = queuePartitions(uri, partitions, options);
+  return {
+    place: maskedUri(uri),
+    streams: parts.map((part) => {
+      const name = parts.length > 1 ? part.stream : undefined;
+      return new StreamAdmin({ part, name, log, client, clock, random });
+    }),
+  };
+}
+
+export class StreamAdmin implements QueuedStream {
   readonly name: string;
   readonly #stream: string;
   readonly #connection: AdminConnection;
@@ -64,14 +78,13 @@ export class StreamAdmin {
   #identity: QueueIdentity | undefined;
   #unidentified: unknown = new Error('the queue is not identified yet');
 
-  constructor({ stream = STREAM, identify, makes = true, ...options }: StreamAdminOptions) {
-    this.name = options.name ?? stream;
+  constructor({ part, ...options }: StreamAdminOptions) {
+    const { stream, identify, makes, uri } = part;
+    this.name = stream;
     this.#stream = stream;
     const inspect = async (server: Server): Promise<void> => {
-      const asked =
-        identify === undefined ? queueIdentity(server, stream, { random: options.random }) : identify(server);
       // Another node may have the metadata, and be away: what this one holds can be shown without.
-      this.#identity = await asked.catch((cause: unknown) => {
+      this.#identity = await identify(server).catch((cause: unknown) => {
         if (makes || cause instanceof QueueRefusal) throw cause;
         this.#unidentified = cause;
         return undefined;
@@ -79,16 +92,10 @@ export class StreamAdmin {
       if (makes) await ensureGroup(server, stream);
       await this.#histories.meet(server, this);
     };
-    this.#connection = new AdminConnection({ ...options, inspect });
+    this.#connection = new AdminConnection({ ...options, uri, inspect });
   }
 
-  /** See Delivery.source; of the queue as it is now. */
-  source(): Promise<string> {
-    return this.#telling(() => Promise.resolve(this.#source));
-  }
-
-  /** The partition, and the server that holds it; `run` tells servers apart. */
-  status(): Promise<{ readonly partition: PartitionStatus; readonly server: ServerStatus; readonly run: string }> {
+  status(): Promise<StreamStatus> {
     return this.#telling(async () => {
       const server = this.#connection.values;
       const [memory, about] = [await serverInfo(server, 'memory'), await serverInfo(server, 'server')];
@@ -130,7 +137,6 @@ export class StreamAdmin {
     });
   }
 
-  /** Unix time in milliseconds by the server's clock. */
   clock(): Promise<number> {
     return this.#telling(() => clockOf(this.#connection.values));
   }
@@ -142,7 +148,7 @@ export class StreamAdmin {
     });
   }
 
-  replay(rows: readonly Replay[], again: boolean): Promise<readonly StreamReplayed[]> {
+  replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]> {
     return this.#telling(async () => {
       const args: Argument[] = [GROUP, again ? '1' : '0'];
       for (const { replayOf, id, traceparent, producer, body, acceptedAtMs } of rows) {
@@ -174,14 +180,12 @@ export class StreamAdmin {
     });
   }
 
-  /** The entries of some quarantine rows and of replays, where their event has this id. */
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
     return this.#telling(async () =>
       this.#copiesOf(await this.#run(SCRIPTS.noted, [`${this.#source}/`, id, ...rows]), id),
     );
   }
 
-  /** Entries of this time or later that the group has read; `onCounted` receives the count of each call. */
   async countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number> {
     let count = COUNT_ENTRIES_FIRST;
     let all = 0;
@@ -197,14 +201,12 @@ export class StreamAdmin {
     return all;
   }
 
-  /** Moves the group back to this time; `entries` as `countRead` gives it. */
   landAgain(sinceMs: number, entries: number): Promise<void> {
     return this.#telling(async () => {
       await this.#run(SCRIPTS.landAgain, [GROUP, entryBefore(sinceMs), String(entries)]);
     });
   }
 
-  /** Notes that the event of this id, if it was accepted before now, is to land without its body. */
   noteErasure(id: string): Promise<void> {
     return this.#telling(async () => {
       const nowMs = await clockOf(this.#connection.values);
@@ -215,6 +217,7 @@ export class StreamAdmin {
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
       this.#assertReadHere(copy.servers);
+      if (copy.source !== this.#source) return 'gone';
       const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
       const field = this.#index.field(id);
       const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), row, field];

@@ -31,7 +31,7 @@ export function streamReaders({ uri, partitions, log, onLook, ...system }: Reade
   return parts.map((part, at) => {
     const own = parts.length === 1 ? log : log.child({ partition: at });
     const looked = (look: QueueLook): void => onLook(look, String(at));
-    return new StreamReader({ ...system, ...part, name, log: own, onLook: looked });
+    return new StreamReader({ ...system, part, name, log: own, onLook: looked });
   });
 }
 

@@ -7,7 +7,6 @@
 // on which a command gets no answer for ANSWER_TIMEOUT_MS is replaced: the server was frozen, or the network cut.
 import {
   GroupVanished,
-  RETENTION_MS,
   type AcceptedEvent,
   type Delivery,
   type EntryName,
@@ -19,30 +18,27 @@ import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { type Client, RedisConnection } from '../server/client.ts';
 import { Histories } from '../server/histories.ts';
-import type { MasterLookup } from '../server/master-lookup.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer } from '../wire/errors.ts';
-import { type Identify, KnownIdentity } from '../stream/identity.ts';
+import { KnownIdentity } from '../stream/identity.ts';
 import { memberName, Membership } from './membership.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Argument, Script, Server } from '../wire/script.ts';
-import { GROUP, keyOf, STREAM } from '../stream/layout.ts';
+import { GROUP, keyOf } from '../stream/layout.ts';
+import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
 /** Entries of one acknowledgement: Redis does nothing else meanwhile. */
 const ACKNOWLEDGE_MAX = 1_000;
 
 export interface StreamReaderOptions extends ClockAndRandom {
-  readonly uri: string | MasterLookup;
+  readonly part: QueuePartition;
   readonly log: Log;
-  readonly stream?: string;
-  /** This member's name in the group, where it is one of several partitions' readers. */
+  /** This member's name in the group; a new one by default. */
   readonly name?: string;
-  /** How the queue is identified on a server that holds the stream; by the stream's own metadata by default. */
-  readonly identify?: Identify;
   /** Makes the clients of the two connections; ByteClient by default. */
   readonly client?: (uri: string, name: string) => Client;
   /** Called with what each look at the stream saw, every few seconds. */
@@ -67,12 +63,13 @@ export class StreamReader implements QueueReader {
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
-    const { uri, log, clock, random, client, stream = STREAM } = options;
-    const server = { uri, clock, random, name: 'ingest-consumer' };
+    const { part, log, clock, random, client } = options;
+    const { stream, retentionMs } = part;
+    const server = { uri: part.uri, clock, random, name: 'ingest-consumer' };
     this.#clock = clock;
     this.name = options.name ?? memberName(random);
     this.#stream = stream;
-    this.#identity = new KnownIdentity(stream, options, options.identify);
+    this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);
     this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
@@ -90,7 +87,7 @@ export class StreamReader implements QueueReader {
       clock,
       server: this.#control.values,
       stream,
-      retentionMs: RETENTION_MS,
+      retentionMs,
       log,
       onLook: options.onLook,
     });

@@ -5,7 +5,7 @@
 // a random id, which tells apart two queues whose streams and entries have the same names, and the secret of the id
 // index. A queue of several partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it
 // before anything else is sent, so the events' way never pays for it.
-import type { Clock, ClockAndRandom, Random, Timer } from '../../process/clock.ts';
+import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { serverHello } from '../server/facts.ts';
 import { keyOf } from './layout.ts';
@@ -138,12 +138,7 @@ export class KnownIdentity {
   #known: QueueIdentity | undefined;
   #asking: Timer | undefined;
 
-  /** `identify`: how the queue is identified; by the stream's own metadata by default. */
-  constructor(
-    stream: string,
-    { clock, random }: ClockAndRandom,
-    identify: Identify = (server, known) => queueIdentity(server, stream, { random, known }),
-  ) {
+  constructor(stream: string, clock: Clock, identify: Identify) {
     this.#stream = stream;
     this.#clock = clock;
     this.#identify = identify;

@@ -1,5 +1,6 @@
 // The streams of the queue that a URI names: `ingest` on one server or one master that Sentinel watches, `ingest-a` and
 // `ingest-b` with a dispatcher, `ingest-0`, `ingest-1` … on a Redis Cluster.
+import { RETENTION_MS } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { queueAddress } from '../../process/queue-uri.ts';
@@ -19,6 +20,9 @@ export interface QueuePartition {
   readonly stream: string;
   readonly uri: string | MasterLookup;
   readonly identify: Identify;
+  /** False for a check: creates neither metadata nor group, and trims nothing. */
+  readonly makes: boolean;
+  readonly retentionMs: number;
 }
 
 export type PartitionsOptions = ClockAndRandom & Pick<IdentityOptions, 'accepts' | 'makes'>;
@@ -35,17 +39,19 @@ export function queuePartitions(
   if (typeof address === 'string') throw new Error(address);
   const system = { clock, random };
   const how = { ...about, random };
-  if (address.kind === 'dispatcher') return dispatcherStreams(address.uris, system, how);
+  const rest = { makes: how.makes ?? true, retentionMs: RETENTION_MS };
+  if (address.kind === 'dispatcher')
+    return dispatcherStreams(address.uris, system, how).map((part) => ({ ...part, ...rest }));
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address, system);
     const identify: Identify = (server, known) => queueIdentity(server, STREAM, { ...how, known });
-    return [{ stream: STREAM, uri: place, identify }];
+    return [{ stream: STREAM, uri: place, identify, ...rest }];
   }
   const map = new ClusterMap(address, system);
   const identify = clusterIdentity(map.lookup(STREAM), system, { ...how, partitions: count, plain: false });
   return Array.from({ length: count }, (_, at) => {
     const stream = `${STREAM}-${at}`;
-    return { stream, uri: map.lookup(stream), identify };
+    return { stream, uri: map.lookup(stream), identify, ...rest };
   });
 }
 
@@ -56,7 +62,7 @@ function dispatcherStreams(
   uris: readonly [string, string],
   system: ClockAndRandom,
   options: IdentityOptions,
-): readonly QueuePartition[] {
+): readonly Pick<QueuePartition, 'stream' | 'uri' | 'identify'>[] {
   const [even, odd] = uris;
   return DISPATCHER_STREAMS.map((stream, at) => {
     const otherAt = at === 0 ? 1 : 0;

@@ -1,0 +1,17 @@
+// A stream of a queue as production describes it, for tests that open one side of it by themselves.
+import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/identity.ts';
+import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
+import { SYSTEM } from './system.ts';
+
+/** The stream `ingest` on this server, or another stream, with its own metadata. */
+export function partitionAt(
+  uri: string,
+  change: Partial<QueuePartition> = {},
+  about: Partial<IdentityOptions> = {},
+): QueuePartition {
+  const [part] = queuePartitions(uri, 1, SYSTEM) as [QueuePartition];
+  const { stream = part.stream, makes = true } = change;
+  const identify: QueuePartition['identify'] = (server, known) =>
+    queueIdentity(server, stream, { random: SYSTEM.random, makes, known, ...about });
+  return { ...part, identify, ...change };
+}
