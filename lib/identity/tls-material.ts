@@ -30,32 +30,21 @@ export interface TlsMaterial {
   readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
 }
 
-/** A file that cannot be used: which key names it, and why. */
-export class TlsMaterialError extends Error {
-  override readonly name = 'TlsMaterialError';
-}
+/** `message` names the key and the file that cannot be used. */
+const refused = (message: string): StartFailure => new StartFailure(EXIT.configuration, message);
 
-/** Of the Unix time `nowMs`. Rejects with TlsMaterialError, which names all files that cannot be used, a line each. */
+/** Rejects with a StartFailure that names all files that cannot be used at this Unix time, a line each. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
-  const read = await Promise.allSettled([
+  const reading = [
     certificates('INGEST_TLS_CERT', files.cert),
     pem('INGEST_TLS_KEY', files.key),
     certificates('INGEST_TLS_CLIENT_CA', files.clientCa),
     files.clientCrl === undefined ? undefined : pem('INGEST_TLS_CLIENT_CRL', files.clientCrl),
-  ]);
-  const [certFile, keyFile, caFile, crlFile] = read;
-  if (
-    certFile.status === 'rejected' ||
-    keyFile.status === 'rejected' ||
-    caFile.status === 'rejected' ||
-    crlFile.status === 'rejected'
-  ) {
-    const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
-    throw new TlsMaterialError(wrong.join('\n'));
-  }
-  const { text: cert, list: own } = certFile.value;
-  const { text: ca, list: authorities } = caFile.value;
-  const [key, crl] = [keyFile.value, crlFile.value];
+  ] as const;
+  const read = await Promise.allSettled(reading);
+  const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
+  if (wrong.length > 0) throw refused(wrong.join('\n'));
+  const [{ text: cert, list: own }, key, { text: ca, list: authorities }, crl] = await Promise.all(reading);
   // Fact: node takes the first list of a string and drops the others without a word. Choice: one string for each.
   const context: SecureContextOptions = {
     cert,
@@ -89,17 +78,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   };
 }
 
-/** The same for a start. Throws a StartFailure that names every file that cannot be used. */
-async function tlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
-  try {
-    return await loadTlsMaterial(files, nowMs);
-  } catch (cause) {
-    if (cause instanceof TlsMaterialError) throw new StartFailure(EXIT.configuration, cause.message);
-    throw cause;
-  }
-}
-
-/** Throws a TlsMaterialError that names the first file that OpenSSL does not take, or the two that do not match. */
+/** Throws a StartFailure that names the first file that OpenSSL refuses, or the two that do not match. */
 function assertUsable({ cert, key, ca, crl }: SecureContextOptions, files: TlsFiles): void {
   const certName = `INGEST_TLS_CERT=${JSON.stringify(files.cert)}`;
   const keyName = `INGEST_TLS_KEY=${JSON.stringify(files.key)}`;
@@ -114,7 +93,7 @@ function assertUsable({ cert, key, ca, crl }: SecureContextOptions, files: TlsFi
     try {
       createSecureContext(context);
     } catch (cause) {
-      throw new TlsMaterialError(`${name}: ${fault} (${messageOf(cause)})`);
+      throw refused(`${name}: ${fault} (${messageOf(cause)})`);
     }
 }
 
@@ -126,7 +105,7 @@ async function pem(key: string, path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (cause) {
-    throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: expected a readable PEM file (${errno(cause)})`);
+    throw refused(`${key}=${JSON.stringify(path)}: expected a readable PEM file (${errno(cause)})`);
   }
 }
 
@@ -142,11 +121,11 @@ async function certificates(key: string, path: string) {
   } catch {
     // The check below reports it: the file holds something that is not a certificate.
   }
-  throw new TlsMaterialError(`${key}=${JSON.stringify(path)}: expected a PEM file with at least one certificate`);
+  throw refused(`${key}=${JSON.stringify(path)}: expected a PEM file with at least one certificate`);
 }
 
-const wrongList = (path: string, why: string): TlsMaterialError =>
-  new TlsMaterialError(`INGEST_TLS_CLIENT_CRL=${JSON.stringify(path)}: ${why}`);
+const wrongList = (path: string, why: string): StartFailure =>
+  refused(`INGEST_TLS_CLIENT_CRL=${JSON.stringify(path)}: ${why}`);
 
 function revocationLists(path: string, text: string): string[] {
   const found = blocks(text, 'X509 CRL');
@@ -185,10 +164,10 @@ export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable
   const { cert, key, clientCa, clientCrl } = files;
   const paths = [cert, key, clientCa, ...(clientCrl === undefined ? [] : [clientCrl])];
   return reloadable(paths, async (lastGood) => {
-    const material = await tlsMaterial(files, clock.epochMs());
+    const material = await loadTlsMaterial(files, clock.epochMs());
     const expired = expiredFile(files, material, clock.epochMs());
     // A process that has no better material starts with it.
-    if (lastGood !== undefined && expired !== undefined) throw new TlsMaterialError(expired);
+    if (lastGood !== undefined && expired !== undefined) throw refused(expired);
     return material;
   });
 }
