@@ -7,16 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
-import type {
-  AddressSetting,
-  ChoiceSetting,
-  FlagSetting,
-  IntegerSetting,
-  Program,
-  Setting,
-  TextSetting,
-  UriSetting,
-} from './setting.ts';
+import type { Program, Setting, UriSetting } from './setting.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
 import { expectedUri, shown, uriFault } from './uri.ts';
 
@@ -51,20 +42,19 @@ export interface ReadConfig<C> {
 /**
  * The type of a setting's value: a URI is undefined when unset or wrong, a text or an address when it has no default.
  */
-export type Value<S extends Setting> =
-  S extends IntegerSetting<infer D>
-    ? number | Extract<D, undefined>
-    : S extends ChoiceSetting<infer T>
-      ? T
-      : S extends FlagSetting
-        ? boolean
-        : S extends UriSetting
-          ? string | undefined
-          : S extends AddressSetting<infer D>
-            ? BindAddress | Extract<D, undefined>
-            : S extends TextSetting<infer D>
-              ? string | Extract<D, undefined>
-              : never;
+export type Value<S extends Setting> = S extends { readonly kind: 'integer'; readonly default: infer D }
+  ? number | Extract<D, undefined>
+  : S extends { readonly kind: 'choice'; readonly default: infer T }
+    ? T
+    : S extends { readonly kind: 'flag' }
+      ? boolean
+      : S extends UriSetting
+        ? string | undefined
+        : S extends { readonly kind: 'address'; readonly default: infer D }
+          ? BindAddress | Extract<D, undefined>
+          : S extends { readonly kind: 'text'; readonly default: infer D }
+            ? string | Extract<D, undefined>
+            : never;
 
 /** The environment of this process, taken once. */
 export function processEnvironment(): Environment {
