@@ -42,50 +42,52 @@ export class Summary {
 
   /** `refusedFile`: the file of the refused events, if there are any. */
   json(refusedFile: string | undefined): string {
-    const figures = {
-      accepted: this.#accepted,
-      duplicate: this.#duplicates,
-      differing: this.#differing,
-      refused: this.#refusedCount,
-      refusedByCode: Object.fromEntries(this.#refused),
-      interrupted: this.#interrupted,
-      retries: this.#retries,
-      eventsPerS: Math.round(this.#perS),
-      p50Ms: this.#percentileMs(50),
-      p99Ms: this.#percentileMs(99),
-      refusedFile: refusedFile ?? null,
-    };
-    return `${JSON.stringify(figures)}\n`;
+    return `${JSON.stringify({ ...this.#figures(), refusedFile: refusedFile ?? null })}\n`;
   }
 
   /** One row for each figure: its name, its value. Lines end with a line feed. */
   table(): string {
-    const shown = (ms: number | null): string => ms?.toFixed(1) ?? '-';
+    const { accepted, duplicate, differing, refused, refusedByCode, interrupted, retries, ...pace } = this.#figures();
     const rows: [name: string, value: string][] = [
-      ['accepted', String(this.#accepted)],
-      ['  of these duplicate', String(this.#duplicates)],
-      ['  of these differing', String(this.#differing)],
-      ['refused', String(this.#refusedCount)],
-      ...[...this.#refused].sort().map(([code, times]): [string, string] => [`  ${code}`, String(times)]),
-      ['interrupted', String(this.#interrupted)],
-      ['retries', String(this.#retries)],
-      ['events/s', this.#perS.toFixed(0)],
-      ['p50 ms', shown(this.#percentileMs(50))],
-      ['p99 ms', shown(this.#percentileMs(99))],
+      ['accepted', String(accepted)],
+      ['  of these duplicate', String(duplicate)],
+      ['  of these differing', String(differing)],
+      ['refused', String(refused)],
+      ...Object.entries(refusedByCode)
+        .sort()
+        .map(([code, times]): [string, string] => [`  ${code}`, String(times)]),
+      ['interrupted', String(interrupted)],
+      ['retries', String(retries)],
+      ['events/s', String(pace.eventsPerS)],
+      ['p50 ms', pace.p50Ms?.toFixed(1) ?? '-'],
+      ['p99 ms', pace.p99Ms?.toFixed(1) ?? '-'],
     ];
     const nameWidth = Math.max(...rows.map(([name]) => name.length));
     const valueWidth = Math.max(...rows.map(([, value]) => value.length));
     return rows.map(([name, value]) => `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}\n`).join('');
   }
 
+  #figures() {
+    const refused = this.#refusedCount;
+    const seconds = (this.#clock.ms() - this.#startMs) / 1000;
+    return {
+      accepted: this.#accepted,
+      duplicate: this.#duplicates,
+      differing: this.#differing,
+      refused,
+      refusedByCode: Object.fromEntries(this.#refused),
+      interrupted: this.#interrupted,
+      retries: this.#retries,
+      eventsPerS: Math.round((this.#accepted + refused) / seconds),
+      p50Ms: this.#percentileMs(50),
+      p99Ms: this.#percentileMs(99),
+    };
+  }
+
   get #refusedCount(): number {
     let sum = 0;
     for (const count of this.#refused.values()) sum += count;
     return sum;
-  }
-
-  get #perS(): number {
-    return (this.#accepted + this.#refusedCount) / ((this.#clock.ms() - this.#startMs) / 1000);
   }
 
   #percentileMs(percent: number): number | null {
