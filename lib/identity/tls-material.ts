@@ -39,7 +39,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     certificates('INGEST_TLS_CERT', files.cert),
     pem('INGEST_TLS_KEY', files.key),
     certificates('INGEST_TLS_CLIENT_CA', files.clientCa),
-    files.clientCrl === undefined ? undefined : pem('INGEST_TLS_CLIENT_CRL', files.clientCrl),
+    files.clientCrl === undefined ? Promise.resolve(undefined) : pem('INGEST_TLS_CLIENT_CRL', files.clientCrl),
   ] as const;
   const read = await Promise.allSettled(reading);
   const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
