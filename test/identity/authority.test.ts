@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Connection } from '../../lib/http/connection.ts';
-import { Authority, type ClientContext } from '../../lib/identity/authority.ts';
+import { Authority, type AuthorityOptions, type ClientContext } from '../../lib/identity/authority.ts';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
@@ -53,6 +53,9 @@ async function opened(
 
 const trusting = (...roots: readonly X509Certificate[]): ClientTrust => new ClientTrust(roots, []);
 
+const authorityWith = (options: Partial<AuthorityOptions> = {}): Authority =>
+  new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate), ...options });
+
 function judged(authority: Authority, { connection }: Opened): Verdict {
   const verdict = authority.judge(connection, undefined);
   assert.ok(!(verdict instanceof Promise));
@@ -66,7 +69,7 @@ function clockAt(t: TestContext, now: number): (ms: number) => void {
 
 describe('a verdict', () => {
   it('is made once for a connection and kept', async () => {
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
+    const authority = authorityWith();
     const one = await opened(root);
     const first = judged(authority, one);
     assert.equal(first.kind, 'producer');
@@ -75,7 +78,7 @@ describe('a verdict', () => {
 
   it('ends with the certificate on an open connection, also without a revocation list', async (t) => {
     const endMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
+    const authority = authorityWith();
     const one = await opened(root, { notAfter: new Date(endMs) });
     const below = await opened(department, { notAfter: new Date(endMs), under: authority });
     const setClock = clockAt(t, Date.now());
@@ -86,16 +89,8 @@ describe('a verdict', () => {
     for (const each of [one, below]) assert.equal(judged(authority, each).kind, 'unauthenticated');
   });
 
-  it('is no producer without a certificate, with one that its handshake refused, and for another audience', async () => {
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
-    assert.equal(judged(authority, await opened(undefined)).kind, 'unauthenticated');
-    assert.equal(judged(authority, await opened(root, { fault: 'CERT_REVOKED' })).kind, 'unauthenticated');
-    const elsewhere = new Authority({ clock: SYSTEM.clock, audience: 'elsewhere', trust: trusting(rootCertificate) });
-    assert.equal(judged(elsewhere, await opened(root)).kind, 'audienceMissing');
-  });
-
   it('rests on the handshake for a chain that only the client has, and only if the handshake was under this trust', async () => {
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
+    const authority = authorityWith();
     const one = await opened(department, { under: authority });
     assert.equal(judged(authority, one).kind, 'producer');
     authority.replaceTrust(trusting(rootCertificate, other), []);
@@ -106,7 +101,7 @@ describe('a verdict', () => {
 
 describe('new trust', () => {
   it('closes connections that it does not cover, and no other', async () => {
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
+    const authority = authorityWith();
     const [known, nobody, refused] = [await opened(root), await opened(undefined), await opened(root, { fault: 'x' })];
     const all = [known, nobody, refused];
     judged(authority, known);
@@ -133,7 +128,7 @@ describe('new trust', () => {
   });
 
   it('counts at once, whatever was found before', async () => {
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(other) });
+    const authority = authorityWith({ trust: trusting(other) });
     const one = await opened(root);
     assert.equal(judged(authority, one).kind, 'unauthenticated', 'its handshake began under other material');
     authority.replaceTrust(trusting(rootCertificate), [one.connection]);
@@ -155,13 +150,7 @@ describe('a verdict where tokens are required', () => {
     const file = join(temporaryFolder(), 'jwks.json');
     writeFileSync(file, jwks(issuer));
     const verifier = new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
-    const authority = new Authority({
-      clock: SYSTEM.clock,
-      audience: 'here',
-      trust: trusting(rootCertificate),
-      verifier,
-      tokenRequired: true,
-    });
+    const authority = authorityWith({ verifier, tokenRequired: true });
     const one = await opened(root, { uris: [SPIFFE_ID] });
     return {
       authority,
@@ -243,10 +232,7 @@ describe('the audience of a trusted producer', () => {
       writeFileSync(file, jwks(issuer));
       const verifier =
         given.tokens && new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
-      const authority = new Authority({
-        clock: SYSTEM.clock,
-        audience: 'here',
-        trust: trusting(rootCertificate),
+      const authority = authorityWith({
         verifier,
         tokenRequired: given.tokens === 'required',
         grants: (producer) => given.grant === true && producer === NAME,
@@ -279,12 +265,7 @@ describe('the audience of a trusted producer', () => {
 
   it('that an operator grants ends when the grant is taken back, on open connections too', async () => {
     let granted = true;
-    const authority = new Authority({
-      clock: SYSTEM.clock,
-      audience: 'here',
-      trust: trusting(rootCertificate),
-      grants: () => granted,
-    });
+    const authority = authorityWith({ grants: () => granted });
     const one = await opened(root, { uris: [NAME] });
     assert.equal(judged(authority, one).kind, 'producer');
     granted = false;
@@ -292,15 +273,8 @@ describe('the audience of a trusted producer', () => {
     assert.equal(judged(authority, one).kind, 'audienceMissing');
   });
 
-  it('lasts as long as the certificate', async () => {
-    const notAfter = new Date(Math.floor(Date.now() / 1000) * 1000 + 60_000);
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
-    assert.equal(judged(authority, await opened(root, { notAfter })).untilMs, notAfter.getTime());
-    assert.equal(judged(authority, await opened(root, { notAfter, uris: [NAME] })).untilMs, notAfter.getTime());
-  });
-
   it('is no other that differs in case, length or form', async () => {
-    const authority = new Authority({ clock: SYSTEM.clock, audience: 'here', trust: trusting(rootCertificate) });
+    const authority = authorityWith();
     const wanted = audienceUri('here');
     for (const uri of [wanted.toUpperCase(), `${wanted}x`, wanted.slice(0, -1), 'urn:ingest:aud:', `urn:x:${wanted}`])
       assert.equal(judged(authority, await opened(root, { uris: [NAME, uri] })).kind, 'audienceMissing', uri);

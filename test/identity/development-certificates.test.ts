@@ -140,14 +140,6 @@ describe('development certificates', () => {
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
-  it('are given while another process holds the lock, where they are good', async () => {
-    const folder = temporaryFolder();
-    const made = await developmentCertificates(folder, FIRST, SYSTEM.clock);
-    mkdirSync(join(folder, 'tls.lock'));
-    assert.deepEqual(await developmentCertificates(folder, FIRST, SYSTEM.clock), made);
-    assert.deepEqual(readdirSync(folder).sort(), ['tls', 'tls.lock']);
-  });
-
   it('are made although a process that was killed has left its lock', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tls.lock'));

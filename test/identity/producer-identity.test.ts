@@ -8,7 +8,6 @@ import {
   alternativeNames,
   audienceUri,
   clientIdentity,
-  producerOf,
   type ClientIdentity,
 } from '../../lib/identity/producer-identity.ts';
 import { certificateWithoutSubject } from '../support/pki.ts';
@@ -101,14 +100,6 @@ describe('the producer is', () => {
 });
 
 describe('the verdict', () => {
-  it('names the producer that it is about, where it is about one', () => {
-    const rest = { detail: 'd', untilMs: 1 };
-    assert.equal(producerOf({ kind: 'producer', producer: 'shop', untilMs: 1 }), 'shop');
-    assert.equal(producerOf({ kind: 'audienceMissing', producer: 'shop', ...rest }), 'shop');
-    assert.equal(producerOf({ kind: 'unauthenticated', ...rest }), undefined);
-    assert.equal(producerOf({ kind: 'unknown', ...rest }), undefined);
-  });
-
   it('without a certificate is unauthenticated', () => {
     const verdict = clientIdentity(undefined, trust, trust, Date.now());
     assert.deepEqual(verdict, {

@@ -116,14 +116,6 @@ describe('a virtual clock', () => {
     assert.deepEqual(order, ['a', 'b', 'c']);
     assert.equal(clock.pending, 0);
   });
-
-  it('jumps its wall clock alone', () => {
-    const clock = new VirtualClock();
-    const [epochMs, ms] = [clock.epochMs(), clock.ms()];
-    clock.jump(-3_600_000);
-    assert.equal(clock.epochMs(), epochMs - 3_600_000);
-    assert.equal(clock.ms(), ms);
-  });
 });
 
 describe('the system random source', () => {

@@ -51,12 +51,6 @@ async function run(
   return { exitCode, printed, complaints };
 }
 
-const wrong: Daemon<typeof GOOD>['read'] = () => ({
-  config: undefined,
-  report: { problems: ['A: expected a number', 'B: expected a URI'], warnings: [] },
-  log: LOGGING,
-});
-
 const talkative: Daemon<typeof GOOD>['read'] = () => ({
   config: GOOD,
   report: { problems: [], warnings: ['one thing is odd'] },
@@ -83,21 +77,6 @@ function logged(t: TestContext): readonly Line[] {
 }
 
 describe('a daemon that is asked something', () => {
-  it('prints its help and ends with 0, whatever its configuration', async () => {
-    const { exitCode, printed } = await run(['--help'], { read: wrong });
-    assert.equal(exitCode, EXIT.clean);
-    assert.equal(printed, 'the help\n');
-  });
-
-  it('prints its name and version', async () =>
-    assert.match((await run(['--version'])).printed, /^ingest-gateway \d+\.\d+\.\d+ \(.+\)\n$/));
-
-  it('refuses an argument that it does not know with 2', async () => {
-    const { exitCode, complaints } = await run(['--hlep']);
-    assert.equal(exitCode, EXIT.configuration);
-    assert.deepEqual(complaints, ['unknown argument --hlep; --help lists what there is']);
-  });
-
   it('says that its configuration is good, with the warnings, and connects to nothing', async () => {
     const connected: string[] = [];
     const connect = (): Promise<void> => Promise.resolve(void connected.push('connected'));
@@ -129,12 +108,6 @@ describe('a daemon that is asked something', () => {
 });
 
 describe('a daemon that starts', () => {
-  it('refuses a wrong configuration with 2 and every problem', async () => {
-    const { exitCode, complaints } = await run([], { read: wrong });
-    assert.equal(exitCode, EXIT.configuration);
-    assert.deepEqual(complaints, ['A: expected a number\nB: expected a URI']);
-  });
-
   it('ends with the code of a failed start, and with 1 where the start itself is broken', async () => {
     const failing = (cause: Error): Promise<Ran> => run([], { run: () => Promise.reject(cause) });
     const { exitCode, complaints } = await failing(new StartFailure(EXIT.bind, 'the port is taken'));
@@ -191,8 +164,6 @@ describe('a daemon that starts', () => {
     const { level, msg, err } = lines.at(-1) ?? assert.fail();
     assert.deepEqual([level, msg, err?.message], ['fatal', 'uncaught error', 'nobody']);
   });
-
-  it('has no exit code while it runs', async () => assert.equal((await run([])).exitCode, undefined));
 });
 
 /** A daemon that runs and stops so; gives the codes that it ended with, and sends it a signal. */

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import fc from 'fast-check';
-import { addressText, errno, isLoopback, Settings, type Environment } from '../../lib/process/env.ts';
+import { addressText, isLoopback, Settings, type Environment } from '../../lib/process/env.ts';
 import { maskedUri, shown } from '../../lib/process/uri.ts';
 import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
@@ -181,16 +181,6 @@ it('an address is of this machine alone where its host is a loopback address or 
   for (const host of ['127.0.0.1', '127.10.20.30', '::1', 'localhost']) assert.equal(here(host), true, host);
   for (const host of ['128.0.0.1', '0.0.0.0', '::', '::10', '127.0.0.1.example.org', 'x127.0.0.1', 'localhost.org'])
     assert.equal(here(host), false, host);
-});
-
-it('the name of a system error is its code, and of anything else that it is unknown', () => {
-  assert.equal(errno(Object.assign(new Error('no'), { code: 'ENOENT' })), 'ENOENT');
-  for (const cause of [new Error('no'), { code: 'ENOENT' }]) assert.equal(errno(cause), 'unknown error');
-});
-
-it('the log is as the two settings of it say', () => {
-  const { log } = gateway({ INGEST_LOG_LEVEL: 'warn', INGEST_LOG_FORMAT: 'text' });
-  assert.deepEqual(log, { level: 'warn', format: 'text' });
 });
 
 it('an address is written with the host in brackets where it is IPv6', () => {

@@ -1,9 +1,8 @@
-// What every program has in common: modes, versions, exit codes, and the pauses between its tries.
+// What every program has in common: modes, versions, exit codes, and messages.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { pauseMs } from '../../lib/process/backoff.ts';
-import { freePort } from '../../lib/process/free-port.ts';
+import { messageOf } from '../../lib/process/message-of.ts';
 import {
   configurationFailure,
   EXIT,
@@ -65,19 +64,9 @@ describe('a program', () => {
   });
 });
 
-describe('the pause between tries', () => {
-  it('doubles from the first one up to the longest, and half of it is left to chance', () => {
-    const bounds = (failures: number): readonly number[] =>
-      [0, 0.5, 1].map((part) => pauseMs(failures, 100, 1_000, part));
-    assert.deepEqual(bounds(1), [50, 75, 100]);
-    assert.deepEqual(bounds(2), [100, 150, 200]);
-    assert.deepEqual(bounds(4), [400, 600, 800]);
-    assert.deepEqual(bounds(5), [500, 750, 1_000]);
-    assert.deepEqual(bounds(5_000), [500, 750, 1_000]);
-  });
-});
-
-it('a free port is one that a server can be told', async () => {
-  const port = await freePort();
-  assert.ok(port > 0 && port <= 65_535, String(port));
+it('a failure is described by its message, without one by its code, else by its name', () => {
+  assert.equal(messageOf(Object.assign(new Error('lost'), { code: 'ECONNRESET' })), 'lost');
+  assert.equal(messageOf(Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' })), 'ECONNREFUSED');
+  assert.equal(messageOf(new RangeError('')), 'RangeError');
+  assert.equal(messageOf('lost'), 'unknown error');
 });

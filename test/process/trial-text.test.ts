@@ -19,21 +19,6 @@ const commands = (trial: Partial<Trial> = {}): readonly string[] =>
     .map((line) => line.trim());
 
 describe('the text to try the gateway', () => {
-  it('has commands to send an event, to see its state, to look into the warehouse, and to send a sample', () => {
-    const curl =
-      "curl -w '\\n' --cacert /srv/state/tls/ca.pem --cert /srv/state/tls/producer.pem --key /srv/state/tls/producer-key.pem";
-    const query = 'SELECT id, producer, landed_at, body FROM events';
-    const database = 'new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true})';
-    assert.deepEqual(commands(), [
-      `${curl} -H 'Content-Type: application/json' -d '{"id":"first","type":"example.created","data":{"n":1}}' https://127.0.0.1:8443/events`,
-      `${curl} https://127.0.0.1:8443/events/first`,
-      `sqlite3 -readonly /srv/state/warehouse.db '${query}'`,
-      `bin/node -e 'console.table(${database}.prepare("${query}").all())' /srv/state/warehouse.db`,
-      'bin/ingest-send --url https://127.0.0.1:8443 --sample 100',
-    ]);
-    assert.ok(trialText(TRIAL).includes('remove the state folder: rm -r /srv/state\n'));
-  });
-
   it('leaves the warehouse out where another one was configured', () => {
     assert.equal(commands({ database: undefined }).length, 3);
     const text = trialText({ ...TRIAL, database: undefined });

@@ -182,17 +182,4 @@ describe('a journal', () => {
     await assert.rejects(journal.put(Buffer.from('late')), /closed|EBADF/);
     await assert.rejects(journal.put(Buffer.from('later')), /closed|EBADF/);
   });
-
-  it('writes only the events that are not settled anew', async () => {
-    const path = newPath();
-    writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"body":"b"}\n{"settled":1}\n');
-    const journal = await Journal.open(path, SYSTEM);
-    assert.equal(readFileSync(path, 'utf8'), '{"put":2,"body":"b"}\n');
-    assert.deepEqual(await resumed(journal), [[2, 'b']]);
-    await journal.close();
-  });
-
-  it('names the folder that is not there', async () => {
-    await assert.rejects(Journal.open(join(folder, 'absent', 'journal'), SYSTEM), { code: 'ENOENT' });
-  });
 });

@@ -238,16 +238,6 @@ describe('ingest-send', () => {
     },
   );
 
-  it('gives up after its tries, with growing pauses between them', { tags: ['long'] }, async () => {
-    answer = (response) => problem(response, 503, 'QUEUE_UNAVAILABLE', true);
-    const program = send(event('never'), '--tries', '4');
-    assert.equal(await program.ended, 1);
-    assert.equal(arrivals.length, 4);
-    const pauses = arrivals.slice(1).map(({ atMs }, at) => atMs - (arrivals[at]?.atMs ?? 0));
-    for (const [at, minMs] of [50, 100, 200].entries()) assert.ok((pauses[at] ?? 0) >= minMs - 5, pauses.join(' '));
-    assert.deepEqual(figures(program), { accepted: 0, refused: 1, QUEUE_UNAVAILABLE: 1, retries: 3 });
-  });
-
   it('sends its token', { tags: ['long'] }, async () => {
     writeFileSync(path('token'), 'abc.def.ghi\n');
     const program = send(event('one'), '--token', path('token'));

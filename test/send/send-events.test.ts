@@ -25,24 +25,6 @@ async function all<T extends EventInput>(results: AsyncIterable<SendResult<T>>):
 }
 
 describe('sendEvents', () => {
-  it('takes text, bytes and objects, and gives one result for each event with the event in it', async () => {
-    const events = [event('text'), Buffer.from(event('bytes')), { id: 'object', type: 'test.event', at: 1 }];
-    const results = await all(sendEvents(events, options));
-    assert.deepEqual(new Set(results.map((result) => result.event)), new Set(events));
-    for (const result of results) assert.ok(result.kind === 'accepted' && !result.duplicate && result.tries === 1);
-    const bodies = (await redis.entries()).map(({ fields }) => fields['body']);
-    assert.deepEqual(bodies.sort(), [event('text'), event('bytes'), JSON.stringify(events[2])].sort());
-  });
-
-  it('gives what was refused with its code and answer, and goes on', async () => {
-    const results = await all(sendEvents([event('fine'), '{"id":"no-type"}', event('fine-too')], options));
-    const refused = results.find((result) => result.kind === 'refused');
-    assert.equal(refused?.code, 'INVALID_EVENT');
-    assert.equal(refused.status, 400);
-    assert.equal((refused.answer as { retryable?: unknown }).retryable, false);
-    assert.equal(results.filter(({ kind }) => kind === 'accepted').length, 2);
-  });
-
   it('reads no further ahead than its concurrency, and ends its source when the reader stops', async () => {
     let read = 0;
     let ended = false;
@@ -83,15 +65,6 @@ describe('sendEvents', () => {
       ['accepted', 'accepted'],
     );
     assert.ok(retries.length >= 2 && retries.every((code) => code === 'QUEUE_UNAVAILABLE'), retries.join());
-  });
-
-  it('gives what waits for another try as interrupted when it is aborted', async () => {
-    const stop = new AbortController();
-    await redis.signal('SIGKILL');
-    const onRetry = (): void => stop.abort();
-    const results = await all(sendEvents([event('aborted')], { ...options, signal: stop.signal, onRetry }));
-    assert.deepEqual(results, [{ kind: 'interrupted', event: event('aborted'), tries: 1 }]);
-    await redis.start();
   });
 
   it('throws where the server is not trusted, and what its source throws', async () => {

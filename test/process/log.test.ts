@@ -1,0 +1,94 @@
+// Lines of the log as people read them, and lines that are held back.
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import fc from 'fast-check';
+import { textLine, Throttled } from '../../lib/process/log.ts';
+import { anyCharacter } from '../support/any-character.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+const HOSTILE = /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/u;
+const anyText = fc.string({ unit: anyCharacter, maxLength: 40 });
+
+const line = (fields: Readonly<Record<string, unknown>>, colors = false): string =>
+  textLine(JSON.stringify(fields), colors);
+
+describe('a line of the log for people', () => {
+  it('has time, level, name, message, and then the other fields, without the process', () => {
+    const fields = {
+      level: 'warn',
+      time: '2026-01-31T12:00:00.000Z',
+      pid: 7,
+      name: 'ingest-gateway',
+      port: 1,
+      msg: 'no',
+    };
+    assert.equal(line(fields), '2026-01-31T12:00:00.000Z WARN  ingest-gateway no port=1\n');
+    assert.equal(line({ level: 'error', msg: 'no' }), 'ERROR no\n');
+    assert.equal(line({ msg: 'no level' }), 'INFO  no level\n');
+  });
+
+  it('has fields bare where they cannot be misread, and as JSON elsewhere', () => {
+    const fields = {
+      a: 'bare:1',
+      b: 'two words',
+      c: 'x=y',
+      d: 'a"b',
+      e: '',
+      f: null,
+      g: [1],
+      h: ' a',
+      i: 'a ',
+      j: true,
+    };
+    assert.equal(
+      line({ level: 'info', ...fields }),
+      'INFO  a=bare:1 b="two words" c="x=y" d="a\\"b" e="" f=null g=[1] h=" a" i="a " j=true\n',
+    );
+  });
+
+  it('has the stack of an error below it, or its message where it has none', () => {
+    assert.equal(line({ msg: 'no', err: { message: 'why', stack: 'why\n  at x' } }), 'INFO  no\n    why\n      at x\n');
+    assert.equal(line({ msg: 'no', err: { message: 'why' } }), 'INFO  no\n    why\n');
+    assert.equal(line({ msg: 'no', err: {} }), 'INFO  no\n');
+  });
+
+  it('has a level in the colour of its severity where the terminal has colours', () => {
+    for (const [level, code] of [
+      ['debug', '90'],
+      ['warn', '33'],
+      ['error', '31'],
+      ['fatal', '31'],
+    ] as const)
+      assert.equal(line({ level, msg: 'm' }, true), `\u001b[${code}m${level.toUpperCase().padEnd(5)}\u001b[39m m\n`);
+    assert.equal(line({ level: 'info', msg: 'm' }, true), 'INFO  m\n');
+  });
+
+  it('is one line without control characters, whatever its message and fields hold', () =>
+    fc.assert(
+      fc.property(anyText, anyText, anyText, (msg, key, value) => {
+        const json = JSON.stringify({ level: 'info', time: 't', name: 'n', msg, [`k${key}`]: value, list: [value] });
+        const line = textLine(json, false);
+        assert.ok(line.endsWith('\n') && !HOSTILE.test(line.slice(0, -1)), JSON.stringify(line));
+      }),
+    ));
+
+  it('that is no JSON is shown without control characters too', () =>
+    assert.equal(textLine('no JSON \u009b31m\n', false), 'no JSON \\u009b31m\n'));
+});
+
+it('a throttled line is written once an interval, with the number of those held back', async () => {
+  const clock = new VirtualClock();
+  const throttled = new Throttled(clock, 1_000);
+  const written: number[] = [];
+  const line = (): void => throttled.line((heldBack) => written.push(heldBack));
+  for (let times = 0; times < 3; times += 1) line();
+  await clock.advance(999);
+  line();
+  assert.deepEqual(written, [0]);
+  await clock.advance(1);
+  line();
+  assert.deepEqual(written, [0, 3]);
+  await clock.advance(5_000);
+  line();
+  assert.deepEqual(written, [0, 3, 0]);
+});
