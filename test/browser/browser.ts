@@ -1,4 +1,4 @@
-// Debian's Chromium, driven by playwright-core, and an account of what a page must not do.
+// Debian's Chromium, driven by playwright-core.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { chromium, type Browser, type BrowserContextOptions, type Page } from 'p
 import { atEnd } from '../support/scope.ts';
 
 const ENSURE = join(import.meta.dirname, '../../bin/ensure-command');
-/** On a busy machine a browser is slow; nothing here measures time. */
+/** A browser is slow on a busy machine. */
 export const PATIENCE = { timeout: 60_000 } as const;
 
 let browser: Promise<Browser> | undefined;
@@ -20,11 +20,10 @@ async function launch(): Promise<Browser> {
 
 export interface Visit {
   readonly page: Page;
-  /** Requests to another origin, errors on the console, and violations of the page's policy. */
+  /** Requests to another origin, console errors, and violations of the page's policy. */
   readonly faults: string[];
 }
 
-/** A page that is opened at `url`. */
 export async function visit(url: string, options: BrowserContextOptions = {}): Promise<Visit> {
   browser ??= launch();
   const page = await (await browser).newPage({ viewport: { width: 1280, height: 900 }, ...options });
@@ -35,7 +34,7 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
     if (!to.startsWith('data:') && new URL(to).origin !== new URL(url).origin) faults.push(`request to ${to}`);
   });
   page.on('console', (message) => {
-    // The browser itself reports each poll that a dead process does not answer, and each answer that is not ready.
+    // The browser itself logs each poll that fails or is answered with 503.
     if (message.type() === 'error' && !/net::ERR_|status of 503/.test(message.text())) faults.push(message.text());
   });
   page.on('pageerror', (error) => faults.push(error.message));
@@ -44,7 +43,6 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
   return { page, faults };
 }
 
-/** Asserts that nothing is wider than the window. */
 export async function assertFits(page: Page): Promise<void> {
   const [wide, window] = await page.evaluate<[number, number]>(
     '[document.documentElement.scrollWidth, document.documentElement.clientWidth]',

@@ -1,4 +1,4 @@
-// The status page in front of a process whose metrics the test writes, on the production server.
+// The status page on the production server, with metrics that the test writes.
 import { createProcessEndpoints, type ProcessEndpoints } from '../../lib/http/process-endpoints.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 import { statusPages } from '../../lib/telemetry/status-page.ts';
@@ -6,7 +6,6 @@ import { atEnd } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 export class ServedPage {
-  /** The exposition of the next scrape. */
   metrics = (): string => '';
   unready: string | undefined;
   url = '';
@@ -37,7 +36,7 @@ export class ServedPage {
   }
 }
 
-/** What a gateway exposes `seconds` after its start, at 200 events a second. */
+/** Metrics of a gateway `seconds` after its start, at 200 events a second. */
 export function gatewayMetrics(seconds: number, more = ''): string {
   const accepted = Math.round(200 * seconds);
   const buckets = [

@@ -1,4 +1,4 @@
-// The status page in a browser: on a gateway and a consumer under load, and on a server whose metrics the test writes.
+// The status page on a gateway and a consumer under load, and on a server whose metrics the test writes.
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,6 @@ import { eventually, temporaryFolder } from '../support/scope.ts';
 import { assertFits, PATIENCE, visit } from './browser.ts';
 import { gatewayMetrics, ServedPage } from './served-page.ts';
 
-/** Screenshots are kept here, to be looked at. */
 const PICTURES = join(import.meta.dirname, '../../.ingest/pictures');
 
 const word = (page: Page): Promise<string | null> => page.textContent('#word');
@@ -58,7 +57,7 @@ describe('the status page of a gateway', () => {
     await load.more(400);
     await becomes(page, 'LIVE');
     await becomes(landing.page, 'LIVE');
-    // The totals in the notes, once nothing changes any more.
+    // The totals no longer change.
     await eventually('there is a rate', async () => numberIn(await tile(page, 'Accepted')) > 0, PATIENCE.timeout);
     await picture(page, 'gateway-under-load');
     await picture(landing.page, 'consumer-under-load');
@@ -203,14 +202,14 @@ describe('the status page', () => {
       await session.send('HeapProfiler.collectGarbage');
       return (await session.send('Runtime.getHeapUsage')).usedSize;
     };
-    // A poll that is still under way when the next one is due is left out, so this is at least as many seconds.
+    // The page skips a poll while the previous one is in progress.
     const advance = async (polls: number): Promise<void> => {
       for (const until = seconds + polls; seconds < until;) await page.clock.fastForward(1_000);
     };
     await advance(60);
     const [early, nodes] = [await bytes(), await page.locator('*').count()];
     await advance(540);
-    // One collection may leave garbage behind, a leak stays.
+    // One garbage collection may leave objects. A leak stays.
     await eventually(`at most 500,000 bytes more than ${early}`, async () => (await bytes()) < early + 500_000);
     assert.ok((await page.locator('*').count()) < nodes + 50);
   });

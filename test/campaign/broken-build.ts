@@ -1,19 +1,19 @@
-// A copy of the product with one careless change, made for a test and gone with it: the product itself has no switch
-// for it.
+// A copy of the product with one wrong change, for tests of the campaign itself.
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';
 import { PRODUCT } from './campaign.ts';
 
 export interface Change {
-  /** The file, from the repository's folder. */
   readonly file: string;
-  /** What stands there, exactly once. */
+  /** Must occur exactly once. */
   readonly from: string;
   readonly to: string;
 }
 
-/** The folder of the copy. Throws when the place is not there: then the change has to follow the code. */
+/**
+ * Returns the folder of the copy. Throws if the text does not occur exactly once: then the change must follow the code.
+ */
 export function brokenBuild({ file, from, to }: Change): string {
   const folder = temporaryFolder('ingest-broken-');
   for (const part of ['bin', 'lib', 'package.json'])

@@ -1,6 +1,5 @@
-// The campaign catches builds that break the promise: each is the product with one change, under faults that are aimed
-// at it. The same faults on the product itself find nothing. One build is tried with
-// `make ingest-test-long`, all of them by `make campaign`.
+// Each build is the product with one wrong change, and the campaign must find it. The same faults on the product itself
+// must find nothing. `make ingest-test-long` tries one build, `make campaign` all.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { temporaryFolder } from '../support/scope.ts';
@@ -22,9 +21,8 @@ interface BrokenBuild {
   readonly name: string;
   readonly change: Change;
   readonly rounds: readonly (readonly Fault[])[];
-  /** What the campaign must say. */
   readonly finds: RegExp;
-  /** The queue's clock at the start, against the true time. */
+  /** Seconds between the queue's clock and the real time. */
   readonly clockS?: number;
 }
 
@@ -63,7 +61,7 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
       from: 'local bound = earlier(past, unlanded)',
       to: 'local bound = past',
     },
-    // A day goes by while nobody reads.
+    // A day passes while nobody reads.
     rounds: [[lasting(freezeConsumers, 1_000), lasting(clockAhead, 8_000)]],
     finds: /answered 202, and there is no row/,
     clockS: -25 * 3_600,
@@ -115,7 +113,7 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
       from: '(settled && digest !== this.#digest)',
       to: 'digest !== this.#digest',
     },
-    // One rotation is seen half done by every third gateway or so.
+    // About every third gateway reads a half-written file.
     rounds: Array.from({ length: 12 }, () => [lasting(rotateCredentials, 0)]),
     finds: /a good event was refused for good/,
   },
@@ -124,11 +122,11 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
 const TRIED_WITH_THE_SUITE: readonly string[] = ['answers 202 before Redis did'];
 const TRIED = BROKEN_BUILDS.filter(({ name }) => ROUNDS !== undefined || TRIED_WITH_THE_SUITE.includes(name));
 
-/** What a broken build leaves behind is expected, and not kept. */
+/** Logs of expected violations are not kept. */
 const LOGS = temporaryFolder();
-/** Longer than a consumer waits before it claims what another one holds. */
+/** Longer than a consumer waits before it claims the entries of another. */
 const SETTLE_TIMEOUT_MS = 30_000;
-/** The same for the product, which must not fail because the machine is busy. */
+/** For the product, which must not fail on a busy machine. */
 const PATIENT_SETTLE_TIMEOUT_MS = 120_000;
 
 function campaign(

@@ -1,4 +1,3 @@
-// Faults at random under load, as a test; see campaign.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { runCampaign } from './campaign.ts';
@@ -6,10 +5,9 @@ import { FAULTS } from './faults/all.ts';
 import { planAtRandom } from './plan.ts';
 import { ROUNDS, SEED, type WarehouseKind } from './settings.ts';
 
-/** For a start, for the landing of what is left, and for each round. */
+/** For start and landing, and for each round. */
 const TIMEOUT_MS = { start: 300_000, round: 60_000 };
 
-/** A campaign of so many rounds on each kind of warehouse. */
 export function describeCampaign(kinds: readonly WarehouseKind[], rounds: number): void {
   describe(`campaign (CAMPAIGN_SEED=${SEED})`, () => {
     for (const kind of kinds) {

@@ -1,4 +1,4 @@
-// Faults at random under load: many rounds with `make campaign`, a few with `make ingest-test-long`.
+// `make campaign` runs many rounds, `make ingest-test-long` a few.
 import { describeCampaign } from './campaign-test.ts';
 import { ROUNDS, WAREHOUSES } from './settings.ts';
 

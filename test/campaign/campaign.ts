@@ -1,8 +1,6 @@
-// A campaign: rounds of faults under load, and the promise held against the warehouse.
-//
-// It goes in stretches, each on a queue and a warehouse that are new, so that memory and the time of the comparison
-// have a bound. A stretch begins with calm, ends when everything has landed, and is compared then. The first violation
-// ends the campaign.
+// Rounds of faults under load, and a comparison of the warehouse with the promise. Every 50 rounds make a stretch with
+// a new queue and a new warehouse, which bounds memory and the time of the comparison. A stretch starts without faults
+// and ends when all events have landed. The first violation ends the campaign.
 import { compare, type Violation } from './comparison.ts';
 import { report } from './findings.ts';
 import { History } from './history.ts';
@@ -16,11 +14,10 @@ import { World } from './world.ts';
 
 const ROUNDS_IN_STRETCH = 50;
 const ROUNDS_IN_LINE = 10;
-/** Events accepted before the first fault, over which the rate is taken. */
+/** Events accepted before the first fault, which give the rate. */
 const CALM_EVENTS = 600;
 const DAY_AGO_S = -25 * 3_600;
 const SETTLE_TIMEOUT_MS = 120_000;
-/** The repository, which the programs are started from. */
 export const PRODUCT = new URL('../..', import.meta.url).pathname;
 
 export interface CampaignOptions {
@@ -28,28 +25,25 @@ export interface CampaignOptions {
   readonly rounds: number;
   readonly seed: number;
   readonly plan: (random: Random) => Plan;
-  /** Takes lines for people. */
   readonly say: (line: string) => void;
-  /** The folder that holds `bin` and `lib`. */
   readonly product?: string | undefined;
-  /** The folder that the logs of a violation are kept in; the system's temporary one by default. */
+  /** Where to keep the logs of a violation. Defaults to the system's temporary folder. */
   readonly logsUnder?: string;
   readonly calmEvents?: number;
-  /** How long everything may take to land after the last round. */
+  /** Limit for landing after the last round. */
   readonly settleTimeoutMs?: number | undefined;
   /**
-   * Where the queue's clock stands, in seconds from the true time. By default every other stretch begins a day and an
-   * hour ago.
+   * Seconds between the queue's clock and the real time. By default every other stretch starts 25 hours in the past.
    */
   readonly clockS?: number;
 }
 
 export interface Outcome {
   readonly accepted: number;
-  /** Events accepted in a second while nothing was broken: the median over the stretches. */
+  /** Events per second without faults: the median of the stretches. */
   readonly calmRate: number;
   readonly faults: ReadonlyMap<string, number>;
-  /** What is wrong, for people; undefined where the promise held. */
+  /** Undefined if the promise held. */
   readonly violations: string | undefined;
 }
 
@@ -87,7 +81,7 @@ interface Stretch {
   readonly history: History;
   readonly volume: Volume;
   readonly warehouse: CampaignWarehouse;
-  /** The first round, and the one after the last. */
+  /** The range of the rounds. */
   readonly from: number;
   readonly to: number;
 }
@@ -103,7 +97,7 @@ async function runStretch(stretch: Stretch): Promise<StretchOutcome> {
   const { options, random, plan, history, volume, warehouse, from, to } = stretch;
   const { product = PRODUCT, calmEvents = CALM_EVENTS, settleTimeoutMs = SETTLE_TIMEOUT_MS } = options;
   const first = from * 100_000;
-  // In such a stretch, a clock that is set ahead is right: all that was accepted is then older than the queue keeps it.
+  // If the clock starts in the past, setting it ahead makes all entries older than the retention.
   const clockS = options.clockS ?? ((from / ROUNDS_IN_STRETCH) % 2 === 0 ? 0 : DAY_AGO_S);
   const world = await World.start({ warehouse, warehouseVolume: volume, history, random, product, first, clockS });
   const rounds = new Rounds(world, random);

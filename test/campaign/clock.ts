@@ -1,17 +1,16 @@
-// The clock of the queue's servers, which the campaign sets: libfaketime reads how far it is off from a file, once a
-// second.
+// The clock of the queue's servers. libfaketime reads its offset from a file once a second.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clockFrom } from '../support/redis.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 export class Clock {
-  /** Counts up when it is about to be moved, and when the server has the new time: odd in between. */
+  /** Odd from the moment the clock is set until the server has the new time. */
   moves = 0;
   readonly environment: Readonly<Record<string, string>>;
   readonly #file = join(temporaryFolder('ingest-clock-'), 'offset');
 
-  /** Where it stands at the start, in seconds from the true time. */
+  /** Seconds from the real time. */
   readonly startS: number;
 
   constructor(startS: number) {
@@ -19,13 +18,13 @@ export class Clock {
     this.#write(startS);
     this.environment = {
       ...clockFrom(this.#file),
-      // In seconds: a change is seen after as long, and the file is not read anew for every command.
+      // Reads the file once a second instead of at every call.
       FAKETIME_NO_CACHE: '0',
       FAKETIME_CACHE_DURATION: '1',
     };
   }
 
-  /** Off the true time by so many seconds, as soon as the server reads it; `arrived` says that it has. */
+  /** The server reads the offset later. `arrived` marks that it has. */
   set(seconds: number): void {
     this.moves += 1;
     this.#write(seconds);

@@ -1,4 +1,3 @@
-// The campaign's own judge, on ledgers and rows made by hand: what it must see, and what it must let pass.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { StoredEntry, StoredEvent } from '../support/warehouse-store.ts';
@@ -12,7 +11,7 @@ const OTHER = 'spiffe://test/producer:other';
 
 type Tried = readonly [producer: Producer, status: number, moves: number, variant?: number];
 
-/** A ledger of tries that were answered, one after another; `moves` is how often the clock had been moved at each. */
+/** `moves`: how often the clock had been set when the try was sent. */
 function ledgerOf(...tries: readonly Tried[]): Ledger {
   const ledger = new Ledger();
   tries.forEach(([producer, status, moves, variant = 0], at) => {

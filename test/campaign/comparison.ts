@@ -1,6 +1,6 @@
-// The promise, held against what stands in the warehouse: each event that was answered 202 has one row, in the
-// warehouse or in quarantine, byte for byte; no event has two, unless its id was taken again with another body; no row is
-// there without its event; and nothing that was answered was untrue.
+// Compares the warehouse with the promise: each accepted event has one row, byte for byte, in the warehouse or in
+// quarantine. No event has two, unless its id was reused with another body. Every row belongs to an event that was
+// sent, and no answer was wrong.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { StoredEntry, StoredEvent, WarehouseStore } from '../support/warehouse-store.ts';
 import { bodyOf, idOf, numberOf } from './event.ts';
@@ -9,18 +9,18 @@ import { isAccepted, type Ledger, type Try } from './ledger.ts';
 
 export interface Violation {
   readonly what: string;
-  /** The event; undefined where it is none of the campaign's. */
+  /** Undefined if the row is not of the campaign. */
   readonly number: number | undefined;
 }
 
 interface Row {
   readonly body: string;
   readonly producer: string;
-  /** The quarantined entry and why it is there. */
+  /** The name of the quarantined entry and the reason. */
   readonly quarantined: string | undefined;
 }
 
-/** A server that has just landed the last event may be recovering from an earlier fault once more. */
+/** A server may still be recovering from a fault. */
 const READ_WITHIN_MS = 60_000;
 
 export async function compare(ledger: Ledger, store: WarehouseStore): Promise<readonly Violation[]> {
@@ -40,7 +40,6 @@ async function read<T>(rows: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Rows that no event explains. */
 function strangers(
   ledger: Ledger,
   events: readonly StoredEvent[],

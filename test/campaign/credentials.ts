@@ -1,8 +1,6 @@
-// The files that say whom a campaign's gateways trust, which change while events run: the server's certificate and key,
-// the authorities, their revocation lists, and the producers file.
-//
-// Each is written as a slow writer does: a first part, which is a good file of its own where that can be, and some time
-// later all of it. That is less than the 250 ms between two looks of a gateway, which acts on what two of them agree on.
+// The gateways' certificates, authorities, revocation lists and producers file, which change during the campaign. Each
+// file is written slowly: first a part, which is valid by itself if possible, then the whole. The pause is shorter than
+// the 250 ms between two reads of a gateway, which uses a file only after two equal reads.
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:tls';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
@@ -16,7 +14,7 @@ const HALF_WRITTEN_MS: readonly [from: number, to: number] = [60, 150];
 
 export class Credentials {
   readonly #pki: Pki;
-  /** An authority that no producer is of. */
+  /** No producer has a certificate of this authority. */
   readonly #other: CertificateAuthority;
   #rotations = 0;
 
@@ -32,10 +30,7 @@ export class Credentials {
     return credentials;
   }
 
-  /**
-   * Of the gateway of this number. Every other one has revocation lists, by which it knows a part of the authorities as
-   * no whole file.
-   */
+  /** Only every other gateway has revocation lists, because with them half a file of authorities is refused. */
   environment(at: number): Readonly<Record<string, string>> {
     return {
       ...this.#pki.environment,
@@ -45,7 +40,6 @@ export class Credentials {
     };
   }
 
-  /** Of the servers. */
   get authority(): string {
     return this.#pki.authority.certificate;
   }
@@ -54,9 +48,9 @@ export class Credentials {
     return this.#pki.producer(name);
   }
 
-  /** Rewrites all of them; resolves when the gateways at these ports have the new certificate. */
+  /** Resolves when the gateways at these ports use the new certificate. */
   async rotate(ports: readonly number[], random: Random): Promise<void> {
-    // A gateway that starts reads each file once: it is to find them whole.
+    // A gateway that starts reads each file once, so wait until all run.
     await this.#served(ports, () => true);
     const server = await this.#pki.authority.issue({
       commonName: 'localhost',
@@ -71,14 +65,14 @@ export class Credentials {
     ] as const;
     for (const [name, content, part = content.slice(0, content.length / 2)] of files) {
       writeFileSync(this.#pki.path(name), part);
-      // Nothing else of this process comes in between, so that the part is not there for long.
+      // Blocks the process, so that the half-written file exists only briefly.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, random.between(...HALF_WRITTEN_MS));
       writeFileSync(this.#pki.path(name), content);
     }
     await this.#served(ports, (serial) => BigInt(`0x${serial}`) === BigInt(`0x${server.serial}`));
   }
 
-  /** Name and content of those that say whom to trust, and a part that is a good file too. */
+  /** Each file's name, content and a valid part of it. */
   async #files(): Promise<readonly (readonly [name: string, content: string, part?: string])[]> {
     this.#rotations += 1;
     const revoked = this.#rotations.toString(16).padStart(8, '0');

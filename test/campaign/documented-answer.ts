@@ -1,4 +1,4 @@
-// Whether an answer to `POST /events` is one that openapi/events.yaml documents, and what it says.
+// Compares an answer to `POST /events` with openapi/events.yaml.
 import { isDeepStrictEqual } from 'node:util';
 import { RESPONSES } from '../support/api-file.ts';
 import type { Told } from './ledger.ts';
@@ -8,7 +8,6 @@ const DOCUMENTED = new Map(
   RESPONSES.filter(({ scope }) => scope === 'POST /events').map((response) => [response.status, response]),
 );
 
-/** An answer as it came. */
 export interface RawAnswer {
   readonly status: number;
   readonly contentType: string;
@@ -19,11 +18,10 @@ export interface RawAnswer {
 export interface Judged {
   readonly told: Told;
   readonly retryable: boolean;
-  /** Why the answer is not a documented one; undefined where it is. */
+  /** Undefined if the answer is documented. */
   readonly fault: string | undefined;
 }
 
-/** `id` and `requestId` are the request's. */
 export function judged(raw: RawAnswer, id: string, requestId: string): Judged {
   const body = parsed(raw.text);
   const told: Told = {
@@ -36,10 +34,7 @@ export function judged(raw: RawAnswer, id: string, requestId: string): Judged {
   return { told, retryable: body?.['retryable'] === true, fault: faultOf(raw, body, id, requestId) };
 }
 
-/**
- * The proposed answer of RFC 014 (openapi/events.rfc014.overlay.yaml): no acceptance, so the ledger has it as a
- * refusal.
- */
+/** The status `shed` of RFC 014 is not an acceptance, so the ledger records a refusal. */
 function shed({ status }: RawAnswer, body: Body, id: string): Judged {
   const told: Told = { status: 503, code: 'INGEST_SHED', duplicate: false, differs: false };
   const wanted = { id, status: 'shed', code: 'INGEST_SHED', retryable: true };

@@ -1,11 +1,9 @@
-// The campaign's events. An event is made of its number alone, so nobody has to remember a body to compare it.
-//
-// Most bodies are small, as real ones are; one in a hundred has 16 to 250 KiB. One id in twenty is as long as an id may
-// be and needs three bytes for each of its characters.
+// The number of an event determines its id and body, so no body is stored for the comparison. One body in a hundred has
+// 16 to 250 KiB. One id in twenty has the maximum length and three bytes per character.
 import { Random } from './random.ts';
 
 const KIB = 1024;
-/** The share of the events, and their bytes from and to. */
+/** The share of the events, and the range of their sizes in bytes. */
 const SIZES: readonly (readonly [share: number, from: number, to: number])[] = [
   [0.9, 0.1 * KIB, KIB],
   [0.09, KIB, 16 * KIB],
@@ -23,20 +21,19 @@ function noise(length: number): string {
   return text.slice(0, length);
 }
 
-/** The id of event `number`. */
 export function idOf(number: number): string {
   const name = `event-${number}`;
   if (!new Random(~number).chance(LONG_ID_SHARE)) return name;
   return `${name}-${'事'.repeat(ID_CHARACTERS_MAX - name.length - 1)}`;
 }
 
-/** The event's number; undefined where the id is not one of the campaign's. */
+/** Undefined if the id is not of the campaign. */
 export function numberOf(id: string): number | undefined {
   const number = Number(/^event-(\d+)/.exec(id)?.[1]);
   return idOf(number) === id ? number : undefined;
 }
 
-/** The body of event `number`. `variant` 0 is the first one sent; another one has the same id and other bytes. */
+/** `variant` 0 is sent first. Other variants have the same id and other bytes. */
 export function bodyOf(number: number, variant: number): string {
   const random = new Random(number * 31 + variant);
   const bytes = sizeOf(random);

@@ -1,5 +1,5 @@
-// What a person needs to find the cause of a violation: the ids, what their producers were told, their entries in the
-// queue, the faults and process ends around, and the processes' logs in a folder that is kept.
+// Writes what a person needs to find the cause of a violation: ids, answers, entries in the queue, faults and process
+// exits, and the logs.
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,10 +10,10 @@ import type { World } from './world.ts';
 
 const SHOWN = 5;
 const AROUND_MS = 3_000;
-/** Faults look back further than the tries: an event is lost long after its 202. */
+/** An event may be lost long after its 202. */
 const AFTER_MS = 30_000;
 
-/** Puts the logs in a new folder in `under`. */
+/** Writes the logs to a new folder in `under`. */
 export async function report(violations: readonly Violation[], world: World, under = tmpdir()): Promise<string> {
   const { ledger, options } = world;
   const parts = [`${violations.length} violations of the promise`];
@@ -46,7 +46,7 @@ function countsOf(violations: readonly Violation[]): ReadonlyMap<string, number>
   return counts;
 }
 
-/** The entries of these events that the stream still holds, and who holds those that are not acknowledged. */
+/** The entries of these events in the stream, and their pending owners. */
 async function entriesOf(
   world: World,
   numbers: ReadonlySet<number | undefined>,

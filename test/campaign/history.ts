@@ -1,10 +1,10 @@
-// What happened when: faults, starts and ends of processes. Read by a person who looks for the cause of a violation.
+// Faults and process exits with their times, for a person who looks for the cause of a violation.
 
 export class History {
   readonly #beganMs = performance.now();
   readonly #notes: { readonly atMs: number; readonly text: string }[] = [];
 
-  /** Milliseconds since the campaign's beginning: the one clock of history and ledger. */
+  /** Milliseconds since the start. Ledger and history share this clock. */
   now(): number {
     return performance.now() - this.#beganMs;
   }
@@ -13,7 +13,7 @@ export class History {
     this.#notes.push({ atMs: this.now(), text });
   }
 
-  /** The notes from `fromMs` to `toMs`, one on each line. */
+  /** One note per line. */
   between(fromMs: number, toMs: number): string {
     return this.#notes
       .filter(({ atMs }) => atMs >= fromMs && atMs <= toMs)

@@ -1,25 +1,23 @@
-// Whether what was answered of one event can all be true at once, whatever the queue did.
-//
-// Left out: what was told on two sides of a move of Redis' clock. Past its 24 hours the queue may forget an id and take
-// the event again; the warehouse then makes one row of both, and of another body a quarantine row.
+// Checks whether all answers about one event can be true. Pairs of answers with a move of Redis' clock between them are
+// left out: after 24 hours the queue may forget an id and accept the event again.
 import { isAccepted, type Try } from './ledger.ts';
 
-/** Which bodies of an event the warehouse may hold, by what its producer was told. */
+/** The bodies that the warehouse may hold, according to the answers. */
 export function keptVariants(tries: readonly Try[]): ReadonlySet<number> {
   const own = tries.filter(({ producer }) => producer === 'own');
   const kept = new Set(own.map(({ variant }) => variant));
   const first = own.find(({ answer }) => answer?.status === 202);
   for (const one of own) {
     if (one.answer?.status !== 202 || first === undefined || moved(first, one)) continue;
-    // `differs`: another body than this one is kept. Without it this one is.
+    // `differs` means that another body is stored. Without it this body is stored.
     for (const variant of [...kept]) if ((variant === one.variant) === one.answer.differs) kept.delete(variant);
   }
   return kept;
 }
 
 /**
- * The tries of another producer that may have been taken although the owner's was too: Redis' clock was moved in
- * between. What the warehouse meets second goes to quarantine.
+ * Tries of another producer that may have been accepted because Redis' clock was moved in between. The later event goes
+ * to quarantine.
  */
 export function takenForAnother(tries: readonly Try[]): readonly Try[] {
   const owners = tries.filter((one) => one.producer === 'own' && mayHaveBeenTaken(one));
@@ -28,13 +26,12 @@ export function takenForAnother(tries: readonly Try[]): readonly Try[] {
   );
 }
 
-/** The owner's tries that may have been taken although one with another body was too, for the same reason. */
+/** The owner's tries with another body that may have been accepted for the same reason. */
 export function takenAgain(tries: readonly Try[]): readonly Try[] {
   const taken = tries.filter((one) => one.producer === 'own' && mayHaveBeenTaken(one));
   return taken.filter((one) => taken.some((other) => other.variant !== one.variant && moved(other, one)));
 }
 
-/** What cannot be true, in words. */
 export function lies(tries: readonly Try[]): string[] {
   const found: string[] = [];
   const accepted = tries.filter(({ answer }) => answer?.status === 202);
@@ -61,11 +58,11 @@ export function lies(tries: readonly Try[]): string[] {
   return found;
 }
 
-/** A try without an answer, and one that was told to come again, may have been taken all the same. */
+/** A try without an answer or with a retryable one may have been accepted. */
 const mayHaveBeenTaken = ({ answer }: Try): boolean =>
   answer === undefined || answer.status === 202 || answer.status >= 500 || answer.status === 408;
 
-/** Whether the clock may have been moved while these two were under way, or between them. */
+/** Whether the clock may have moved during or between these two. */
 function moved(one: Try, other: Try): boolean {
   const from = Math.min(one.clockMoves[0], other.clockMoves[0]);
   return from % 2 === 1 || from !== Math.max(one.clockMoves[1], other.clockMoves[1]);

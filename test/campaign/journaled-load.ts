@@ -1,5 +1,5 @@
-// A producer that is a process of its own, and sends by the library with a journal: killed, it is started again and sends
-// first what it left. An event that its journal has held must have its row; one that it had only begun may have one.
+// A process that sends with a journal. It is killed and restarted, and then sends its unsent events first. An event
+// that its journal held must have its row. One that was only begun may have one.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JournalOptions } from '../../lib/send/send-events.ts';
@@ -11,7 +11,7 @@ import type { Ledger } from './ledger.ts';
 import { Service } from './restarted-program.ts';
 
 const EVENTS_A_SECOND = 50;
-/** However long the gateways are unavailable, an event is tried again. */
+/** Practically unlimited. */
 const TRIES = 1_000_000;
 const PROGRAM = new URL('journaling-producer.ts', import.meta.url).pathname;
 const ACCEPTED = { status: 202, code: undefined, duplicate: false, differs: false };
@@ -40,7 +40,7 @@ export class JournaledLoad {
     this.service = new Service({ name: 'producer 1', command: process.execPath, args: this.#args, env: {}, history });
   }
 
-  /** Kills it, sends what its journal holds, and tells the ledger. Rejects where not all of that is accepted in time. */
+  /** Kills the process, sends what its journal holds, and records that in the ledger. Rejects at the deadline. */
   async drain(ledger: Ledger, deadlineMs: number): Promise<void> {
     await this.service.stop();
     for (const [number, isHeld] of readNotes(this.#notes)) {

@@ -1,5 +1,5 @@
-// A process of a campaign (journaled-load.ts): sends new events by sendEvents with a journal until it is killed, and notes
-// each. Arguments: the settings as JSON; `drain`, to send what the journal holds, and end.
+// Run by journaled-load.ts: sends new events with a journal until it is killed, and notes each. Arguments: the settings
+// as JSON; `drain` sends the journal and exits.
 import type * as Library from '../../lib/send/send-events.ts';
 import { bodyOf } from './event.ts';
 import { note, readNotes, type JournaledSettings } from './journal-notes.ts';

@@ -1,20 +1,17 @@
-// What was sent, and what was answered: every try of every event, with its times.
-
 export interface Try {
   readonly number: number;
   readonly variant: number;
   readonly producer: Producer;
   readonly gateway: string;
   readonly sentMs: number;
-  /** When the answer came, or was given up. */
+  /** When the answer arrived or the request was given up. */
   readonly doneMs: number;
-  /** Undefined: no answer came, so nobody knows whether the event was taken. */
+  /** Undefined if no answer arrived, so the event may have been accepted. */
   readonly answer: Told | undefined;
-  /** Clock.moves when the try began, and when it ended. */
+  /** `Clock.moves` at the start and at the end of the try. */
   readonly clockMoves: readonly [before: number, after: number];
 }
 
-/** An answer, as far as the promise goes. */
 export interface Told {
   readonly status: number;
   readonly code: string | undefined;
@@ -22,14 +19,13 @@ export interface Told {
   readonly differs: boolean;
 }
 
-/** Whose certificate a try carries. Every event is `own`; `other` tries to take its id. */
+/** The certificate of a try. `other` tries to use the id of an event of `own`. */
 export type Producer = 'own' | 'other';
 
 export class Ledger {
   readonly #tries = new Map<number, Try[]>();
-  /** Answers that no document names, in words. */
+  /** Answers that the API file does not document. */
   readonly undocumented: string[] = [];
-  /** Events whose producer was told that they are accepted. */
   accepted = 0;
 
   note(entry: Try): void {
@@ -39,7 +35,7 @@ export class Ledger {
     else tries.push(entry);
   }
 
-  /** Events that were tried, each with its tries in the order of their ends. */
+  /** Each event with its tries, in the order of their ends. */
   events(): IterableIterator<[number, readonly Try[]]> {
     return this.#tries.entries();
   }
@@ -49,7 +45,7 @@ export class Ledger {
   }
 }
 
-/** Whether the event's own producer was told that it is accepted. */
+/** Whether the event's own producer got a 202. */
 export const isAccepted = (tries: readonly Try[]): boolean =>
   tries.some(({ producer, answer }) => producer === 'own' && answer?.status === 202);
 

@@ -1,10 +1,7 @@
-// Producers: they send new events at an even rate, each one until it is accepted, as a producer should: again only
-// where the answer says `retryable: true` or where none came, with the same id, to the next gateway, after growing
-// pauses.
-//
-// Some ids are sent on purpose once more when they are accepted: with the same body, with another one, by another
-// producer; and some go to both gateways at once. At most IN_FLIGHT_MAX events are under way: where nothing is
-// accepted, the load waits.
+// Producers at an even rate. Each event is retried until it is accepted, with the same id, at the next gateway, after
+// growing pauses, and only if the answer is retryable or missing. Some accepted ids are sent again: with the same body,
+// with another body, or by another producer. Some events go to both gateways at the same time. At most IN_FLIGHT_MAX
+// events are in progress.
 import { setTimeout as delay } from 'node:timers/promises';
 import { bodyOf, idOf } from './event.ts';
 import { judged, type Judged } from './documented-answer.ts';
@@ -17,12 +14,10 @@ const TICK_MS = 10;
 const IN_FLIGHT_MAX = 96;
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 400;
-/** How long an event is tried for after the load has ended. */
+/** Time for the last retries after the load has ended. */
 const LAST_TRIES_MS = 5_000;
 
-/**
- * The shares of the events that are sent again although they are accepted, and of those that are sent twice at once.
- */
+/** Shares of the events that are repeated after acceptance, or sent twice at the same time. */
 const SAME_BODY = 0.05;
 const OTHER_BODY = 0.02;
 const OTHER_PRODUCER = 0.01;
@@ -31,11 +26,9 @@ const TWICE = 0.02;
 export interface LoadOptions {
   readonly ledger: Ledger;
   readonly random: Random;
-  /** A way to each gateway for each producer. */
   readonly posters: Readonly<Record<Producer, readonly Poster[]>>;
   readonly now: () => number;
   readonly clockMoves: () => number;
-  /** The number of the first event. */
   readonly first: number;
 }
 
@@ -55,7 +48,7 @@ export class Load {
     this.#ticks = setInterval(() => this.#tick(), TICK_MS);
   }
 
-  /** Ends the load; resolves when no request is under way. */
+  /** Resolves when no request is in progress. */
   async stop(): Promise<void> {
     clearInterval(this.#ticks);
     this.#endMs = performance.now() + LAST_TRIES_MS;
@@ -65,7 +58,7 @@ export class Load {
 
   #tick(): void {
     const now = performance.now();
-    // What could not be sent in time is not made up for.
+    // Late events are dropped, not sent in a burst.
     this.#due = Math.min(this.#due + ((now - this.#tickedMs) * EVENTS_A_SECOND) / 1000, IN_FLIGHT_MAX);
     this.#tickedMs = now;
     for (; this.#due >= 1 && this.#underWay.size < IN_FLIGHT_MAX; this.#due -= 1) {
@@ -84,13 +77,13 @@ export class Load {
     const accepted = (await Promise.all(tries)).every((told) => told?.status === 202);
     if (!accepted) return;
     if (again < SAME_BODY) await this.#deliver(number, 0, 'own');
-    // Past the queue's 24 hours an id is as good as new, and whose event lands first is open.
+    // After 24 hours of the queue's clock an id is new again, so the order of landing is open.
     if (clockMoves() !== moves || moves % 2 === 1) return;
     if (again > 1 - OTHER_PRODUCER) await this.#deliver(number, 0, 'other');
     else if (again > 1 - OTHER_PRODUCER - OTHER_BODY) await this.#deliver(number, 1, 'own');
   }
 
-  /** Tries until it is told something final. Undefined: given up. */
+  /** Retries until the answer is final. Undefined: given up. */
   async #deliver(number: number, variant: number, producer: Producer): Promise<Told | undefined> {
     const { random, posters, clockMoves } = this.#options;
     const body = bodyOf(number, variant);

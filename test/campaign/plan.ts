@@ -1,8 +1,7 @@
-// What a round breaks: faults at random, or those that a test aims.
 import type { Fault } from './faults/fault.ts';
 import type { Random } from './random.ts';
 
-/** The faults of one round, begun in this order. */
+/** The faults of one round, in the order of their start. */
 export type Plan = (round: number) => readonly Fault[];
 
 const TWO_FAULTS = 0.3;

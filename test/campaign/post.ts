@@ -1,11 +1,10 @@
-// One producer's requests to one gateway, over connections that are kept.
 import { Agent, request } from 'node:https';
 import { createSecureContext } from 'node:tls';
 import type { ClientCertificate } from '../support/pki.ts';
 import type { RawAnswer } from './documented-answer.ts';
 
 const CONNECTIONS = 24;
-/** After this long a request counts as not answered. Longer than any time-out of the gateway that answers. */
+/** Longer than any time-out of a gateway. */
 const ANSWER_TIMEOUT_MS = 3_000;
 
 export class Poster {
@@ -16,13 +15,13 @@ export class Poster {
   constructor(gateway: string, port: number, ca: string, { cert, key }: ClientCertificate) {
     this.gateway = gateway;
     this.#port = port;
-    // One for all connections: made for each, it is most of what a try costs that nobody listens to, and while no gateway
-    // runs there are hundreds in a second, in the process that carries the links.
+    // Shared by all connections: creating a context costs most of a failed try, and while no gateway runs there are
+    // hundreds of tries a second.
     const secureContext = createSecureContext({ ca, cert, key });
     this.#agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS, secureContext });
   }
 
-  /** Undefined: no answer came. */
+  /** Undefined if no answer arrived. */
   post(body: string, requestId: string): Promise<RawAnswer | undefined> {
     return new Promise((resolve) => {
       const asked = request({

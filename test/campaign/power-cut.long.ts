@@ -1,9 +1,6 @@
-// Power that fails while a store writes: what was written last is torn, or was never on the disk. The files are copied
-// while the store is open, and cut at places that a seed draws.
-//
-// Redis: after a cut of its append-only file the queue has the first so many events, without a hole, and knows the ids of
-// these and of no other; sent again, each event is on it once. A torn page of SQLite's log costs whole batches from the
-// end, never a part of one, and landing them again makes each row once.
+// Power failures: the files are copied while the store is open, and cut or torn at random places. Redis must have a
+// prefix of the events and must know exactly their ids, so that sending all again adds each event once. SQLite may lose
+// whole batches from the end, and landing them again makes each row once.
 import assert from 'node:assert/strict';
 import { copyFileSync, cpSync, existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,7 +34,7 @@ async function submitAll(uri: string, ids: readonly string[]): Promise<readonly 
   connection.open();
   await eventually('the queue takes events', () => connection.ready);
   const outcomes: Outcome[] = [];
-  // Some at a time: calls of one event, and of several.
+  // In calls of one event and of several.
   for (let from = 0; from < ids.length; from += 1 + (from % 5)) {
     const some = ids.slice(from, from + 1 + (from % 5));
     const settled = some.map(
@@ -90,7 +87,7 @@ const batches = Array.from({ length: BATCHES }, (_, batch) =>
   }),
 );
 
-/** Lands batches and tears the log; gives what is wrong. */
+/** Returns what is wrong. */
 async function tear(open: typeof createSqliteWarehouse): Promise<string | undefined> {
   const random = new Random(2026);
   const folder = temporaryFolder('ingest-power-');

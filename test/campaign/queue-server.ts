@@ -1,6 +1,5 @@
-// The queue under a campaign: one Redis server at a time behind one address, with a clock that can be set.
-//
-// `appendfsync always`: what was answered is in the file, so a kill of the process loses nothing.
+// One Redis server at a time behind one address, with a clock that can be set. With `appendfsync always` a kill loses
+// no answered command.
 import { FailingCalls } from '../support/failing-calls.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -25,7 +24,7 @@ export class QueueServer {
     this.link = link;
   }
 
-  /** `clockS`: where its clock stands, in seconds from the true time. */
+  /** `clockS`: seconds from the real time. */
   static async start(clockS: number): Promise<QueueServer> {
     const clock = new Clock(clockS);
     const volume = new Volume();
@@ -39,7 +38,7 @@ export class QueueServer {
     return `redis://localhost:${this.link.port}`;
   }
 
-  /** Another server, that follows this one, has caught up, and writes a file that a restart reads. */
+  /** A replica of this server that has caught up and writes an append-only file. */
   async replica(): Promise<TestRedis> {
     const env = { ...this.clock.environment, ...this.fsync.environment };
     const replica = await TestRedis.start(ARGS, { env, under: this.volume.folder });
@@ -54,7 +53,7 @@ export class QueueServer {
     return replica;
   }
 
-  /** Whether the group has read and acknowledged all that stands on the stream. */
+  /** Whether the group has read and acknowledged the whole stream. */
   async landed(): Promise<boolean> {
     const groups = (await this.redis.command('XINFO', 'GROUPS', 'ingest')) as unknown[][];
     const [group] = groups;

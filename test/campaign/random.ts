@@ -1,4 +1,4 @@
-// Numbers at random that a seed repeats (Mulberry32).
+// A random generator with a seed (Mulberry32).
 
 export class Random {
   #state: number;
@@ -7,7 +7,7 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** From 0 up to 1, which is not reached. */
+  /** In [0, 1). */
   fraction(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -15,7 +15,7 @@ export class Random {
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number from `low` to `high`, both included. */
+  /** Both bounds included. */
   between(low: number, high: number): number {
     return low + Math.floor(this.fraction() * (high - low + 1));
   }

@@ -1,10 +1,10 @@
-// A program that is started again when it ends, as a service manager does.
+// A program that is restarted when it exits, as by a service manager.
 import { setTimeout as delay } from 'node:timers/promises';
 import { TestProcess } from '../support/gateway.ts';
 import type { History } from './history.ts';
 
 const RESTART_MS = 200;
-/** 4: the queue was not there at the start. 5: the place of a replica that was killed is not free yet. */
+/** 4: the queue was unavailable. 5: the place of a killed consumer is still taken. */
 const EXPECTED_ENDS: readonly unknown[] = [4, 5, 'SIGKILL'];
 
 export interface ServiceOptions {
@@ -17,7 +17,7 @@ export interface ServiceOptions {
 
 export class Service {
   readonly name: string;
-  /** Ends that a program should not have. */
+  /** Unexpected exits. */
   readonly crashes: string[] = [];
   readonly lines: string[] = [];
   readonly #options: ServiceOptions;
@@ -35,17 +35,15 @@ export class Service {
     return this.#process?.child.pid;
   }
 
-  /** Whether the program that runs now has said that it listens. */
+  /** Whether the current process has logged that it listens. */
   get listening(): boolean {
     return this.#process?.lines.some((line) => line.includes('listening on')) ?? false;
   }
 
-  /** SIGKILL; the next one is started by itself. */
   kill(): void {
     this.#process?.signal('SIGKILL');
   }
 
-  /** SIGSTOP; gives what sends SIGCONT to the same process. */
   freeze(): () => void {
     const frozen = this.#process;
     frozen?.signal('SIGSTOP');

@@ -1,12 +1,12 @@
-// Rounds: faults begin, are held, and are mended; then the system has to work before the next round begins.
+// Each round starts faults, holds them and ends them. Then events must be accepted again before the next round.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Fault, Mend } from './faults/fault.ts';
 import type { Random } from './random.ts';
 import type { World } from './world.ts';
 
-/** Events that must be accepted between the end of a round and the next one. */
+/** Events that must be accepted between two rounds. */
 const EVENTS_A_ROUND = 50;
-/** A fault that came as often as this has met a call. */
+/** A fault that ran this often must have failed at least one call. */
 const MET_AFTER = 3;
 
 interface Broken {
@@ -32,7 +32,7 @@ export class Rounds {
     const broken: Broken[] = [];
     try {
       for (const fault of faults) {
-        // One at a time goes on for long.
+        // Only one fault at a time lasts over several rounds.
         if (fault.lingers === true && this.#lingering.length > 0) continue;
         history.note(`${fault.name}: begins`);
         this.counts.set(fault.name, (this.counts.get(fault.name) ?? 0) + 1);
@@ -54,7 +54,7 @@ export class Rounds {
     await this.#world.warehouseRuns();
   }
 
-  /** Adds to the counts how many calls the faults made fail; gives the names of those that should have, and did not. */
+  /** Counts the failed calls of each fault. Returns the names of faults that should have failed calls but did not. */
   unmet(): readonly string[] {
     return [...this.#counted].flatMap(({ name, met }) => {
       const calls = met?.(this.#world) ?? 0;
@@ -64,7 +64,6 @@ export class Rounds {
     });
   }
 
-  /** Mends what still goes on. */
   async end(): Promise<void> {
     await this.#mend(this.#lingering.splice(0));
   }

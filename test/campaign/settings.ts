@@ -1,4 +1,3 @@
-// What a campaign is asked to do, from the environment.
 export type WarehouseKind = 'sqlite' | 'postgres';
 
 const number = (name: string, fallback: number): number => {
@@ -7,15 +6,13 @@ const number = (name: string, fallback: number): number => {
   return value;
 };
 
-/** Rounds of faults; undefined: a few, beside the other tests. */
+/** Undefined: a few rounds, beside the other tests. */
 export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined : number('CAMPAIGN_ROUNDS', 0);
 
-/**
- * The same seed gives the same order of faults and the same events. What the machine does in between is not repeated.
- */
+/** The seed repeats faults and events, but not the timing of the machine. */
 export const SEED = number('CAMPAIGN_SEED', Math.trunc(Math.random() * 2 ** 31));
 
-/** The queue is two queues (RFC 014); faults are aimed at the first. */
+/** Two queues (RFC 014). Faults hit the first. */
 export const DISPATCHER = process.env['CAMPAIGN_DISPATCHER'] === '1';
 
 export const WAREHOUSES: readonly WarehouseKind[] = warehouses(process.env['CAMPAIGN_WAREHOUSE']);

@@ -1,4 +1,3 @@
-// The warehouse under a campaign, of either kind: the same few things can be done to it, where it has them.
 import { rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,20 +13,19 @@ import type { Volume } from './volume.ts';
 
 export interface CampaignWarehouse {
   readonly kind: WarehouseKind;
-  /** A warehouse that holds nothing. The one before is gone: all of them together would fill the disk. */
+  /** An empty warehouse. The previous one is deleted, because all of them would fill the disk. */
   fresh(): Promise<FreshWarehouse>;
-  /** Of its disk. The processes that write there are started with its environment. */
+  /** Processes that write to this disk are started with its environment. */
   readonly fsync: FailingCalls;
-  /** Present where it is a server. */
+  /** Only for a server. */
   readonly server?: WarehouseServer;
   stop(): Promise<void>;
 }
 
 export interface FreshWarehouse {
-  /** As the programs reach it. */
   readonly uri: string;
   readonly store: WarehouseStore;
-  /** Holds what every writer needs; gives what lets go of it. */
+  /** Locks what every writer needs. Returns the unlock function. */
   lock(): Promise<() => Promise<void>>;
 }
 
@@ -35,7 +33,7 @@ export interface WarehouseServer {
   readonly link: Link;
   processes(): readonly number[];
   kill(): Promise<void>;
-  /** Starts it where it does not run; resolves when it answers. */
+  /** Starts the server if it does not run, and waits until it answers. */
   start(): Promise<void>;
 }
 
@@ -66,7 +64,7 @@ async function sqliteLock(path: string): Promise<() => Promise<void>> {
       database.exec('BEGIN EXCLUSIVE');
       break;
     } catch {
-      // A writer has it.
+      // A writer holds the lock.
       await delay(10);
     }
   }
@@ -84,7 +82,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   const link = await openLink({ path: `${server.socketFolder}/.s.PGSQL.5432` });
   let before: string | undefined;
   const start = async (): Promise<void> => {
-    // One that met a broken disk refuses connections while it is about to end.
+    // A server that met a broken disk refuses connections while it exits.
     await eventually('PostgreSQL answers', async () => {
       if (!server.running) {
         await server.kill();
@@ -103,7 +101,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
       start,
     },
     fresh: async () => {
-      // One that ran out of disk space, or met a broken disk, may end some time after all is well again.
+      // A server that ran out of disk space or met a broken disk may exit some time later.
       const store = await eventually('PostgreSQL makes a database', async () => {
         await start();
         if (before !== undefined) await server.dropDatabase(before);
@@ -124,14 +122,11 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   };
 }
 
-/** Longer than any session holds a table that is not frozen itself. */
+/** Longer than an unfrozen session holds a table. */
 const LOCK_WAIT = "SET lock_timeout = '5s'";
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/**
- * `start` starts the server where it has ended: one that ran out of disk space recovers, or ends, some time after there
- * is room again.
- */
+/** `start` restarts a server that has exited, which may happen some time after the disk works again. */
 async function postgresLock(uri: string, start: () => Promise<void>): Promise<() => Promise<void>> {
   for (let tries = 0; ; tries += 1) {
     const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
@@ -145,7 +140,7 @@ async function postgresLock(uri: string, start: () => Promise<void>): Promise<()
     } catch (cause) {
       if (tries === 200) throw cause;
       await client.end().catch(() => undefined);
-      // A frozen consumer holds the tables until it goes on: nobody could lock them.
+      // A frozen consumer holds the tables, so nobody else can lock them.
       if (cause instanceof pg.DatabaseError && cause.code === LOCK_NOT_AVAILABLE) return async () => undefined;
       await start();
       await delay(100);

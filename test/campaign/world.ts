@@ -1,8 +1,5 @@
-// All that one stretch of a campaign runs on: queue, warehouse, two gateways, three consumers, the producers' load, and a
-// producer with a journal.
-// With CAMPAIGN_DISPATCHER=1 there is a second queue, which nothing is done to.
-//
-// The programs are real processes, started by their launchers, with the configuration that an operator would give them.
+// Everything that a stretch runs on: queue, warehouse, two gateways, three consumers, the load, and a producer with a
+// journal, all real processes started by their launchers. CAMPAIGN_DISPATCHER=1 adds a second queue without faults.
 import { join } from 'node:path';
 import { FailingCalls } from '../support/failing-calls.ts';
 import { freePort } from '../support/redis.ts';
@@ -22,7 +19,7 @@ import type { Volume } from './volume.ts';
 
 const GATEWAYS = 2;
 const CONSUMERS = 3;
-/** From the first number of a stretch to that of the producer with a journal. */
+/** Offset of the numbers of the producer with a journal. */
 const JOURNALED_FROM = 4_000_000;
 
 export interface WorldOptions {
@@ -30,11 +27,9 @@ export interface WorldOptions {
   readonly warehouseVolume: Volume;
   readonly history: History;
   readonly random: Random;
-  /** The folder that holds `bin` and `lib`. */
   readonly product: string;
-  /** The number of the first event. */
   readonly first: number;
-  /** Where the queue's clock stands, in seconds from the true time. */
+  /** Seconds between the queue's clock and the real time. */
   readonly clockS: number;
 }
 
@@ -42,7 +37,7 @@ export class World {
   readonly ledger = new Ledger();
   readonly load: Load;
   readonly journaled: JournaledLoad;
-  /** The one that faults are aimed at. */
+  /** The queue that faults hit. */
   readonly queue: QueueServer;
   readonly queues: readonly QueueServer[];
   readonly fresh: FreshWarehouse;
@@ -50,7 +45,7 @@ export class World {
   readonly consumers: readonly Service[];
   readonly credentials: Credentials;
   readonly ports: readonly number[];
-  /** The names of the queue and the warehouse, for every program. */
+  /** Name resolution of all programs. */
   readonly names: FailingCalls;
   readonly options: WorldOptions;
 
@@ -79,10 +74,10 @@ export class World {
     this.load = new Load({ ledger, random, posters, first, clockMoves, now: () => history.now() });
   }
 
-  /** Resolves when every program listens and the first events were accepted. */
+  /** Resolves when every program listens and the first events are accepted. */
   static async start(options: WorldOptions): Promise<World> {
     const { history, product, warehouse } = options;
-    // Where this fails nothing else is open yet, and the campaign can end.
+    // Comes first: if it fails, nothing else is open yet.
     const fresh = await warehouse.fresh();
     const [credentials, queues] = await Promise.all([
       Credentials.create(),
@@ -94,11 +89,11 @@ export class World {
         ? `dispatcher://${queues.map(({ uri }) => new URL(uri).host).join(',')}`
         : (queues[0]?.uri ?? ''),
       INGEST_WAREHOUSE_URI: fresh.uri,
-      // On a busy machine the default is a timed assertion, and turns what is not broken into 503.
+      // On a busy machine the default time-out would turn healthy answers into 503.
       ...(DISPATCHER ? { INGEST_SHED_MS: '1000' } : { INGEST_ENQUEUE_TIMEOUT_MS: '1000' }),
       NODE_COMPILE_CACHE: join(product, 'node_modules/.cache/compile'),
     };
-    // SQLite is in the consumers.
+    // SQLite runs inside the consumers.
     const ownFsync = warehouse.kind === 'sqlite' ? warehouse.fsync.environment : {};
     const names = new FailingCalls('names', ownFsync['LD_PRELOAD']);
     const service = (program: string, at: number, env: Readonly<Record<string, string>>): Service =>
@@ -146,18 +141,17 @@ export class World {
     return [...this.gateways, ...this.consumers, this.journaled.service];
   }
 
-  /** Waits until so many more events are accepted. */
   async accepts(events: number, deadlineMs = 120_000): Promise<void> {
     const wanted = this.ledger.accepted + events;
     await eventually('events are accepted', () => this.ledger.accepted >= wanted, deadlineMs);
   }
 
-  /** Starts a warehouse's server that has ended: one that met a broken disk may do so a while after it was mended. */
+  /** Restarts a server that has exited, which may happen some time after its disk works again. */
   async warehouseRuns(): Promise<void> {
     await this.options.warehouse.server?.start();
   }
 
-  /** Ends the producers, and waits until every event was read and acknowledged. False: not within `deadlineMs`. */
+  /** Ends the load and waits until every event was read and acknowledged. False at the deadline. */
   async settled(deadlineMs: number): Promise<boolean> {
     await this.load.stop();
     const landed = async (): Promise<boolean> => {

@@ -1,5 +1,4 @@
-// The loops of the producers' page in Go and Java, as they are there: `make snippets`. They are no part of the suite,
-// because installing a Go and a JDK takes longer than the rest of it.
+// `make snippets`. Outside the suite, because installing Go and a JDK takes longer than the suite.
 import { before, describe, it } from 'node:test';
 import { ensureCommand, SnippetRunner } from '../support/snippets.ts';
 

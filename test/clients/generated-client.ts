@@ -1,4 +1,4 @@
-// A generated client as its users have it: compiled by TypeScript, and run against a real gateway.
+// A generated client, compiled by TypeScript and run against a real gateway.
 import { execFile } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/scope.ts';
 const ROOT = new URL('../../', import.meta.url).pathname;
 const MUTUAL_FETCH = new URL('../support/mutual-fetch.ts', import.meta.url).pathname;
 
-/** As users of the clients configure the compiler. */
+/** As users configure the compiler. */
 const OPTIONS: ts.CompilerOptions = {
   strict: true,
   noEmit: true,
@@ -24,7 +24,7 @@ const OPTIONS: ts.CompilerOptions = {
   types: ['node'],
   typeRoots: [join(ROOT, 'node_modules/@types')],
 };
-/** Parses each file once, for all clients. */
+/** Parses each file once for all clients. */
 const host = ts.createCompilerHost(OPTIONS);
 const parse = host.getSourceFile.bind(host);
 const parsed = new Map<string, ts.SourceFile | undefined>();
@@ -33,7 +33,6 @@ host.getSourceFile = (path, ...how) => {
   return parsed.get(path);
 };
 
-/** What the TypeScript compiler says of a program. */
 export function faultsOf(path: string): string[] {
   const program = ts.createProgram([path], OPTIONS, host);
   return ts
@@ -41,7 +40,7 @@ export function faultsOf(path: string): string[] {
     .map(({ messageText, file }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`);
 }
 
-/** The first lines of each program: `fetch` with the producer's certificate, and `say` for what the test reads. */
+/** The first lines of each program: `fetch` with a client certificate, and `say` for its output. */
 export const HEAD = `
 import { mutualFetch } from ${JSON.stringify(MUTUAL_FETCH)};
 const say = (value: unknown): void => void process.stdout.write(JSON.stringify(value) + '\\n');
@@ -49,7 +48,7 @@ const baseUrl = process.env['GATEWAY'] ?? '';
 const fetch = mutualFetch(process.env['PEM'] ?? '');
 `;
 
-/** What each program says of one event that it sends, looks up, and of what is refused. */
+/** The output for an event that is sent, looked up, and refused. */
 export const SAID = [
   { id: 'a/b 1', status: 'accepted' },
   ['accepted', 'a/b 1', 2],
@@ -58,14 +57,13 @@ export const SAID = [
   'ready',
 ];
 
-/** A folder below `.ingest/<under>`, so that the clients find the packages that they import. */
+/** A folder below `.ingest`, so that imports of packages resolve. */
 export function clientsFolder(under = ''): string {
   const parent = join(ROOT, '.ingest', under);
   mkdirSync(parent, { recursive: true });
   return temporaryFolder('clients-', parent);
 }
 
-/** A gateway, and the certificate of one producer. */
 export class ClientRunner {
   readonly #gateway: TestGateway;
   readonly #pki: Pki;
@@ -84,7 +82,7 @@ export class ClientRunner {
     return new ClientRunner(gateway, pki);
   }
 
-  /** Runs a program, and gives the lines that it prints, each JSON. */
+  /** Runs a program and returns its lines, each JSON. */
   async run(path: string): Promise<unknown[]> {
     const { stdout } = await promisify(execFile)(join(ROOT, 'bin/node'), ['--import', 'tsx', path], {
       cwd: ROOT,

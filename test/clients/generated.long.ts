@@ -1,4 +1,3 @@
-// Clients that are generated from the API file: they type-check, know every code, and work against a real gateway.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

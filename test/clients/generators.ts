@@ -1,6 +1,5 @@
-// Clients that orval and Kubb generate from the API file work against a real gateway as they are, and the validators of
-// OpenAPI and AsyncAPI find nothing in the two files: `make generators`, which installs these tools in
-// .ingest/generators. They are no part of the suite: they bring some 380 packages.
+// `make generators`: clients of orval and Kubb work against a real gateway, and the validators of OpenAPI and AsyncAPI
+// accept both API files. Outside the suite, because the tools bring 380 packages.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,7 +14,7 @@ const QUEUE_FILE = new URL('../../openapi/queue.asyncapi.yaml', import.meta.url)
 const TOOLS = new URL('../../.ingest/generators/', import.meta.url).pathname;
 const tools = createRequire(join(TOOLS, 'package.json'));
 
-/** A package that is installed in `TOOLS`; its types are not known here. */
+/** A package in `TOOLS`, whose types are unknown here. */
 const load = async <Exports>(name: string): Promise<Exports> =>
   (await import(pathToFileURL(tools.resolve(name)).href)) as Exports;
 
@@ -103,7 +102,7 @@ const { error } = await build({ config: { root: '.', input, output: { path: './k
 if (error !== undefined) throw error;
 `;
     writeFileSync(join(folder, 'generate.js'), script);
-    // In the folder itself: Kubb writes some files by the working directory, whatever its root is.
+    // Kubb writes some files relative to the working directory.
     const generated = spawnSync(process.execPath, ['generate.js'], { cwd: folder, encoding: 'utf8' });
     assert.equal(generated.status, 0, generated.stderr);
     const path = join(folder, 'with-kubb.ts');

@@ -1,5 +1,5 @@
-// The settings for libraries in openapi/PRODUCERS.md, as they are there: those for retries with 40 events at once at a
-// quota of 5 a second, and those that send an event once.
+// The library settings of openapi/PRODUCERS.md: retries with 40 events at a quota of 5 a second, and settings that send
+// an event once.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

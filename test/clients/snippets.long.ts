@@ -1,5 +1,4 @@
-// The page for producers: its programs in shell, Python and JavaScript, as they are there, and its outbox. Those in Go and
-// Java are run by `make snippets`, the settings for retry libraries by settings.long.ts.
+// The programs of openapi/PRODUCERS.md in shell, Python and JavaScript, and its outbox.
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,4 @@
-// The API file by itself: it is a good OpenAPI document, its examples are what it says, and its event is the code's
-// event.
+// The API file is a valid OpenAPI document, its examples match its schemas, and its event is the code's event.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readFileSync } from 'node:fs';
@@ -24,7 +23,7 @@ import {
 } from '../support/api-file.ts';
 import { anyCharacter } from '../support/any-character.ts';
 
-// They are CommonJS, whose names node does not all see.
+// Both are CommonJS, and node does not see all of their exports.
 const { Document, Spectral } = spectralCore;
 const { Yaml } = spectralParsers;
 const { oas } = spectralRulesets;
@@ -41,7 +40,7 @@ describe('the API file', () => {
 
   it('has no problem by the recommended rules of Spectral', async () => {
     const spectral = new Spectral();
-    // The types of the two packages do not know each other.
+    // The two packages have incompatible types for the same ruleset.
     spectral.setRuleset({ extends: [[oas as unknown as RulesetDefinition, 'recommended']] });
     const problems = await spectral.run(new Document(readFileSync(API_FILE, 'utf8'), Yaml, API_FILE));
     assert.deepEqual(
@@ -131,7 +130,7 @@ describe('the API file', () => {
   });
 });
 
-/** A schema without the words about it. */
+/** Removes descriptions from a schema. */
 function bare(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(bare);
   if (!isObject(schema)) return schema;
@@ -142,7 +141,7 @@ function bare(schema: Json): Json {
   );
 }
 
-// Strings around every border of the rules: lengths in code points against UTF-16 units, controls, lone surrogates.
+// Strings at the borders of the rules: code points against UTF-16 units, control characters, lone surrogates.
 const piece = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom('a', 'Z', '0', '_', '-', '.', '..', 'é', '\u{1F600}', '\u{10FFFF}') },
   {
@@ -205,7 +204,7 @@ describe('the event of the API file and the event of the code', () => {
   it('accept the same bodies, as text', () => {
     fc.assert(
       fc.property(candidate, (value) => {
-        // JSON.stringify escapes lone surrogates, so the text is valid UTF-8 and the value comes back as it was.
+        // JSON.stringify escapes lone surrogates, so the text is valid UTF-8 and the value survives.
         const body = Buffer.from(JSON.stringify(value));
         assert.equal(parseEvent(body).valid, documented(JSON.parse(body.toString())));
       }),

@@ -1,4 +1,3 @@
-// The table of settings as each program's --help prints it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { settingsOf } from '../../lib/process/settings.ts';

@@ -1,4 +1,4 @@
-// The queue in memory keeps both contracts, so a test that uses it in place of Redis says something.
+// The queue in memory keeps both contracts, so tests may use it instead of Redis.
 import { MemoryQueue, MemoryQueueReader, MemoryQueueStore } from '../support/memory-queue.ts';
 import { queueContract } from './queue.ts';
 import { describeQueueReader } from './queue-reader.ts';

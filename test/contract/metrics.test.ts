@@ -1,4 +1,3 @@
-// The lists in deploy/operate.md of metrics name what each program serves, and nothing else.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -8,13 +7,11 @@ import { SYSTEM } from '../support/system.ts';
 
 const PAGE = readFileSync('deploy/operate.md', 'utf8');
 
-/** The metrics that a text names, each once. */
 const namesIn = (text: string): readonly string[] => [...new Set(text.match(/\bingest_[a-z_]+[a-z]\b/g))].sort();
 
-/** What stands under a heading, up to the next one. */
 const section = (heading: string): string => PAGE.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? '';
 
-/** The programs' own, without those of the process. */
+/** Without the metrics of the process. */
 const served = async (registry: { metrics(): Promise<string> }): Promise<readonly string[]> =>
   [...(await registry.metrics()).matchAll(/^# HELP (ingest_\w+)/gm)].map(([, name = '']) => name).sort();
 

@@ -1,5 +1,5 @@
-// The overlays: each is a good overlay, which makes a good API file of the one there is. That of RFC 014 changes the 202
-// of POST /events alone, that of CloudEvents adds media types and header fields to it.
+// Each overlay is valid and makes a valid API file. The one of RFC 014 changes only the 202 of POST /events, the one of
+// CloudEvents adds media types and header fields.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,14 +18,13 @@ const base = (): Json => read(join(FOLDER, 'events.yaml'));
 
 const read = (path: string): Json => parse(readFileSync(path, 'utf8')) as Json;
 
-/** The value at a path of names. */
 const at = (document: Json, ...path: readonly string[]): Json =>
   path.reduce<Json>((value, name) => value[name] as Json, document);
 
 const RESPONSE = ['components', 'responses', 'Accepted'];
 
 async function faults(path: string): Promise<string[]> {
-  // As for the API file itself: references from extensions are not seen.
+  // The linter does not see references from extensions.
   const config = await createConfig({ extends: ['recommended'], rules: { 'no-unused-components': 'off' } });
   const found = await lint({ ref: path, config });
   return found.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`);

@@ -1,4 +1,4 @@
-// The gateway under the producers' contract; the fake one of ingest-client is in test/send/fake-gateway.test.ts.
+// The fake gateway of ingest-client runs the same suite in send/fake-gateway.test.ts.
 import assert from 'node:assert/strict';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';

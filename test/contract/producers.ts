@@ -1,12 +1,11 @@
-// What a producer may rely on, as one suite: the gateway runs it, and so does the fake one that ingest-client has for the
-// tests of producers.
+// The contract of producers. The gateway runs it, and so does the fake gateway of ingest-client.
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { before, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/send-events.ts';
 
-/** A request. Its own type, because what imports support/gateway.ts counts as starting programs. */
+/** Declared here, because a file that imports support/gateway.ts counts as one that starts programs. */
 export interface Ask {
   readonly method?: string;
   readonly path: string;
@@ -24,18 +23,15 @@ export interface Reply {
 export interface ContractGateway {
   readonly options: SendEventsOptions;
   ask(ask: Ask): Promise<Reply>;
-  /** Another producer has an event with this id. */
   takeByAnother(id: string): Promise<void>;
-  /** What an event is answered that is over the producer's quota. */
   overQuota(body: string): Promise<Reply>;
-  /** The queue takes no event until the function that comes back is called. */
+  /** The queue accepts nothing until the returned function is called. */
   fail(): Promise<() => Promise<void>>;
 }
 
 const EVENT = { type: 'contract.event', data: { amount: '1.50' } };
 const JSON_HEADERS = { 'content-type': 'application/json' };
 
-/** Asserts that it is the refusal that the API file documents. */
 function refused(reply: Reply, status: number, code: string, retryable: boolean): void {
   assert.equal(reply.status, status, reply.body);
   assert.equal(reply.headers['content-type'], 'application/problem+json');

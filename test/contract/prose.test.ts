@@ -1,4 +1,3 @@
-// Words that have a standard replacement occur in no source, page or API file.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,3 @@
-// Pruning by the operator's side of every warehouse: lib/ingest/warehouse-admin.ts.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import type { WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
@@ -13,7 +12,6 @@ export interface PruningUnderTest {
 
 interface Filled {
   readonly prune: WarehouseAdmin['prune'];
-  /** The keys of a table, in their order. */
   readonly keys: (table: Pruning['table']) => Promise<readonly string[]>;
 }
 

@@ -1,5 +1,4 @@
-// openapi/queue.asyncapi.yaml says all that another consumer group needs: one is written here from that file alone,
-// with a plain Redis client, and lands every event elsewhere.
+// A consumer group that is written only from openapi/queue.asyncapi.yaml, with a plain Redis client, lands every event.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';

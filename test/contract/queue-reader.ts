@@ -1,25 +1,18 @@
-// The suite that every implementation of the queue's reading side runs: what lib/ingest/queue.ts says of QueueReader.
+// The contract of QueueReader (lib/ingest/queue.ts).
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueReader } from '../../lib/ingest/queue.ts';
 import { eventually } from '../support/scope.ts';
 
-/** One queue, as the suite needs it. */
 export interface QueueUnderTest {
-  /** A new member's reader, connected. */
+  /** A connected reader, which is a new member of the group. */
   open(): Promise<QueueReader>;
-  /**
-   * Puts one entry on the queue, past the gateway, and gives its name. `acceptedAtMs` only where the queue lets it be
-   * chosen.
-   */
+  /** Adds one entry and returns its name. `acceptedAtMs` is ignored if the queue does not let it be chosen. */
   put(members: Readonly<Record<string, string>>, acceptedAtMs?: number): Promise<string>;
-  /** Deletes one entry by hand. */
   drop(entry: string): Promise<void>;
-  /** Entries that were read and are not acknowledged. */
+  /** The number of entries that were read and not acknowledged. */
   pending(): Promise<number>;
-  /** Called before each test. */
   next?(): void;
-  /** Deletes everything, group included. */
   wipe(): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,28 +1,26 @@
-// The contract of the accepting side of a queue (lib/ingest/queue.ts), as one suite that every implementation runs.
+// The contract of the accepting side of a queue (lib/ingest/queue.ts).
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
 import type { EventNotes, Outcome, Queue, Submission } from '../../lib/ingest/queue.ts';
 import { eventually } from '../support/scope.ts';
 
-/** One implementation under test, empty at the start. */
 export interface QueueUnderTest {
-  /** A queue for events that are kept for so long; all of one run share what is stored. */
+  /** Queues of one run share their storage. `retentionMs` shortens the retention. */
   open(retentionMs?: number): Promise<Queue>;
-  /** Lands all that the queue has. */
+  /** Marks all events as landed. */
   land(): Promise<void>;
-  /** The bodies that each partition of the queue holds, in the order in which it took them. */
+  /** The bodies in each partition, in order. */
   bodies(): Promise<readonly (readonly string[])[]>;
 }
 
-/** The same bodies by the partition of their ids. */
 function byPartition(bodies: readonly string[], partitions: number): readonly (readonly string[])[] {
   const parts = Array.from({ length: partitions }, (): string[] => []);
   for (const body of bodies) parts[partitionOf((JSON.parse(body) as { id: string }).id, partitions)]?.push(body);
   return parts;
 }
 
-/** A submission that remembers its outcome, and fails the test when it is told twice or too early. */
+/** A submission that records its outcome and fails the test if it gets two. */
 export class Recorded implements Submission {
   readonly id: string;
   readonly producer: string;
@@ -39,7 +37,6 @@ export class Recorded implements Submission {
     this.outcome = new Promise((resolve) => (this.#resolve = resolve));
   }
 
-  /** The same event, to be handed in once more. */
   again(): Recorded {
     const { text } = this;
     return Object.assign(new Recorded(this.id, this.producer), { text });
@@ -51,7 +48,6 @@ export class Recorded implements Submission {
   }
 }
 
-/** Submits all in one turn of the event loop and gives their outcomes in order. */
 export async function submitAll(queue: Queue, submissions: readonly Recorded[]): Promise<Outcome[]> {
   for (const submission of submissions) queue.submit(submission);
   for (const { settled } of submissions) assert.equal(settled, 0, 'settled before submit has returned');
@@ -61,8 +57,8 @@ export async function submitAll(queue: Queue, submissions: readonly Recorded[]):
 }
 
 /**
- * The same in turns of `size`, for more than a queue should be handed at once, and in no order: what the queue refuses
- * because its server was silent (on a busy machine it may get no processor) is handed in again once it is available.
+ * Submits in turns of `size`, in any order. Retries what is refused, because on a busy machine the server may not
+ * answer in time.
  */
 export async function submitInTurns(queue: Queue, submissions: readonly Recorded[], size = 500): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
@@ -96,14 +92,13 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       for (const one of opened) await one.close();
     });
 
-    /** What `act` gave, and the bodies that it added. */
+    /** Returns the result of `act` and the bodies that it added. */
     async function added<T>(act: () => Promise<T>): Promise<[T, readonly (readonly string[])[]]> {
       const before = (await under.bodies()).map(({ length }) => length);
       const value = await act();
       return [value, (await under.bodies()).map((bodies, at) => bodies.slice(before[at]))];
     }
 
-    /** Each partition has the bodies of its ids, in order. */
     const assertAdded = (added: readonly (readonly string[])[], bodies: readonly string[]): void =>
       assert.deepEqual(added, byPartition(bodies, added.length));
 
@@ -272,10 +267,10 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       const short = await open(retentionMs);
       const start = performance.now();
       assert.deepEqual(await submitAll(short, [new Recorded('fading')]), ['accepted']);
-      // Retention began somewhere in between.
+      // The retention started at some time in between.
       const acceptedMs = performance.now() - start;
       await under.land();
-      // The retry that is taken again is the first one past retention; all those before it were duplicates.
+      // The retry that is accepted again is the first one after the retention.
       let lastDuplicateMs = 0;
       const forgottenMs = await eventually('the id is forgotten', async () => {
         const askedMs = performance.now() - start;

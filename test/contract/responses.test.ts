@@ -1,7 +1,5 @@
-// Every documented response, provoked from real gateways with a real Redis, and held against the API file. The last
-// test fails if one was never seen; each of the others fails if an answer is not documented.
-//
-// Each request is made with an X-Request-Id that must come back and with ones that must not.
+// Provokes every documented response and compares it with the API file. The last test fails if a response was never
+// seen, the others if an answer is not documented.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,10 +38,9 @@ before(async () => {
 });
 
 let requests = 0;
-/** The next of `values`: over the whole file each is used many times. */
 const next = (values: readonly string[]): string => values[(requests += 1) % values.length] ?? '';
 
-/** Makes the request with a request id to echo, and with one to replace. Gives the first answer. */
+/** Sends the request with an X-Request-Id to echo and with one to replace. Returns the first answer. */
 async function provoke(client: TestClient, wanted: string, ask: Ask): Promise<Seen> {
   return twice(wanted, scopeOf(ask.method ?? 'GET', ask.path), (requestId) =>
     client.ask({ ...ask, headers: { ...ask.headers, 'x-request-id': requestId } }),
@@ -60,7 +57,7 @@ async function twice(wanted: string, scope: string, send: (requestId: string) =>
   return echoed;
 }
 
-/** `wanted` is the status, or the status and the code. */
+/** `wanted`: the status, or the status and the code. */
 function expect(wanted: string, scope: string, seen: Seen): void {
   transcript.hold(scope, seen);
   const { code } =
@@ -81,7 +78,7 @@ const post = (body: string | Buffer, headers: Readonly<Record<string, string>> =
   headers: { 'content-type': 'application/json', ...headers },
 });
 
-/** Writes `text` on a connection of its own and gives the answer and the connection, which is still open. */
+/** Writes `text` on a new connection and returns the answer and the open connection. */
 async function raw(
   from: TestGateway,
   text: string | Buffer,
@@ -290,7 +287,7 @@ describe('a gateway that limits its producers', () => {
     expect('202', 'POST /events', await limited.ask(post(event('limited'))));
     const seen = await provoke(limited, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
     assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
-    // A second less for each that has passed since the event that was accepted.
+    // One second less for each second since the accepted event.
     const [, seconds] = /^"producer";r=0;t=(\d+)$/.exec(String(seen.headers['ratelimit'])) ?? [];
     assert.ok(Number(seconds) > 900 && Number(seconds) <= 1_000, String(seen.headers['ratelimit']));
     assert.ok(Number(seen.headers['retry-after']) > 900);
@@ -398,7 +395,7 @@ describe('any path', () => {
       for (const method of [...methods, 'DELETE'])
         await provoke(one, '431 HEADERS_TOO_LARGE', { method, path: target(path), headers: fields(100) });
     }
-    // X-Request-Id, Host and Connection make it 100.
+    // With X-Request-Id, Host and Connection there are 100.
     await provoke(one, '200', { path: '/health/live', headers: fields(97) });
   });
 });
@@ -465,7 +462,7 @@ describe('a gateway with short time-outs', () => {
   });
 
   it('is not ready, and says so, while it drains', async () => {
-    // Connections that keep asking are not idle, so they are not closed before they were told.
+    // Clients that keep asking are not idle, so the gateway does not close them first.
     const clients = [
       ['GET', hasty.client()],
       ['HEAD', hasty.client()],

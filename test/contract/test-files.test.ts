@@ -1,4 +1,4 @@
-// No test is forgotten: each file of tests is run by a make target, or named by a file that is.
+// A make target runs each test file, or a file that does so imports it.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';

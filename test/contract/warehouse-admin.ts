@@ -1,4 +1,4 @@
-// The suite that every implementation of the operator's view of the warehouse runs: lib/ingest/warehouse-admin.ts.
+// The contract of lib/ingest/warehouse-admin.ts.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
@@ -7,9 +7,9 @@ import type { QuarantineFilter, WarehouseAdmin } from '../../lib/ingest/warehous
 export interface WarehouseAdminUnderTest {
   readonly warehouse: Warehouse;
   readonly admin: WarehouseAdmin;
-  /** Rows of `ingest_audit` without ids, `at` in Unix milliseconds. */
+  /** Rows of `ingest_audit` without ids. `at` is in Unix milliseconds. */
   audit(): Promise<readonly unknown[]>;
-  /** What `eraseTraces` leaves to the operator. */
+  /** The message of `eraseTraces` about what is left to the operator. */
   readonly rest: RegExp;
   close(): Promise<void>;
 }

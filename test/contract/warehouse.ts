@@ -1,4 +1,4 @@
-// The suite that every implementation of the warehouse port runs: what lib/ingest/warehouse.ts says, as tests.
+// The contract of lib/ingest/warehouse.ts.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -7,11 +7,10 @@ import { parseEvent } from '../../lib/ingest/event.ts';
 import { BatchRefused, type LandingEvent, type QuarantinedEntry, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { anyCharacter } from '../support/any-character.ts';
 
-/** One store, as the suite needs it: adapters on it, and a way to take it away and bring it back. */
+/** A store, adapters on it, and a way to make it unavailable. */
 export interface WarehouseUnderTest {
-  /** A new adapter on the same store. */
   open(): Warehouse;
-  /** The number of rows in a table, read past the adapter. */
+  /** Counts without the adapter. */
   count(table: 'events' | 'events_quarantine'): Promise<number>;
   takeAway(): void;
   bringBack(): void;
@@ -77,7 +76,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     before(async () => {
       store = await start();
       warehouse = store.open();
-      // Six replicas that start at the same time.
+      // Six consumers that start at the same time.
       const replicas = Array.from({ length: 6 }, () => store.open());
       await Promise.all(replicas.map((replica) => replica.prepare()));
       await Promise.all(replicas.map((replica) => replica.close()));
@@ -257,7 +256,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     it('keeps the trace context of an event and of an entry in quarantine, beside others without one', async () => {
       const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
       const traced = (id: string): LandingEvent => ({ ...event(id), traceparent });
-      // The second batch holds a row that is there already, so that its rows go in another way than the first one's.
+      // The second batch holds an existing row, so its rows are inserted in another way than those of the first.
       await warehouse.land([
         event('untraced-1'),
         traced('traced-1'),

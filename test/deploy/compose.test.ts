@@ -1,4 +1,3 @@
-// compose.yaml, held against the Compose specification's own schema, and against the keys that the programs know.
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,12 +28,12 @@ const compose = parse(deployFile('compose.yaml'), { merge: true }) as Compose;
 
 describe('compose.yaml', () => {
   it('fits the Compose specification', () => {
-    // Draft 4 writes `id`, which later drafts write `$id`; the references are by path.
+    // Draft 4 has `id` instead of `$id`. All references are paths.
     const schema = JSON.parse(JSON.stringify(composeSchema), (key, value: unknown) =>
       (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
     ) as object;
     const validate = new Ajv({ strict: false, validateFormats: false }).compile(schema);
-    // The schema is older than a config's `content`; a file stands in its place here.
+    // The schema predates `content` in configs, so a file replaces it.
     const configs = Object.fromEntries(Object.keys(compose.configs).map((name) => [name, { file: name }]));
     assert.ok(validate({ ...compose, configs }), JSON.stringify(validate.errors, undefined, 2));
     assert.ok(!validate({ ...compose, configs, servises: {} }), 'the schema refuses what it does not know');

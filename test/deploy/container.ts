@@ -1,8 +1,5 @@
-// The Containerfile: built by buildah on a base image that is made here from this machine's node and npm, and run as
-// its own user.
-//
-// Isolation is chroot, so this runs without namespaces of its own (in another container, too). It shows that the image
-// holds all that it needs and that its user can write nothing in it; it does not show a read-only mount.
+// Builds the Containerfile with buildah on a base image from this machine's node and npm, and runs it as its user. It
+// runs with chroot isolation, so it works inside another container, but it does not show a read-only mount.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
@@ -32,7 +29,7 @@ const STORE = ['--storage-driver', 'vfs', '--root', join(folder, 'store'), '--ru
 const build = (...args: readonly string[]): string =>
   execFileSync(buildah, [...STORE, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 
-/** An image with node, npm, a shell and what they load, and nothing else. */
+/** An image with only node, npm, a shell and their libraries. */
 function makeBaseImage(): void {
   const root = join(folder, 'base/root');
   const take = (path: string, to = path): void => {
@@ -61,7 +58,7 @@ function makeImage(): void {
   mkdirSync(context);
   const packages = makePackages();
   cpSync(packages, join(context, 'package'), { recursive: true });
-  // An installation outside, in a cache of its own, fetches what the one inside asks for: inside nothing is fetched.
+  // Nothing is fetched inside the build, so an installation outside fills the cache first.
   const npmCache = join(folder, 'npm-cache');
   const outside = join(folder, 'outside');
   mkdirSync(outside);
@@ -88,7 +85,6 @@ function makeImage(): void {
   );
 }
 
-/** Runs the image's entry point with `args`, as its user. */
 function run(
   args: readonly string[],
   env: Readonly<Record<string, string>>,
@@ -117,7 +113,7 @@ function run(
 
 describe('the image', () => {
   it('is built, runs as a user that can write nothing in it, and lands events', { timeout: 240_000 }, async () => {
-    // Not the store's own removal alone: its folders hold files of other users.
+    // The folders of the store hold files of other users.
     atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
     makeBaseImage();
     makeImage();

@@ -1,4 +1,4 @@
-// The files of deploy/, and the tools that check them: none of these tools comes from this project.
+// The files of deploy/ and the third-party tools that check them.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,13 +8,13 @@ export const DEPLOY = new URL('../../deploy/', import.meta.url).pathname;
 
 export const deployFile = (path: string): string => readFileSync(join(DEPLOY, path), 'utf8');
 
-/** The path of a command, installed from its Debian package where it is missing. */
+/** The path of a command. Installs its Debian package if it is missing. */
 export function tool(command: string, debianPackage: string): string {
   const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
   return execFileSync(ensure, [command, debianPackage], { encoding: 'utf8' }).trim();
 }
 
-/** Runs a tool to its end; `text` is all that it wrote. */
+/** Runs a tool to its end. `text` is its whole output. */
 export function ran(
   command: string,
   args: readonly string[],
@@ -45,17 +45,16 @@ export interface Panel {
   readonly targets?: readonly { readonly expr: string }[];
 }
 
-/** The panels of the Grafana board, its rows left out. */
+/** The panels of the Grafana board, without rows. */
 export function boardPanels(): readonly Panel[] {
   const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: readonly Panel[] };
   return panels.filter(({ type }) => type !== 'row');
 }
 
-/** The expressions of its panels. */
 export const boardQueries = (): readonly string[] =>
   boardPanels().flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
-/** Every object in a YAML text of several documents; anchors are resolved. Kubernetes reads YAML 1.1. */
+/** The objects of a YAML text with several documents. Kubernetes reads YAML 1.1. */
 export function documents(text: string): readonly Readonly<Record<string, unknown>>[] {
   return parseAllDocuments(text, { version: '1.1' }).map((document) => {
     const [fault] = 'errors' in document ? document.errors : [];

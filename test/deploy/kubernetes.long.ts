@@ -1,5 +1,5 @@
-// What kubectl renders of deploy/kubernetes, held against the Kubernetes API: the package kubernetes-models carries the API's
-// OpenAPI schemas (@kubernetes-models/prometheus-operator those of its two kinds), as compiled validators (for values) and as types (which refuse members that the API does not know).
+// Checks what kubectl renders of deploy/kubernetes against the OpenAPI schemas of the Kubernetes API, with the compiled
+// validators and the types of kubernetes-models, which refuse unknown members.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -46,14 +46,12 @@ interface Deployment {
   };
 }
 
-/** What kubectl makes of a folder of deploy/kubernetes. */
 function rendered(folder: string): readonly KubernetesObject[] {
   const { status, text } = ran(tool('kubectl', 'kubernetes-client'), ['kustomize', folder], join(DEPLOY, 'kubernetes'));
   assert.equal(status, 0, text);
   return documents(text) as unknown as readonly KubernetesObject[];
 }
 
-/** An overlay with all components, as an installation writes one. */
 function withComponents(): readonly KubernetesObject[] {
   const folder = temporaryFolder('overlay-');
   const from = (path: string): string => relative(folder, join(DEPLOY, 'kubernetes', path));
@@ -81,7 +79,7 @@ describe('the Kubernetes objects', () => {
   });
 
   it('have no member that the API does not know', () => {
-    // Below the repository, so that the compiler finds the models; not among its sources, which others read meanwhile.
+    // Inside the repository, so that the compiler finds the models, but outside its sources.
     mkdirSync(join(ROOT, '.ingest'), { recursive: true });
     const file = join(temporaryFolder('objects-', join(ROOT, '.ingest')), 'objects.ts');
     const lines = objects.flatMap((object, at) => [
@@ -164,7 +162,7 @@ describe('the Kubernetes objects', () => {
       /^(\d+)Mi$/.exec(gateway.spec.template.spec.containers[0]?.resources.limits.memory ?? '')?.[1],
     );
     const connections = Number(settings(gateway).get('INGEST_CONNECTIONS_MAX'));
-    // A process without connections, the bytes in flight and those of unread answers (both 64 MiB by default).
+    // An idle process, the bytes in flight, and the bytes of unread answers (64 MiB each by default).
     const resting = 128 + 64 + 64;
     assert.ok(resting * 2 ** 20 + connections * 80_000 <= megabytes * 2 ** 20);
   });
@@ -183,6 +181,6 @@ describe('the Kubernetes objects', () => {
   });
 });
 
-/** `apps/v1`, `v1`, `monitoring.coreos.com/v1`: the module of the group's models. */
+/** The module with the models of `apps/v1`, `v1` or `monitoring.coreos.com/v1`. */
 const modulePath = ({ apiVersion }: KubernetesObject): string =>
   `${apiVersion.startsWith('monitoring.') ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'}/${apiVersion}`;

@@ -1,5 +1,3 @@
-// The operators' pages: links lead to chapters that exist, keys exist, lines can be read in a terminal, and the table of
-// loads follows the formulas below it.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,4 +1,3 @@
-// Alerts, and the metrics that alerts and board ask for, held against promtool and the real processes.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -136,10 +135,10 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
     const client = gateway.client(await pki.producer('one'));
     const samples = (): Promise<unknown> => Promise.all([client.post('no json'), client.post(event('same'))]);
     await samples();
-    // Counters are known to Prometheus before they grow.
+    // Prometheus must see the counters before they grow.
     await firing('the warehouse was never reached', ['IngestConsumerNotReady', 'IngestWarehouseUnavailable']);
 
-    // Events of 200 and 150 hours: of the first kind the time is over, of the others it nearly is.
+    // Events that wait longer and less long than the limit of the alert.
     for (const hours of [200, 150])
       await redis.command('XADD', 'ingest-old', String(Date.now() - hours * 3_600_000), 'producer', 'p', 'body', '{}');
     await redis.command('RENAME', 'ingest-old', 'ingest');

@@ -1,6 +1,5 @@
-// Every command of the runbook, read from the page and executed on a running system, in the order of the page: it says
-// what the page promises. A command that is new on the page fails here until it has its line, and so does a line whose
-// command is no longer there.
+// Runs every command of the runbook on a running system, in the order of the page, and compares the output. A command
+// without a line here fails, and so does a line without its command.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { eventually } from '../support/scope.ts';
@@ -13,14 +12,14 @@ const REDIS = 'INFO|SLOWLOG|CLUSTER|CONFIG|XLEN|XINFO|REPLICAOF|SENTINEL|MEMORY'
 const REDIS_ALONE = 'BGSAVE|BGREWRITEAOF';
 const SQL = 'SELECT|ALTER|GRANT|VACUUM';
 const ADMIN = 'erase|quarantine|prune|land-again';
-/** With an argument: a name alone is no command. */
+/** With an argument, because a name alone is not a command. */
 const begins = (words: string): RegExp => new RegExp(`^(?:${words}) .`);
 const isRedis = (text: string): boolean => begins(REDIS).test(text) || new RegExp(`^(?:${REDIS_ALONE})$`).test(text);
 const isName = (text: string): boolean => new RegExp(`^ingest-admin (?:${ADMIN})$`).test(text);
 const isCommand = (text: string): boolean =>
   isRedis(text) || (begins(`${PROGRAMS}|${SQL}|${ADMIN}|(?:sum|count) by`).test(text) && !isName(text));
 
-/** The commands of a page: the lines of its blocks that are commands, without their remarks, and those within its text. */
+/** Commands in code blocks, without comments, and in the text. */
 function commandsOf(page: string): readonly string[] {
   return page.split(/^```\n/m).flatMap((part, at) =>
     at % 2 === 1
@@ -33,7 +32,7 @@ function commandsOf(page: string): readonly string[] {
   );
 }
 
-/** Commands that nothing here can execute, and why. */
+/** Commands that cannot run here, with the reason. */
 const CANNOT: Readonly<Record<string, string>> = {
   'kubectl get pods': 'there is no Kubernetes cluster',
   'kubectl get deploy ingest-consumer': 'there is no Kubernetes cluster',
@@ -53,15 +52,14 @@ const CANNOT: Readonly<Record<string, string>> = {
 };
 
 interface Step {
-  /** What it writes. */
   readonly says: RegExp;
-  /** What the page leaves to its reader, and what it is here. */
+  /** Values for the placeholders of the page. */
   readonly with?: (system: RunbookSystem) => Promise<readonly [string, string]> | readonly [string, string];
-  /** Executed before, for what the page presupposes. */
+  /** Runs before, to make what the page presupposes. */
   readonly after?: string;
-  /** It says so after a while: Prometheus needs two scrapes for a rate. */
+  /** Retried, because Prometheus needs two scrapes for a rate. */
   readonly soon?: true;
-  /** Instead of 0. */
+  /** Defaults to 0. */
   readonly exits?: number;
 }
 
@@ -166,7 +164,7 @@ const STEPS: Readonly<Record<string, Step>> = {
 
 const onNode = (nodePort: number | undefined): string => `redis-cli -p ${nodePort}`;
 
-/** As it is typed: a command of Redis into redis-cli, one of SQL into psql, a query into promtool. */
+/** Wraps a command: Redis into redis-cli, SQL into psql, a query into promtool. */
 function typed(command: string, prometheusUrl: string): string {
   if (isRedis(command)) return `redis-cli ${command}`;
   if (begins(`${SQL}|CREATE`).test(command)) return `psql "$INGEST_WAREHOUSE_URI" -c "${command}"`;
@@ -175,7 +173,7 @@ function typed(command: string, prometheusUrl: string): string {
   return command;
 }
 
-/** Executed in the order of the page by test/deploy/runbook.test.ts. */
+/** deploy/runbook.test.ts runs these in the order of the page. */
 const isOfCertificates = (command: string): boolean => /^(?:openssl (?:req|ca|verify)|printf|\[) /.test(command);
 
 describe('the commands of the runbook', () => {

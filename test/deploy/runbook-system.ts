@@ -1,4 +1,4 @@
-// What the commands of the runbook run on: every server and program that a page may name, with events in every place.
+// The servers and programs that the commands of the runbook need, with events in every place.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -46,7 +46,7 @@ export class RunbookSystem {
     this.#env = { ...env, PATH: [this.#programs, BIN, psql, process.env['PATH'] ?? ''].join(delimiter) };
     this.#wrap('redis-cli', `exec ${tool('redis-cli', 'redis-tools')} -p ${parts.redis.port} ${OPERATOR} "$@"`);
     for (const name of ['ingest-gateway', 'ingest-consumer', 'ingest-admin']) {
-      // The answer to its question.
+      // Answers its question.
       const yes = name === 'ingest-admin' ? ' --yes' : '';
       this.#wrap(name, `INGEST_QUEUE_URI=${uriOf(parts.redis, name)} exec ${BIN}${name}${yes} "$@"`);
     }
@@ -86,12 +86,12 @@ export class RunbookSystem {
     return system;
   }
 
-  /** The last event that the warehouse refused: its row's name. */
+  /** The name of the latest row in quarantine. */
   async entry(): Promise<string> {
     return (await this.store.quarantine())[0]?.entry ?? '';
   }
 
-  /** Runs a command in a shell, and gives its exit code and all that it wrote. */
+  /** Runs a command in a shell and returns its exit code and output. */
   run(command: string): { readonly status: number | null; readonly text: string } {
     const { status, stdout, stderr } = spawnSync('sh', ['-c', command], {
       cwd: this.folder,
@@ -102,7 +102,7 @@ export class RunbookSystem {
     return { status, text: stdout + stderr };
   }
 
-  /** Events that have landed, two that the warehouse refused, and an entry that is no event. */
+  /** Events that have landed, two that the warehouse refused, and an entry that is not an event. */
   async #fill(producer: Awaited<ReturnType<Pki['producer']>>): Promise<void> {
     const { store, redis } = this;
     const client = this.gateway.client(producer);
@@ -124,13 +124,13 @@ export class RunbookSystem {
   }
 }
 
-/** Each command runs as the user that the pages name for it. */
+/** Each command runs as the user that the pages name. */
 const OPERATOR = '--user ingest-operator --pass secret --no-auth-warning';
 const USERS = ['ingest-gateway', 'ingest-consumer', 'ingest-admin', 'ingest-operator'] as const;
 
 const uriOf = ({ port }: TestRedis, user: string): string => `redis://${user}:secret@127.0.0.1:${port}`;
 
-/** A server whose users are in a file; the default one is the test's own. */
+/** A server with an ACL file. The test itself uses the default user. */
 function redisWithUsers(): Promise<TestRedis> {
   const users = join(temporaryFolder('runbook-users-'), 'users.acl');
   const lines = USERS.map((name) => `user ${name} ${rule(name).join(' ')}\n`);
@@ -138,5 +138,5 @@ function redisWithUsers(): Promise<TestRedis> {
   return TestRedis.start(['--aclfile', users]);
 }
 
-/** The folder of promtool comes with Prometheus. */
+/** promtool is in the folder of Prometheus. */
 export const promtool = (): string => join(dirname(tool('promtool', 'prometheus')), 'promtool');

@@ -1,4 +1,3 @@
-// The runbook: a whole chapter for each alert and each exit code, and no link that leads nowhere.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -10,7 +9,7 @@ import { temporaryFolder } from '../support/scope.ts';
 import { alertRules, boardPanels, DEPLOY, deployFile } from './deploy-files.ts';
 
 const text = deployFile('RUNBOOK.md');
-/** Title -> text of each chapter. */
+/** The text of each chapter, by title. */
 const chapters = new Map(
   text
     .split(/^#{2,3} /m)

@@ -1,5 +1,5 @@
-// A running Prometheus with the shipped alerts, whose times are shortened: windows and `for` of minutes to days become
-// seconds. Expressions, thresholds and labels stay as they are shipped.
+// A running Prometheus with the shipped alerts. Windows and `for` are shortened to seconds. Expressions, thresholds and
+// labels stay as they are.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../support/free-port.ts';
@@ -12,7 +12,7 @@ export interface Alert {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Windows over which a rate is looked at take `windowS` seconds, and alerts wait for `forS`. */
+/** `windowS` replaces the windows of rates, `forS` replaces `for`. */
 const shortened = (rules: string, windowS: number, forS: number): string =>
   rules.replaceAll(/\[\d+[mhd]\]/g, `[${windowS}s]`).replaceAll(/for: \d+[mhd]/g, `for: ${forS}s`);
 
@@ -51,14 +51,14 @@ export class RunningPrometheus {
     return new RunningPrometheus(`http://${address}`);
   }
 
-  /** What was said of the last scrape of each target; empty where it was good. */
+  /** The error of each target's last scrape. Empty if it succeeded. */
   async faults(): Promise<readonly string[]> {
     const response = await fetch(`${this.url}/api/v1/targets`);
     const { data } = (await response.json()) as { data: { activeTargets: { health: string; lastError: string }[] } };
     return data.activeTargets.map(({ health, lastError }) => (health === 'up' ? '' : `${health} ${lastError}`));
   }
 
-  /** Names of the alerts that fire. */
+  /** Names of the firing alerts. */
   async firing(): Promise<ReadonlySet<string>> {
     const response = await fetch(`${this.url}/api/v1/alerts`);
     const { data } = (await response.json()) as { data: { alerts: readonly Alert[] } };

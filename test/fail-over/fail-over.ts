@@ -1,11 +1,7 @@
-// The long form of a fail-over: a master is lost at random, again and again, under load, behind Sentinel and in a
-// Redis Cluster: it is killed, or behind Sentinel it stays, and what is sent to it or by it does not arrive, to sentinels,
-// replicas and programs alike, until another one was promoted. At the end every event that was answered 202 must have its row where all replicas acknowledge. Where
-// fewer do, one may be missing only of a round in which a replica was promoted that had less than another, or in which
-// a second one took the place of the first: it keeps accepting until it hears of that. Without an acknowledgement what
-// is lost is only told.
-//
-// `make fail-over`; FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS and FAIL_OVER_ON bound and choose it.
+// `make fail-over`: loses masters at random under load, behind Sentinel and in a Redis Cluster. With all replicas
+// acknowledging, every accepted event must have its row. With fewer, an event may be missing only from a round in which
+// a replica with less data was promoted or a second promotion followed. Without acknowledgements losses are only
+// printed. FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS and FAIL_OVER_ON bound and select the runs.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { PATIENT } from '../support/gateway.ts';
@@ -20,29 +16,27 @@ import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts'
 const ROUNDS = Number(process.env['FAIL_OVER_ROUNDS'] ?? 50);
 const PER_SECOND = Number(process.env['FAIL_OVER_PER_SECOND'] ?? 2_000);
 const REPLICAS = (process.env['FAIL_OVER_REPLICAS'] ?? '2 1 0').split(' ').map(Number);
-/** How many replicas a master has. */
+/** Replicas of each master. */
 const REPLICAS_OF = { sentinel: 2, cluster: 1 } as const;
 type Kind = keyof typeof REPLICAS_OF;
 const ON = (process.env['FAIL_OVER_ON'] ?? 'sentinel cluster').split(' ') as Kind[];
 const PRODUCERS = 64;
 const PARTITIONS = 8;
-/** When no row has come for so long, landing has come to rest. */
+/** Landing has stopped if no row arrived for this long. */
 const REST_MS = 5_000;
 
-/** How a master is lost: killed, or alive behind a link that carries one way only. */
+/** Killed, or behind a link that carries one direction only. */
 const LOSSES = ['killed', 'to the server', 'from the server'] as const;
 
-/** Servers of which one is lost, and what takes its place. */
 interface Servers {
   readonly uri: string;
   /** Waits until every master has its replicas. */
   whole(): Promise<void>;
   /**
-   * Loses a master, waits until a replica is the master in its place, and has it back. Then, once `after` has ended
-   * and every master has its replicas: whether the new master had as much as the other replicas had, and still is it.
+   * Loses a master, waits for the promotion, and brings the old server back. Resolves once `after` has ended and all
+   * replicas are in sync, to whether the new master had as much data as any replica and is still the master.
    */
   failOver(after: () => Promise<void>): Promise<boolean>;
-  /** How often masters were lost in which way. */
   readonly losses: ReadonlyMap<string, number>;
 }
 
@@ -87,7 +81,7 @@ async function clusterServers(): Promise<Servers> {
       await eventually('a replica is promoted', async () => isOther(await cluster.masterOf(stream), old), 60_000);
       await old.start();
       await after();
-      return true; // Each master has one replica.
+      return true; // Each master has only one replica.
     },
   };
 }
@@ -95,7 +89,7 @@ async function clusterServers(): Promise<Servers> {
 const isOther = async (master: TestRedis, old: TestRedis): Promise<boolean> =>
   master !== old && /role:master/.test(String(await master.command('INFO', 'replication')));
 
-/** Up to where a replica has what its master wrote, once it has read all that came; also when it was promoted since. */
+/** The replication offset, once it no longer changes. Works after a promotion too. */
 function offsetOf(replica: TestRedis): Promise<number> {
   let last = Number.NaN;
   return eventually('the replica has read what came', async () => {
@@ -107,10 +101,9 @@ function offsetOf(replica: TestRedis): Promise<number> {
   });
 }
 
-/** The round of an event, by its id (ProducerLoad): `<round>-<number>`. */
 const roundOf = (id: string): number => Number.parseInt(id, 10);
 
-/** Which of these have no row once no more rows come. */
+/** Accepted ids without a row once landing has stopped. */
 async function lost(accepted: ReadonlySet<string>, store: WarehouseStore): Promise<readonly string[]> {
   let [rows, sinceMs] = [-1, performance.now()];
   await eventually(

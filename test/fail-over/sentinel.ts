@@ -1,9 +1,6 @@
-// How soon after a promotion events are accepted and land again, behind real sentinels and under load: the master
-// killed, and handed over as planned, in turns.
-//
-// Accepted means by the new master: after a planned fail-over the old one takes events until it is told. With an
-// acknowledgement of one replica an event waits for the replica that is left too, which Sentinel sends to the new
-// master in its own time; so that is told apart.
+// How soon after a promotion events are accepted and land again, behind real sentinels and under load. Only acceptance
+// by the new master counts, because the old one accepts events until it hears of a planned fail-over. With one
+// acknowledgement an event also waits until Sentinel has moved the other replica, so that is measured separately.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
@@ -19,7 +16,7 @@ const ROUNDS = 2;
 
 let sentinels: TestSentinels;
 let store: WarehouseStore;
-/** Of two gateways on one queue, this one waits for a replica. */
+/** This gateway waits for a replica. */
 let replicated: Pipeline;
 let plain: Pipeline;
 before(async () => {
@@ -31,7 +28,7 @@ before(async () => {
   atEnd(() => Promise.all([replicated.stop(), plain.stop()]).then(() => undefined));
 });
 
-/** When the new master first took an event of this gateway's, which was answered 202. Gives its id too. */
+/** When the new master first accepted an event of this gateway. */
 async function accepted(pipeline: Pipeline, prefix: string, master: TestRedis) {
   let sent = 0;
   return eventually('the new master takes an event', async () => {

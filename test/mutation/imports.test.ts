@@ -1,4 +1,3 @@
-// How far away a file's imports are, in a folder of the test's own.
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,7 @@
-// What a file imports, directly and through others, and how far away each of these is.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** Paths from `root`, with the number of imports between `path` and each; types are imported by no running program. */
+/** The number of imports between `path` and each file that it reaches. Type imports do not count. */
 export function distances(path: string, root: string): ReadonlyMap<string, number> {
   const found = new Map([[path, 0]]);
   for (const [file, distance] of found)
@@ -11,8 +10,8 @@ export function distances(path: string, root: string): ReadonlyMap<string, numbe
 }
 
 /**
- * Of statements, of `import(…)` and of a worker's `new URL(…)`: each text that names a file which is there. A worker's
- * may end as its own file does, in TypeScript here and in JavaScript in a package.
+ * Files named by import statements, `import(…)` and the `new URL(…)` of workers. A worker may have the extension .js in
+ * a package and .ts here.
  */
 function importsOf(path: string, root: string): readonly string[] {
   const text = readFileSync(join(root, path), 'utf8')

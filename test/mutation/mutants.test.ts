@@ -1,4 +1,3 @@
-// What the mutation run changes, on small sources.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { luaMutants, typescriptMutants } from './mutants.ts';

@@ -1,27 +1,22 @@
-// The mutants of a source file: small wrong changes, each of which a test should notice.
-//
-// TypeScript: Stryker's instrumenter puts every mutant into one text, behind a switch that an environment variable
-// turns, so a file is written once for all of them. Lua has no such switch: each mutant is a text of its own, made from
-// luaparse's syntax tree: a comparison, a constant or a connective is changed, or a statement is dropped.
+// Mutants of a source file: small wrong changes that a test should notice. TypeScript: Stryker's instrumenter puts all
+// mutants into one text, switched by an environment variable. Lua: each mutant is a separate text, made from the syntax
+// tree of luaparse, with a changed comparison, constant or connective, or a dropped statement.
 import { type Logger } from '@stryker-mutator/api/logging';
 import { Instrumenter } from '@stryker-mutator/instrumenter';
 import luaparse from 'luaparse';
 
 export interface Mutant {
-  /** Unique within one run. */
   readonly id: string;
-  /** From the project's root. */
   readonly file: string;
-  /** Counted from 1. */
   readonly line: number;
-  /** What was there and what is there now, each on one line. */
+  /** The text before and after, each on one line. */
   readonly change: string;
-  /** The whole file with this mutant; undefined where the switch turns it on. */
+  /** The whole file with this mutant. Undefined if a switch selects it. */
   readonly text?: string;
 }
 
 export interface Mutated {
-  /** The file's text with the switches of all its mutants; for Lua the text as it was. */
+  /** The text with all switches. For Lua the original text. */
   readonly text: string;
   readonly mutants: readonly Mutant[];
 }
@@ -40,7 +35,7 @@ export async function typescriptMutants(file: string, text: string, firstId: num
   const options = { plugins: null, excludedMutations: [], ignorers: [] };
   const instrumented = await instrumenter.instrument([{ name: file, content: text, mutate: true }], options);
   const lines = text.split('\n');
-  // The instrumenter numbers the mutants of each call from 0, and writes the numbers as string literals.
+  // The instrumenter numbers the mutants of each call from 0.
   const renumbered = (instrumented.files[0]?.content ?? text).replace(
     /\b(stryMutAct_9fa48|stryCov_9fa48)\(((?:"\d+"(?:, )?)+)\)/g,
     (_, name: string, ids: string) => `${name}(${ids.replace(/\d+/g, (id) => String(Number(id) + firstId))})`,
@@ -77,7 +72,7 @@ interface Edit {
 
 type Node = luaparse.Node & { range: [number, number] };
 
-/** The edits of one node; the text of an operator is what lies between its operands, without parentheses. */
+/** An operator's text is between its operands, without parentheses. */
 function editsOf(node: Node, text: string): readonly Edit[] {
   const [from, to] = node.range;
   switch (node.type) {
@@ -106,7 +101,7 @@ function editsOf(node: Node, text: string): readonly Edit[] {
   }
 }
 
-/** Parses with the syntax of Redis' Lua 5.1; the first line (`#!lua …`) is Redis' own. */
+/** Redis' Lua 5.1. The first line (`#!lua …`) belongs to Redis. */
 function parsed(text: string): luaparse.Chunk {
   return luaparse.parse(
     text.replace(/^#!.*/, (line) => ' '.repeat(line.length)),

@@ -1,12 +1,7 @@
-// A reading tool: the careless changes that the tests do not notice (`make mutate`).
-//
-// For each folder of lib its sources are mutated (mutants.ts). Each mutant runs against the test files of test/<folder>/
-// that reach it and start no program, nearest by imports first, until one fails.
-//
-//   FOLDERS      folders of lib, separated by blanks; all by default
-//   FILES        only mutants of these files (globs, separated by blanks)
-//   MUTATE_MAX   mutants of a folder; a larger number is sampled (400)
-//   MUTATE_SEED  chooses the sample (1)
+// `make mutate`: lists wrong changes that the tests do not notice. Each mutant runs against the test files of
+// test/<folder>/ that reach it and start no program, nearest by imports first, until one fails. FOLDERS: folders of
+// lib, all by default. FILES: globs of files. MUTATE_MAX: mutants per folder (400), a random sample if there are more.
+// MUTATE_SEED: seed of the sample (1).
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import { distances } from './imports.ts';
@@ -20,7 +15,7 @@ const STARTS_PROGRAMS = /\/support\/(?:gateway|program|transcript)\.ts$/;
 
 interface TestFile {
   readonly path: string;
-  /** How many imports lie between it and each file of the project. */
+  /** The number of imports to each file that it reaches. */
   readonly imports: ReadonlyMap<string, number>;
 }
 
@@ -39,7 +34,7 @@ const words = (name: string): readonly string[] => (process.env[name] ?? '').spl
 const number = (name: string, otherwise: number): number => Number(process.env[name] ?? otherwise);
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
-/** mulberry32: small and repeatable, for samples. */
+/** mulberry32, repeatable. */
 function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -60,7 +55,7 @@ function sampled<T>(all: readonly T[], size: number, seed: number): readonly T[]
   return left.slice(0, size);
 }
 
-/** All mutants of a folder, numbered through, and the texts that hold their switches, by file. */
+/** Numbers all mutants of a folder, and returns the texts with their switches by file. */
 async function mutantsOf(folder: string): Promise<{ mutants: Mutant[]; texts: Map<string, string> }> {
   const mutants: Mutant[] = [];
   const texts = new Map<string, string>();
@@ -75,7 +70,6 @@ async function mutantsOf(folder: string): Promise<{ mutants: Mutant[]; texts: Ma
   return { mutants, texts };
 }
 
-/** The test files of one folder in this process, with the distances of all that they import. */
 function testsOf(folder: string): readonly TestFile[] {
   return globSync(`test/${folder}/**/*.test.ts`, { cwd: ROOT })
     .sort()
@@ -83,12 +77,12 @@ function testsOf(folder: string): readonly TestFile[] {
     .filter(({ imports }) => ![...imports.keys()].some((path) => STARTS_PROGRAMS.test(path)));
 }
 
-/** What a test file reaches without a mutant, where it must pass. Each is run once, when it is first asked for. */
+/** What each test file reaches without a mutant. Each is run once, when first needed. */
 class Baseline {
   readonly #observed = new Map<string, Promise<Observed>>();
   readonly #seconds = new Map<string, number>();
 
-  /** How long it took; 0 as long as it was not run. */
+  /** 0 until it was run. */
   secondsOf({ path }: TestFile): number {
     return this.#seconds.get(path) ?? 0;
   }
@@ -109,7 +103,7 @@ class Baseline {
   }
 }
 
-/** Works through `items` with all sandboxes at once. */
+/** Processes `items` with all sandboxes in parallel. */
 async function inTurn<T>(
   items: readonly T[],
   sandboxes: readonly Sandbox[],
@@ -132,7 +126,7 @@ async function isNoticed(
   sandbox: Sandbox,
   baseline: Baseline,
 ): Promise<boolean> {
-  // A script in Lua is imported by nobody, but read.
+  // Lua scripts are read, not imported.
   const distance = ({ imports }: TestFile): number => imports.get(mutant.file) ?? (mutant.text === undefined ? NaN : 0);
   const importing = files.filter((file) => !Number.isNaN(distance(file)));
   const order = (one: TestFile, other: TestFile): number =>
@@ -170,7 +164,6 @@ async function trial(folder: string): Promise<readonly Tried[]> {
   }
 }
 
-/** Prints the survivors, the score of each file that has some, and the folder's. */
 function printSurvivors(folder: string, tried: readonly Tried[]): void {
   for (const { mutant } of tried.filter(({ noticed }) => !noticed))
     print(`  ${mutant.file}:${mutant.line}  ${mutant.change}`);

@@ -1,5 +1,5 @@
-// Loaded into each thread of a mutation run's test processes: notes which mutants the tests reach and which Lua scripts they read,
-// and ends the process with its first failing test.
+// Loaded into each thread of the tests: records which mutants and Lua scripts they reach, and ends the process at the
+// first failing test.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
@@ -8,16 +8,13 @@ import { isMainThread, threadId } from 'node:worker_threads';
 
 const WORKER_WRITES_MS = 20;
 
-/** What the instrumented sources keep. */
 interface Switches {
   readonly __stryker__?: { readonly mutantCoverage?: { readonly static: Readonly<Record<string, number>> } };
 }
 
-/** What one thread of a test file reached. */
 export interface Reached {
-  /** Mutants in TypeScript, by id. */
   readonly mutants: readonly string[];
-  /** Names of Lua files, without their folder. */
+  /** Names without the folder. */
   readonly scripts: readonly string[];
 }
 
@@ -38,11 +35,11 @@ if (output !== undefined) {
     fs.writeFileSync(join(output, `${threadId}.json`), JSON.stringify(reached));
   };
   process.on('exit', write);
-  // A worker thread that is terminated runs no exit handler.
+  // A terminated worker runs no exit handler.
   if (!isMainThread) setInterval(write, WORKER_WRITES_MS).unref();
 }
 
-/** A reporter that says nothing. The process' exit handlers end the servers that its tests started. */
+/** A silent reporter. The exit handlers of the process end its servers. */
 export default async function* untilFirstFailure(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const event of source) {
     if (event.type !== 'test:fail') continue;

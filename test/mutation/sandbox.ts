@@ -1,4 +1,4 @@
-// A copy of the project in which source files may be replaced by mutants while its tests run.
+// A copy of the project in which files are replaced by mutants while the tests run.
 import { execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
@@ -26,7 +26,7 @@ export interface Run {
   readonly ending: Ending;
   readonly seconds: number;
   readonly reached: Reached;
-  /** What the tests printed last. */
+  /** The end of the output. */
   readonly output: string;
 }
 
@@ -35,7 +35,7 @@ export class Sandbox {
   readonly #originals = new Map<string, string>();
 
   constructor() {
-    // The tests' PostgreSQL has its data in here, and does not run as root.
+    // PostgreSQL keeps its data here and does not run as root.
     chmodSync(this.#folder, 0o711);
     const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT });
     for (const path of listed.toString().split('\0')) {
@@ -52,7 +52,7 @@ export class Sandbox {
     this.#originals.set(file, text);
   }
 
-  /** Runs one test file, with a mutant or without one, for `timeoutMs` at most. */
+  /** Runs one test file, with or without a mutant. */
   async run(testFile: string, timeoutMs: number, mutant?: Mutant): Promise<Run> {
     const reachedFolder = join(this.#folder, '.tmp/reached');
     rmSync(reachedFolder, { recursive: true, force: true });
@@ -86,7 +86,7 @@ export class Sandbox {
 
   #spawn(testFile: string, timeoutMs: number, env: NodeJS.ProcessEnv): Promise<{ ending: Ending; output: string }> {
     const flags = ['--disable-warning=ExperimentalWarning', '--import', `./${HOOK}`, `--test-reporter=./${HOOK}`];
-    // A process group of its own: a mutant that never ends is ended together with the servers that its tests started.
+    // In a process group, so that a mutant that never ends is killed together with its servers.
     const child = spawn(process.execPath, [...flags, testFile], {
       cwd: this.#folder,
       detached: true,
@@ -101,7 +101,7 @@ export class Sandbox {
         try {
           process.kill(-(child.pid ?? 0), 'SIGKILL');
         } catch {
-          // Nothing of the group is left.
+          // The group has ended already.
         }
       };
       let timedOut = false;

@@ -1,5 +1,5 @@
-// What a user of ingest-client does, on the runtime that runs this file: prints what came of it as JSON. Argument: a JSON
-// object with the real gateway's `url`, the PEM texts `cert`, `key`, `ca`, those of a server `tls`, and a folder `folder`.
+// Uses ingest-client on the runtime that runs this file and prints the results as JSON. Argument: JSON with the
+// gateway's `url`, PEM texts `cert`, `key` and `ca`, another server's `tls`, and a `folder`.
 import { join } from 'node:path';
 import { sendEvents, SendingStopped } from 'ingest-client';
 import { startFakeGateway } from 'ingest-client/testing';

@@ -1,5 +1,5 @@
-// ingest-client from outside, on the runtimes that it is for. Node 26 is always there; `make runtimes` installs the others
-// and asks for all of them (RUNTIMES=all).
+// ingest-client on its runtimes. Node 26 is always available. `make runtimes` installs the others and sets
+// RUNTIMES=all.
 import assert from 'node:assert/strict';
 import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -146,7 +146,7 @@ for (const [name, [program, ...args]] of there) {
       assert.equal(cut.status, 2, cut.stderr);
       assert.match(cut.stderr, /stopped: cut\S*: the file was cut off/);
       const version = run(join(client.root, 'bin/ingest-send.js'), '--version');
-      // The package's version also names the commit's date if the commit has no tag.
+      // The version of a package without a tag also names the date of the commit.
       const plain = versionLine('ingest-send');
       assert.equal(version.stdout.replace(/\+git\S+/, ''), plain.replace(/\+git\S+/, ''));
     });

@@ -1,4 +1,4 @@
-// The packages as a user has them: made by `make package`, installed by npm into empty folders, run from there.
+// The packages as a user has them: made by `make package` and installed by npm into empty folders.
 import { execFileSync } from 'node:child_process';
 import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -16,16 +16,13 @@ export interface Manifest {
 
 export const ROOT_MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
-/**
- * The environment of an installed program: the node of these tests is the one on PATH, and what it compiles is kept
- * where the program itself says.
- */
+/** The node of the tests is on PATH, and the program chooses its compile cache. */
 export const NODE_ON_PATH = {
   PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`,
   NODE_COMPILE_CACHE: '',
 };
 
-/** Makes the packages of the repository at `root`, and gives the folder they are in. */
+/** Returns the folder of the packages. */
 export function makePackages(root = ROOT): string {
   const folder = temporaryFolder('ingest-packages-');
   execFileSync(join(ROOT, 'bin/node'), [join(root, 'bin/make-package.ts'), folder], {
@@ -50,10 +47,7 @@ export class Installation {
     return join(this.folder, 'node_modules', this.name);
   }
 
-  /**
-   * Installs more packages beside it. In the folder itself: `--prefix` would also leave out npm's own configuration
-   * file.
-   */
+  /** Runs in the folder itself, because `--prefix` would ignore npm's configuration file there. */
   add(...packages: readonly string[]): void {
     execFileSync('npm', ['install', ...NPM, ...packages], {
       cwd: this.folder,
@@ -65,14 +59,14 @@ export class Installation {
     return join(this.folder, 'node_modules/.bin', name);
   }
 
-  /** The files of the package itself, by their paths in it. */
+  /** Paths of the files in the package. */
   get files(): readonly string[] {
     return readdirSync(this.root, { recursive: true, encoding: 'utf8' }).filter((path) =>
       lstatSync(join(this.root, path)).isFile(),
     );
   }
 
-  /** Bytes on the disk of everything that was installed, dependencies too. */
+  /** Bytes on disk, with dependencies. */
   get bytes(): number {
     return readdirSync(this.folder, { recursive: true, encoding: 'utf8' }).reduce(
       (sum, path) => sum + lstatSync(join(this.folder, path)).blocks * 512,

@@ -1,5 +1,5 @@
-// The packaged version N beside N-1, which is the commit that main was at before this change: CI_BASE, or what .ci/base
-// names. Gateways and consumers of both share a queue and a warehouse under load, on the way forward and on the way back.
+// Packages of this version beside those of the previous commit (CI_BASE, or .ci/base): gateways and consumers of both
+// share a queue and a warehouse under load, during an upgrade and during its rollback.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, symlinkSync } from 'node:fs';
@@ -17,12 +17,12 @@ import { Installation, makePackages, NODE_ON_PATH, ROOT } from './installation.t
 const BASE = process.env['CI_BASE'] ?? readFileSync(join(ROOT, '.ci/base'), 'utf8').trim();
 const git = (...args: string[]): number | null => spawnSync('git', ['-C', ROOT, ...args]).status;
 
-/** The packages of the commit `BASE`, made in a clone of its own. */
+/** The packages of `BASE`, made in a clone. */
 function makeBasePackages(): string {
   const clone = join(temporaryFolder('ingest-base-'), 'clone');
   execFileSync('git', ['clone', '--quiet', '--shared', '--no-checkout', ROOT, clone]);
   execFileSync('git', ['-C', clone, 'checkout', '--quiet', BASE]);
-  // The same packages where the lock files are the same.
+  // Shares the dependencies if the lock files are the same.
   if (git('diff', '--quiet', BASE, '--', 'package-lock.json') === 0)
     symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
   else execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: clone, stdio: 'ignore' });
@@ -31,7 +31,7 @@ function makeBasePackages(): string {
 
 interface Running {
   readonly process: TestProcess;
-  /** How much it has taken: events accepted by a gateway, landed by a consumer. */
+  /** Events accepted by a gateway or landed by a consumer. */
   readonly taken: () => Promise<number>;
 }
 
@@ -42,7 +42,6 @@ interface RunningGateway extends Running {
 const valueOf = (metrics: string, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1]);
 
-/** One queue, one warehouse, and programs of both versions on them. */
 class MixedFleet {
   readonly #env: Readonly<Record<string, string>>;
   readonly #pki: Pki;
@@ -71,7 +70,7 @@ class MixedFleet {
     return new MixedFleet(env, pki, await pki.producer('shop'));
   }
 
-  /** To the gateways that run, by turns. */
+  /** Sends to the running gateways in turn. */
   async post(body: string): Promise<{ readonly status: number }> {
     const gateways = [...this.#gateways];
     const gateway = gateways[(this.#posts += 1) % gateways.length];
@@ -110,7 +109,7 @@ class MixedFleet {
   }
 }
 
-/** Waits until each of them has taken some more. */
+/** Waits until each of them has processed more events. */
 async function allTake(...running: readonly Running[]): Promise<void> {
   await Promise.all(
     running.map(async ({ process, taken }) => {
@@ -122,7 +121,7 @@ async function allTake(...running: readonly Running[]): Promise<void> {
   );
 }
 
-/** From `older` alone to `newer` alone and back, under load, as the runbook says. */
+/** Upgrades from `older` to `newer` and rolls back under load, as the runbook says. */
 async function assertUpgradedAndBack(store: WarehouseStore, older: Installation, newer: Installation): Promise<void> {
   const fleet = await MixedFleet.start(store);
   const first = { consumer: await fleet.consumer(older), gateway: await fleet.gateway(older) };

@@ -1,6 +1,5 @@
-// Two gateways on one queue that are restarted one after the other, by the procedure of deploy/RUNBOOK.md ("Rolling
-// restart"), and what must hold meanwhile: no request of a producer that never tries again fails, and every accepted
-// event is on the queue.
+// Two gateways that are restarted one after the other, as deploy/RUNBOOK.md ("Rolling restart") says. Meanwhile no
+// request may fail, although the producer never retries, and every accepted event must be on the queue.
 import assert from 'node:assert/strict';
 import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
@@ -8,17 +7,14 @@ import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { PacedLoad } from './paced-load.ts';
 
-/** `make ingest-test-long` shares the machine with other tests; `make rolling-restart` sends 1,000 a second. */
+/** `make rolling-restart` sends 1,000 a second. */
 const PER_SECOND = Number(process.env['ROLLING_PER_SECOND'] ?? 200);
-/**
- * The share of the rate that must have been held; the short form runs beside other tests, where no rate can be
- * promised.
- */
+/** The share of the rate that must be reached. 0 beside other tests. */
 const HELD_RATE = Number(process.env['ROLLING_HELD_RATE'] ?? 0);
 const SHOWN_MAX = 10;
-/** Events between two restarts: each gateway takes load in its turn. */
+/** Events between two restarts, so that each gateway serves some. */
 const EVENTS_BETWEEN = 1.5 * PER_SECOND;
-/** Connections that the producers keep. First in, first out: none of them is idle for long. */
+/** Used in turn, so that none is idle for long. */
 const CONNECTIONS = { maxSockets: 40, scheduling: 'fifo' };
 
 export interface FleetGateway {
@@ -45,7 +41,7 @@ export class Fleet {
     this.gateways = ports.map(([port, adminPort]) => ({ port, adminPort, process: this.#start(port, adminPort) }));
   }
 
-  /** Two gateways; `sharedPort`: both listen on one port. */
+  /** `sharedPort`: both listen on one port. */
   static async start(sharedPort: boolean, env: Readonly<Record<string, string>>): Promise<Fleet> {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const [one, other, adminOne, adminOther] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
@@ -62,9 +58,7 @@ export class Fleet {
     return fleet;
   }
 
-  /**
-   * Restarts each gateway `times` times under load through `port`; `settled` ends when the next one may be restarted.
-   */
+  /** `settled`: resolves when the next gateway may be restarted. */
   async restartUnderLoad(
     port: number,
     times: number,
@@ -90,7 +84,7 @@ export class Fleet {
         }
       }
     } finally {
-      // Also after a failure: the timer of the load would keep this process, and the test would never end.
+      // Otherwise the timer of the load would keep a failed test running.
       await load.stop();
     }
     return load;
@@ -103,9 +97,8 @@ export class Fleet {
     });
   }
 
-  /** No request failed, everything that was accepted is on the queue, once, and the load was what it is said to be. */
   async assertNothingLost(load: PacedLoad): Promise<void> {
-    // Some of them, and how many: to tell two lists of a hundred thousand apart takes longer than any test may.
+    // Compares counts and a few examples, because comparing 100,000 ids takes too long.
     assert.deepEqual([load.failures.length, ...load.failures.slice(0, SHOWN_MAX)], [0]);
     assert.equal(load.accepted.length, load.sent);
     const entries = await this.redis.entries();

@@ -1,15 +1,13 @@
-// A producer that sends at an even rate, whatever the answers take, on connections that it keeps, and that never tries
-// again.
+// A producer with an even rate and kept connections that never retries.
 import { event, type TestClient } from '../support/gateway.ts';
 
 const TICK_MS = 5;
-/** Where more have no answer yet, the machine cannot carry this rate: then it sends later, and `perSecond` tells. */
+/** With more unanswered requests the machine cannot carry the rate: the load slows down, and `perSecond` shows it. */
 const UNDER_WAY_MAX = 500;
 
 export class PacedLoad {
-  /** The ids that were answered 202. */
   readonly accepted: string[] = [];
-  /** Every other answer, and every request without one, in words. */
+  /** Every other answer, and every request without one. */
   readonly failures: string[] = [];
   slowestMs = 0;
   readonly #client: TestClient;
@@ -35,7 +33,7 @@ export class PacedLoad {
     return this.#sent / (((this.#stoppedMs ?? performance.now()) - this.#startMs) / 1000);
   }
 
-  /** Sends no more, and resolves when every request has ended. */
+  /** Resolves when every request has ended. */
   async stop(): Promise<this> {
     clearInterval(this.#timer);
     this.#stoppedMs ??= performance.now();

@@ -1,6 +1,5 @@
-// Rolling restarts under 1,000 events a second: behind a load balancer, and of processes that share a port.
-// ROLLING_RESTARTS says how often each gateway is restarted: once with `make ingest-test-long`, ten times with `make
-// rolling-restart`.
+// Rolling restarts behind a load balancer, and of processes that share a port. ROLLING_RESTARTS: restarts of each
+// gateway, 1 by default.
 import { describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { Fleet } from './fleet.ts';
@@ -14,8 +13,7 @@ describe('a rolling restart', () => {
     'behind a load balancer fails no request and loses no event',
     { timeout: 60_000 + RESTARTS * 90_000 },
     async (t) => {
-      // The balancer probes each second, and sends nothing more to a gateway that says it is not ready: within three
-      // seconds, or later on a busy machine.
+      // The balancer probes each second and stops sending within three seconds, or later on a busy machine.
       const drain = { INGEST_DRAIN_DELAY_MS: '6000', INGEST_DRAIN_TIMEOUT_MS: '30000' };
       const fleet = await Fleet.start(false, drain);
       const balancer = await LoadBalancer.start(fleet.gateways);
@@ -31,7 +29,7 @@ describe('a rolling restart', () => {
     'of processes that share a port fails no request and loses no event, where the kernel hands connections on',
     { timeout: 60_000 + RESTARTS * 90_000 },
     async (t) => {
-      // The setting belongs to a network of its own, so that this machine's is left alone.
+      // In a separate network namespace, so that the setting does not change this machine.
       const shell =
         'unset NODE_TEST_CONTEXT; ip link set lo up && echo 1 >/proc/sys/net/ipv4/tcp_migrate_req && exec "$0" "$@"';
       const file = new URL('shared-port.ts', import.meta.url).pathname;

@@ -1,5 +1,5 @@
-// Run by rolling-restart.long.ts in a network of its own, where net.ipv4.tcp_migrate_req is 1: connections that wait in
-// the backlog of a listener that closes go to another listener of the port. Without it the kernel resets them.
+// Run by rolling-restart.long.ts with net.ipv4.tcp_migrate_req = 1: connections in the backlog of a closing listener
+// move to another listener. Without the setting the kernel resets them.
 import { it } from 'node:test';
 import { Fleet } from './fleet.ts';
 

@@ -1,5 +1,4 @@
-// The simulation finds builds that break the promise, each within so many seeds. `make simulate` tries all of them,
-// `make ingest-test-long` those that are found soon.
+// `make simulate` tries all builds, `make ingest-test-long` those that are found after a few seeds.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { BROKEN_BUILDS, foundBy, SEEDS } from './broken-builds.ts';

@@ -1,4 +1,4 @@
-// Builds that break the promise: each is the product with one change, and must be found within SEEDS seeds.
+// Builds with one wrong change. The simulation must find each within SEEDS seeds.
 import { execFile } from 'node:child_process';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,6 @@ export const SEEDS = 300;
 export interface BrokenBuild {
   readonly name: string;
   readonly change: Change;
-  /** What the simulation must say. */
   readonly finds: RegExp;
 }
 
@@ -166,7 +165,7 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   },
 ];
 
-/** What was said, and the seed that found it; undefined where none did. */
+/** The violation and its seed. Undefined if no seed found one. */
 export async function foundBy({
   change,
 }: BrokenBuild): Promise<{ readonly seed: string | undefined; readonly said: string }> {

@@ -1,4 +1,4 @@
-// What fails in a run, drawn by its seed: which kinds exist in it at all, and then when, and for how long.
+// The faults of a run, drawn from its seed: first which kinds occur, then when and for how long.
 import type { Random } from '../campaign/random.ts';
 
 export const KINDS = [
@@ -36,11 +36,11 @@ export interface Fault {
   readonly kind: Kind;
   readonly atMs: number;
   readonly forMs: number;
-  /** Picks what it meets, from 0 up to 1. */
+  /** Selects the target, in [0, 1). */
   readonly which: number;
 }
 
-/** From, to: milliseconds. */
+/** Range in milliseconds. */
 const LASTING: Readonly<Record<Kind, readonly [number, number]>> = {
   cut: [0, 0],
   'slow link': [200, 3_000],

@@ -1,16 +1,9 @@
-// What must hold, whatever fails; looked at after each step that may break it.
-//
-// 1. A 202 that was given: the event is on the queue, not done, or in a row, or in quarantine.
-// 2. There are never two rows of an id, and a row is an event that was sent.
-// 3. A `duplicate` answer is true when it is given: the event is on the queue, or in a row, or in quarantine.
-// 4. What a look-up says of an event moves forward only, and is never 404 for one that was answered 202 before.
-// 5. Every submission is answered by its deadline.
-// 6. What is in flight keeps to its bound, and all of it is given back.
-//
-// The bound of what durability does not promise: where the server comes back without its tail (everysec, or a promoted
-// replica), an event may be forgotten if it was sent before that moment and its entry is not on the server that came
-// back. What is sent afterwards is held to all of the above. Variants of bodies are compared where no tail was lost and
-// no clock was moved.
+// Invariants, checked after each step that may break them. 1. An accepted event is on the queue and not acknowledged,
+// or has a row or a quarantine row. 2. An id has at most one row, and a row is an event that was sent. 3. A `duplicate`
+// is true when it is answered. 4. Lookups of an event only move forward, and never return 404 after a 202. 5. Every
+// submission is answered by its deadline. 6. Admission stays within its bound and gives everything back. A server that
+// returns without its tail may lose events that were sent before and are not on it. Bodies are compared only in runs
+// without a lost tail and without a moved clock.
 import type { RedisServer, StoredEntry } from './redis-server.ts';
 import { isErased } from '../../lib/ingest/erased.ts';
 import { PRUNE_AGE_MS_MIN } from '../../lib/ingest/warehouse.ts';
@@ -18,7 +11,6 @@ import { START_EPOCH_MS } from './schedule.ts';
 import type { Told } from './programs.ts';
 import type { Store } from './store.ts';
 
-/** A violation of the promise, in words. */
 export class Violation extends Error {
   override readonly name = 'Violation';
 }
@@ -36,19 +28,19 @@ interface Event {
   readonly id: string;
   readonly producer: string;
   readonly variants: Set<number>;
-  /** The bodies that were answered 202 without `duplicate`: each of them is the row's, or in quarantine. */
+  /** Bodies answered with 202 without `duplicate`. Each must be in the row or in quarantine. */
   readonly accepted: Set<number>;
-  /** When the latest POST that was answered 202 was sent; undefined: nothing is promised. */
+  /** When the latest accepted POST was sent. Undefined if nothing is promised. */
   promisedMs: number | undefined;
   landed: boolean;
-  /** The rank of the furthest state that a look-up said. */
+  /** The furthest state that a lookup returned. */
   rank: number;
-  /** The body that the answers so far say to be kept. */
+  /** The body that is stored according to the answers. */
   kept: number | undefined;
   readonly notKept: Set<number>;
-  /** An operator was asked to erase it: its body may be that of an erased event. */
+  /** An operator may have erased the body. */
   erased: boolean;
-  /** An operator took its row away, or may have: nothing is promised any more. */
+  /** An operator may have removed the row, so nothing is promised any more. */
   removed: boolean;
 }
 
@@ -63,15 +55,15 @@ export class Invariants {
   readonly #store: Store;
   readonly #nowMs: () => number;
   readonly #events = new Map<string, Event>();
-  /** Those that are promised, and have no row yet. */
+  /** Promised events without a row. */
   readonly #open = new Set<Event>();
-  /** What of the warehouse the rows below are from. */
+  /** The version of the warehouse that the rows below were read at. */
   #writesSeen = -1;
   #landingsSeen = -1;
   #rowsSeen = 0;
   #rows = new Map<string, { readonly producer: string; readonly body: string }>();
   #quarantined = new Set<string>();
-  /** Bodies are not compared any more. */
+  /** Turns the comparison of bodies off. */
   variantsMayDiffer = false;
   accepted = 0;
 
@@ -105,7 +97,6 @@ export class Invariants {
     return event;
   }
 
-  /** A POST was answered. */
   async answered(sent: Sent, { status, body }: Told): Promise<void> {
     if (status !== 202) return;
     const event = this.#of(sent);
@@ -122,7 +113,7 @@ export class Invariants {
     this.#look();
     const { entries } = await this.#server.stored(this.#nowMs());
     const there = this.#rows.has(event.id) || this.#isQuarantined(event) || entries.some((entry) => isOf(entry, event));
-    // The one that it is a duplicate of may have been lost while the answer was on its way.
+    // The first event may have been lost while this answer was on its way.
     if (!there && !event.removed && (event.promisedMs ?? 0) > this.#lostMs)
       throw new Violation(`answered duplicate for ${keyOf(event)}, which is nowhere`);
   }
@@ -140,7 +131,7 @@ export class Invariants {
     if (!this.variantsMayDiffer) throw new Violation(`the answers for ${keyOf(event)} name two kept bodies`);
   }
 
-  /** A look-up that was sent when `before` was the furthest state known, and `promised` whether a 202 had been given. */
+  /** `before` and `promised`: the furthest state, and whether a 202 had been answered, when the lookup was sent. */
   found(of: Pick<Sent, 'id' | 'producer'>, before: LookedUp, { status, body }: Told): void {
     const event = this.#of(of);
     if (event.removed) return;
@@ -160,7 +151,7 @@ export class Invariants {
 
   #lostMs = Number.NEGATIVE_INFINITY;
 
-  /** The server came back without its tail: gives how many promised events are gone with it. */
+  /** Returns how many promised events the server lost with its tail. */
   async lostTail(): Promise<number> {
     this.variantsMayDiffer = true;
     this.#lostMs = this.#nowMs();
@@ -179,7 +170,7 @@ export class Invariants {
     return lost;
   }
 
-  /** An entry that is not done is deleted by hand, where no request of its event is on its way. False: there was none. */
+  /** Deletes an unacknowledged entry by hand, if no request of its event is in progress. False if there is none. */
   async delete(
     isAsked: (id: string) => boolean,
     which: number,
@@ -197,7 +188,7 @@ export class Invariants {
     return true;
   }
 
-  /** One of the events that are promised is to be erased: gives its id. */
+  /** Returns the id of a promised event to erase. */
   erase(which: number): string | undefined {
     const some = [...this.#events.values()].filter(({ promisedMs }) => promisedMs !== undefined);
     const id = some[Math.floor(which * some.length)]?.id;
@@ -205,21 +196,21 @@ export class Invariants {
     return id;
   }
 
-  /** All quarantine rows are to be removed: gives their names. */
+  /** Returns the names of all quarantine rows, which are to be removed. */
   drop(): readonly string[] {
     const rows = this.#store.quarantine();
     for (const { id, producer } of rows) if (id !== null) this.#of({ id, producer }).removed = true;
     return rows.map(({ entry }) => entry);
   }
 
-  /** Rows that landed long ago are to be removed. */
+  /** Allows old rows to be removed. */
   prune(wallOffMs: number): void {
     const before = START_EPOCH_MS + this.#nowMs() + wallOffMs - PRUNE_AGE_MS_MIN;
     for (const { id, producer, landed_at } of this.#store.rowsAfter(0))
       if (Date.parse(landed_at) <= before) this.#of({ id, producer }).removed = true;
   }
 
-  /** 1 and 2; gives how many promised events have not landed, and entries that no consumer has acknowledged. */
+  /** Checks 1 and 2. Returns the number of promised events that have not landed and of unacknowledged entries. */
   async check(): Promise<number> {
     this.#look();
     const { waiting: entries } = await this.#server.stored(this.#nowMs());
@@ -237,11 +228,11 @@ export class Invariants {
       if (!waiting.has(key))
         throw new Violation(`answered 202 for ${key}, and it is on no queue, in no row, in no quarantine`);
     }
-    // A second body of an id that has its row, too, has to end in quarantine.
+    // A second body of an id that has its row must end in quarantine.
     return Math.max(open, waiting.size);
   }
 
-  /** At the end: what is in rows and in quarantine, and why. */
+  /** Final check of the reasons in quarantine. */
   end(): void {
     this.#writesSeen = -1;
     this.#look();
@@ -272,7 +263,7 @@ export class Invariants {
         (/^refused_by_warehouse/.test(reason) && id?.startsWith('poison') === true) ||
         (/^id_conflict/.test(reason) && owner !== undefined && owner !== producer) ||
         (/^id_reused/.test(reason) && owner === producer && this.variantsMayDiffer) ||
-        // The row that it met may have been pruned since.
+        // The conflicting row may have been pruned since.
         [...this.#events.values()].some((event) => event.id === id && event.removed);
       if (!isExpected) throw new Violation(`${id} of ${producer} is in quarantine: ${reason}`);
     }
@@ -286,7 +277,7 @@ export class Invariants {
     return this.#quarantined.has(keyOf(event));
   }
 
-  /** Rows are read anew where they may have changed, and else only those that have landed since. */
+  /** Reads all rows if any may have changed, otherwise only the new ones. */
   #look(): void {
     const { writes } = this.#store;
     if (this.#writesSeen === writes && this.#landingsSeen === this.#store.landings) return;
@@ -305,7 +296,6 @@ export class Invariants {
   }
 }
 
-/** What was known of an event when it was looked up. */
 export interface LookedUp {
   readonly rank: number;
   readonly promised: boolean;

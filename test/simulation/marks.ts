@@ -1,4 +1,4 @@
-// How often each fault, and each branch that the promise hangs on, was reached. One that no seed reached is not tested.
+// Counts how often each fault and each important branch was reached.
 
 export const MARKS = [
   'a command never reached the server',

@@ -1,8 +1,6 @@
-// The connections between the programs and the queue's server: clients as RedisConnection wants them, in virtual time.
-//
-// May fail, at any moment: a connection breaks, and what it carried has arrived at the server or not, its answers are
-// lost either way; it is slow, past every time-out; the server refuses connections, or takes them and stands still. May
-// not fail: bytes arrive whole and in order (TCP), so commands run, and answers come, in the order of the commands.
+// Connections to the queue's server in virtual time. A connection may break, with or without its commands arriving. It
+// may be slow, the server may refuse connections, or accept them and stand still. Within a connection commands and
+// answers stay whole and in order, as with TCP.
 import { EventEmitter } from 'node:events';
 import { NoConnection, RedisError } from '../../lib/redis/wire/errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from '../../lib/redis/wire/deadline.ts';
@@ -19,12 +17,11 @@ interface Call {
   readonly resolve: (reply: Reply) => void;
   readonly reject: (cause: Error) => void;
   state: 'sent' | 'blocked' | 'run';
-  /** Nobody waits for its answer: the connection is gone. */
+  /** The connection is gone, so nobody waits for the answer. */
   lost: boolean;
   timer?: Timer;
 }
 
-/** What was asked and answered, for whoever watches. */
 export type Watcher = (kind: string, command: readonly Argument[], answer: Reply | RedisError) => void;
 
 export interface NetworkOptions {
@@ -34,16 +31,15 @@ export interface NetworkOptions {
   readonly watch: Watcher;
 }
 
-/** Only in the kernel: it is in no program's hands. */
+/** Bytes in the kernel belong to no program. */
 const WIRE = actor('wire');
 
 export class Network {
   readonly options: NetworkOptions;
-  /** The server takes connections. */
   up = true;
-  /** The server stands still until then. */
+  /** The server stands still until this time. */
   stillMs = 0;
-  /** More milliseconds on each way, by actor. */
+  /** Additional delay by actor, in milliseconds. */
   readonly slowMs = new Map<Actor, number>();
   readonly #links = new Set<Link>();
   readonly #blocked: { readonly link: Link; readonly call: Call }[] = [];
@@ -52,7 +48,6 @@ export class Network {
     this.options = options;
   }
 
-  /** Clients of one program. */
   clients(of: Actor, random: Chance): (uri: string, name: string) => Client {
     return () => {
       const link = new Link(this, of, random);
@@ -61,7 +56,7 @@ export class Network {
     };
   }
 
-  /** Breaks connections: of one program, or all. */
+  /** Breaks the connections of one program, or all. */
   cut(of?: Actor, arrives = this.options.schedule.random.chance(0.5)): void {
     for (const link of this.#links) if (of === undefined || link.actor === of) link.cut(arrives);
   }
@@ -75,7 +70,7 @@ export class Network {
     return 0.05 + random.fraction() * (random.chance(0.1) ? 8 : 0.6) + (this.slowMs.get(of) ?? 0);
   }
 
-  /** Parks what happens at the server's side, while nobody's program runs. */
+  /** Schedules a step on the server's side. */
   onWire(afterMs: number, run: () => void | Promise<void>): Timer {
     return this.options.schedule.park(WIRE, afterMs, '', run);
   }
@@ -107,7 +102,7 @@ export class Network {
     this.#blocked.splice(this.#blocked.indexOf(waiting), 1);
   }
 
-  /** `isNothing`: there is no answer yet, as there is nothing to read. */
+  /** `isNothing`: a blocking read has found nothing yet. */
   async #ask(link: Link, call: Call, mayBlock: boolean): Promise<{ kind: string; isNothing: boolean }> {
     const { schedule, server, watch } = this.options;
     const block = call.command.indexOf('BLOCK');
@@ -119,7 +114,7 @@ export class Network {
     schedule.note(`${link.actor.name} ${line}`);
     call.state = 'run';
     watch(kind, command, answer instanceof RedisError ? answer : answer.again());
-    // A Reply is read once: whoever else has this one, its reader begins at the start.
+    // A Reply can be read only once, so each reader gets its own.
     link.answered(call, answer instanceof RedisError ? answer : answer.again());
     return { kind, isNothing: false };
   }
@@ -191,7 +186,6 @@ export class Link extends EventEmitter implements Client {
     if (call !== undefined) await this.#network.run(this, call);
   }
 
-  /** The server has answered; the answer is on its way. */
   answered(call: Call, answer: Reply | RedisError): void {
     if (call.lost) return;
     this.#in.push({ call, answer });
@@ -209,7 +203,7 @@ export class Link extends EventEmitter implements Client {
     });
   }
 
-  /** The connection breaks. `arrives`: what it carried comes to the server nevertheless. */
+  /** `arrives`: whether the commands on their way still reach the server. */
   cut(arrives: boolean): void {
     if (!this.isReady || this.#isCut) return;
     this.#isCut = true;
@@ -220,7 +214,6 @@ export class Link extends EventEmitter implements Client {
     });
   }
 
-  /** Nothing more comes back. */
   #leave(arrives: boolean): void {
     const { marks } = this.#network.options;
     for (const call of this.#calls) {

@@ -1,7 +1,5 @@
-// A gateway from its request to its queue, and a consumer, as their programs put them together, on the simulation's seams.
-//
-// Left out: TLS, HTTP parsing, identities, quotas. A request is an object of the port that the two readers of lib/http
-// fill; it has come whole.
+// Gateway and consumer as their programs build them, on simulated clocks, connections and stores. Without TLS, HTTP
+// parsing, identities and quotas: a request is an object with a complete body.
 import { eraseEvents } from '../../lib/admin/erase.ts';
 import { landAgain } from '../../lib/admin/land-again.ts';
 import { pruneRows } from '../../lib/admin/prune.ts';
@@ -44,12 +42,11 @@ const REPLICAS_MAX = 6;
 const START_MS = 5_000;
 
 const log = createLog('simulation', 'error').child({}, { level: process.env['SIM_LOG'] ?? 'silent' });
-// Made once: nothing that they count is asked here.
+// Shared, because the simulation does not read metrics.
 const GATEWAY_METRICS = gatewayMetrics(ERROR_CODES, [], SYSTEM.clock);
 const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log, SYSTEM.clock));
 const METER = new RouteMeter(GATEWAY_METRICS, '/events', SYSTEM.clock);
 
-/** What a consumer is made of. */
 export interface ConsumerVersion {
   readonly StreamReader: typeof StreamReader;
   readonly Consumer: typeof Consumer;
@@ -99,7 +96,6 @@ export class Gateway extends Program {
   readonly #accepting;
   readonly #finding;
   readonly #context: ExchangeContext;
-  /** Requests that have no answer yet. */
   open = 0;
 
   constructor(world: World, name: string) {
@@ -184,7 +180,7 @@ export class Gateway extends Program {
   }
 }
 
-/** `ingest-admin`: its commands, asked nothing and printing nothing. Each rejects where the queue or the warehouse fails. */
+/** The commands of `ingest-admin`, without questions and output. Each rejects if the queue or the warehouse fails. */
 export class Operator extends Program {
   readonly #session: Session;
 
@@ -256,14 +252,14 @@ export class Replica extends Program {
       warehouse: store.of(this.actor),
       telemetry,
       limits,
-      // Consumers of the version before read these at the top level.
+      // Consumers of the previous version read these at the top level.
       ...telemetry,
       batchMax: limits.batchMax,
     };
     this.#consumer = new version.Consumer(options);
   }
 
-  /** As bin/ingest-consumer.ts does; false where the program ends because the queue is not there. */
+  /** As in bin/ingest-consumer.ts. False if the program exits because the queue is unavailable. */
   async start(): Promise<boolean> {
     const opened = await this.#reader.open(START_MS);
     if (!opened && !this.#reader.waiting) return false;

@@ -1,10 +1,7 @@
-// The queue's server: a real Redis, asked one command at a time, whose clock is a file that the simulator writes.
-//
-// May fail: it is killed and back; stands still; is full, or read-only; forgets scripts; has a clock that is ahead or
-// behind; comes back without what was not on the disk yet (everysec), or is another one that lacks what was not
-// replicated. May not fail: the order of commands of one connection, the atomicity of a script, and what was written
-// before the tail that is lost. A blocking read is a poll: it is asked again after each command that may have added an
-// entry.
+// A real Redis that gets one command at a time and reads its clock from a file of the simulation. It may be killed,
+// frozen, full or read-only, forget scripts, have a wrong clock, or return without its last writes, like a promoted
+// replica. Scripts stay atomic, and older writes stay. A blocking read is repeated after each command that may have
+// added an entry.
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { hash } from 'node:crypto';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
@@ -15,7 +12,7 @@ import { clockFrom, TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 import { START_EPOCH_MS } from './schedule.ts';
 
-/** What a script is for, by the first line of its description. */
+/** Identifies a script by the first line of its description. */
 const SCRIPTS: readonly (readonly [kind: string, text: string])[] = [
   ['accept', 'Accepts a batch'],
   ['claim', 'Takes over what'],
@@ -26,9 +23,9 @@ const SCRIPTS: readonly (readonly [kind: string, text: string])[] = [
   ['register', 'Counts a consumer replica'],
   ['look', '#!lua flags=no-writes'],
 ];
-/** Whose answers say nothing of the moment of this machine, and tell what became of events. */
+/** Commands whose answers are part of the trace: they depend on events, not on this machine. */
 const TOLD = new Set(['accept', 'claim', 'find', 'XREADGROUP', 'XACK', 'erase', 'replay']);
-/** What cannot change which entries are on the queue, or in hand. */
+/** Commands that change neither the stream nor the pending list. */
 const READS = new Set([
   'find',
   'PING',
@@ -44,15 +41,12 @@ const READS = new Set([
   'look',
 ]);
 
-/** What adds no entry, and puts none back, so that the group has still read all of them. */
+/** Commands that add no unread entry. */
 const ADDS_NONE = new Set(['XREADGROUP', 'XACK', 'claim']);
-/** After these the entries on the queue and in hand are asked for in the same turn: something is looked at next. */
+/** After these commands the invariants are checked, so the stream is read in the same turn. */
 const LOOKED_AT = new Set(['XREADGROUP', 'XACK', 'trim', 'claim', 'erase']);
 
-/**
- * Entries on the stream, the last one that the group has read (none: there is no group), what its members hold, and the
- * entries behind one.
- */
+/** Returns the length, the group's last read entry, the pending entries, and the entries after a given one. */
 const LOOK = `#!lua flags=no-writes
 local groups = redis.pcall('XINFO', 'GROUPS', 'ingest')
 local last, held = '', {}
@@ -70,18 +64,17 @@ interface StoredKey {
   readonly dump: Buffer;
 }
 
-/** One entry of the stream. */
 export interface StoredEntry {
   readonly entry: string;
   readonly id: string;
   readonly producer: string;
 }
 
-/** What is on the stream, in order, and which of it the group is not done with. */
+/** The stream in order, and which entries are not acknowledged. */
 export interface Stored {
   readonly entries: readonly StoredEntry[];
   readonly waiting: readonly StoredEntry[];
-  /** How many of them no member has read. */
+  /** How many of them are unread. */
   readonly unread: number;
 }
 
@@ -92,13 +85,13 @@ export class RedisServer {
   readonly #kinds = new Map<string, string>();
   #writtenMs = Number.NaN;
   #snapshot: readonly StoredKey[] | undefined;
-  /** How many processes there were before this one: its `master_replid`. */
+  /** How many times the server was replaced: stands for its `master_replid`. */
   #processes = 0;
   #stored: Stored | undefined;
   #entries: StoredEntry[] = [];
-  /** The group has read all entries, so that a read of new ones finds nothing: the server is not asked. */
+  /** The group has read everything, so a read need not ask the server. */
   #isRead = false;
-  /** The server's clock, from the simulation's, in milliseconds. */
+  /** Milliseconds between the server's clock and the simulation's. */
   offMs = 0;
 
   private constructor(redis: TestRedis, client: ByteClient, file: number) {
@@ -116,7 +109,7 @@ export class RedisServer {
     const redis = await TestRedis.start(['--appendonly', 'no', '--hz', '1'], { env });
     // Two commands of one turn travel together.
     const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'simulation', gather: queueMicrotask });
-    // On a busy machine the server may answer late: the client tries again.
+    // On a busy machine the server may answer late. The client retries.
     client.on('error', () => undefined);
     await new Promise((resolve) => {
       client.on('ready', resolve);
@@ -131,7 +124,6 @@ export class RedisServer {
     await this.#redis.signal('SIGKILL');
   }
 
-  /** Empty, and without faults, as at the begin of each seed. */
   async begin(): Promise<void> {
     this.#kinds.clear();
     this.#processes = 0;
@@ -144,7 +136,7 @@ export class RedisServer {
     await this.#client.sendCommand(['SCRIPT', 'FLUSH']);
   }
 
-  /** What a command is: its name, or what its script is for. */
+  /** The command's name, or the purpose of its script. */
   kindOf(command: readonly Argument[]): string {
     const [name, text] = command.slice(0, 2).map(String);
     if (name === 'EVAL' && text !== undefined) {
@@ -156,7 +148,7 @@ export class RedisServer {
     return name ?? '';
   }
 
-  /** Runs a command at a moment of the simulation; gives the answer, and a line for the trace. */
+  /** Runs a command at a simulated time. Returns the answer and a line for the trace. */
   async run(nowMs: number, command: readonly Argument[]): Promise<{ answer: Reply | RedisError; line: string }> {
     this.#setClock(nowMs);
     const kind = this.kindOf(command);
@@ -188,7 +180,6 @@ export class RedisServer {
     return asked;
   }
 
-  /** What is on the stream now. */
   async stored(nowMs: number): Promise<Stored> {
     this.#setClock(nowMs);
     return (this.#stored ??= await this.#look());
@@ -199,7 +190,7 @@ export class RedisServer {
     if (mayAdd) this.#isRead = false;
   }
 
-  /** Entries do not change, so only new ones are read, unless some were dropped. */
+  /** Entries never change, so only new ones are read, unless some were trimmed. */
   async #look(): Promise<Stored> {
     const look = async (after: string): Promise<Look> =>
       (await this.#client.sendCommand(['EVAL', LOOK, '0', after])).value() as Look;
@@ -217,7 +208,6 @@ export class RedisServer {
     return { entries, waiting: [...inHand, ...entries.slice(read)], unread: entries.length - read };
   }
 
-  /** Notes what is there now, to come back to. */
   async snapshot(nowMs: number): Promise<void> {
     this.#setClock(nowMs);
     const names = (await this.#client.sendCommand(['KEYS', '*'])).value() as readonly string[];
@@ -232,7 +222,6 @@ export class RedisServer {
     );
   }
 
-  /** Goes back to what was noted last. */
   async loseTail(nowMs: number): Promise<void> {
     if (this.#snapshot === undefined) return;
     this.#processes += 1;
@@ -266,7 +255,7 @@ export class RedisServer {
 
 const NOTHING = new Reply(Buffer.from('*-1\r\n'));
 
-/** As libfaketime reads an absolute time; always of the same length. */
+/** An absolute time for libfaketime, always of the same length. */
 const textOf = (ms: number): string => `${new Date(ms).toISOString().replace('T', ' ').slice(0, 23)}\n`;
 
 function entryOf([entry, members]: readonly [string, string[]]): StoredEntry {

@@ -1,4 +1,4 @@
-// Runs of many seeds: each held against the invariants, some twice against each other, and a failing one shrunk.
+// Runs many seeds, some of them twice, and shrinks a failing one.
 import { planOf, simulate, type Outcome, type Parts, type Plan } from './simulation.ts';
 
 const SHRINKING_RUNS = 60;
@@ -6,19 +6,19 @@ const SHRINKING_RUNS = 60;
 export interface Runs {
   readonly from: number;
   readonly seeds: number;
-  /** One seed in this many runs twice, and must leave the same trace. */
+  /** Runs one seed in this many twice, and compares the traces. */
   readonly repeatedOneIn: number;
-  /** No run begins after so many milliseconds. */
+  /** No run starts after this time. */
   readonly forMs?: number;
 }
 
 export interface Finding {
   readonly seed: number;
-  /** For people: what is wrong, with the fewest faults and events that show it. */
+  /** The violation with the fewest faults and events that show it. */
   readonly text: string;
 }
 
-/** Gives how many seeds were run, and what the first one that failed showed. */
+/** Returns the number of seeds run and the first failure. */
 export async function runSeeds(
   parts: Parts,
   { from, seeds, repeatedOneIn, forMs = Number.POSITIVE_INFINITY }: Runs,
@@ -52,7 +52,7 @@ interface Shrunk {
   readonly violation: string;
 }
 
-/** Fewer faults, then fewer events, as long as any violation is left. */
+/** Removes faults, then events, while the violation remains. */
 async function shrunk(parts: Parts, plan: Plan, violation: string): Promise<Shrunk> {
   let least: Shrunk = { plan, violation };
   let left = SHRINKING_RUNS;

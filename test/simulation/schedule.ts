@@ -1,11 +1,6 @@
-// What waits, in virtual time: the simulator picks what goes on next, and nothing else does.
-//
-// Whatever the product waits for (a timer, the end of a turn, an answer of Redis or of the warehouse) is parked here and
-// runs as one step, with all the promises that it settles. Parked things of one moment run in an order that the seed
-// draws. So a seed is an interleaving.
-//
-// An actor is a process. One that is dead has no further step: what it holds in memory is gone. One that is frozen has
-// its steps later, in the same order.
+// Virtual time. Everything the product waits for (a timer, the end of a turn, an answer) is parked here and runs as one
+// step, together with all promises that it settles. The seed draws the order of steps at the same time, so a seed is an
+// interleaving. An actor is a process: a dead one has no more steps, and a frozen one has them later in the same order.
 import type { Clock, Random as Chance, Timer } from '../../lib/process/clock.ts';
 import type { Random } from '../campaign/random.ts';
 
@@ -37,10 +32,10 @@ const before = (one: Parked, other: Parked): boolean =>
       : one.number < other.number;
 
 export class Schedule {
-  /** One line for each step that may differ from run to run: two runs of a seed have the same. */
+  /** One line for each step. Two runs of a seed have the same lines. */
   readonly trace: string[] = [];
   readonly random: Random;
-  /** How far the wall clocks of all programs are from where they would be, in milliseconds. */
+  /** Milliseconds between the programs' wall clocks and the simulated time. */
   wallOffMs = 0;
   readonly #heap: Parked[] = [];
   #nowMs = 0;
@@ -58,7 +53,6 @@ export class Schedule {
     this.trace.push(`${this.#nowMs.toFixed(3)} ${line}`);
   }
 
-  /** `run` is a step of `actor` after so many milliseconds. */
   park(actor: Actor, afterMs: number, what: string, run: () => void | Promise<void>): Timer {
     const atMs = this.#nowMs + Math.max(0, afterMs);
     this.#parked += 1;
@@ -67,7 +61,7 @@ export class Schedule {
     return { close: () => (parked.closed = true), unref: () => undefined };
   }
 
-  /** Runs the next step; false where none is left before `endMs`, and time stands there then. */
+  /** False if no step is left before `endMs`. Time then advances to `endMs`. */
   async step(endMs: number): Promise<boolean> {
     for (;;) {
       const next = this.#heap[0];
@@ -85,7 +79,7 @@ export class Schedule {
       this.#nowMs = next.atMs;
       if (next.what !== '') this.note(`${next.actor.name} ${next.what}`);
       await next.run();
-      // All promises that this settles are behind it, and what these put off to the next tick.
+      // Waits until all promises that this step settles have run.
       await new Promise<void>((resolve) => process.nextTick(() => process.nextTick(resolve)));
       return true;
     }
@@ -122,7 +116,6 @@ export class Schedule {
   }
 }
 
-/** The clock of one process. */
 export class ActorClock implements Clock {
   readonly #schedule: Schedule;
   readonly #actor: Actor;
@@ -174,7 +167,7 @@ export class ActorClock implements Clock {
   }
 }
 
-/** The product's chance, from a seed. */
+/** A random generator for the product, from a seed. */
 export function chance(random: Random): Chance {
   const bytes = (count: number): Buffer => Buffer.from(Array.from({ length: count }, () => random.between(0, 255)));
   return {

@@ -1,4 +1,4 @@
-// What producers send in a run, drawn by its seed: events, repeated ones, ids of others, look-ups.
+// The requests of a run, drawn from its seed: events, repeats, ids of others, lookups.
 import type { Random } from '../campaign/random.ts';
 
 export interface Send {
@@ -7,7 +7,7 @@ export interface Send {
   readonly id: string;
   readonly producer: string;
   readonly variant: number;
-  /** Picks the gateway, from 0 up to 1. */
+  /** Selects the gateway, in [0, 1). */
   readonly which: number;
 }
 
@@ -22,7 +22,7 @@ export function drawSends(random: Random, events: number, lastMs: number): reado
   let atMs = 0;
   let which = 0;
   for (let at = 0; at < events; at += 1) {
-    // What comes with the one before, at the same gateway, travels in its call.
+    // Events at the same time and gateway travel in one call.
     if (at === 0 || !random.chance(BURST_SHARE)) {
       atMs = random.between(0, lastMs);
       which = random.fraction();
@@ -38,7 +38,6 @@ export function drawSends(random: Random, events: number, lastMs: number): reado
   return sends;
 }
 
-/** The same again, with another body, or another producer's. */
 function another(random: Random, send: Send, afterMs: number): Send {
   const atMs = send.atMs + afterMs;
   const which = afterMs === 0 ? send.which : random.fraction();

@@ -1,5 +1,5 @@
-// `make simulate`: SIM_SEEDS runs from SIM_FROM on; with SIM_TWICE=1 every seed runs twice. Exits with 1 if a run violated
-// the promise, if two runs of a seed differ, or if MARKED_SEEDS runs left a mark unreached.
+// `make simulate`: runs SIM_SEEDS seeds from SIM_FROM. SIM_TWICE=1 runs each twice. Exits with 1 for a violation, for a
+// seed with two traces, and for a mark that MARKED_SEEDS runs did not reach.
 import { Marks } from './marks.ts';
 import { RedisServer } from './redis-server.ts';
 import { runSeeds } from './runs.ts';
@@ -8,7 +8,7 @@ import { commitBefore, consumerOf } from './version-before.ts';
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 const { SIM_SEEDS = '300', SIM_FROM = '1', SIM_TWICE } = process.env;
-/** Fewer seeds leave a rare mark unreached by chance. */
+/** Fewer seeds may miss a rare mark by chance. */
 const MARKED_SEEDS = 300;
 
 const before = commitBefore();

@@ -1,4 +1,3 @@
-// Seeds for a while; `make simulate` runs as many as one likes.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { brokenBuild } from '../campaign/broken-build.ts';
@@ -9,7 +8,7 @@ import { runSeeds } from './runs.ts';
 import { Store } from './store.ts';
 
 const FOR_MS = 20_000;
-/** A fast machine tries no new seeds: `make simulate` is for those. */
+/** `make simulate` tries new seeds. */
 const SEEDS_MAX = 150;
 
 describe('a simulation', () => {

@@ -1,7 +1,6 @@
-// One run: two gateways, three consumers and producers on one virtual clock, with the faults of its seed.
-//
-// For the first EVENTS_MS producers send and faults begin; at HEALED_MS every fault has ended, and from then on all that
-// was answered 202 must land within LANDED_MS.
+// One run: two gateways, three consumers and producers on one virtual clock, with the faults of its seed. Producers
+// send and faults start until EVENTS_MS. At HEALED_MS every fault has ended, and all accepted events must land within
+// LANDED_MS.
 import { Random } from '../campaign/random.ts';
 import { drawFaults, type Fault } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
@@ -35,7 +34,7 @@ const REPLICAS = 3;
 const DAY_AND_AN_HOUR_MS = 25 * 3_600_000;
 const FIFTY_HOURS_MS = 50 * 3_600_000;
 const HOURS_BACK_MS = 2 * 3_600_000;
-/** A consumer that does not stop by itself is killed. */
+/** Then it is killed. */
 const DRAIN_MS = 10_000;
 const WATCH_MS = 500;
 const OLDER_SHARE = 0.3;
@@ -58,7 +57,7 @@ export interface Parts {
   readonly server: RedisServer;
   readonly store: Store;
   readonly marks: Marks;
-  /** With it some consumers are of the version before, drawn at the start of each. */
+  /** If set, consumers of the previous version run too, drawn at each start. */
   readonly before?: ConsumerVersion;
 }
 
@@ -81,7 +80,6 @@ export async function simulate(parts: Parts, plan: Plan): Promise<Outcome> {
   }
 }
 
-/** A request on its way. */
 interface Request {
   readonly gateway: Gateway;
   readonly id: string;
@@ -96,13 +94,13 @@ class Simulation {
   readonly #network: Network;
   readonly #invariants: Invariants;
   readonly #random: Random;
-  /** By itself: without a version before, a seed is the same run. */
+  /** A separate generator, so that a seed without a previous version stays the same run. */
   readonly #versions: Random;
   readonly #gateways: Gateway[] = [];
   readonly #replicas: Replica[] = [];
   readonly #outside = actor('outside');
   readonly #requests = new Set<Request>();
-  /** What is to be looked at after this step. */
+  /** Checks to run after this step. */
   #looks: (() => Promise<void>)[] = [];
   #mayLose = false;
   #sending = 0;
@@ -123,7 +121,6 @@ class Simulation {
     return { violation, trace: this.#schedule.trace, accepted: this.#invariants.accepted };
   }
 
-  /** No actor has a further step. */
   end(): void {
     for (const { actor } of [...this.#gateways, ...this.#replicas]) actor.alive = false;
   }
@@ -278,7 +275,7 @@ class Simulation {
     }
     let request: Request = { gateway, id: send.id, receivedMs: Number.POSITIVE_INFINITY, gone };
     this.#requests.add(request);
-    // Requests of one moment come in one turn.
+    // Requests at the same time arrive in one turn.
     this.#schedule.park(gateway.actor, 0.1, '', () => {
       this.#requests.delete(request);
       request = { ...request, receivedMs: send.kind === 'look up' ? Number.POSITIVE_INFINITY : this.#schedule.nowMs };
@@ -286,7 +283,7 @@ class Simulation {
       ask(gateway, (answer) => {
         this.#requests.delete(request);
         this.#schedule.note(`${gateway.actor.name} ${send.kind} ${send.id} ${answer.status}`);
-        // Behind this step: what is thrown here would meet the product.
+        // Runs after this step, so that an exception does not reach the product.
         this.#looks.push(async () => {
           this.#assertInTime(request);
           await answered(answer);
@@ -334,7 +331,7 @@ class Simulation {
     });
   }
 
-  /** Gives what ends it, where it lasts. */
+  /** Returns what ends the fault, if it lasts. */
   async #begin({ kind, forMs, which }: Fault): Promise<(() => void | Promise<void>) | undefined> {
     const { server, store, marks } = this.#parts;
     const { nowMs } = this.#schedule;
@@ -402,7 +399,7 @@ class Simulation {
       case 'freeze consumer': {
         const frozen = kind === 'freeze gateway' ? this.#gateways[gatewayAt] : this.#replicas[replicaAt];
         marks.reach(kind === 'freeze gateway' ? 'a gateway was frozen' : 'a consumer was frozen');
-        // A shorter freeze within a longer one ends nothing: steps that were put off would run behind later ones.
+        // A shorter freeze must not end a longer one, which would reorder the steps.
         if (frozen !== undefined)
           frozen.actor.thawsMs = Math.max(frozen.actor.thawsMs, Math.min(nowMs + forMs, HEALED_MS));
         return undefined;
@@ -432,7 +429,7 @@ class Simulation {
         return () => void (store.unknown = false);
       case 'delete': {
         const asked = new Set([...this.#requests].map(({ id }) => id));
-        // A server that is read-only just now refuses.
+        // A read-only server refuses.
         const remove = (entry: string): Promise<boolean> =>
           set('XDEL', 'ingest', entry).then(
             () => true,
@@ -477,13 +474,13 @@ class Simulation {
     this.#parts.server.offMs += ms;
   }
 
-  /** A command of an operator; `mark` where it has done all. */
+  /** `mark`: counted if the command did everything. */
   async #operate(command: (operator: Operator) => Promise<number>, mark?: Mark): Promise<void> {
     const outcome = await command(new Operator(this.#world, 'operator')).catch(() => undefined);
     if (outcome === OUTCOME.done && mark !== undefined) this.#parts.marks.reach(mark);
   }
 
-  /** What it held in connections and scripts is gone; gives what starts it again. */
+  /** Connections and scripts are lost. Returns what restarts the server. */
   async #killServer(): Promise<() => void> {
     const { server } = this.#parts;
     this.#network.up = false;

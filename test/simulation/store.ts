@@ -1,8 +1,6 @@
-// The warehouse: the SQLite adapter's own file in memory, behind a seam that fails as a database across a network does.
-//
-// May fail: it is unavailable; a statement takes effect and its answer is lost, or takes none; it is slow, or locked; it
-// refuses a batch for what it holds. Statements of one program may overtake each other, as on several sessions. May not
-// fail: a transaction is whole, and what is committed stays.
+// The SQLite adapter on a file in memory, with the faults of a database over a network: unavailable, slow or locked;
+// statements whose answer is lost, with or without their effect; batches refused for their content. Statements of one
+// program may overtake each other. A transaction stays atomic and durable.
 import { rmSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { BatchRefused, BatchTooSlow, type Warehouse, type WarehouseLookup } from '../../lib/ingest/warehouse.ts';
@@ -35,7 +33,6 @@ export interface QuarantineRow {
 }
 
 const SESSION = actor('session');
-/** What changes no row. */
 const READS = new Set(['prepare', 'probe', 'find']);
 
 export class Store {
@@ -47,14 +44,14 @@ export class Store {
   #count: StatementSync | undefined;
   #schedule!: Schedule;
   #marks!: Marks;
-  /** Counts what may have changed rows in any way, and what may only have added rows of events. */
+  /** Counts changes of any kind, and changes that only added rows of events. */
   writes = 0;
   landings = 0;
-  /** Until then it is unavailable; slow by so many milliseconds; keeps its answers to itself. */
+  /** Unavailable until this time. */
   awayMs = 0;
   slowMs = 0;
   unknown = false;
-  /** What it refused before it takes now. */
+  /** It accepts what it refused before. */
   cured = false;
 
   private constructor(path: string) {
@@ -88,7 +85,7 @@ export class Store {
     this.writes += 1;
   }
 
-  /** The rows of events behind one, in the order in which they were written. */
+  /** The rows of events after `rowid`, in order. */
   rowsAfter(rowid: number): readonly Row[] {
     const text = 'SELECT rowid, id, producer, body, landed_at FROM events WHERE rowid > ? ORDER BY rowid';
     return (this.#rows ??= this.#look.prepare(text)).all(rowid) as unknown as Row[];
@@ -104,7 +101,6 @@ export class Store {
       .all() as unknown as QuarantineRow[];
   }
 
-  /** What an operator's program asks of it. */
   adminOf(program: Actor): WarehouseAdmin {
     const admin = this.#admin;
     return new Proxy(admin, {
@@ -117,7 +113,7 @@ export class Store {
             name,
             () => {
               const answer = (member as (...given: readonly unknown[]) => Promise<unknown>)(...args);
-              // It is awaited once it has come back.
+              // Awaited later.
               answer.catch(() => undefined);
               return answer;
             },
@@ -127,7 +123,6 @@ export class Store {
     });
   }
 
-  /** The port, as one program has it. */
   of(program: Actor): Warehouse {
     const ask = <T>(what: string, run: () => T, weight = 1): Promise<T> => this.#ask(program, what, run, weight);
     return {
@@ -173,7 +168,7 @@ export class Store {
       const answer = (settle: () => void): void => void schedule.park(program, wayMs(), '', settle);
       const fail = (cause: Error): void => answer(() => reject(cause));
       schedule.park(SESSION, wayMs(), '', () => {
-        // Its process is gone, and with it perhaps the statement that was on its way.
+        // The process is gone, and with it perhaps its statement.
         if (!program.alive && random.chance(0.5)) return;
         schedule.note(`${program.name} ${what} ${weight}`);
         if (this.awayMs > schedule.nowMs) {

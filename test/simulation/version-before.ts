@@ -1,7 +1,5 @@
-// The consumer of the version before: what reads and lands there, on the wire, the ports and the seams of now.
-//
-// Fault model: any consumer may be of either version from its start to its end, beside any others. Gateways and the
-// operator are of now, and so is the warehouse: test/package/versions.long.ts runs whole programs of both versions.
+// The consumer of the previous version on today's ports, wire and seams. Any consumer may be of either version.
+// Gateways, operator and warehouse are today's: test/package/versions.long.ts runs whole programs of both versions.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,15 +8,15 @@ import { temporaryFolder } from '../support/scope.ts';
 import type { ConsumerVersion } from './programs.ts';
 
 const ROOT = new URL('../..', import.meta.url).pathname;
-/** Of now in either version: errors and replies cross the seams, and are told by their class. */
+/** Today's in both versions, because errors and replies cross the seams and are recognized by their class. */
 const SHARED = ['lib/ingest', 'lib/process', 'lib/redis/wire'];
 
 const IDENTITY = 'lib/redis/stream/identity.ts';
 const formatOf = (text: string): string | undefined => /FORMAT_VERSION = '(\d+)'/.exec(text)?.[1];
 
 /**
- * The commit that main was at before this change: CI_BASE, or the one that .ci/base names. If its consumers cannot run
- * beside those of now, `why` says so.
+ * The commit before this change: CI_BASE, or the one in .ci/base. `why` reports why its consumers cannot run beside
+ * today's.
  */
 export function commitBefore(): { readonly commit: string } | { readonly why: string } {
   const file = join(ROOT, '.ci/base');

@@ -1,4 +1,3 @@
-// Every fault that a campaign may choose.
 import { clockAhead, clockBack } from './clock.ts';
 import { failingQueueFsync, failingWarehouseFsync, fullQueueDisk, fullWarehouseDisk } from './disk.ts';
 import { failOver } from './fail-over.ts';

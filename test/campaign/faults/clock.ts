@@ -1,11 +1,10 @@
-// Redis' clock is set ahead and back.
 import { eventually } from '../../support/scope.ts';
 import type { QueueServer } from '../queue-server.ts';
 import type { Fault } from './fault.ts';
 
 const HOUR_S = 3_600;
 
-/** So many seconds from where it was at the start. */
+/** Seconds from the time at the start. */
 export async function setClock({ clock, redis }: QueueServer, offS: number): Promise<void> {
   const seconds = clock.startS + offS;
   clock.set(seconds);
@@ -16,7 +15,7 @@ export async function setClock({ clock, redis }: QueueServer, offS: number): Pro
   clock.arrived();
 }
 
-/** Past the time that the queue keeps events for, with events that have not landed. */
+/** Beyond the retention, while events have not landed. */
 export const clockAhead: Fault = {
   name: 'clock of Redis 25 h ahead, and back',
   weight: 1,

@@ -1,5 +1,4 @@
-// A disk that is full, or whose fsync fails: the warehouse's, and the queue's. Servers that end over it are started
-// again when there is room, or fsync works.
+// Full disks and failing fsync, for warehouse and queue. Servers that exit are started again once the disk works.
 import { eventually } from '../../support/scope.ts';
 import type { QueueServer } from '../queue-server.ts';
 import type { Fault } from './fault.ts';
@@ -19,7 +18,7 @@ export const fullWarehouseDisk: Fault = {
   },
 };
 
-/** PostgreSQL ends all of its processes over it and recovers; SQLite fails the transaction. */
+/** PostgreSQL restarts all of its processes. SQLite fails the transaction. */
 export const failingWarehouseFsync: Fault = {
   name: "fsync of the warehouse's disk fails",
   weight: 2,
@@ -49,7 +48,7 @@ export const fullQueueDisk: Fault = {
   },
 };
 
-/** With `appendfsync always` Redis answers nothing that is not on the disk: it ends. */
+/** With `appendfsync always` Redis exits when fsync fails. */
 export const failingQueueFsync: Fault = {
   name: "fsync of Redis' disk fails",
   weight: 2,
@@ -65,7 +64,7 @@ export const failingQueueFsync: Fault = {
   },
 };
 
-/** One that met the broken disk a moment ago is about to end, and answers no more. */
+/** A server that met the broken disk may be about to exit. */
 async function runs(queue: QueueServer): Promise<void> {
   await eventually('Redis runs', async () => {
     if (!queue.redis.running) await queue.redis.start();

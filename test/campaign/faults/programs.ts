@@ -1,10 +1,10 @@
-// Producers, gateways and consumers that are killed or frozen, and gateways whose files change. A killed one is started
-// again by whoever watches it.
+// Producers, gateways and consumers that are killed or frozen, and gateways whose files change. Killed programs are
+// restarted.
 import type { Fault } from './fault.ts';
 
 const AS_THEY_ARE = (): void => undefined;
 
-/** What its journal holds it sends when it runs again. */
+/** When it runs again it sends the events in its journal. */
 export const killProducer: Fault = {
   name: 'producer with a journal killed',
   weight: 4,
@@ -38,7 +38,7 @@ export const freezeGateway: Fault = {
 export const rotateCredentials: Fault = {
   name: 'certificates, revocation lists and the producers file replaced',
   weight: 3,
-  // It waits for every gateway, and none starts while the queue is unavailable.
+  // It waits for all gateways, and none starts while the queue is unavailable.
   touches: 'queue',
   holdMs: [0, 300],
   begin: async ({ credentials, ports }, random) => {
@@ -77,7 +77,7 @@ export const freezeConsumer: Fault = {
   begin: ({ consumers }, random) => random.pick(consumers).freeze(),
 };
 
-/** For longer than it takes until others claim what it holds; then it writes late. */
+/** Longer than the claim time-out, so it writes after others have claimed its entries. */
 export const freezeConsumerLong: Fault = {
   name: 'consumer frozen until it is claimed',
   weight: 1,

@@ -1,4 +1,3 @@
-// The queue's server: killed, frozen, full, read-only, without its scripts.
 import { createServer } from 'node:net';
 import { eventually } from '../../support/scope.ts';
 import { setClock } from './clock.ts';
@@ -28,7 +27,7 @@ export const freezeQueue: Fault = {
   },
 };
 
-/** What was sent to it and not yet read is lost with it. */
+/** Commands that were sent and not yet read are lost. */
 export const freezeAndKillQueue: Fault = {
   name: 'Redis frozen, then killed',
   weight: 2,
@@ -54,7 +53,7 @@ export const fullQueue: Fault = {
   },
 };
 
-/** Full of what is old and has landed: trimming must make room, and events be accepted again while the limit stands. */
+/** Full of old landed entries. Trimming must make room and events must be accepted while the limit stays. */
 export const fullOfOld: Fault = {
   name: 'a day goes by, and Redis is full of what has landed',
   weight: 1,
@@ -63,7 +62,7 @@ export const fullOfOld: Fault = {
   begin: async (world) => {
     const { queue } = world;
     const { redis, clock } = queue;
-    // Only a stretch that begins a day ago has entries that are old, and only until its clock was set ahead.
+    // Entries are old only in a stretch that starts in the past, until its clock is set ahead.
     const fills = clock.startS < 0 && clock.moves === 0 && (await redis.length()) >= OLD_ENTRIES_MIN;
     if (!fills) return () => undefined;
     await setClock(queue, -clock.startS);
@@ -77,7 +76,7 @@ export const fullOfOld: Fault = {
   },
 };
 
-/** A replica of a server that is not there. */
+/** A replica of a server that does not exist. */
 export const readOnlyQueue: Fault = {
   name: 'Redis read-only',
   weight: 4,

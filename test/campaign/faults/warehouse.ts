@@ -1,4 +1,3 @@
-// The warehouse: killed, frozen, and its tables locked.
 import type { Fault } from './fault.ts';
 
 export const killWarehouse: Fault = {
@@ -26,7 +25,7 @@ export const freezeWarehouse: Fault = {
         try {
           process.kill(pid, name);
         } catch {
-          // It has ended.
+          // The process has exited.
         }
       }
     };
