@@ -2,11 +2,11 @@
 // ingest-send: sends events from a file or standard input to the gateway, as a producer should.
 import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
-import { HELP, readSettings, type Settings } from '../lib/send/command-line.ts';
+import { HELP, readSettings, type SendSettings } from '../lib/send/command-line.ts';
 import { GatewayClient } from '../lib/send/gateway-client.ts';
 import { openInput, type Input, type InputEvent } from '../lib/send/input.ts';
 import { Position } from '../lib/send/position.ts';
-import { Progress } from '../lib/send/progress.ts';
+import { ProgressLine } from '../lib/send/progress.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
 import { sampleInput } from '../lib/send/sample.ts';
 import { sendAll, SendingStopped } from '../lib/send/sender.ts';
@@ -24,7 +24,7 @@ const NO_CA =
 const complain = complainer('ingest-send');
 
 async function main(): Promise<number> {
-  let settings: Settings | 'help' | 'version';
+  let settings: SendSettings | 'help' | 'version';
   let input: Input;
   let position: Position | undefined;
   try {
@@ -43,13 +43,13 @@ async function main(): Promise<number> {
   return run(settings, input, position);
 }
 
-async function run(settings: Settings, input: Input, position: Position | undefined): Promise<number> {
+async function run(settings: SendSettings, input: Input, position: Position | undefined): Promise<number> {
   if (position !== undefined && position.line > 0 && !settings.quiet)
     complain(`continuing after line ${position.line}, which ${position.path} holds`);
   const isTrustDefault = settings.identity.ca === undefined;
   if (isTrustDefault && !settings.quiet) complain(NO_CA);
   const client = new GatewayClient({ ...SYSTEM, ...settings, ...settings.flow });
-  const progress = settings.quiet ? undefined : new Progress(input, process.stderr, SYSTEM.clock);
+  const progress = settings.quiet ? undefined : new ProgressLine(input, process.stderr, SYSTEM.clock);
   const refused = new RefusedFile(settings.refusedFile);
   const interrupted = stopSignal();
   const summary = new Summary(SYSTEM.clock);

@@ -5,7 +5,7 @@
 //
 // Limits: 16 KiB of header fields, 64 KiB of body; gateways answer with less.
 
-export interface Answer {
+export interface GatewayAnswer {
   readonly status: number;
   readonly body: string;
   readonly contentType: string | undefined;
@@ -15,7 +15,7 @@ export interface Answer {
   readonly isLast: boolean;
 }
 
-type Head = Omit<Answer, 'body'> & { readonly bodyBytes: number };
+type Head = Omit<GatewayAnswer, 'body'> & { readonly bodyBytes: number };
 
 const HEAD_BYTES_MAX = 16_384;
 const BODY_BYTES_MAX = 65_536;
@@ -42,7 +42,7 @@ export class AnswerReader {
   }
 
   /** The next complete answer. Throws an Error for anything that is not an answer of a gateway; then it is unusable. */
-  next(): Answer | undefined {
+  next(): GatewayAnswer | undefined {
     this.#head ??= this.#readHead();
     if (this.#head === undefined || this.#bytes.length < this.#head.bodyBytes) return undefined;
     const { bodyBytes, ...head } = this.#head;

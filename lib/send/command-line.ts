@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { flowOf, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
-import { tlsOptionsOf, type ClientIdentity } from './identity.ts';
+import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
 import { codeOf } from './input.ts';
 import { freeName, whyUnwritable } from './refused-file.ts';
 
@@ -40,9 +40,9 @@ Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
 Exit codes: 0 all were accepted, 1 not all were, 2 wrong usage or unreadable input, 130 interrupted.
 `;
 
-export interface Settings {
+export interface SendSettings {
   readonly url: URL;
-  readonly identity: ClientIdentity;
+  readonly identity: SenderIdentity;
   /** `undefined` reads standard input. */
   readonly file: string | undefined;
   /** The file holds refused events. */
@@ -59,7 +59,7 @@ export interface Settings {
 }
 
 /** `stateFolder` holds the development certificates. Throws an Error whose message names the mistake. */
-export function readSettings(args: readonly string[], stateFolder: string): Settings | 'help' | 'version' {
+export function readSettings(args: readonly string[], stateFolder: string): SendSettings | 'help' | 'version' {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -129,7 +129,7 @@ function refusedFile(given: string | undefined, file: string | undefined): strin
   return path;
 }
 
-function identity(paths: { cert?: string; key?: string; ca?: string; token?: string }, folder: string): ClientIdentity {
+function identity(paths: { cert?: string; key?: string; ca?: string; token?: string }, folder: string): SenderIdentity {
   const given = paths.cert !== undefined || paths.key !== undefined;
   if (given && (paths.cert === undefined || paths.key === undefined))
     throw new Error('expected --cert and --key together');

@@ -8,14 +8,14 @@
 import { connect as connectPlain, isIP } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { tlsOptionsOf, type ClientIdentity } from './identity.ts';
+import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
 import { overdue, Pipeline, type Request } from './pipeline.ts';
 import { unansweredTry, type Try } from './try.ts';
 
 export interface GatewayClientOptions extends ClockAndRandom {
   /** A URL that `gatewayUrl` accepted. */
   readonly url: URL;
-  readonly identity: ClientIdentity;
+  readonly identity: SenderIdentity;
   readonly connections: number;
   readonly pipelining: number;
   readonly timeoutMs: number;
@@ -132,7 +132,7 @@ export class GatewayClient {
   }
 }
 
-function connectorTo(url: URL, identity: ClientIdentity): ConstructorParameters<typeof Pipeline>[0]['connect'] {
+function connectorTo(url: URL, identity: SenderIdentity): ConstructorParameters<typeof Pipeline>[0]['connect'] {
   const secure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const to = { host, port: url.port === '' ? (secure ? 443 : 80) : Number(url.port) };
@@ -144,7 +144,7 @@ function connectorTo(url: URL, identity: ClientIdentity): ConstructorParameters<
 }
 
 /** The part of a request's header that all requests have. */
-function requestStart(url: URL, { token }: ClientIdentity): string {
+function requestStart(url: URL, { token }: SenderIdentity): string {
   return [
     `POST ${url.pathname.replace(/\/$/, '')}/events HTTP/1.1`,
     `Host: ${url.host}`,

@@ -2,14 +2,14 @@
 import { createSecureContext } from 'node:tls';
 
 /** PEM texts. Without `ca` the authorities that Node trusts apply. A plain URL needs none of them. */
-export interface ClientIdentity {
+export interface SenderIdentity {
   readonly cert: string | Buffer | undefined;
   readonly key: string | Buffer | undefined;
   readonly ca: string | Buffer | undefined;
   readonly token: string | undefined;
 }
 
-type Pem = Omit<ClientIdentity, 'token'>;
+type Pem = Omit<SenderIdentity, 'token'>;
 
 const EXPECTED = { cert: 'CERTIFICATE', key: 'PRIVATE KEY', ca: 'CERTIFICATE' } as const;
 

@@ -9,7 +9,7 @@ const DRAW_INTERVAL_MS = 200;
 const LINE_INTERVAL_MS = 10_000;
 const REASON_SHOWN_MS = 5_000;
 
-export class Progress {
+export class ProgressLine {
   readonly #input: Input;
   readonly #stderr: NodeJS.WriteStream;
   readonly #timer: Timer | undefined;

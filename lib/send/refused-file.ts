@@ -4,16 +4,10 @@ import { isUtf8 } from 'node:buffer';
 import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import type { InputEvent } from './input.ts';
+import type { SendResult } from './sender.ts';
 
 /** The mode: events are nobody else's business. */
 const OWNER_ONLY = 0o600;
-
-export interface Refused {
-  readonly event: InputEvent;
-  readonly code: string;
-  readonly status: number;
-  readonly answer: unknown;
-}
 
 /** `name`, or the first of `name.2`, `name.3` … that does not exist yet. */
 export function freeName(name: string): string {
@@ -50,7 +44,7 @@ export class RefusedFile {
   }
 
   /** Rejects with system errors. */
-  async add({ event, code, status, answer }: Refused): Promise<void> {
+  async add({ event, code, status, answer }: SendResult<InputEvent> & { kind: 'refused' }): Promise<void> {
     const body = isUtf8(event.bytes)
       ? { body: event.bytes.toString('utf8') }
       : { bodyBase64: event.bytes.toString('base64') };

@@ -1,5 +1,5 @@
 // The result of sending an event once: what an answer, or its absence, means (openapi/rules.md, 5).
-import type { Answer } from './answer-reader.ts';
+import type { GatewayAnswer } from './answer-reader.ts';
 
 /**
  * - `accepted`: the gateway has the event; `duplicate` if it had it before, `differs` if with another body.
@@ -82,7 +82,7 @@ const noAnswer = (status: number, answer: object, requestId: string | undefined)
  * request's X-Request-Id. `misplaced`: the answer names another event or request, so the connection is out of step.
  */
 export function tryOf(
-  answer: Answer,
+  answer: GatewayAnswer,
   request: { readonly body: Buffer; readonly requestId: string },
   nowMs: number,
 ): { readonly result: Try; readonly misplaced: boolean } {
