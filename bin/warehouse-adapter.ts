@@ -26,24 +26,18 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/**
- * False: there are no tables to probe yet. Makes nothing. Rejects with the reason if the role cannot use the tables.
- */
-async function inspectSchema(uri: string, role: 'consumer' | 'gateway'): Promise<boolean> {
-  if (uri.startsWith('sqlite:')) return role === 'gateway' || inspectSqlite(uri.slice('sqlite:'.length)) > 0;
-  await inspectPostgres(uri, role);
-  return true;
-}
-
 /** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
-  const fault = uri.startsWith('sqlite:') ? fileFault(uri.slice('sqlite:'.length)) : undefined;
+  const path = uri.startsWith('sqlite:') ? uri.slice('sqlite:'.length) : undefined;
+  const fault = path === undefined ? undefined : fileFault(path);
   if (fault !== undefined && (fault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fault);
   if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
   const warehouse = openWarehouse(uri, role);
   try {
-    if (!(await inspectSchema(uri, role))) return `${name}: no tables yet; the consumer makes them at its start`;
+    if (path === undefined) await inspectPostgres(uri, role);
+    else if (role === 'consumer' && inspectSqlite(path) === 0)
+      return `${name}: no tables yet; the consumer makes them at its start`;
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {
