@@ -29,10 +29,10 @@ Usage: ingest-admin [options] COMMAND
                        quarantine rows, the newest first (default: 50 of them)
   quarantine show ENTRY
                        one row with its body; a body that is no text is shown as hex
-  quarantine replay (ENTRY... | --reason R | --all) [--since T] [--limit N]
+  quarantine replay (ENTRY... | --reason R | --all) [--since T]
                        puts the very bytes back on the queue, with producer and first time of acceptance, and waits
                        until they have landed; a row goes only then. Interrupted, it is simply run again
-  quarantine drop (ENTRY... | --reason R | --all) [--since T] [--limit N]
+  quarantine drop (ENTRY... | --reason R | --all) [--since T]
                        removes rows, and says how many
   erase (ID... | --file F)
                        overwrites events' bodies in queue, warehouse and quarantine by
@@ -111,8 +111,8 @@ const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   erase: ['file'],
   list: ['reason', 'since', 'limit'],
   show: [],
-  replay: ['reason', 'since', 'limit', 'all'],
-  drop: ['reason', 'since', 'limit', 'all'],
+  replay: ['reason', 'since', 'all'],
+  drop: ['reason', 'since', 'all'],
   prune: ['older-than', 'type', 'quarantine'],
   try: ['since'],
   'land-again': ['since'],
@@ -171,7 +171,7 @@ function commandOf(words: readonly string[], values: Values, nowMs: number): Com
   switch (second) {
     case 'list':
       none(rest);
-      return { kind: 'list', filter: filterOf(values, nowMs), limit: limitOf(values.limit) ?? LIST_LIMIT };
+      return { kind: 'list', filter: filterOf(values, nowMs), limit: limitOf(values.limit) };
     case 'show':
       return { kind: 'show', entry: one(rest, 'the name of an entry') };
     case 'replay':
@@ -197,13 +197,12 @@ function erasing(words: readonly string[], { file }: Values): Command {
 function selectionOf(entries: readonly string[], values: Values, nowMs: number): Selection {
   const filtered = values.reason !== undefined || values.all;
   if (entries.length > 0) {
-    if (filtered || values.since !== undefined || values.limit !== undefined)
+    if (filtered || values.since !== undefined)
       throw new UsageError('expected either names of entries, or --reason or --all');
     return { kind: 'entries', entries: [...new Set(entries)] };
   }
   if (!filtered) throw new UsageError('expected names of entries, --reason R, or --all');
-  const limit = limitOf(values.limit) ?? Number.POSITIVE_INFINITY;
-  return { kind: 'filter', filter: filterOf(values, nowMs), limit };
+  return { kind: 'filter', filter: filterOf(values, nowMs) };
 }
 
 const filterOf = ({ reason, since }: Values, nowMs: number): QuarantineFilter => ({
@@ -237,8 +236,8 @@ function timeOf(option: string, text: string, nowMs: number): number {
   return time;
 }
 
-function limitOf(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
+function limitOf(text: string | undefined): number {
+  if (text === undefined) return LIST_LIMIT;
   const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (number < 1) throw new UsageError(`--limit ${text}: expected a whole number from 1 to 999999999`);
   return number;

@@ -40,27 +40,18 @@ interface Erased {
 }
 
 export async function eraseEvents(session: Session, ids: readonly string[]): Promise<Outcome> {
-  const [only = ''] = ids;
-  const found = ids.length === 1 ? await leftOf(session, only) : undefined;
-  const question = found === undefined ? `Erase ${counted(ids.length, 'event')} for good?` : aboutOne(found);
-  if (question !== undefined && !(await session.confirm(question))) return OUTCOME.nothing;
-  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, ids, tally, found));
+  if (!(await session.confirm(`Erase ${counted(ids.length, 'event')} for good?`))) return OUTCOME.nothing;
+  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, ids, tally));
 }
 
-/** `found`: the copies of the first event, if they are known. */
-async function eraseAll(
-  session: Session,
-  ids: readonly string[],
-  tally: Tally,
-  found: Left | undefined,
-): Promise<Outcome> {
+async function eraseAll(session: Session, ids: readonly string[], tally: Tally): Promise<Outcome> {
   await session.recordErased(ids);
   const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
   let looked = 0;
   for (const id of ids) {
     if (session.stopped.aborted) break;
     await Promise.all(session.queue.streams.map((stream) => stream.noteErasure(id)));
-    const left = (looked === 0 ? found : undefined) ?? (await leftOf(session, id));
+    const left = await leftOf(session, id);
     if (nothing(left)) {
       if (left.known) sum.already += 1;
       else sum.unknown.push(id);
@@ -96,21 +87,6 @@ async function outcomeOf(session: Session, sum: Erased, interrupted: boolean): P
 
 const nothing = ({ copies, landed, quarantined }: Left): boolean =>
   copies.length + quarantined.length === 0 && landed === undefined;
-
-/** The question before one event is erased; `undefined` if nothing is left to erase. */
-function aboutOne(left: Left): string | undefined {
-  if (nothing(left)) return undefined;
-  const { copies, landed, quarantined } = left;
-  const producers = [...copies, ...quarantined, ...(landed === undefined ? [] : [landed])].map(
-    ({ producer }) => producer ?? '(none)',
-  );
-  const places =
-    `${counted(copies.length, 'entry', 'entries')} on the queue, ` +
-    `${counted(landed === undefined ? 0 : 1, 'row')} in the warehouse, ` +
-    `${counted(quarantined.length, 'row')} in the quarantine; ` +
-    `producer ${[...new Set(producers)].map(printable).join(', ')}`;
-  return `Erase this event for good (${places})?`;
-}
 
 async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> {
   const [landed, quarantined] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);

@@ -8,67 +8,41 @@ import { bytesText, counted, countText, table, timeText } from './terminal.ts';
 /** Which quarantine rows a change concerns. */
 export type Selection =
   | { readonly kind: 'entries'; readonly entries: readonly string[] }
-  | { readonly kind: 'filter'; readonly filter: QuarantineFilter; readonly limit: number };
+  | { readonly kind: 'filter'; readonly filter: QuarantineFilter };
 
 /** Rows of one statement. */
 const PAGE = 500;
 
 export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<Outcome> {
-  const list = session.json ? jsonList(session) : textList(session);
-  let left = limit;
-  // One row more tells whether there are more.
+  const rows: QuarantineRow[] = [];
   for await (const page of session.warehouse.quarantineList(filter, limit + 1)) {
-    list.add(page.slice(0, left));
-    left -= page.length;
-    await session.printed();
+    rows.push(...page);
     if (session.stopped.aborted) break;
   }
-  list.end();
-  if (left === limit) session.tell('no such rows in the quarantine');
-  else if (left < 0 && !session.json) session.tell('there are older rows; --limit shows more');
-  return left === limit || session.stopped.aborted ? OUTCOME.nothing : OUTCOME.done;
+  const shown = rows.slice(0, limit);
+  if (session.json) printJson(session, shown.map(listedJson));
+  else if (shown.length > 0) session.print(`${table([HEAD, ...shown.map(cells)], [2]).join('\n')}\n`);
+  await session.printed();
+  if (shown.length === 0) session.tell('no such rows in the quarantine');
+  else if (rows.length > limit && !session.json) session.tell('there are older rows; --limit shows more');
+  return shown.length === 0 || session.stopped.aborted ? OUTCOME.nothing : OUTCOME.done;
 }
 
-interface List {
-  add(rows: readonly QuarantineRow[]): void;
-  end(): void;
-}
+const listedJson = ({ acceptedAtMs, quarantinedAtMs, ...row }: QuarantineRow): object => ({
+  ...row,
+  acceptedAt: timeText(acceptedAtMs),
+  quarantinedAt: timeText(quarantinedAtMs),
+});
 
-/** One array, printed as its rows arrive. */
-function jsonList({ print }: Session): List {
-  let before = '[';
-  return {
-    add: (rows) => {
-      for (const { acceptedAtMs, quarantinedAtMs, ...row } of rows) {
-        const times = { acceptedAt: timeText(acceptedAtMs), quarantinedAt: timeText(quarantinedAtMs) };
-        print(`${before}${JSON.stringify({ ...row, ...times })}`);
-        before = ',';
-      }
-    },
-    end: () => print(before === '[' ? '[]\n' : ']\n'),
-  };
-}
-
-/** Columns, aligned within some hundred rows. */
-function textList({ print }: Session): List {
-  let head = [['entry', 'since', 'body', 'producer', 'id', 'reason']];
-  return {
-    add: (rows) => {
-      if (rows.length === 0) return;
-      const cells = rows.map((row) => [
-        printable(row.entry),
-        timeText(row.quarantinedAtMs),
-        bytesText(row.bodyBytes),
-        printable(row.producer),
-        printable(row.id ?? '-'),
-        printable(row.reason),
-      ]);
-      print(`${table([...head, ...cells], [2]).join('\n')}\n`);
-      head = [];
-    },
-    end: () => undefined,
-  };
-}
+const HEAD = ['entry', 'since', 'body', 'producer', 'id', 'reason'];
+const cells = (row: QuarantineRow): string[] => [
+  printable(row.entry),
+  timeText(row.quarantinedAtMs),
+  bytesText(row.bodyBytes),
+  printable(row.producer),
+  printable(row.id ?? '-'),
+  printable(row.reason),
+];
 
 export async function showRow(session: Session, entry: string): Promise<Outcome> {
   const row = await session.warehouse.quarantineRow(entry);
@@ -115,17 +89,16 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
 /** The selection in the form of the command line. */
 export function selectionText(selection: Selection): string {
   if (selection.kind === 'entries') return selection.entries.join(' ');
-  const { filter, limit } = selection;
+  const { filter } = selection;
   return [
     filter.reason === undefined ? '--all' : `--reason ${filter.reason}`,
     ...(filter.sinceMs === undefined ? [] : [`--since ${timeText(filter.sinceMs)}`]),
-    ...(Number.isFinite(limit) ? [`--limit ${limit}`] : []),
   ].join(' ');
 }
 
 /** Number of existing rows in a selection. */
 export async function selectedCount({ warehouse }: Session, selection: Selection): Promise<number> {
-  if (selection.kind === 'filter') return Math.min(selection.limit, await warehouse.quarantineCount(selection.filter));
+  if (selection.kind === 'filter') return warehouse.quarantineCount(selection.filter);
   let found = 0;
   for (const page of pages(selection.entries)) found += (await warehouse.present(page)).size;
   return found;
@@ -137,14 +110,10 @@ export async function* selected({ warehouse }: Session, selection: Selection): A
     for (const page of pages(selection.entries)) yield page;
     return;
   }
-  let after = '';
-  for (let left = selection.limit; left > 0;) {
-    const names = await warehouse.quarantineNames(selection.filter, after, Math.min(PAGE, left));
-    const last = names.at(-1);
-    if (last === undefined) return;
-    after = last;
-    left -= names.length;
-    yield names;
+  for (let after: string | undefined = ''; after !== undefined;) {
+    const names = await warehouse.quarantineNames(selection.filter, after, PAGE);
+    if (names.length > 0) yield names;
+    after = names.at(-1);
   }
 }
 

@@ -12,15 +12,6 @@ describe('quarantine drop', () => {
   const left = (t: TestContext): unknown[] =>
     admin.rows(t, 'SELECT entry FROM events_quarantine ORDER BY entry').map((row) => (row as { entry: string }).entry);
 
-  it('removes as many rows as its limit says, and no more', async (t) => {
-    await admin.warehouse.quarantine(Array.from({ length: 30 }, (_, at) => poison(`${at + 10}-1`)));
-    const { code, out, err } = await admin.run(t, 'quarantine drop --all --limit 10');
-    assert.equal(code, 0);
-    assert.equal(out, 'removed 10 rows\n');
-    assert.match(err, /^audit: .* drop --all --limit 10: 10 changed$/m);
-    assert.equal(left(t).length, 20);
-  });
-
   it('removes more rows than one statement takes, of one reason, since a time', async (t) => {
     await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
     await admin.warehouse.quarantine([poison('x-1', { reason: 'id_conflict: x' })]);
@@ -114,13 +105,6 @@ describe('quarantine replay', () => {
       again.out,
       /^0 events landed\n1 row could not land again and stayed in the quarantine\n {2}q\/ingest\/1-2\n$/,
     );
-  });
-
-  it('ends with 1 where some named rows are missing and all others landed', async (t) => {
-    await admin.consume(t);
-    await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
-    const { code, out } = await admin.run(t, 'quarantine replay q/ingest/1-1 q/ingest/9-9');
-    assert.deepEqual([code, out], [1, '1 event landed\n1 entry not found\n']);
   });
 
   it('ends with 1 where no row is there, without a question', async (t) => {

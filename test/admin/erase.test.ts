@@ -103,15 +103,12 @@ describe('erase', () => {
     assert.ok((await admin.warehouse.find('one', 'shop')).kind === 'landed');
   });
 
-  it('asks before it changes one event, naming what there is, and leaves it after a no', async (t) => {
-    await admin.accept(t, 'one', body('one'));
+  it('changes nothing after a no', async (t) => {
     await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
     const questions: string[] = [];
     const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
     assert.equal((await admin.run(t, 'erase one', { confirm })).code, 1);
-    assert.deepEqual(questions, [
-      'Erase this event for good (1 entry on the queue, 1 row in the warehouse, 0 rows in the quarantine; producer shop)?',
-    ]);
+    assert.deepEqual(questions, ['Erase 1 event for good?']);
     assert.ok(bytes().includes(SECRET));
     assert.deepEqual(admin.audit(t), []);
   });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { QueueFailed, streamOf } from '../../lib/ingest/queue-admin.ts';
+import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { InProcess, landing, log, poison } from './in-process.ts';
@@ -79,31 +79,6 @@ describe('status', () => {
     assert.ok(warehouseOnly.failure instanceof WarehouseFailed);
     assert.match(warehouseOnly.out, /"warehouse":\{"error":"there is no such file/);
   });
-
-  it('looks again at what was away: a failed look is not remembered', async (t) => {
-    const queue = queueAdmin({
-      ...SYSTEM,
-      uri: admin.redis.uri,
-      partitions: 1,
-
-      log,
-    });
-    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
-    const stream = streamOf(queue, 'one');
-    const fails = async (): Promise<boolean> =>
-      (await admin.run(t, 'status', { queue })).failure instanceof QueueFailed;
-    await admin.accept(t, 'one', '{"id":"one","type":"t"}');
-    await admin.redis.signal('SIGKILL');
-    assert.ok(await fails());
-    await assert.rejects(stream.find('one'), QueueFailed);
-    await assert.rejects(stream.states(['1-1']), QueueFailed);
-    await admin.redis.start();
-    await admin.accept(t, 'two', '{"id":"two","type":"t"}');
-    // A busy machine may take longer to connect.
-    await eventually('the queue is seen again', async () => !(await fails()));
-    assert.equal((await stream.find('two'))?.id, 'two');
-    assert.deepEqual(await stream.states(['1-1']), ['gone']);
-  });
 });
 
 describe('event, quarantine list and quarantine show', () => {
@@ -173,27 +148,6 @@ quarantine: q/ingest/1-1, since <time>
     assert.deepEqual((await admin.run(t, 'quarantine list --reason none')).out, '');
   });
 
-  it('asks for the next rows only when those before are written', async (t) => {
-    await admin.warehouse.quarantine(Array.from({ length: 2_500 }, (_, at) => poison(`${at}-1`)));
-    const session = admin.session(t);
-    let pages = 0;
-    let printed = 0;
-    const warehouse = {
-      ...session.warehouse,
-      async *quarantineList(...given: Parameters<typeof session.warehouse.quarantineList>) {
-        for await (const page of session.warehouse.quarantineList(...given)) {
-          assert.equal(pages, printed, 'the page before is written');
-          pages += 1;
-          yield page;
-        }
-      },
-    };
-    const written = (): Promise<void> => new Promise((resolve) => setImmediate(() => resolve(void (printed += 1))));
-    const { out } = await admin.run(t, 'quarantine list --limit 10000 --json', { warehouse, printed: written });
-    assert.equal((JSON.parse(out) as unknown[]).length, 2_500);
-    assert.equal(pages, 3);
-  });
-
   it('shows one row, or nothing where it is not there', async (t) => {
     await admin.warehouse.quarantine([poison('1-1', { id: 'one', traceparent: 'trace' })]);
     const { code, out } = await admin.run(t, 'quarantine show q/ingest/1-1 --json');
@@ -211,15 +165,6 @@ quarantine: q/ingest/1-1, since <time>
     assert.match((await admin.run(t, 'quarantine show q/ingest/1-1')).out, /^quarantine: q\/ingest\/1-1, since /);
     const none = await admin.run(t, 'quarantine show none --json');
     assert.deepEqual([none.code, none.out], [1, 'null\n']);
-  });
-
-  it('looks again for a file that was not there', async (t) => {
-    const session = admin.session(t);
-    await admin.warehouse.close();
-    for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
-    await assert.rejects(session.warehouse.counts(), WarehouseFailed);
-    await admin.warehouse.prepare();
-    assert.equal((await session.warehouse.counts()).events, 0);
   });
 });
 

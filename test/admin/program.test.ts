@@ -84,48 +84,6 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
         assert.match(out, shown);
     });
 
-    it('tells all that is known of an event, for any producer', { tags: ['long'] }, async () => {
-      const found = await admin.json<{
-        warehouse: { producer: string; body: string };
-        quarantine: { producer: string }[];
-      }>(0, 'event', 'one');
-      assert.deepEqual(
-        [found.warehouse.producer, found.warehouse.body],
-        ['shop', '{"id":"one","type":"t","text":"\u20ac"}'],
-      );
-      assert.deepEqual(
-        found.quarantine.map(({ producer }) => producer),
-        ['a\\b'],
-      );
-      assert.match((await admin.run('event', 'one')).out, /warehouse: landed [^]*quarantine: [^]*id_conflict/);
-      assert.equal((await admin.run('event', 'none')).code, 1);
-    });
-
-    it('lists rows, and shows a body that is no text as hex', { tags: ['long'] }, async () => {
-      const rows = await admin.json<{ entry: string; reason: string }[]>(0, 'quarantine', 'list', '--since', '1h');
-      assert.equal(rows.length, 2);
-      const [row] = await admin.json<{ entry: string }[]>(0, 'quarantine', 'list', '--reason', 'invalid_event');
-      const shown = await admin.run('quarantine', 'show', row?.entry ?? '');
-      assert.match(shown.out, /1b5b33316d6e6f206a736f6e/);
-      assert.ok(!shown.out.includes('\x1b'));
-      assert.equal((await admin.run('quarantine', 'list', '--since', '2100-01-01')).code, 1);
-      assert.equal((await admin.run('quarantine', 'show', 'none')).code, 1);
-    });
-
-    it('gives a program its JSON value also where there is no such row, or no event', { tags: ['long'] }, async () => {
-      const replayed = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
-      const answers = await Promise.all(
-        [
-          ['show', 'none'],
-          ['drop', 'none'],
-          ['drop', '--reason', 'none'],
-          ['replay', 'none', 'no-other'],
-          ['replay', '--reason', 'none'],
-        ].map((line) => admin.json<unknown>(1, 'quarantine', ...line)),
-      );
-      assert.deepEqual(answers, [null, { dropped: 0 }, { dropped: 0 }, { ...replayed, missing: 2 }, replayed]);
-    });
-
     it('changes nothing without --yes where there is nobody to ask', { tags: ['long'] }, async () => {
       for (const line of [
         ['quarantine', 'drop', '--all'],

@@ -205,7 +205,7 @@ export class Operator extends Program {
 
   replay(): Promise<Outcome> {
     const filter = { reason: undefined, sinceMs: undefined };
-    return this.#run((session) => replayRows(session, { kind: 'filter', filter, limit: Number.POSITIVE_INFINITY }));
+    return this.#run((session) => replayRows(session, { kind: 'filter', filter }));
   }
 
   drop(entries: readonly string[]): Promise<Outcome> {
