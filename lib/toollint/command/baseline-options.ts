@@ -4,10 +4,9 @@ import { resolve } from 'node:path';
 import { commitsIn, isBaselineFile, isDay, isSameBaseline } from '../compare/baseline-file.ts';
 import { changesSince, git, type SourceChanges } from '../compare/source-changes.ts';
 import { counted } from '../convert/plain-text.ts';
-import { type DocumentSource, fileSource, textIn } from '../document/document-source.ts';
+import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { writeWhole } from '../document/output-file.ts';
-import { isObject, looseJson } from '../document/strict-json.ts';
 import { PathPrefix } from '../scan/path-prefix.ts';
 import { inputSource, type Values } from './command-options.ts';
 import type { JudgeOptions, Judgment } from './judge.ts';
@@ -62,10 +61,9 @@ export async function baselineOptions(
   values: BaselineValues,
   scope: ScanScope,
   io: ProgramIo,
-): Promise<Pick<JudgeOptions, 'baseline' | 'changes' | 'renames' | 'update'>> {
+): Promise<Pick<JudgeOptions, 'baseline' | 'changes' | 'update'>> {
   const { baseline: name, accept, reason = '', until, owner, prune } = values;
   if (name === undefined) return {};
-  const given = await changesGiven(values.renames, io.cwd, scope);
   const update =
     values['update-baseline'] === true
       ? {
@@ -76,7 +74,7 @@ export async function baselineOptions(
       : undefined;
   if (update !== undefined && !existsSync(resolve(io.cwd, name))) return { update };
   const baseline = await inputSource(name, io);
-  return { baseline, changes: await changesSinceBaseline(baseline, scope), update, ...given };
+  return { baseline, changes: await changesSinceBaseline(baseline, values.renames, scope), update };
 }
 
 /** Writes the new baseline, unless only its commit would change. */
@@ -97,58 +95,34 @@ async function headOf(root: string): Promise<string | undefined> {
   return (await git(root, ['rev-parse', '--verify', '--quiet', 'HEAD']).catch(() => undefined))?.trim();
 }
 
-/** The changes since the commit that a baseline file names; or why they are unknown. */
-export async function changesSinceBaseline(source: DocumentSource, scope: ScanScope): Promise<SourceChanges | string> {
+/** The changes since the commit of `--renames`, or of the baseline file; or why they are unknown. */
+export async function changesSinceBaseline(
+  source: DocumentSource,
+  renames: string | undefined,
+  { root, pathPrefix = '' }: ScanScope,
+): Promise<SourceChanges | string> {
+  const name = new PathPrefix(pathPrefix).of('.');
+  if (renames !== undefined) return changesSince(await commitOf(renames, root), root, name);
   const commits = isBaselineFile(source) ? commitsIn(source) : [];
   const [first = ''] = commits;
   if (commits.length === 0) return 'the baseline names no commit; see --renames git:REF';
   try {
     // A merge with merge=union keeps the first lines of both sides.
-    const base = commits.length === 1 ? first : (await git(scope.root, ['merge-base', '--octopus', ...commits])).trim();
-    return await changesSince(base, scope.root, nameOf(scope));
+    const base = commits.length === 1 ? first : (await git(root, ['merge-base', '--octopus', ...commits])).trim();
+    return await changesSince(base, root, name);
   } catch (cause) {
     if (!(cause instanceof ReportFailure)) throw cause;
     return `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)`;
   }
 }
 
-/** The report's name for the root. */
-const nameOf = ({ pathPrefix = '' }: ScanScope) => new PathPrefix(pathPrefix).of('.');
-
-/** The commit of `git:REF` or `git:merge-base(REF)`. Throws ReportFailure ('usage'). */
+/** The commit of `git:REF`. Throws ReportFailure ('usage'). */
 async function commitOf(text: string, root: string): Promise<string> {
-  const name = text.slice('git:'.length);
-  const [, other] = /^merge-base\((.+)\)$/u.exec(name) ?? [];
-  if (name === '') throw usageFailure('git: needs a commit, as in git:main');
-  const commit = async (ref: string) =>
-    (
-      await git(root, ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`]).catch((cause) => {
-        throw new ReportFailure('usage', `${text}: git knows no commit ${ref}`, cause);
-      })
-    ).trim();
-  if (other === undefined) return commit(name);
-  const [base = ''] = (await git(root, ['merge-base', 'HEAD', await commit(other)])).split('\n');
-  return base;
-}
-
-/** The changes that `--renames git:REF|FILE` names. Throws ReportFailure. */
-export async function changesGiven(
-  given: string | undefined,
-  cwd: string,
-  scope: ScanScope,
-): Promise<{ changes?: SourceChanges; renames?: ReadonlyMap<string, string> }> {
-  if (given === undefined) return {};
-  if (!given.startsWith('git:')) return { renames: await readRenames(given, cwd) };
-  const changes = await changesSince(await commitOf(given, scope.root), scope.root, nameOf(scope));
-  return { changes, renames: changes.renames };
-}
-
-/** A JSON object of old paths and new ones. */
-async function readRenames(name: string, cwd: string): Promise<Map<string, string>> {
-  const refuse = (): never => {
-    throw usageFailure(`${name} needs a JSON object of old paths and new ones`);
-  };
-  const value = looseJson(textIn(await fileSource(resolve(cwd, name), name)), refuse);
-  if (!isObject(value) || Object.values(value).some((to) => typeof to !== 'string')) return refuse();
-  return new Map(Object.entries(value) as [string, string][]);
+  const [, name] = /^git:(.+)$/u.exec(text) ?? [];
+  if (name === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${text}'`);
+  const find = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`];
+  const commit = await git(root, find).catch((cause: unknown) => {
+    throw new ReportFailure('usage', `${text}: git has no commit ${name}`, cause);
+  });
+  return commit.trim();
 }

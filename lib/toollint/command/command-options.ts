@@ -16,7 +16,6 @@ export const OUTPUT_OPTIONS = {
   to: { type: 'string', multiple: true },
   output: { type: 'string', short: 'o' },
   color: { type: 'string' },
-  'markdown-bytes': { type: 'string' },
   'max-results': { type: 'string' },
   'source-url': { type: 'string' },
 } as const;

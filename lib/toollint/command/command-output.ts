@@ -11,6 +11,7 @@ import { note, type ProgramIo, streamSink } from './program-io.ts';
 import type { Report, ReportHeader } from '../document/report-schema.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
 import { exitReason, reportExitCode } from './exit-code.ts';
+import type { Judgment } from './judge.ts';
 import { type ConvertOptions, summaryLines } from '../convert/converter.ts';
 import { linkOf } from '../convert/plain-text.ts';
 
@@ -86,7 +87,7 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
   const choice = values.color ?? 'auto';
   if (!['auto', 'always', 'never'].includes(choice))
     throw usageFailure(`--color is auto, always or never, not '${choice}'`);
-  const { 'markdown-bytes': bytes, 'max-results': results } = values;
+  const results = values['max-results'];
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   return {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
@@ -96,7 +97,6 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
     projectFile: existsSync(resolve(cwd, values.root ?? '.', 'package.json'))
       ? posix.join(values['path-prefix'] ?? '', 'package.json')
       : undefined,
-    bytesMax: bytes === undefined ? undefined : countOption('--markdown-bytes', bytes),
     resultsMax: results === undefined ? undefined : countOption('--max-results', results),
   };
 }
@@ -151,15 +151,15 @@ function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptio
 export function verdictOf(
   plan: OutputPlan,
   values: OutputValues,
-  { report, errors, linter }: { readonly report: ReportHeader; readonly errors: number; readonly linter?: string },
+  { report, errors, linter }: Pick<Judgment, 'report' | 'errors'> & Partial<Judgment>,
   io: ProgramIo,
 ): number {
   const code = reportExitCode(report, errors, values);
   const isTold = plan.targets.some(({ format, file }) => file === undefined && /^(?:pretty|summary)$/u.test(format));
   if (values.silent === true || (isTold && io.stdout.isTTY === true)) return code;
-  const [first = '', ...rest] = isTold ? [] : summaryLines(report);
-  if (first !== '') note(io, linter === undefined ? first : `${first}; ${linter}`);
-  for (const line of rest) note(io, line);
+  const [first = '', ...rest] = summaryLines(report);
+  const lines = [linter === undefined ? first : `${first}; ${linter}`, ...rest];
+  if (!isTold) for (const line of lines) note(io, line);
   note(io, `exit code ${code}: ${exitReason(report, errors, code)}`);
   return code;
 }

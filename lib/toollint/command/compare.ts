@@ -1,39 +1,23 @@
-// Compares two reports: the current one comes back with the three counts and only the findings that are new.
-import { readBaseline } from '../compare/baseline.ts';
-import type { BaselineEntry } from '../compare/baseline-entry.ts';
-import { compareWith, type Comparison, doubtsIn } from '../compare/comparison.ts';
-import type { SourceChanges } from '../compare/source-changes.ts';
+// Compares two reports: the second is judged with the first as its baseline.
+import type { BaselineEntry } from '../compare/baseline-file.ts';
+import { type Comparison, doubtsIn } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
-import { checkGateNeeds, gateNotes } from '../gate/gate.ts';
-import type { GateConfig } from '../gate/gate-config.ts';
-import { selectedReport } from './selection.ts';
+import { checkGateNeeds } from '../gate/gate.ts';
+import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 
-export interface CompareOptions {
-  /** List errors only; default: as in the current report. */
-  readonly quiet?: boolean;
-  readonly gate?: GateConfig | undefined;
-  /** Old path -> new path. */
-  readonly renames?: ReadonlyMap<string, string> | undefined;
-  /** What git knows of the lines between the two reports. */
-  readonly changes?: SourceChanges | undefined;
-}
+export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'>;
 
-export interface CompareOutcome {
-  /** The current report with `selection.baseline` and only the new findings. */
-  readonly report: Report;
-  /** The current report as it was, but for the members that a comparison changes. */
+export interface CompareOutcome extends Judgment {
+  /** The current report with all its findings, and the gate and selection of the comparison. */
   readonly current: Report;
   readonly comparison: Comparison;
-  /** New findings of severity error, listed or not. */
-  readonly errors: number;
-  readonly notes: string[];
 }
 
-/** Compares. Throws ReportFailure when the baseline cannot serve or the current report is a delta itself. */
+/** Throws ReportFailure if the baseline cannot serve or the current report is a delta itself. */
 export async function compare(
   base: DocumentSource,
   currentSource: DocumentSource,
@@ -46,32 +30,24 @@ export async function compare(
     const message = `${currentSource.name} lists only what was new against a baseline; compare needs a full report`;
     throw new ReportFailure('input', message);
   }
-  const quiet = options.quiet === true || current.selection.quiet;
-  const today = new Date().toISOString().slice(0, 10);
-  const renames = options.renames ?? changes?.renames;
-  const user = { tool: current.tool, linter: linterOf(current), quiet, today };
-  const baseline = readBaseline(base, user, renames);
-  const doubtIn = doubtsIn(current, changes?.deleted);
-  const doubtsOf = (missing: Comparison['fixed']) => {
-    const doubts = missing.map((entry) => [entry, doubtIn(entry.finding)] as const);
-    return Promise.resolve(new Map(doubts.filter((doubt): doubt is [BaselineEntry, string] => doubt[1] !== undefined)));
-  };
-  const comparison = await compareWith(baseline, current.findings, doubtsOf, changes);
-  const { report, errors } = selectedReport({
-    header: current,
-    totalFiles: current.summary.totalFiles,
-    findings: current.findings,
-    comparison,
-    gate,
-    quiet,
-    errorsOnly: current.selection.quiet,
-  });
+  const { tool, scan, findings, summary, execution } = current;
+  const errorsOnly = current.selection.quiet;
+  const doubtIn = doubtsIn(current, typeof changes === 'string' ? undefined : changes?.deleted);
+  const judged = await judge(
+    {
+      ...{ tool, linter: linterOf(current), findings, errorsOnly, scan, notes: [] },
+      diagnostics: execution.diagnostics.filter(({ kind }) => kind !== 'no-files'),
+      totalFiles: summary.totalFiles,
+      exists: () => true,
+      doubtsOf: (missing) => {
+        const doubts = missing.map((entry) => [entry, doubtIn(entry.finding)] as const);
+        return Promise.resolve(new Map(doubts.filter((one): one is [BaselineEntry, string] => one[1] !== undefined)));
+      },
+    },
+    { ...options, quiet: options.quiet === true || errorsOnly, baseline: base },
+  );
+  const { report, comparison } = judged;
+  if (comparison === undefined) throw new Error('a comparison has a baseline');
   const { selection, gate: verdict } = report;
-  return {
-    report,
-    current: { ...current, selection, gate: verdict },
-    comparison,
-    errors,
-    notes: [...baseline.notes, ...gateNotes(gate, current.scan, current.findings)],
-  };
+  return { ...judged, comparison, current: { ...current, selection, gate: verdict } };
 }

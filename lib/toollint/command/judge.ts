@@ -1,26 +1,24 @@
-// From the findings of a scan or an import to a report: baseline, gate, filter, numbers; and the baseline's next text.
+// From findings to the report that is written: baseline, gate, quiet filter, counts; and the baseline's next text.
+// The quiet filter changes only the list: no count of the baseline, no verdict and no exit code.
 import { type Baseline, isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
-import type { Acceptance, BaselineEntry } from '../compare/baseline-entry.ts';
-import { baselineText } from '../compare/baseline-file.ts';
-import { compareWith, type Comparison, type DoubtsOf } from '../compare/comparison.ts';
+import { type Acceptance, type BaselineEntry, baselineText } from '../compare/baseline-file.ts';
+import { compareWith, type Comparison, countsOf, type DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
-import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
+import { isReserved, PARSE_ERROR_RULE, summaryOf } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import type { Linter } from '../document/extension.ts';
-import { ReportFailure, usageFailure } from '../document/failure.ts';
+import { usageFailure } from '../document/failure.ts';
+import { numberOccurrences } from '../document/finding-order.ts';
 import { SCHEMA_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Scan } from '../document/report-schema.ts';
-import { gateNotes } from '../gate/gate.ts';
+import { evaluateGate, gateNotes, tallyOf } from '../gate/gate.ts';
 import type { GateConfig } from '../gate/gate-config.ts';
-import { selectedReport } from './selection.ts';
 
 export interface JudgeOptions {
   /** List errors only. */
   readonly quiet?: boolean;
   readonly baseline?: DocumentSource | undefined;
-  /** Old path -> new path, for the baseline's findings. Default: the renames of `changes`. */
-  readonly renames?: ReadonlyMap<string, string> | undefined;
   /** What git knows of the lines since the baseline; or why that is unknown. */
   readonly changes?: SourceChanges | string | undefined;
   readonly update?: BaselineUpdate | undefined;
@@ -37,18 +35,18 @@ export interface BaselineUpdate {
   readonly commit?: string | undefined;
 }
 
-/** The outcome of a linter's work, before any baseline, gate or filter. */
+/** Findings before any baseline, gate or filter: of a scan, an import or a report. */
 export interface Found {
   readonly tool: ReportHeader['tool'];
-  readonly linter: Linter;
+  readonly linter: Linter | undefined;
   /** In canonical order. */
   readonly findings: readonly Finding[];
+  /** The findings are errors only. */
+  readonly errorsOnly?: boolean;
   readonly diagnostics: readonly Diagnostic[];
   readonly totalFiles: number;
   readonly scan: Scan;
   readonly notes: readonly string[];
-  /** Paths of files that were found. */
-  readonly paths: ReadonlySet<string>;
   /** Whether there is a file at a path of the report, or that is unknown. */
   exists(path: string): boolean;
   readonly doubtsOf: DoubtsOf;
@@ -61,7 +59,8 @@ export interface Judgment {
   /** Sentences for standard error. */
   readonly notes: string[];
   /** Name and version of the linter. */
-  readonly linter: string;
+  readonly linter: string | undefined;
+  readonly baseline?: Baseline | undefined;
   readonly comparison?: Comparison | undefined;
   /** Set if an update was asked for and the analysis is complete. */
   readonly updatedBaseline?: { readonly text: string; readonly count: number };
@@ -69,7 +68,7 @@ export interface Judgment {
 
 /** Throws ReportFailure if the baseline or the gate cannot serve. */
 export async function judge(found: Found, options: JudgeOptions): Promise<Judgment> {
-  const { quiet = false, update, gate } = options;
+  const { update, gate } = options;
   const { linter, findings, totalFiles } = found;
   const accepted = update?.accept;
   const changes = typeof options.changes === 'string' ? undefined : options.changes;
@@ -83,11 +82,11 @@ export async function judge(found: Found, options: JudgeOptions): Promise<Judgme
   const comparison = matched === undefined ? undefined : withKnown(matched, added);
   checkAccepted(accepted?.rules ?? [], found);
   const execution = executionOf(withoutKnown(found.diagnostics, comparison), totalFiles);
-  const header = { schemaVersion: SCHEMA_VERSION, tool: found.tool, execution, scan: found.scan } as const;
-  const { report, errors } = selectedReport({ header, totalFiles, findings, comparison, gate, quiet });
+  const { report, errors } = selectedReport(found, execution, comparison, options);
   const notes = [...found.notes, ...(baseline?.notes ?? []), ...gateNotes(gate, found.scan, findings)];
   if (comparison !== undefined) notes.push(...comparisonNotes(comparison, found, options.changes));
-  const judgment = { report, errors, notes, linter: `${linter.name} ${linter.version}`, comparison };
+  const linterName = linter === undefined ? undefined : `${linter.name} ${linter.version}`;
+  const judgment = { report, errors, notes, linter: linterName, baseline, comparison };
   if (update === undefined || known === undefined || matched === undefined) return judgment;
   if (execution.status !== 'complete' || known.errorsOnly) {
     const reason = known.errorsOnly ? 'it lists errors only' : 'the analysis is not complete';
@@ -104,45 +103,54 @@ export async function judge(found: Found, options: JudgeOptions): Promise<Judgme
     added.map((finding) => ({ finding, ...acceptance(finding) })),
     update.prune === true,
   );
-  const text = baselineText(entries, majorOf(linter), update.commit);
+  const text = baselineText(entries, linter === undefined ? '' : majorOf(linter), update.commit);
   return { ...judgment, updatedBaseline: { text, count: entries.length } };
 }
 
-const NO_BASELINE: Baseline = { name: '', entries: [], expired: [], errorsOnly: false, notes: [] };
+/** The report, and the number of error findings that count, listed or not. */
+function selectedReport(
+  { tool, scan, findings, errorsOnly, totalFiles }: Found,
+  execution: ReportHeader['execution'],
+  comparison: Comparison | undefined,
+  { gate: config, quiet = false }: JudgeOptions,
+): { report: Report; errors: number } {
+  const counting = comparison?.news ?? findings;
+  const tally = tallyOf(counting);
+  const baseline = comparison === undefined ? undefined : countsOf(comparison);
+  const notVerifiable = comparison?.notVerifiable.length ?? 0;
+  const subject = { tally, baseline, execution, totalFiles, quiet: errorsOnly === true, scan, tool, notVerifiable };
+  const gate = evaluateGate(config, subject);
+  const listed = counting.filter(({ severity }) => !quiet || severity === 'error').map((finding) => ({ ...finding }));
+  numberOccurrences(listed);
+  const report: Report = {
+    schemaVersion: SCHEMA_VERSION,
+    tool,
+    execution,
+    scan,
+    selection: baseline === undefined ? { quiet } : { quiet, baseline },
+    gate,
+    summary: summaryOf(totalFiles, listed, execution.diagnostics),
+    findings: listed,
+  };
+  return { report, errors: tally.bySeverity.error };
+}
+
+const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [] };
 
 function baselineFor(
-  { baseline: source, quiet = false, renames }: JudgeOptions,
+  { baseline: source, quiet = false }: JudgeOptions,
   changes: SourceChanges | undefined,
   found: Found,
 ): Baseline | undefined {
   if (source === undefined) return undefined;
   const { tool, linter, scan } = found;
-  const user = { tool, linter, quiet, today: dayOf(scan) };
-  const baseline = readBaseline(source, user, renames ?? changes?.renames);
-  checkSameFiles(baseline, found);
-  return baseline;
+  return readBaseline(source, { tool, linter, quiet, today: dayOf(scan) }, changes?.renames);
 }
 
 /** The day that decides which acceptances have ended. */
 function dayOf({ timestamp }: Scan): string {
-  return (timestamp.startsWith('1970-01-01') ? new Date().toISOString() : timestamp).slice(0, 10);
-}
-
-/**
- * Throws ReportFailure if the baseline was made from another folder: none of its files is there, but one of them is
- * in a folder of this root, or a file found is in a folder of its root. Otherwise its files were deleted or renamed.
- */
-function checkSameFiles({ entries, name }: Baseline, found: Found): void {
-  const { paths: files } = found;
-  const paths = new Set(entries.flatMap(({ finding: { location } }) => location.path ?? []));
-  if ([...paths].some((path) => found.exists(path))) return;
-  const isWithin = (path: string, others: ReadonlySet<string>): boolean =>
-    path.split('/').some((_, index, segments) => index > 0 && others.has(segments.slice(index).join('/')));
-  if (![...paths].some((path) => isWithin(path, files)) && ![...files].some((path) => isWithin(path, paths))) return;
-  const [first = ''] = paths;
-  const message = `none of its ${paths.size} files is under the root (the first is ${first})`;
-  const hint = 'was it made from another folder?';
-  throw new ReportFailure('baseline', `the baseline ${name} cannot be used: ${message}; ${hint}`);
+  const isTime = /^\d{4}-\d{2}-\d{2}/u.test(timestamp) && !timestamp.startsWith('1970-01-01');
+  return (isTime ? timestamp : new Date().toISOString()).slice(0, 10);
 }
 
 /** A misspelled rule would accept nothing. */

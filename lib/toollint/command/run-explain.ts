@@ -1,12 +1,8 @@
 // `toollint explain`: why a finding is new, known, fixed or not verifiable.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { readBaseline } from '../compare/baseline.ts';
-import type { BaselineEntry } from '../compare/baseline-entry.ts';
-import { isBaselineFile } from '../compare/baseline-file.ts';
-import type { Comparison } from '../compare/comparison.ts';
+import type { BaselineEntry } from '../compare/baseline-file.ts';
 import type { Known } from '../compare/finding-match.ts';
-import type { SourceChanges } from '../compare/source-changes.ts';
 import { terminalText } from '../convert/plain-text.ts';
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { usageFailure } from '../document/failure.ts';
@@ -15,6 +11,7 @@ import { baselineOptions } from './baseline-options.ts';
 import { exactly, INPUT_OPTIONS, inputSource, parseCommand, type Values } from './command-options.ts';
 import { compare } from './compare.ts';
 import { EXIT_OK } from './exit-code.ts';
+import type { Judgment } from './judge.ts';
 import { type ProgramIo, streamSink } from './program-io.ts';
 import { scan } from './scan.ts';
 
@@ -41,16 +38,13 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const name = values.baseline ?? 'toollint-baseline.jsonl';
   if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = { root: resolve(io.cwd, values.root ?? '.'), pathPrefix: values['path-prefix'] ?? '' };
-  const { baseline, changes, renames } = await baselineOptions({ ...values, baseline: name }, scope, io);
+  const { baseline, changes } = await baselineOptions({ ...values, baseline: name }, scope, io);
   if (baseline === undefined) throw usageFailure('explain needs a baseline');
-  const since = typeof changes === 'string' ? undefined : changes;
-  const comparison =
+  const judged =
     values.report === undefined
-      ? (await scan({ ...scope, config: configOf(values, io), baseline, changes, renames, signal: io.signal }))
-          .comparison
-      : (await compare(baseline, await inputSource(values.report, io, values), { changes: since, renames })).comparison;
-  const verdicts =
-    comparison === undefined ? [] : verdictsOf(comparison, endedIn(baseline, renames ?? since?.renames), since);
+      ? await scan({ ...scope, config: configOf(values, io), baseline, changes, signal: io.signal })
+      : await compare(baseline, await inputSource(values.report, io, values), { changes });
+  const verdicts = verdictsOf(judged, typeof changes === 'object');
   const found = verdicts.filter(({ finding }) => isAsked(finding, asked, baseline));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
   await streamSink(io.stdout, 'standard output')(found.map(textOf).join(''));
@@ -60,19 +54,10 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
 const configOf = ({ config }: Values<typeof EXPLAIN_OPTIONS>, { cwd }: ProgramIo) =>
   config === undefined ? undefined : resolve(cwd, config);
 
-/** Entries whose acceptance has ended, by fingerprint. */
-function endedIn(source: DocumentSource, renames: ReadonlyMap<string, string> | undefined): Map<string, BaselineEntry> {
-  const today = new Date().toISOString().slice(0, 10);
-  if (!isBaselineFile(source)) return new Map();
-  const { expired } = readBaseline(source, { tool: { name: '', version: '' }, quiet: true, today }, renames);
-  return new Map(expired.map((entry) => [entry.finding.fingerprint, entry]));
-}
-
-function verdictsOf(
-  { news, known, fixed, notVerifiable, doubts }: Comparison,
-  ended: ReadonlyMap<string, BaselineEntry>,
-  changes: SourceChanges | undefined,
-): Verdict[] {
+function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Verdict[] {
+  if (comparison === undefined) return [];
+  const { news, known, fixed, notVerifiable, doubts } = comparison;
+  const ended = new Map(baseline?.expired.map((entry) => [entry.finding.fingerprint, entry]));
   const ofRule = Map.groupBy([...known.values()].map(({ entry }) => entry).concat(fixed, notVerifiable), keyOf);
   const whyNew = (finding: Finding) => {
     const until = ended.get(finding.fingerprint)?.accepted?.until;
@@ -85,7 +70,7 @@ function verdictsOf(
     ...[...known].map(([finding, match]): Verdict => ({
       finding,
       status: 'known',
-      because: whyKnown(match, changes !== undefined),
+      because: whyKnown(match, hasChanges),
     })),
     ...fixed.map(({ finding }): Verdict => ({
       finding,

@@ -62,7 +62,6 @@ function foundIn({ tool, findings, execution, summary, scan }: Report, root: str
     totalFiles: summary.totalFiles,
     scan,
     notes: [],
-    paths: new Set(findings.flatMap(({ location }) => location.path ?? [])),
     exists: (path) => mayExist(join(root, path)),
     doubtsOf: (missing) => Promise.resolve(new Map(missing.map((entry) => [entry, reason]))),
   };

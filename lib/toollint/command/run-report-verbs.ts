@@ -1,12 +1,12 @@
 // `toollint compare`, `gate`, `convert`, `merge` and `schema`: the verbs that work on documents alone.
 import { terminalText } from '../convert/plain-text.ts';
-import { ReportFailure, usageFailure } from '../document/failure.ts';
+import { usageFailure } from '../document/failure.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { mergeReports } from '../document/merge-reports.ts';
 import { openReport } from '../document/read-report.ts';
 import { reportJsonSchema, type Report } from '../document/report-schema.ts';
 import { gate as evaluate } from '../gate/gate.ts';
-import { chosenGate } from '../gate/gate-config.ts';
+import { BUILT_IN_GATES } from '../gate/gate-config.ts';
 import { countsOf } from '../compare/comparison.ts';
 import {
   checkInputs,
@@ -22,7 +22,7 @@ import {
 import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { compare, type CompareOutcome } from './compare.ts';
 import { EXIT_OK } from './exit-code.ts';
-import { changesGiven, changesSinceBaseline } from './baseline-options.ts';
+import { changesSinceBaseline } from './baseline-options.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { baselineCounts } from '../convert/converter.ts';
 
@@ -86,8 +86,7 @@ export async function readEach(
 export async function runGate(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, GATE_VERB_OPTIONS);
   const [path = ''] = exactly(1, positionals, 'toollint gate REPORT');
-  const config = (await gateFrom(values, io)) ?? chosenGate({ name: 'default' });
-  if (config === undefined) throw new ReportFailure('gate', 'there is no gate to evaluate');
+  const config = (await gateFrom(values, io)) ?? BUILT_IN_GATES[0];
   const plan = await planOutput(values, io);
   const outcome = evaluate(openReport(await inputSource(path, io, values)), config);
   for (const text of outcome.notes) note(io, text);
@@ -104,13 +103,10 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const plan = { ...(await planOutput(lists === undefined ? values : {}, io, [basePath])) };
   if (lists !== undefined) plan.targets = [];
   const [base, current] = [await inputSource(basePath, io, values), await inputSource(currentPath, io, values)];
-  const scope = { root: io.cwd };
-  const since = await changesSinceBaseline(base, scope);
   const outcome = await compare(base, current, {
     quiet: values.quiet === true,
     gate,
-    changes: typeof since === 'string' ? undefined : since,
-    ...(await changesGiven(values.renames, io.cwd, scope)),
+    changes: await changesSinceBaseline(base, values.renames, { root: io.cwd }),
   });
   const { report, comparison } = outcome;
   for (const text of outcome.notes) note(io, text);

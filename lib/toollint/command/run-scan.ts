@@ -1,5 +1,5 @@
 // `toollint scan`: from the command line to the written report.
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { usageFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
 import { BASELINE_OPTIONS, baselineOptions, checkBaselineFlags, writeBaseline } from './baseline-options.ts';
@@ -17,10 +17,7 @@ export const SCAN_OPTIONS = {
   quiet: { type: 'boolean' },
   timestamp: { type: 'string' },
   deterministic: { type: 'boolean' },
-  'no-snippets': { type: 'boolean' },
   'path-prefix': { type: 'string' },
-  cache: { type: 'boolean' },
-  'cache-location': { type: 'string' },
   ...BASELINE_OPTIONS,
   ...VERDICT_OPTIONS,
 } as const;
@@ -30,6 +27,7 @@ type ScanValues = Values<typeof SCAN_OPTIONS>;
 export async function runScan(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, SCAN_OPTIONS);
   const options = scanOptions(values, positionals, io);
+  checkTimestamp(values);
   checkBaselineFlags(values, options.timestamp);
   checkPrune(values, positionals);
   const gate = await gateFrom(values, io);
@@ -58,8 +56,9 @@ function checkPrune(values: ScanValues, paths: readonly string[]): void {
 
 function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo): ScanOptions {
   const { config } = values;
+  const root = resolve(io.cwd, values.root ?? '.');
   return {
-    root: resolve(io.cwd, values.root ?? '.'),
+    root,
     cwd: io.cwd,
     paths,
     include: (values.include ?? []).flatMap(withFolder),
@@ -67,21 +66,11 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
     extensions: extensionsOf(values.ext ?? []),
     config: config === undefined ? undefined : resolve(io.cwd, config),
     quiet: values.quiet === true,
-    timestamp: timestampOf(values, io.env),
+    timestamp: values.timestamp,
     deterministic: values.deterministic === true,
-    snippets: values['no-snippets'] !== true,
     pathPrefix: values['path-prefix'] ?? '',
-    cache: cachePath(values, io),
     signal: io.signal,
   };
-}
-
-/** Where ESLint's cache is; undefined: nowhere. */
-function cachePath(values: ScanValues, { cwd }: ProgramIo): string | undefined {
-  const place = values['cache-location'];
-  if (place === '') throw usageFailure('--cache-location needs a file name');
-  if (values.cache !== true) return undefined;
-  return place === undefined ? join(resolve(cwd, values.root ?? '.'), '.toollintcache') : resolve(cwd, place);
 }
 
 /** A plain name without an ending may be a folder, and then means what is in it. */
@@ -98,17 +87,8 @@ function extensionsOf(lists: readonly string[]): string[] {
   return [...new Set(endings)].sort();
 }
 
-/** The time to write down; undefined: now, or none when deterministic. */
-function timestampOf({ timestamp }: ScanValues, env: ProgramIo['env']): string | undefined {
-  if (timestamp !== undefined) {
-    if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(timestamp) || Number.isNaN(Date.parse(timestamp)))
-      throw usageFailure(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
-    return timestamp;
-  }
-  const epoch = env['SOURCE_DATE_EPOCH'] ?? '';
-  if (epoch === '') return undefined;
-  const date = new Date(Number(epoch) * 1000);
-  if (!/^[0-9]+$/u.test(epoch) || Number.isNaN(date.getTime()))
-    throw usageFailure(`SOURCE_DATE_EPOCH needs seconds, not '${epoch}'`);
-  return date.toISOString();
+function checkTimestamp({ timestamp }: ScanValues): void {
+  if (timestamp === undefined) return;
+  if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(timestamp) || Number.isNaN(Date.parse(timestamp)))
+    throw usageFailure(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
 }

@@ -1,5 +1,5 @@
 // `toollint validate`: two verdicts on each document, and what is wrong with it.
-import { checkInputs, countOption, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
+import { checkInputs, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { type Inspection, inspectReport } from '../document/read-report.ts';
@@ -7,9 +7,7 @@ import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { terminalText } from '../convert/plain-text.ts';
 
 export const VALIDATE_OPTIONS = {
-  'schema-only': { type: 'boolean' },
   format: { type: 'string' },
-  'max-problems': { type: 'string' },
   ...INPUT_OPTIONS,
 } as const;
 
@@ -19,13 +17,12 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   if (format !== 'text' && format !== 'json') throw usageFailure(`--format is text or json, not '${format}'`);
   if (positionals.length === 0) throw usageFailure('usage: toollint validate FILE|- ...');
   checkInputs(positionals);
-  const problemsMax = countOption('--max-problems', values['max-problems'] ?? '100');
   const verdicts: ReturnType<typeof verdictOf>[] = [];
   let unreadable = false;
   for (const file of positionals) {
     try {
       const source = await inputSource(file, io, values);
-      const inspection = inspectReport(source, { consistency: values['schema-only'] !== true, problemsMax });
+      const inspection = inspectReport(source);
       if (inspection.sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
       verdicts.push(verdictOf(file, inspection));
     } catch (cause) {

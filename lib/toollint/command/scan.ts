@@ -1,6 +1,6 @@
 // A scan from its options to its report.
 import { isNeverBaselined } from '../compare/baseline.ts';
-import type { BaselineEntry } from '../compare/baseline-entry.ts';
+import type { BaselineEntry } from '../compare/baseline-file.ts';
 import type { DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import { ENGINE_RULE } from '../document/consistency.ts';

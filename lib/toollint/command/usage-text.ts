@@ -18,7 +18,6 @@ const OUTPUT_HELP = `output:
                           (--to is the same). Default: pretty on a terminal, else report
   -o, --output FILE       write there: a whole file or none
   --color WHEN            auto, always, never
-  --markdown-bytes N      most bytes of a Markdown text (65536)
   --source-url URL        html and markdown link a finding to URL/PATH#Lnn, as in https://host/org/repo/blob/SHA/
   --max-results N         most results of a SARIF log, errors first (all; GitHub accepts 25000)
 `;
@@ -38,8 +37,8 @@ const BASELINE_HELP = `\
 `;
 
 const RENAMES_HELP = `\
-  --renames git:REF|FILE  findings of a renamed file stay known: renames and changed lines since REF, by git
-                          (default: since the commit of the baseline file), or a JSON object of old paths and new ones
+  --renames git:REF       findings in renamed files and on changed lines stay known, by git's changes since REF
+                          (default: since the commit of the baseline file)
 `;
 
 const TEXTS = {
@@ -69,11 +68,8 @@ exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invali
   --quiet                 list errors only; counts, gate and exit code stay
 ${BASELINE_HELP}${RENAMES_HELP}\
   --path-prefix PATH      put before every path of the report, for a part of a larger repository
-  --cache                 use ESLint's own cache, in .toollintcache
-  --cache-location FILE   keep it there
-  --timestamp ISO         default: SOURCE_DATE_EPOCH, or now
+  --timestamp ISO         default: now
   --deterministic         same bytes for the same code: no duration, no clock
-  --no-snippets           no source lines and no fixes in the report
 ${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
@@ -110,9 +106,7 @@ example:
 `,
   validate: `usage: toollint validate FILE|- ...
 
-  --schema-only           without the consistency of the members
   --format text|json      default: text
-  --max-problems N        most problems of each kind to list of each file (100)
 ${INPUT_HELP}
 example:
   toollint validate report.json

@@ -11,7 +11,20 @@ import { placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import type { Finding, Severity } from '../document/report-schema.ts';
 import { isObject, readJson } from '../document/strict-json.ts';
-import type { Acceptance, BaselineEntry } from './baseline-entry.ts';
+
+/** Why a finding may stay, and until when. */
+export interface Acceptance {
+  readonly reason: string;
+  /** The last day, as YYYY-MM-DD. */
+  readonly until?: string | undefined;
+  readonly owner?: string | undefined;
+}
+
+export interface BaselineEntry {
+  /** Has no line and column if it comes from a baseline file. */
+  readonly finding: Finding;
+  readonly accepted?: Acceptance | undefined;
+}
 
 const FORMAT = 'toollint/1';
 const HEAD = Buffer.from('{"baseline":');

@@ -7,12 +7,9 @@ import { ReportFailure } from '../document/failure.ts';
 import { placeHalf } from '../document/fingerprint.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Finding, ReportHeader } from '../document/report-schema.ts';
-import type { BaselineEntry } from './baseline-entry.ts';
-import { isBaselineFile, readBaselineFile } from './baseline-file.ts';
+import { type BaselineEntry, isBaselineFile, readBaselineFile } from './baseline-file.ts';
 
 export interface Baseline {
-  /** As the user gave it. */
-  readonly name: string;
   readonly entries: readonly BaselineEntry[];
   /** Entries whose acceptance has ended: their findings count as new. */
   readonly expired: readonly BaselineEntry[];
@@ -45,7 +42,6 @@ export function readBaseline(
   const isExpired = ({ accepted }: BaselineEntry) => accepted?.until !== undefined && accepted.until < user.today;
   const moved = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, renames) }));
   return {
-    name: source.name,
     entries: moved.filter((entry) => !isExpired(entry)),
     expired: moved.filter(isExpired),
     errorsOnly,

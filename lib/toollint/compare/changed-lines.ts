@@ -4,8 +4,7 @@
 import { anchorIn } from '../document/extension.ts';
 import { lineAnchor } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
-import type { BaselineEntry } from './baseline-entry.ts';
-import { masked } from './baseline-file.ts';
+import { type BaselineEntry, masked } from './baseline-file.ts';
 import { type Hunk, hunkAt, type SourceChanges } from './source-changes.ts';
 
 export interface Current {

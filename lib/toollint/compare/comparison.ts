@@ -4,7 +4,7 @@ import { literalGlob, matchesAny } from '../document/file-pattern.ts';
 import { isUnder } from '../document/report-path.ts';
 import type { BaselineCounts, Finding, ReportHeader } from '../document/report-schema.ts';
 import type { Baseline } from './baseline.ts';
-import type { BaselineEntry } from './baseline-entry.ts';
+import type { BaselineEntry } from './baseline-file.ts';
 import { type Known, matchFindings } from './finding-match.ts';
 import type { SourceChanges } from './source-changes.ts';
 

@@ -1,7 +1,6 @@
 // Which findings of a report are new against a baseline. Steps, each only over what the one before left:
 //   1. same fingerprint, and the same place: the same line and column, or the line that git says the old one is now
-//   2. same fingerprint: findings on lines that git says are unchanged first, then in the order of lines (alignLines
-//      chooses when there are more now)
+//   2. same fingerprint: findings on lines that git says are unchanged first, then in the order of lines
 //   3. the same kind on a changed line (changed-lines.ts)
 //   4. the only finding of its rule in its file, before and now, whose message counts something: `max-lines` is at the
 //      first line beyond the limit, which is another after each insertion
@@ -11,8 +10,7 @@
 // report has other numbers. Linear, also in one group of 100,000 equal findings.
 import type { Finding } from '../document/report-schema.ts';
 import { isNeverBaselined } from './baseline.ts';
-import type { BaselineEntry } from './baseline-entry.ts';
-import { masked } from './baseline-file.ts';
+import { type BaselineEntry, masked } from './baseline-file.ts';
 import { type Current, type Pair, pairChangedLines } from './changed-lines.ts';
 import { hunkAt, lineNow, type SourceChanges } from './source-changes.ts';
 
@@ -103,13 +101,7 @@ function chooseOld(
   changes: SourceChanges | undefined,
 ): readonly Current[] {
   if (rest.length <= left.length) return rest;
-  if (changes === undefined) {
-    const isOld = alignLines(
-      left.map(({ finding }) => finding.location.line ?? 0),
-      rest.map(({ finding }) => finding.location.line ?? 0),
-    );
-    return rest.filter((_, index) => isOld[index] === true);
-  }
+  if (changes === undefined) return rest.slice(0, left.length);
   const isTouched = ({ finding }: Current) =>
     hunkAt(changes.hunksIn(finding.location.path ?? ''), finding.location.line ?? 0) !== undefined;
   const old = new Set([...rest.filter((one) => !isTouched(one)), ...rest.filter(isTouched)].slice(0, left.length));
@@ -136,23 +128,4 @@ function pairCounts(
 
 function ruleInFile({ ruleId, location }: Finding): string {
   return JSON.stringify([ruleId, location.path ?? '']);
-}
-
-/**
- * Which of several equal findings are the old ones, when all that tells them apart is the line. Code that was moved
- * moves together, so each old line takes the line nearest to where the shift of the one before puts it: of 10, 15, 21
- * against 10, 20 the added one is 15. Both lists ascend; the answer marks the chosen of `after`.
- */
-export function alignLines(before: readonly number[], after: readonly number[]): boolean[] {
-  const chosen = after.map(() => false);
-  let [at, shift] = [0, 0];
-  for (const [row, line] of before.slice(0, after.length).entries()) {
-    const last = after.length - before.length + row;
-    const distance = (index: number) => Math.abs((after[index] as number) - line - shift);
-    while (at < last && distance(at + 1) <= distance(at)) at += 1;
-    chosen[at] = true;
-    shift = (after[at] as number) - line;
-    at += 1;
-  }
-  return chosen;
 }

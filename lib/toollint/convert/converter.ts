@@ -9,8 +9,6 @@ export interface ConvertOptions {
   readonly color?: boolean;
   /** Terminal columns, to which text is cut. Default: it is not. */
   readonly width?: number;
-  /** Most bytes of a Markdown text. Default: 65,536, the limit of a comment on GitHub. */
-  readonly bytesMax?: number | undefined;
   /** Most results of a SARIF log, errors first. Default: all. */
   readonly resultsMax?: number | undefined;
   /** SARIF's baselineState of each finding. Default: 'new' for all if the report is a delta. */

@@ -45,7 +45,7 @@ export function importReport(source: DocumentSource, options: ImportOptions): Re
   for (const [path, messages] of byPath) {
     const text = path === undefined ? '' : sourceBelow(root, path);
     const placed = messages.map((message) => withPosition(message, text));
-    for (const finding of fileFindings({ path, text, messages: placed, roots: [root], snippets: true, factsOf }))
+    for (const finding of fileFindings({ path, text, messages: placed, roots: [root], factsOf }))
       findings.push(finding);
   }
   numberOccurrences(findings.sort(compareFindings));

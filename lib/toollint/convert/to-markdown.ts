@@ -14,18 +14,18 @@ import {
 } from './converter.ts';
 
 const ROWS_MAX = 100;
+/** The longest comment on GitHub. */
 const BYTES_MAX = 65_536;
 const CELL_UNITS_MAX = 300;
 /** Room for the line that counts what is left out. */
 const TAIL_BYTES = 200;
 
-export function* markdownText(report: Report, options: ConvertOptions): Generator<string> {
-  const { bytesMax = BYTES_MAX, links } = options;
-  let text = headText(report, bytesMax / 2);
+export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {
+  let text = headText(report);
   let shown = 0;
   for (const finding of bySeverity(report).slice(0, ROWS_MAX)) {
     const row = `${shown === 0 ? TABLE_HEAD : ''}${rowOf(finding, links)}`;
-    if (Buffer.byteLength(text) + Buffer.byteLength(row) + TAIL_BYTES > bytesMax) break;
+    if (Buffer.byteLength(text) + Buffer.byteLength(row) + TAIL_BYTES > BYTES_MAX) break;
     text += row;
     shown += 1;
   }
@@ -43,7 +43,7 @@ const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- |
 
 const VERDICTS = { 'not-evaluated': '', passed: '✅ passed', warning: '⚠️ warning', failed: '❌ failed' } as const;
 
-function headText(report: Report, bytesMax: number): string {
+function headText(report: Report): string {
   const { execution, summary, selection, gate } = report;
   const lines = ['### Code analysis', ''];
   if (gate.status !== 'not-evaluated') {
@@ -60,7 +60,7 @@ function headText(report: Report, bytesMax: number): string {
   for (const [index, one] of diagnostics.entries()) {
     const where = placesOf(one).map(escaped).join(' ');
     const line = `- ${one.kind} ${where}: ${escaped(shortened(one.message, CELL_UNITS_MAX))}\n`;
-    if (Buffer.byteLength(text) + Buffer.byteLength(line) > bytesMax)
+    if (Buffer.byteLength(text) + Buffer.byteLength(line) > BYTES_MAX / 2)
       return `${text}- …and ${diagnostics.length - index} more\n`;
     text += line;
   }

@@ -4,10 +4,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { createReadStream, realpathSync } from 'node:fs';
 import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 
-/**
- * The longest document that is read, in bytes: some 600,000 findings. Reading takes about five times its length in
- * memory (bench/toollint/report-scale.ts).
- */
+/** The longest document that is read, in bytes: some 600,000 findings. Reading takes about five times its memory. */
 export const DOCUMENT_BYTES_MAX = 256 << 20;
 
 export interface DocumentSource {

@@ -55,7 +55,6 @@ interface FileFindingsRequest {
   readonly messages: readonly LintMessage[];
   /** Absolute folders whose names may not appear in a report. */
   readonly roots: readonly string[];
-  readonly snippets: boolean;
   readonly factsOf: FactsOf;
 }
 
@@ -148,12 +147,12 @@ function addDetails(finding: Finding, message: LintMessage, request: FileContext
   const category = finding.ruleId === PARSE_ERROR_RULE ? 'problem' : facts.category;
   finding.standardIds = [...standardIds];
   if (message.suggestion !== undefined) finding.suggestion = withoutRoots(oneLine(message.suggestion), request.roots);
-  const snippet = request.snippets ? (message.snippet ?? snippetOf(lines, finding.location)) : '';
+  const snippet = message.snippet ?? snippetOf(lines, finding.location);
   if (snippet !== '') finding.codeSnippet = snippet;
-  const flaggedText = request.snippets ? flaggedPart(lines, finding.location, message) : '';
+  const flaggedText = flaggedPart(lines, finding.location, message);
   if (flaggedText !== '') Object.assign(finding, { flaggedText });
-  if (request.snippets && message.fix !== undefined)
-    Object.assign(finding, { fix: { ...message.fix, region: regionOf(message.fix, request) } });
+  const { fix } = message;
+  if (fix !== undefined) Object.assign(finding, { fix: { ...fix, region: regionOf(fix, request) } });
   if (category !== undefined) finding.category = category;
   const issueType = ISSUE_TYPES.get(category ?? '');
   if (issueType !== undefined) finding.issueType = issueType;

@@ -48,8 +48,11 @@ function digest(parts: readonly string[]): string {
 
 /** The stable text of a message that names no folder of the machine: see the header. */
 export function discriminatorOf(messageId: string | undefined, message: string): string {
-  return messageId || collapseBlanks(message).replace(/[0-9]+/gu, '#');
+  return messageId || maskedText(message);
 }
+
+/** Blanks collapsed, digits as '#'. */
+const maskedText = (text: string) => collapseBlanks(text).replace(/[0-9]+/gu, '#');
 
 /** Runs of blanks become one space; none at the ends. */
 function collapseBlanks(text: string): string {
@@ -89,9 +92,8 @@ export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { l
 const FLAGGED_UNITS_MAX = 4096;
 
 /**
- * Recognizes a finding after its line was changed: 8 hex digits each for the text of its line, by which the old line is
- * found in a diff, and for the flagged text. The flagged text is without blanks, quotes and punctuation, which
- * formatters change, and has digits as '#'. undefined if the line does not exist.
+ * Recognizes a finding after its line was changed: 8 hex digits of the hash of its line, to find the old line in a diff,
+ * and 8 of the hash of the flagged text. undefined if the line does not exist.
  */
 export function anchorOf(lines: readonly string[], range: FlaggedRange): string | undefined {
   const { line, column = 1, endLine, endColumn } = range;
@@ -100,16 +102,11 @@ export function anchorOf(lines: readonly string[], range: FlaggedRange): string 
   const isSeveral = endLine !== undefined && endColumn !== undefined && endLine > line && endLine <= lines.length;
   let text = raw.slice(column - 1, endLine === line && endColumn !== undefined ? endColumn - 1 : undefined);
   for (let at = line; isSeveral && at < endLine && text.length < FLAGGED_UNITS_MAX; at += 1)
-    text += lines[at]?.slice(0, at === endLine - 1 ? endColumn - 1 : undefined) ?? '';
+    text += `\n${lines[at]?.slice(0, at === endLine - 1 ? endColumn - 1 : undefined) ?? ''}`;
+  text = text.slice(0, FLAGGED_UNITS_MAX);
   const isOpen = !isSeveral && endColumn === undefined;
-  return lineAnchor(raw) + shortDigest(essence(isOpen ? text.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : text));
+  return lineAnchor(raw) + shortDigest(maskedText(isOpen ? text.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : text));
 }
-
-const essence = (text: string) =>
-  text
-    .slice(0, FLAGGED_UNITS_MAX)
-    .replace(/[\s'"`,;()]+/gu, '')
-    .replace(/[0-9]+/gu, '#');
 
 /** The first part of an anchor. */
 export function lineAnchor(raw: string): string {

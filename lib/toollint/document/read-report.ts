@@ -19,18 +19,14 @@ export interface Problem {
   readonly message: string;
 }
 
-export interface InspectOptions {
-  /** Default true. */
-  readonly consistency?: boolean;
-  /** Most problems to list of each code; all are counted. Default 100. */
-  readonly problemsMax?: number;
-}
+/** The most problems of each code in the list, so that no kind hides another. All are counted. */
+const PROBLEMS_MAX = 100;
 
 /** The verdicts on one document. */
 export interface Inspection {
   readonly schema: 'valid' | 'invalid';
   readonly consistency: 'valid' | 'invalid' | 'not-checked';
-  /** In the order of the document, at most `problemsMax` of each code, so that no kind hides another. */
+  /** In the order of the document. */
   readonly problems: Problem[];
   /** How many problems there are. */
   readonly problemCount: number;
@@ -41,21 +37,18 @@ export interface Inspection {
 
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-export function inspectReport({ bytes }: DocumentSource, options: InspectOptions = {}): Inspection {
-  const { consistency = true, problemsMax = 100 } = options;
-  const problems = new ProblemList(problemsMax);
+export function inspectReport({ bytes }: DocumentSource): Inspection {
+  const problems = new ProblemList();
   const sawByteOrderMark = MARK.equals(bytes.subarray(0, MARK.length));
   const value = readDocument(sawByteOrderMark ? bytes.subarray(MARK.length) : bytes, problems);
   const report = value === undefined ? undefined : reportIn(value, problems);
-  const isChecked = report !== undefined && consistency;
-  if (isChecked) {
+  if (report !== undefined)
     checkConsistency(report, (number, pointer, message) =>
       problems.add({ level: 'consistency', code: `invariant-${number}`, pointer, message }),
     );
-  }
   return {
     schema: report === undefined ? 'invalid' : 'valid',
-    consistency: !isChecked ? 'not-checked' : problems.count === 0 ? 'valid' : 'invalid',
+    consistency: report === undefined ? 'not-checked' : problems.count === 0 ? 'valid' : 'invalid',
     problems: problems.list,
     problemCount: problems.count,
     report,
@@ -65,7 +58,7 @@ export function inspectReport({ bytes }: DocumentSource, options: InspectOptions
 
 /** Reads a report that a verb needs. Throws ReportFailure ('input') when it is not valid. */
 export function openReport(source: DocumentSource): Report {
-  const { report, problems } = inspectReport(source, { problemsMax: 1 });
+  const { report, problems } = inspectReport(source);
   // Nothing reads the numbering of occurrences: converters and comparisons number again.
   const fault = problems.find(({ code }) => code !== 'invariant-12');
   if (fault === undefined && report !== undefined) return report;
@@ -77,18 +70,13 @@ export function openReport(source: DocumentSource): Report {
 class ProblemList {
   readonly list: Problem[] = [];
   count = 0;
-  readonly #most: number;
   readonly #counts = new Map<string, number>();
-
-  constructor(most: number) {
-    this.#most = most;
-  }
 
   add(problem: Problem): void {
     this.count += 1;
     const count = (this.#counts.get(problem.code) ?? 0) + 1;
     this.#counts.set(problem.code, count);
-    if (count <= this.#most) this.list.push(problem);
+    if (count <= PROBLEMS_MAX) this.list.push(problem);
   }
 }
 

@@ -53,7 +53,7 @@ const above = (metric: string, threshold: number, level: GateCondition['level'] 
 });
 
 /** The gates that need no file. */
-export const BUILT_IN_GATES: readonly GateConfig[] = [
+export const BUILT_IN_GATES: readonly [GateConfig, ...GateConfig[]] = [
   { name: 'default', conditions: [above('errors', 0), above('warnings', 0, 'warn')] },
   { name: 'strict', conditions: ['errors', 'warnings', 'infos', 'ruleErrors'].map((metric) => above(metric, 0)) },
   { name: 'new-code', conditions: [above('newIssues', 0)] },

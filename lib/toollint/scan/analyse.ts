@@ -22,7 +22,7 @@ import {
 import type { EslintEngine } from './eslint-engine.ts';
 import { PathPrefix } from './path-prefix.ts';
 import { ScanDiagnostics } from './scan-diagnostics.ts';
-import { type Analysis, type AnalysisOptions, ConfigMissing, type LintedFile, type Coverage } from './scan-options.ts';
+import { type Analysis, type AnalysisOptions, ConfigMissing, type Coverage } from './scan-options.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
 
 /** Throws ReportFailure if the scan cannot begin, Interrupted if the signal fires. */
@@ -46,11 +46,11 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const starts = await findStarts(search);
   const found = await findFiles(search, starts);
   const { files, enabledRuleIds } = await lintableFiles(engine, found);
-  const notes = [...engine.notes, ...(await passedOver(starts, found, files, engine, search))];
-  const places = files.map(({ absolute }) => absolute);
-  const cached = options.cache === undefined ? undefined : await engine.lintCached(places, options.cache);
+  const passedOver =
+    search.paths.length === 0 ? [] : starts.filter((start) => !files.some(({ path }) => isNamedBy(start, path)));
+  const notes = [...engine.notes, ...passedOver.map(passedOverNote)];
   const roots = sortedUnique([root, resolve(options.root)]);
-  const work = new FileWork({ engine, prefix, cached, suppressions: await readSuppressions(root) }, options, roots);
+  const work = new FileWork({ engine, prefix, suppressions: await readSuppressions(root) }, roots);
   for (const [index, file] of files.entries()) {
     // Linting is synchronous: without a turn of the event loop no signal would be handled.
     await setImmediate();
@@ -66,7 +66,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   };
   return {
     findings: work.findings,
-    diagnostics: work.diagnostics.list(engine.givenUp),
+    diagnostics: work.diagnostics.list(),
     totalFiles: files.length,
     scan: {
       scopeKnown: true,
@@ -79,11 +79,10 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     linter: engine.linter,
     rules: descriptions(work.findings, (ruleId) => engine.factsOf(ruleId)),
     notes,
-    paths: new Set(found.map(({ path }) => prefix.of(path))),
     exists,
     coverageOf: async (path) => {
       const own = prefix.strip(path);
-      if (own === undefined || exists(path)) return work.coverageOf(path);
+      if (own === undefined || exists(path)) return work.coverage.get(path);
       return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
     },
   };
@@ -129,24 +128,10 @@ async function lintableFiles(
   return { files, enabledRuleIds };
 }
 
-/** Notes on command-line paths without a scanned file. */
-async function passedOver(
-  starts: readonly Start[],
-  found: readonly FoundFile[],
-  files: readonly FoundFile[],
-  engine: EslintEngine,
-  { paths }: SearchRequest,
-): Promise<string[]> {
-  const notes: string[] = [];
-  for (const start of paths.length === 0 ? [] : starts) {
-    const name = start.kind === 'glob' ? start.pattern : start.path;
-    if (files.some(({ path }) => isNamedBy(start, path))) continue;
-    const [first] = found.filter(({ path }) => isNamedBy(start, path));
-    if (first === undefined) notes.push(`nothing to scan was found for '${name}'`);
-    else if (await engine.isIgnored(first.absolute)) notes.push(`all files matched by '${name}' are ignored`);
-    else notes.push(`no configuration is for the files matched by '${name}'`);
-  }
-  return notes;
+/** A note on a path of the command line without a scanned file. */
+function passedOverNote(start: Start): string {
+  const name = start.kind === 'glob' ? start.pattern : start.path;
+  return `nothing to scan for '${name}': no file is there, or all are ignored or have no configuration`;
 }
 
 /**
@@ -177,27 +162,19 @@ function scopeOf(
 interface FileWorkParts {
   readonly engine: EslintEngine;
   readonly prefix: PathPrefix;
-  readonly cached: ReadonlyMap<string, LintedFile> | undefined;
   readonly suppressions: Suppressions;
-}
-
-interface TakenFile {
-  readonly file: FoundFile;
-  readonly ran: readonly string[] | undefined;
-  readonly suppressed: readonly Finding[];
 }
 
 class FileWork {
   readonly findings: Finding[] = [];
   readonly diagnostics: ScanDiagnostics;
   readonly #parts: FileWorkParts;
-  readonly #snippets: boolean;
   readonly #roots: readonly string[];
-  readonly #taken = new Map<string, TakenFile>();
+  /** The files that were linted to their end. */
+  readonly coverage = new Map<string, Coverage>();
 
-  constructor(parts: FileWorkParts, { snippets = true }: AnalysisOptions, roots: readonly string[]) {
+  constructor(parts: FileWorkParts, roots: readonly string[]) {
     this.#parts = parts;
-    this.#snippets = snippets;
     this.#roots = [...roots].sort((a, b) => b.length - a.length);
     this.diagnostics = new ScanDiagnostics(this.#roots);
   }
@@ -211,8 +188,8 @@ class FileWork {
     }
     const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
     if ('fault' in source) return this.#unparsed(path, `the file cannot be read: ${source.fault}`);
-    const { engine, cached, suppressions } = this.#parts;
-    const linted = cached?.get(file.absolute) ?? (await engine.lint(file.absolute, source.text));
+    const { engine, suppressions } = this.#parts;
+    const linted = await engine.lint(file.absolute, source.text);
     for (const crash of linted.crashes) this.diagnostics.ruleError(path, crash);
     if (linted.failure !== undefined) return this.#unparsed(path, linted.failure);
     const fatal = linted.messages.find((message) => message.fatal);
@@ -221,27 +198,15 @@ class FileWork {
     for (const finding of this.#findingsOf(path, source.text, messages)) this.findings.push(finding);
     if (fatal !== undefined) return;
     const takenBack = [...linted.suppressed, ...suppressed];
-    this.#taken.set(path, {
-      file,
-      ran: linted.ran,
+    this.coverage.set(path, {
+      ran: new Set(linted.ran),
       suppressed: this.#findingsOf(path, takenBack.length === 0 ? '' : withoutDirectives(source.text), takenBack),
     });
   }
 
-  /** Lints a file again if its messages came from the linter's cache. */
-  async coverageOf(path: string): Promise<Coverage | undefined> {
-    const taken = this.#taken.get(path);
-    if (taken === undefined) return undefined;
-    if (taken.ran !== undefined) return { ran: new Set(taken.ran), suppressed: taken.suppressed };
-    const source = readSource(taken.file.absolute);
-    if ('fault' in source) return undefined;
-    const { ran = [] } = await this.#parts.engine.lint(taken.file.absolute, source.text);
-    return { ran: new Set(ran), suppressed: taken.suppressed };
-  }
-
   #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
     const factsOf = (ruleId: string) => this.#parts.engine.factsOf(ruleId);
-    return fileFindings({ path, text, messages, roots: this.#roots, snippets: this.#snippets, factsOf });
+    return fileFindings({ path, text, messages, roots: this.#roots, factsOf });
   }
 
   #unparsed(path: string, message: string): void {

@@ -1,7 +1,6 @@
 // Lints a file again without each rule that throws, so that only that rule's findings are missing.
 //
-// ESLint annotates a thrown Error with its rule. If a rule throws a string or null, the rules run one at a time, those
-// that have thrown before first.
+// ESLint annotates a thrown Error with its rule. If a rule throws a string or null, the rules run one at a time.
 import type { RuleCrash } from './scan-options.ts';
 import { messageOf } from '../document/failure.ts';
 
@@ -12,8 +11,6 @@ interface IsolationRequest<T> {
   /** The rule that an error names. */
   culpritOf(error: unknown): string | undefined;
   readonly ruleIds: readonly string[];
-  /** Rules that have thrown in other files. */
-  readonly knownCulprits: readonly string[];
 }
 
 /** `result` is undefined when the linter throws even without a rule. */
@@ -43,8 +40,7 @@ async function findCulprit<T>(
 ): Promise<{ ruleId: string; error: unknown } | undefined> {
   // If the linter throws without any rule, no rule is the cause.
   if ((await thrownBy(() => request.run(() => false))) !== undefined) return undefined;
-  const candidates = new Set([...request.knownCulprits, ...request.ruleIds]);
-  for (const ruleId of candidates) {
+  for (const ruleId of request.ruleIds) {
     if (dropped.has(ruleId)) continue;
     const thrown = await thrownBy(() => request.run((other) => other === ruleId));
     if (thrown !== undefined) return { ruleId, error: thrown.value };
@@ -70,26 +66,4 @@ function describeThrown(error: unknown): string {
   return (
     first.replace(/^Error while loading rule '[^']*': /u, '').trim() || 'the rule threw an Error without a message'
   );
-}
-
-const CRASHES_MIN = 20;
-
-/**
- * Gives up rules that threw in 20 files and completed none: each retry costs a whole run, and twelve such rules made a
- * scan 4.7 times as long.
- */
-export class RuleFailures {
-  readonly givenUp = new Set<string>();
-  /** In how many files each rule has thrown. */
-  readonly crashes = new Map<string, number>();
-  readonly #worked = new Set<string>();
-
-  note(ran: readonly string[], crashes: readonly RuleCrash[]): void {
-    for (const ruleId of ran) this.#worked.add(ruleId);
-    for (const { ruleId } of crashes) {
-      const thrown = (this.crashes.get(ruleId) ?? 0) + 1;
-      this.crashes.set(ruleId, thrown);
-      if (thrown >= CRASHES_MIN && !this.#worked.has(ruleId)) this.givenUp.add(ruleId);
-    }
-  }
 }

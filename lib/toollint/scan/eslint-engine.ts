@@ -9,7 +9,7 @@ import { type LintMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from '../docu
 import type { Linter } from '../document/extension.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
 import { withoutRoots } from '../document/report-path.ts';
-import { lintIsolated, RuleFailures, type RuleFilter } from './crash-isolation.ts';
+import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
 import { type EslintCopy, eslintFor } from './eslint-copy.ts';
 import { ConfigMissing, type EngineOptions, type LintedFile } from './scan-options.ts';
 
@@ -31,7 +31,6 @@ export class EslintEngine {
   readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
   /** Instances for questions about ignored files, by configuration. */
   readonly #askable = new Map<string, eslint.ESLint>();
-  readonly #failures = new RuleFailures();
   readonly #asked = new Set<string>();
   #filter: RuleFilter = () => true;
 
@@ -54,11 +53,6 @@ export class EslintEngine {
     });
   }
 
-  /** Rules that threw nearly everywhere and are no longer run. */
-  get givenUp(): ReadonlySet<string> {
-    return this.#failures.givenUp;
-  }
-
   /** Rules that are on for the file; undefined if it has no configuration. Throws ReportFailure ('config'). */
   async rulesFor(path: string): Promise<readonly string[] | undefined> {
     const config = await this.#configFor(path);
@@ -70,10 +64,6 @@ export class EslintEngine {
       this.#enabled.set(config, ids);
     }
     return ids;
-  }
-
-  async isIgnored(path: string): Promise<boolean> {
-    return this.#asking('', {}).isPathIgnored(path);
   }
 
   /** Whether the outer configuration ignores a folder that has its own. */
@@ -90,11 +80,10 @@ export class EslintEngine {
     const ruleIds = (await this.rulesFor(path)) ?? [];
     const { result, crashes, failure } = await lintIsolated({
       ruleIds,
-      knownCulprits: [...this.#failures.crashes.keys()],
       culpritOf,
       run: async (filter) => {
         this.#asked.clear();
-        this.#filter = (ruleId) => !this.givenUp.has(ruleId) && filter(ruleId);
+        this.#filter = filter;
         const [linted] = await this.#eslint.lintText(text, { filePath: path });
         return linted;
       },
@@ -102,26 +91,13 @@ export class EslintEngine {
     if (failure !== undefined) return { messages: [], suppressed: [], ran: [], crashes: [], failure };
     const config = await this.#configFor(path);
     const checked = isOn(config?.linterOptions?.reportUnusedDisableDirectives) && crashes.length === 0;
-    const ran = [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])];
-    this.#failures.note(ran, crashes);
-    return linted(result, ran, crashes);
-  }
-
-  /** Lints all files with ESLint's own cache; undefined if a rule threw. */
-  async lintCached(paths: readonly string[], cache: string): Promise<Map<string, LintedFile> | undefined> {
-    const eslint = this.#create({
-      cache: true,
-      cacheLocation: cache,
-      cacheStrategy: 'content',
-      globInputPaths: false,
-      errorOnUnmatchedPattern: false,
-    });
-    try {
-      const results = await eslint.lintFiles([...paths]);
-      return new Map(results.map((result) => [result.filePath, linted(result, undefined, [])]));
-    } catch {
-      return undefined;
-    }
+    const { messages = [], suppressedMessages = [] } = result ?? {};
+    return {
+      messages: messages.map(engineMessage),
+      suppressed: suppressedMessages.map(engineMessage),
+      ran: [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])],
+      crashes,
+    };
   }
 
   factsOf(ruleId: string): RuleFacts {
@@ -205,15 +181,6 @@ function culpritOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if ('ruleId' in error && typeof error.ruleId === 'string') return error.ruleId;
   return /^Error while loading rule '([^']+)'/u.exec(error.message)?.[1];
-}
-
-function linted(
-  result: eslint.ESLint.LintResult | undefined,
-  ran: LintedFile['ran'],
-  crashes: LintedFile['crashes'],
-): LintedFile {
-  const { messages = [], suppressedMessages = [] } = result ?? {};
-  return { messages: messages.map(engineMessage), suppressed: suppressedMessages.map(engineMessage), ran, crashes };
 }
 
 function engineMessage(message: eslint.Linter.LintMessage): LintMessage {

@@ -17,16 +17,12 @@ export interface AnalysisOptions {
   readonly extensions?: readonly string[];
   /** Configuration file to use in place of the target's own, absolute. */
   readonly config?: string | undefined;
-  /** Absolute path of ESLint's cache. */
-  readonly cache?: string | undefined;
   /** Put before every path of the report. */
   readonly pathPrefix?: string;
   /** Default: now. */
   readonly timestamp?: string | undefined;
   /** Duration 0, and the beginning of 1970 if no timestamp is given. */
   readonly deterministic?: boolean;
-  /** Source lines and fixes in the findings; default true. */
-  readonly snippets?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** Called after each file. */
   readonly progress?: (done: number, total: number, findings: number) => void;
@@ -52,8 +48,6 @@ export interface Analysis {
   readonly rules: Readonly<Record<string, string>>;
   /** Sentences for standard error. */
   readonly notes: string[];
-  /** Report paths of all files that were found. */
-  readonly paths: ReadonlySet<string>;
   /** Whether a report path exists, or that is unknown; false outside the prefix. */
   exists(path: string): boolean;
   /**
@@ -75,11 +69,8 @@ export interface LintedFile {
   readonly messages: readonly LintMessage[];
   /** Messages that a comment or a suppression hides. */
   readonly suppressed: readonly LintMessage[];
-  /**
-   * The rules that ran to the end of the file, with the check of unused directives as one of them. undefined if the
-   * messages come from the linter's cache, which does not record it.
-   */
-  readonly ran: readonly string[] | undefined;
+  /** The rules that ran to the end of the file, with the check of unused directives as one of them. */
+  readonly ran: readonly string[];
   readonly crashes: readonly RuleCrash[];
   /** Set if the linter itself threw. */
   readonly failure?: string;

@@ -190,7 +190,7 @@ describe('the program', () => {
   it('gives two verdicts on each document', async (t) => {
     const cwd = await project(t, {});
     const good = await writeJson(cwd, 'good.json', fullReport());
-    const odd = await writeJson(
+    await writeJson(
       cwd,
       'odd.json',
       JSON.stringify(sampleReport([sampleFinding()])).replace('"totalIssues":1', '"totalIssues":2'),
@@ -206,7 +206,6 @@ describe('the program', () => {
       all.stdout,
       /^good\.json: schema valid, consistency valid\nodd\.json: schema valid, consistency invalid\n {2}\/summary\/totalIssues: .*\nbad\.json: schema invalid, consistency not checked\n {2}\/findings\/0\/severity: .*\n$/u,
     );
-    assert.equal((await toollint(['validate', '--schema-only', odd])).code, 0);
     assert.equal((await toollint(['validate', good])).code, 0);
     assert.equal((await toollint(['validate', good, 'missing.json'], { cwd })).code, 2);
     assert.equal((await toollint(['validate', '--max-bytes', '10', good])).code, 2);
@@ -220,20 +219,16 @@ describe('the program', () => {
     );
   });
 
-  it('lists as many problems as asked and counts the rest', async (t) => {
+  it('lists 100 problems and counts the rest', async (t) => {
     const report = sampleReport(Array.from({ length: 250 }, (_, index) => sampleFinding({ line: index + 1 })));
     const path = await writeJson(
       await project(t, {}),
       'bad.json',
       JSON.stringify(report).replaceAll('"severity":"warning"', '"severity":"x"'),
     );
-    const listed = async (...args: string[]) =>
-      (await toollint(['validate', path, ...args])).stdout.split('\n').filter((line) => line.startsWith('  /')).length;
-    assert.deepEqual(
-      [await listed(), await listed('--max-problems', '7'), await listed('--max-problems', '1000')],
-      [100, 7, 250],
-    );
-    assert.match((await toollint(['validate', path, '--max-problems', '7'])).stdout, /…and 243 more/u);
+    const { stdout } = await toollint(['validate', path]);
+    assert.equal(stdout.split('\n').filter((line) => line.startsWith('  /')).length, 100);
+    assert.match(stdout, /…and 150 more/u);
   });
 
   it('compares for SARIF with a state for every finding', async (t) => {

@@ -15,13 +15,12 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
     'two formats for one output: name a file for each, as in --format sarif=out.sarif',
   ],
   [['scan', '-o', ''], '-o needs a file name'],
-  [['scan', '--markdown-bytes', '1.5'], "--markdown-bytes needs an integer of 0 or more, not '1.5'"],
   [['scan', '--source-url', 'javascript:x'], "--source-url needs an http or https address, not 'javascript:x'"],
+  [['scan', '--max-results', '1.5'], "--max-results needs an integer of 0 or more, not '1.5'"],
   [['scan', '--max-new', 'x'], "--max-new needs an integer of 0 or more, not 'x'"],
   [['scan', '--ext', 'js,t s'], '--ext needs endings as in --ext js,ts'],
   [['scan', '--ext', ''], '--ext needs endings as in --ext js,ts'],
   [['scan', '--include', ''], '--include and --exclude need a pattern'],
-  [['scan', '--cache-location', ''], '--cache-location needs a file name'],
   [['scan', '--timestamp', 'soon'], "--timestamp needs a time such as 2026-01-31T12:00:00Z, not 'soon'"],
   [
     ['scan', '--timestamp', '2026-13-01T00:00'],
@@ -56,7 +55,6 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
   [['import', 'x'], 'usage: toollint import --from sarif FILE...'],
   [['convert', 'x'], 'usage: toollint convert REPORT --to FORMAT'],
   [['validate', '--format', 'xml', 'x'], "--format is text or json, not 'xml'"],
-  [['validate', '--max-problems', '-', 'x'], "--max-problems needs an integer of 0 or more, not '-'"],
   [['validate'], 'usage: toollint validate FILE|- ...'],
 ];
 
@@ -69,18 +67,9 @@ describe('the command line', () => {
       assert.equal(code, 2);
     });
 
-  it('refuses a SOURCE_DATE_EPOCH that is not a number of seconds', async (t) => {
-    const { code, stderr } = await toollint(['scan'], {
-      cwd: await project(t, {}),
-      env: { SOURCE_DATE_EPOCH: 'soon' },
-    });
-    assert.equal(stderr, "toollint: SOURCE_DATE_EPOCH needs seconds, not 'soon'\n");
-    assert.equal(code, 2);
-  });
-
   it('takes what follows -- as paths, also --help', async (t) => {
     const cwd = await project(t, { '--help': '' });
-    assert.match((await toollint(['scan', '--', '--help'], { cwd })).stderr, /no configuration is for the files/u);
+    assert.match((await toollint(['scan', '--', '--help'], { cwd })).stderr, /nothing to scan for '--help'/u);
     assert.match((await toollint(['scan', '--help'], { cwd })).stdout, /^usage: toollint scan/u);
   });
 });

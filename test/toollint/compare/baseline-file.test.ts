@@ -5,7 +5,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import fc from 'fast-check';
-import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-entry.ts';
+import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-file.ts';
 import { readBaseline } from '../../../lib/toollint/compare/baseline.ts';
 import { baselineText, isDay, readBaselineFile } from '../../../lib/toollint/compare/baseline-file.ts';
 import { changesSince, hunkAt, lineNow, type SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';

@@ -369,13 +369,4 @@ describe('the consistency of a report', () => {
     assert.deepEqual(codes, new Set(['invariant-12', 'invariant-1', 'invariant-2']));
     assert.throws(() => openReport(memorySource(JSON.stringify(report), 'sample')), /totalIssues/u);
   });
-
-  it('checks nothing of it when only the schema is asked about', () => {
-    const report = base();
-    report.summary.totalIssues = 77;
-    const { consistency, problems } = validate(memorySource(JSON.stringify(report), 'sample'), {
-      consistency: false,
-    });
-    assert.deepEqual([consistency, problems], ['not-checked', []]);
-  });
 });

@@ -21,8 +21,8 @@ const message = (change: Partial<LintMessage> = {}): LintMessage => ({
   column: 1,
   ...change,
 });
-const found = (change: Partial<LintMessage>, text = 'one();\n', facts: RuleFacts = {}, snippets = true) => {
-  const request = { path: 'a.js', text, messages: [message(change)], roots: ['/home/me', '/'], snippets };
+const found = (change: Partial<LintMessage>, text = 'one();\n', facts: RuleFacts = {}) => {
+  const request = { path: 'a.js', text, messages: [message(change)], roots: ['/home/me', '/'] };
   const [finding] = fileFindings({ ...request, factsOf: () => facts });
   assert.ok(finding);
   return finding;
@@ -98,10 +98,9 @@ describe('a finding', () => {
     assert.equal(found({ column: 101 }, long).codeSnippet, 'a'.repeat(50) + 'b'.repeat(150));
     assert.equal(found({ column: undefined }, long).codeSnippet, 'a'.repeat(100) + 'b'.repeat(100));
     assert.equal(found({ snippet: 'given' }, 'one();').codeSnippet, 'given');
-    assert.equal(found({ snippet: 'given' }, 'one();', {}, false).codeSnippet, undefined);
   });
 
-  it('has a fix where snippets are wanted, and a suggestion on one line', () => {
+  it('has a fix, and a suggestion on one line', () => {
     const fix = { offset: 5, length: 5, text: 'two' };
     const region = { line: 2, column: 3, endLine: 4, endColumn: 1 };
     assert.deepEqual(fixOf(found({ fix }, '\ufeffa\r\nbcd\nef\n')), { ...region, text: 'two' });
@@ -109,7 +108,6 @@ describe('a finding', () => {
       ...{ line: 1, column: 1, endLine: 1, endColumn: 1 },
       text: 'two',
     });
-    assert.equal(fixOf(found({ fix }, '', {}, false)), undefined);
     assert.equal(found({ suggestion: 'Write\n  /home/me/two' }).suggestion, 'Write two');
   });
 
@@ -133,10 +131,7 @@ describe('a finding', () => {
   });
 
   it('of a file without messages is none', () => {
-    assert.deepEqual(
-      fileFindings({ path: 'a', text: '', messages: [], roots: [], snippets: true, factsOf: () => ({}) }),
-      [],
-    );
+    assert.deepEqual(fileFindings({ path: 'a', text: '', messages: [], roots: [], factsOf: () => ({}) }), []);
   });
 });
 

@@ -1,7 +1,7 @@
 // What a scan takes from ESLint besides messages: the rules that are on, what they say of themselves, fixes, the cache,
 // and what it may call fixed.
 import assert from 'node:assert/strict';
-import { readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { analyse } from '../../../lib/toollint/scan/analyse.ts';
@@ -89,16 +89,6 @@ describe('what a scan takes from ESLint', () => {
     );
   });
 
-  it('is kept in its own cache, in the root', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\n' });
-    const fresh = await scanned(cwd);
-    const first = await scanned(cwd, ['--cache']);
-    assert.match(await readFile(join(cwd, '.toollintcache'), 'utf8'), /a\.js/u);
-    const second = await scanned(cwd, ['--cache']);
-    assert.deepEqual(first.report.findings, fresh.report.findings);
-    assert.deepEqual(second.report.findings, fresh.report.findings);
-  });
-
   it('is no configuration where only files are there that need none', async (t) => {
     const bare = { 'eslint.config.mjs': null };
     assert.equal((await scanned(await project(t, { ...bare, 'a.txt': '' }))).code, 4);
@@ -127,21 +117,6 @@ describe('what a scan takes from ESLint', () => {
 });
 
 describe('the analysis of a file', () => {
-  it('is not done again for a file in the cache with the same content, whatever its time', async (t) => {
-    const count = 'globalThis.runsForTheCache = (globalThis.runsForTheCache ?? 0) + 1;';
-    const plugin = `{ count: { create: () => ({ Program() { ${count} } }) } }`;
-    const root = await project(t, { 'eslint.config.mjs': configText(`{ 'own/count': 1 }`, plugin), 'a.js': 'a;\n' });
-    const runs = async () => {
-      await analyse({ root, paths: ['a.js'], cache: join(root, 'cache') });
-      return (globalThis as { runsForTheCache?: number }).runsForTheCache;
-    };
-    assert.equal(await runs(), 1);
-    await utimes(join(root, 'a.js'), 1, 1);
-    assert.equal(await runs(), 1);
-    await writeFile(join(root, 'a.js'), 'b;\n');
-    assert.equal(await runs(), 2);
-  });
-
   it('names no folder of the machine where the linter throws by itself', async (t) => {
     const processor = `{ preprocess: (text) => [text], postprocess() { throw new Error('in /opt/x/y.js'); } }`;
     const config = `export default [{ files: ['**/*.js'], processor: ${processor} }];\n`;

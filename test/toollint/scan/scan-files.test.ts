@@ -53,7 +53,7 @@ describe('the files of a scan', () => {
     }
   });
 
-  it('that are named and wholly ignored are said to be', async (t) => {
+  it('that are named but not scanned are named in a note', async (t) => {
     const config = `export default [{ files: ['**/*.js'] }, { ignores: ['dist/', 'b.js'] }];`;
     const cwd = await project(t, {
       'eslint.config.mjs': config,
@@ -62,15 +62,10 @@ describe('the files of a scan', () => {
       'c.js': 'x;\n',
       'd.txt': '',
     });
-    for (const [path, message] of [
-      ['dist', "all files matched by 'dist' are ignored"],
-      ['b.js', "all files matched by 'b.js' are ignored"],
-      ['dist/*.js', "all files matched by 'dist/*.js' are ignored"],
-      ['*.txt', "no configuration is for the files matched by '*.txt'"],
-      ['*.tsx', "nothing to scan was found for '*.tsx'"],
-    ] as const) {
+    for (const path of ['dist', 'b.js', 'dist/*.js', '*.txt', '*.tsx']) {
       const { stderr, code } = await scanned(cwd, [path, 'c.js']);
-      assert.deepEqual([code, stderr.split('\n')[0]], [0, `toollint: ${message}`]);
+      assert.equal(code, 0);
+      assert.ok(stderr.startsWith(`toollint: nothing to scan for '${path}': no file is there, or all are ignored`));
     }
     assert.doesNotMatch((await scanned(cwd, ['.'])).stderr, /ignored/u);
   });
