@@ -1,4 +1,4 @@
-// The options around a baseline, of `scan` and `import`: the file, its update, and the changes since it was made.
+// The baseline options of `scan` and `import`.
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { commitsIn, isBaselineFile, isDay, isSameBaseline } from '../compare/baseline-file.ts';
@@ -12,7 +12,6 @@ import { inputSource, type Values } from './command-options.ts';
 import type { JudgeOptions, Judgment } from './judge.ts';
 import { note, type ProgramIo } from './program-io.ts';
 
-/** parseArgs' description of these options. */
 export const BASELINE_OPTIONS = {
   baseline: { type: 'string' },
   'update-baseline': { type: 'boolean' },
@@ -26,13 +25,12 @@ export const BASELINE_OPTIONS = {
 
 type BaselineValues = Values<typeof BASELINE_OPTIONS>;
 
-/** The folder of the files, and what the report's paths begin with. */
 interface ScanScope {
   readonly root: string;
   readonly pathPrefix?: string;
 }
 
-/** Throws ReportFailure for options that do not fit together. `now` is the time of the scan. */
+/** `now` is the time of the scan. Throws ReportFailure for options that do not fit together. */
 export function checkBaselineFlags(values: BaselineValues, now = new Date().toISOString()): void {
   const { baseline, accept, until } = values;
   const updates = values['update-baseline'] === true;
@@ -54,9 +52,7 @@ export function checkBaselineFlags(values: BaselineValues, now = new Date().toIS
   if (until < now.slice(0, 10)) refuse(`--until ${until} is in the past`);
 }
 
-/**
- * The baseline, the changes since, and what is to become of it. A file that does not exist may be made by an update.
- */
+/** An update may create a baseline file that does not exist yet. */
 export async function baselineOptions(
   values: BaselineValues,
   scope: ScanScope,
@@ -77,7 +73,7 @@ export async function baselineOptions(
   return { baseline, changes: await changesSinceBaseline(baseline, values.renames, scope), update };
 }
 
-/** Writes the new baseline, unless only its commit would change. */
+/** Leaves the file as it is if only its commit would change. */
 export async function writeBaseline(
   name: string | undefined,
   { updatedBaseline }: Judgment,
@@ -95,7 +91,7 @@ async function headOf(root: string): Promise<string | undefined> {
   return (await git(root, ['rev-parse', '--verify', '--quiet', 'HEAD']).catch(() => undefined))?.trim();
 }
 
-/** The changes since the commit of `--renames`, or of the baseline file; or why they are unknown. */
+/** The changes since the commit of `--renames` or of the baseline file, or the reason why git cannot list them. */
 export async function changesSinceBaseline(
   source: DocumentSource,
   renames: string | undefined,
@@ -107,7 +103,7 @@ export async function changesSinceBaseline(
   const [first = ''] = commits;
   if (commits.length === 0) return 'the baseline names no commit; see --renames git:REF';
   try {
-    // A merge with merge=union keeps the first lines of both sides.
+    // After a merge with merge=union the file has the first lines of both sides.
     const base = commits.length === 1 ? first : (await git(root, ['merge-base', '--octopus', ...commits])).trim();
     return await changesSince(base, root, name);
   } catch (cause) {
@@ -116,7 +112,7 @@ export async function changesSinceBaseline(
   }
 }
 
-/** The commit of `git:REF`. Throws ReportFailure ('usage'). */
+/** Throws ReportFailure ('usage'). */
 async function commitOf(text: string, root: string): Promise<string> {
   const [, name] = /^git:(.+)$/u.exec(text) ?? [];
   if (name === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${text}'`);

@@ -1,5 +1,5 @@
-// The program without the process: arguments in, an exit code out. Standard output carries only documents; everything
-// else goes to standard error, one line for each thing.
+// The program: arguments in, an exit code out. Standard output carries only documents. Everything else goes to standard
+// error, one line each.
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './exit-code.ts';
 import { Interrupted, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
@@ -8,7 +8,7 @@ import { USAGE } from './usage-text.ts';
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
 
-/** Each verb is loaded when it is asked for. */
+/** Loaded on demand, because ESLint and the schema library take most of the start. */
 const VERBS = new Map<string, () => Promise<Verb>>([
   ['scan', async () => (await import('./run-scan.ts')).runScan],
   ['validate', async () => (await import('./run-validate.ts')).runValidate],
@@ -21,7 +21,6 @@ const VERBS = new Map<string, () => Promise<Verb>>([
   ['schema', async () => (await import('./run-report-verbs.ts')).runSchema],
 ]);
 
-/** Runs the program. Never throws. */
 export async function runToollint(io: ProgramIo): Promise<number> {
   try {
     return await dispatch(io);

@@ -1,5 +1,5 @@
-// Options that several verbs share, from raw text to values. A value that is not understood is refused: a limit that is
-// silently 0 or infinite would decide builds.
+// Options that several verbs share. An invalid value is refused: a limit that silently became 0 or infinite would
+// decide builds.
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { resolve } from 'node:path';
 import { type DocumentSource, fileSource, streamSource, textIn } from '../document/document-source.ts';
@@ -7,10 +7,8 @@ import { messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate-config.ts';
 import type { ProgramIo } from './program-io.ts';
 
-/** parseArgs' description of the option of every verb that reads reports. */
 export const INPUT_OPTIONS = { 'max-bytes': { type: 'string' } } as const;
 
-/** parseArgs' description of the options that say where a document goes. */
 export const OUTPUT_OPTIONS = {
   format: { type: 'string', multiple: true },
   to: { type: 'string', multiple: true },
@@ -20,7 +18,6 @@ export const OUTPUT_OPTIONS = {
   'source-url': { type: 'string' },
 } as const;
 
-/** parseArgs' description of the options of every verb with a verdict: output, gate and exit code. */
 export const VERDICT_OPTIONS = {
   ...OUTPUT_OPTIONS,
   silent: { type: 'boolean' },
@@ -37,7 +34,7 @@ export const VERDICT_OPTIONS = {
 
 type OptionTable = NonNullable<ParseArgsConfig['options']>;
 
-/** The parsed command line of a verb. Throws ReportFailure ('usage'). */
+/** Throws ReportFailure ('usage'). */
 export function parseCommand<T extends OptionTable>(args: readonly string[], options: T) {
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });
@@ -48,7 +45,6 @@ export function parseCommand<T extends OptionTable>(args: readonly string[], opt
 
 export type Values<T extends OptionTable> = ReturnType<typeof parseCommand<T>>['values'];
 
-/** The gate that the command line asks for, if any. */
 export async function gateFrom(values: Values<typeof VERDICT_OPTIONS>, io: ProgramIo): Promise<GateConfig | undefined> {
   const file = values['gate-config'];
   const config = file === undefined ? undefined : { file, text: textIn(await fileSource(resolve(io.cwd, file), file)) };
@@ -61,7 +57,6 @@ export async function gateFrom(values: Values<typeof VERDICT_OPTIONS>, io: Progr
   return chosenGate({ name: values.gate, config, limits });
 }
 
-/** An integer of 0 or more in plain digits. */
 export function countOption(name: string, text: string): number {
   const value = Number(text);
   if (!/^[0-9]+$/u.test(text) || !Number.isSafeInteger(value)) {
@@ -70,7 +65,7 @@ export function countOption(name: string, text: string): number {
   return value;
 }
 
-/** A report named on the command line, with the limit that it gives; '-' is standard input. */
+/** `-` is standard input. */
 export async function inputSource(
   path: string,
   io: ProgramIo,
@@ -82,14 +77,13 @@ export async function inputSource(
   return fileSource(resolve(io.cwd, path), path, bytesMax);
 }
 
-/** Exactly so many positional arguments, or a failure that shows how the verb is used. */
 export function exactly(count: number, positionals: readonly string[], usage: string): string[] {
   if (positionals.length !== count) throw usageFailure(`usage: ${usage}`);
   checkInputs(positionals);
   return [...positionals];
 }
 
-/** Standard input can be read once. */
+/** Standard input can be read only once. */
 export function checkInputs(paths: readonly string[]): void {
   if (paths.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
 }

@@ -1,5 +1,5 @@
-// The outputs of a run: standard output, `-o`, or a file each (`--format sarif=out.sarif`). Checked before the work
-// begins, written after it.
+// The outputs of a run: standard output, `-o`, and files (`--format sarif=out.sarif`). They are checked before the work
+// begins and written after it.
 import { existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { posix, resolve } from 'node:path';
@@ -20,7 +20,7 @@ type OutputValues = Values<typeof VERDICT_OPTIONS> & {
   readonly 'path-prefix'?: string | undefined;
 };
 
-/** One document to write; without a file it goes to standard output. */
+/** Without a file the document goes to standard output. */
 interface Target {
   readonly format: Format;
   file?: { path: string; name: string };
@@ -31,7 +31,7 @@ interface OutputPlan {
   readonly options: ConvertOptions;
 }
 
-/** Throws ReportFailure for an unknown format, two documents for one place, or a place that is one of the inputs. */
+/** Throws ReportFailure for an unknown format, two documents in one place, or a place that is an input. */
 export async function planOutput(
   values: OutputValues,
   io: ProgramIo,
@@ -63,7 +63,7 @@ function targetOf(text: string, io: ProgramIo): Target {
   return name === undefined ? { format } : { format, file: fileOf(name, io) };
 }
 
-/** Throws ReportFailure for `-`, which means standard output: a file of that name is hard to remove. */
+/** Throws ReportFailure for `-`: a file of that name is hard to remove. */
 function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
   if (name !== '-') return { path: resolve(io.cwd, name), name };
   throw usageFailure("'-' is not the name of an output: standard output needs no name");
@@ -91,7 +91,7 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
   const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
   return {
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
-    // A terminal that does not know its width reports 0.
+    // A terminal of unknown width reports 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : Infinity,
     links: values['source-url'] === undefined ? linksInto(env) : sourceUrl(values['source-url']),
     projectFile: existsSync(resolve(cwd, values.root ?? '.', 'package.json'))
@@ -101,14 +101,14 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
   };
 }
 
-/** With one slash at its end, because paths are appended to it. */
+/** Ends with exactly one slash, because paths are appended. */
 function sourceUrl(text: string): string {
   const url = linkOf(text);
   if (url === undefined) throw usageFailure(`--source-url needs an http or https address, not '${text}'`);
   return url.replace(/\/*$/u, '/');
 }
 
-/** The web address of the code in a job on GitHub. */
+/** The web address of the code, in a GitHub job. */
 function linksInto(env: ProgramIo['env']): string | undefined {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository, GITHUB_SHA: commit } = env;
   if (server === undefined || repository === undefined || commit === undefined) return undefined;
@@ -133,7 +133,7 @@ export async function writeOutput(
   }
 }
 
-/** Warnings about surprises on GitHub. */
+/** Warnings about SARIF that GitHub refuses or that closes alerts. */
 function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptions): Generator<string> {
   const { totalIssues } = summary;
   const { baselineState, resultsMax = totalIssues } = options;
@@ -145,8 +145,8 @@ function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptio
 }
 
 /**
- * The exit code. Prints the outcome and the reason for the code on standard error, unless a terminal shows it already
- * or --silent is given. `errors` counts error findings after the baseline.
+ * Returns the exit code. Prints the outcome and the reason for the code on standard error, unless a terminal already
+ * shows it or --silent is set. `errors` is the number of error findings after the baseline.
  */
 export function verdictOf(
   plan: OutputPlan,

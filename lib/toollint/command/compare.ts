@@ -12,12 +12,12 @@ import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'>;
 
 export interface CompareOutcome extends Judgment {
-  /** The current report with all its findings, and the gate and selection of the comparison. */
+  /** The current report with all findings, and with the gate and selection of the comparison. */
   readonly current: Report;
   readonly comparison: Comparison;
 }
 
-/** Throws ReportFailure if the baseline cannot serve or the current report is a delta itself. */
+/** Throws ReportFailure if the baseline cannot be used or the current report lists only new findings. */
 export async function compare(
   base: DocumentSource,
   currentSource: DocumentSource,

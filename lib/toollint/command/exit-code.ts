@@ -1,22 +1,20 @@
-// The exit codes. Precedence: 2, 3, 4, 1, 0.
+// Exit codes. If several apply, the order is 2, 3, 4, 1, 0.
 import type { ReportHeader } from '../document/report-schema.ts';
 
 export const EXIT_OK = 0;
 /** The gate failed, an error finding counts, or a document is invalid. */
 export const EXIT_FINDINGS = 1;
-/** Usage, configuration, input or output, an unusable baseline, an error of the program itself. */
+/** Usage, configuration, input, output, an unusable baseline, or an internal error. */
 export const EXIT_FAILURE = 2;
-/** The analysis did not run to its end. */
 const EXIT_INCOMPLETE = 3;
 const EXIT_NO_FILES = 4;
 export const EXIT_INTERRUPTED = 130;
-/** The reader of standard output closed it. */
+/** The reader closed standard output. */
 export const EXIT_OUTPUT_CLOSED = 141;
 
-/** Flags that change the code of a finished run. */
+/** Flags that change the exit code. */
 type ExitFlags = Readonly<Partial<Record<'exit-zero' | 'allow-no-files' | 'fail-on-warning', boolean>>>;
 
-/** Why the code is what it is, for a person. */
 export function exitReason({ execution, gate }: ReportHeader, errors: number, code: number): string {
   if (code === EXIT_INCOMPLETE) return 'the analysis is incomplete';
   if (code === EXIT_NO_FILES) return 'no files were analyzed';
@@ -28,7 +26,7 @@ export function exitReason({ execution, gate }: ReportHeader, errors: number, co
   return gate.status === 'not-evaluated' ? 'no error finding' : `the gate is ${gate.status}`;
 }
 
-/** The code for a report that was made. `errors` counts error findings after the baseline. */
+/** `errors` is the number of error findings after the baseline. */
 export function reportExitCode({ execution, gate }: ReportHeader, errors: number, flags: ExitFlags): number {
   if (execution.status === 'incomplete') return EXIT_INCOMPLETE;
   if (execution.status === 'no-files') return flags['allow-no-files'] === true ? EXIT_OK : EXIT_NO_FILES;

@@ -1,5 +1,5 @@
-// From findings to the report that is written: baseline, gate, quiet filter, counts; and the baseline's next text.
-// The quiet filter changes only the list: no count of the baseline, no verdict and no exit code.
+// From findings to the report: baseline, gate, quiet filter, counts; and the next text of the baseline file. The quiet
+// filter shortens the list only. It changes no count, no verdict and no exit code.
 import { type Baseline, isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
 import { type Acceptance, type BaselineEntry, baselineText } from '../compare/baseline-file.ts';
 import { compareWith, type Comparison, countsOf, type DoubtsOf } from '../compare/comparison.ts';
@@ -16,57 +16,52 @@ import { evaluateGate, gateNotes, tallyOf } from '../gate/gate.ts';
 import type { GateConfig } from '../gate/gate-config.ts';
 
 export interface JudgeOptions {
-  /** List errors only. */
   readonly quiet?: boolean;
   readonly baseline?: DocumentSource | undefined;
-  /** What git knows of the lines since the baseline; or why that is unknown. */
+  /** The changes since the baseline, or the reason why they are unknown. */
   readonly changes?: SourceChanges | string | undefined;
   readonly update?: BaselineUpdate | undefined;
   readonly gate?: GateConfig | undefined;
 }
 
-/** The next text of the baseline: without the fixed findings; of all findings if there is no baseline. */
+/** The update removes fixed findings. Without a baseline it records all findings. */
 export interface BaselineUpdate {
-  /** New findings of these rules become known. */
   readonly accept?: { readonly rules: readonly string[]; readonly acceptance: Acceptance } | undefined;
-  /** Drop findings that are gone and not verifiable. */
+  /** Drop findings that this run cannot verify. */
   readonly prune?: boolean;
-  /** The commit that the files are at. */
+  /** The commit of the scanned files. */
   readonly commit?: string | undefined;
 }
 
-/** Findings before any baseline, gate or filter: of a scan, an import or a report. */
+/** The findings of a scan, an import or a report, before baseline, gate and filter. */
 export interface Found {
   readonly tool: ReportHeader['tool'];
   readonly linter: Linter | undefined;
   /** In canonical order. */
   readonly findings: readonly Finding[];
-  /** The findings are errors only. */
   readonly errorsOnly?: boolean;
   readonly diagnostics: readonly Diagnostic[];
   readonly totalFiles: number;
   readonly scan: Scan;
   readonly notes: readonly string[];
-  /** Whether there is a file at a path of the report, or that is unknown. */
+  /** Whether a file exists at a path of the report, or cannot be checked. */
   exists(path: string): boolean;
   readonly doubtsOf: DoubtsOf;
 }
 
 export interface Judgment {
   readonly report: Report;
-  /** Findings of severity error that count: after the baseline, before the quiet filter. */
+  /** Error findings after the baseline and before the quiet filter. */
   readonly errors: number;
-  /** Sentences for standard error. */
   readonly notes: string[];
-  /** Name and version of the linter. */
   readonly linter: string | undefined;
   readonly baseline?: Baseline | undefined;
   readonly comparison?: Comparison | undefined;
-  /** Set if an update was asked for and the analysis is complete. */
+  /** Set if the caller asked for an update and the analysis is complete. */
   readonly updatedBaseline?: { readonly text: string; readonly count: number };
 }
 
-/** Throws ReportFailure if the baseline or the gate cannot serve. */
+/** Throws ReportFailure if the baseline or the gate cannot be used. */
 export async function judge(found: Found, options: JudgeOptions): Promise<Judgment> {
   const { update, gate } = options;
   const { linter, findings, totalFiles } = found;
@@ -107,7 +102,6 @@ export async function judge(found: Found, options: JudgeOptions): Promise<Judgme
   return { ...judgment, updatedBaseline: { text, count: entries.length } };
 }
 
-/** The report, and the number of error findings that count, listed or not. */
 function selectedReport(
   { tool, scan, findings, errorsOnly, totalFiles }: Found,
   execution: ReportHeader['execution'],
@@ -147,7 +141,7 @@ function baselineFor(
   return readBaseline(source, { tool, linter, quiet, today: dayOf(scan) }, changes?.renames);
 }
 
-/** The day that decides which acceptances have ended. */
+/** The day on which acceptances are checked. */
 function dayOf({ timestamp }: Scan): string {
   const isTime = /^\d{4}-\d{2}-\d{2}/u.test(timestamp) && !timestamp.startsWith('1970-01-01');
   return (isTime ? timestamp : new Date().toISOString()).slice(0, 10);
@@ -191,7 +185,7 @@ function withKnown(comparison: Comparison, added: readonly Finding[]): Compariso
   };
 }
 
-/** A file whose parse error was accepted does not make the analysis incomplete. */
+/** A file with an accepted parse error does not make the analysis incomplete. */
 function withoutKnown(diagnostics: readonly Diagnostic[], comparison: Comparison | undefined): Diagnostic[] {
   const known = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
   const paths = new Set(known.map(({ location }) => location.path));
@@ -207,8 +201,8 @@ function executionOf(diagnostics: Diagnostic[], totalFiles: number): ReportHeade
 }
 
 /**
- * The entries that stay known; on a changed line, as the finding is now. An acceptance that has ended stays written
- * down as long as its finding is there.
+ * The entries that stay, with changed lines as they are now. An expired acceptance stays in the file until its finding
+ * is gone.
  */
 function updated(
   { entries, expired }: Baseline,

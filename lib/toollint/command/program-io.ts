@@ -1,27 +1,23 @@
-// The outside world of the command line, passed in by bin/toollint.ts and by tests.
+// Everything that the command line needs from outside. bin/toollint.ts and the tests pass it in.
 import type { Readable, Writable } from 'node:stream';
 import { counted, terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
 import type { TextSink } from '../document/report-writer.ts';
 
-/** A stream that may be a terminal. */
 export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 
 export interface ProgramIo {
-  /** Arguments after the program's name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Absolute. */
   readonly cwd: string;
   readonly stdin: Readable;
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly signal: AbortSignal;
-  /** The commit that the program was made from, for --version. */
   readonly revision: () => string;
 }
 
-/** The reader of standard output closed it (`| head`): not an error, but nothing more can be written. */
+/** The reader of standard output closed it, as in `| head`. */
 export class OutputClosed extends Error {
   constructor() {
     super('standard output was closed');
@@ -29,7 +25,7 @@ export class OutputClosed extends Error {
   }
 }
 
-/** A sink that waits until each text is written. Escapes control characters as JSON does. */
+/** Waits until each text is written. Escapes control characters as JSON does. */
 export function streamSink(stream: Writable, name: string): TextSink {
   return (text) =>
     new Promise((resolve, reject) => {
@@ -48,7 +44,7 @@ export function note({ stderr }: ProgramIo, text: string): void {
 
 const PROGRESS_INTERVAL_MS = 100;
 
-/** The progress line of a scan on a terminal, removed at its end. Elsewhere it does nothing. */
+/** The progress of a scan. Does nothing if standard error is not a terminal. */
 export class ProgressLine {
   readonly #write: (text: string) => void;
   #lastMs = -Infinity;

@@ -25,7 +25,6 @@ export const EXPLAIN_OPTIONS = {
   ...INPUT_OPTIONS,
 } as const;
 
-/** One finding with its verdict, `because` of which reason. */
 interface Verdict {
   readonly finding: Finding;
   readonly status: 'new' | 'known' | 'fixed' | 'not verifiable';
@@ -100,7 +99,6 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
   return `${reason}; accepted${until}: ${accepted.reason}`;
 }
 
-/** By fingerprint, by place, or by line of the baseline file. */
 function isAsked({ fingerprint, location }: Finding, asked: string, baseline: DocumentSource): boolean {
   if (/^[0-9]{1,7}$/u.test(asked)) {
     const line = textIn(baseline).split('\n')[Number(asked) - 1] ?? '';

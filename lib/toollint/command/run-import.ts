@@ -47,7 +47,7 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   for (const text of judged.notes) note(io, text);
   await writeOutput(plan, judged.report, io);
   await writeBaseline(values.baseline, judged, io);
-  // Without a baseline or a gate this is a conversion, which cannot fail because of a finding.
+  // Without a baseline or a gate this is a conversion, and findings do not make it fail.
   return gate === undefined && values.baseline === undefined ? EXIT_OK : verdictOf(plan, values, judged, io);
 }
 

@@ -1,4 +1,4 @@
-// `toollint compare`, `gate`, `convert`, `merge` and `schema`: the verbs that work on documents alone.
+// `toollint compare`, `gate`, `convert`, `merge` and `schema`: the verbs that read documents only.
 import { terminalText } from '../convert/plain-text.ts';
 import { usageFailure } from '../document/failure.ts';
 import type { DocumentSource } from '../document/document-source.ts';
@@ -35,7 +35,6 @@ export const COMPARE_OPTIONS = {
 } as const;
 export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...VERDICT_OPTIONS } as const;
 export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
-/** The JSON Schema as it is printed and committed. */
 export function schemaText(): string {
   return `${JSON.stringify(reportJsonSchema(), null, 2)}\n`;
 }
@@ -65,7 +64,6 @@ export async function runMerge(args: readonly string[], io: ProgramIo): Promise<
   return EXIT_OK;
 }
 
-/** A report of each file; `read` makes it. */
 export async function readEach(
   paths: readonly string[],
   io: ProgramIo,
@@ -99,7 +97,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const [basePath = '', currentPath = ''] = exactly(2, positionals, 'toollint compare BASE CURRENT');
   const gate = await gateFrom(values, io);
   const lists = listOption(values);
-  // A list takes the place of every document.
+  // A list replaces every document.
   const plan = { ...(await planOutput(lists === undefined ? values : {}, io, [basePath])) };
   if (lists !== undefined) plan.targets = [];
   const [base, current] = [await inputSource(basePath, io, values), await inputSource(currentPath, io, values)];
@@ -139,7 +137,6 @@ function listOption({ list, format = [], output, to }: Values<typeof COMPARE_OPT
   return found;
 }
 
-/** One side of a comparison, with all counts. */
 function listText({ comparison }: CompareOutcome, list: List, format: readonly string[] = []): string {
   const { news, unchanged, fixed, notVerifiable } = comparison;
   const findings = {

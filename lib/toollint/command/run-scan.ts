@@ -1,4 +1,3 @@
-// `toollint scan`: from the command line to the written report.
 import { resolve } from 'node:path';
 import { usageFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
@@ -45,7 +44,7 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   return verdictOf(plan, values, outcome, io);
 }
 
-/** A scan of a part verifies nothing of the rest, which --prune would drop. */
+/** A partial scan cannot verify the other findings, and --prune would drop them. */
 function checkPrune(values: ScanValues, paths: readonly string[]): void {
   const partial = (['include', 'exclude', 'ext'] as const).find((name) => values[name] !== undefined);
   if (values.prune === true && (paths.length > 0 || partial !== undefined))
@@ -73,7 +72,7 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
   };
 }
 
-/** A plain name without an ending may be a folder, and then means what is in it. */
+/** A plain name without an extension may be a folder; the pattern then covers its files. */
 function withFolder(pattern: string): string[] {
   if (pattern === '') throw usageFailure('--include and --exclude need a pattern');
   const name = pattern.split('/').at(-1) ?? '';

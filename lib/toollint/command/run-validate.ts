@@ -1,4 +1,4 @@
-// `toollint validate`: two verdicts on each document, and what is wrong with it.
+// `toollint validate`: the schema and the consistency of each document.
 import { checkInputs, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';

@@ -1,4 +1,3 @@
-// A scan from its options to its report.
 import { isNeverBaselined } from '../compare/baseline.ts';
 import type { BaselineEntry } from '../compare/baseline-file.ts';
 import type { DoubtsOf } from '../compare/comparison.ts';
@@ -12,7 +11,7 @@ import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 
 export type ScanOptions = AnalysisOptions & JudgeOptions;
 
-/** Scans. Throws ReportFailure when it cannot begin, Interrupted when the signal fires. */
+/** Throws ReportFailure if it cannot begin, Interrupted if the signal fires. */
 export async function scan(options: ScanOptions): Promise<Judgment> {
   checkGateNeeds(options.gate, options.baseline !== undefined || options.update !== undefined);
   const analysis = await analyse(options);
@@ -22,8 +21,8 @@ export async function scan(options: ScanOptions): Promise<Judgment> {
 }
 
 /**
- * A finding that is gone was fixed only if its rule ran to the end of that very file, and no comment or suppression
- * hides the finding; or if the file was deleted, and the rule would run on it if it were there.
+ * A missing finding was fixed only if its rule ran to the end of the same file and no comment or suppression hides it,
+ * or if the file was deleted and the rule would run on it.
  */
 function doubtsOf(analysis: Analysis): DoubtsOf {
   return async (missing) => {

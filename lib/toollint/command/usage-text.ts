@@ -1,4 +1,4 @@
-// The texts of --help. They name every verb and flag that the program knows; a test holds them to the option tables.
+// The --help texts. A test checks that they name every verb and flag.
 
 const GATE_HELP = `gate:
   --gate NAME             default, strict, new-code, or a gate of --gate-config
@@ -162,5 +162,5 @@ Prints the JSON Schema (draft 2020-12) of the report.
 `,
 };
 
-/** Texts by verb; '' is the program itself. */
+/** By verb; '' is the program. */
 export const USAGE: ReadonlyMap<string, string> = new Map(Object.entries(TEXTS));

@@ -1,8 +1,8 @@
-// The baseline that is kept in git: JSON Lines, one known finding on a line, sorted.
+// The baseline file: JSON Lines, one known finding per line, sorted.
 //
-// A report would not serve: its counts conflict on every branch. A line has nothing that moves: no line or column,
-// digits of the message as '#', and only the half of the fingerprint that does not follow from the path. So moved code
-// changes no byte. An update deletes lines and rewrites those of changed lines; only an acceptance adds any.
+// A report cannot be the baseline in git, because its counts conflict on every branch. A line holds nothing that moves:
+// no line or column, digits of the message as '#', and only the half of the fingerprint that does not depend on the
+// path. An update removes lines and rewrites changed ones. Only an acceptance adds lines.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn } from '../document/extension.ts';
@@ -12,7 +12,6 @@ import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import type { Finding, Severity } from '../document/report-schema.ts';
 import { isObject, readJson } from '../document/strict-json.ts';
 
-/** Why a finding may stay, and until when. */
 export interface Acceptance {
   readonly reason: string;
   /** The last day, as YYYY-MM-DD. */
@@ -21,7 +20,7 @@ export interface Acceptance {
 }
 
 export interface BaselineEntry {
-  /** Has no line and column if it comes from a baseline file. */
+  /** Without line and column if it was read from a baseline file. */
   readonly finding: Finding;
   readonly accepted?: Acceptance | undefined;
 }
@@ -29,21 +28,21 @@ export interface BaselineEntry {
 const FORMAT = 'toollint/1';
 const HEAD = Buffer.from('{"baseline":');
 
-/** Whether the document is, or tries to be, a baseline file. */
+/** By its first bytes; the file may still be invalid. */
 export function isBaselineFile({ bytes }: DocumentSource): boolean {
   return HEAD.equals(bytes.subarray(0, HEAD.length));
 }
 
 /**
- * The text of a baseline file. `linter` has a name and a major version, so that patches of it change nothing. `commit`
- * is the one that the files were at.
+ * `linter` is a name and a major version, so a minor update changes no byte. `commit` is the commit of the scanned
+ * files.
  */
 export function baselineText(entries: readonly BaselineEntry[], linter: string, commit?: string): string {
   const lines = entries.map(lineOf).sort(byCodeUnits);
   return [JSON.stringify({ baseline: FORMAT, linter, commit }), ...lines, ''].join('\n');
 }
 
-/** The commits that a baseline file was made at: several after a merge that kept the first lines of both sides. */
+/** Several after a merge that kept the first lines of both sides. */
 export function commitsIn(source: DocumentSource): string[] {
   const heads = textIn(source).split('\n').filter(isHead).map(objectIn);
   return heads.flatMap((head) =>
@@ -51,7 +50,7 @@ export function commitsIn(source: DocumentSource): string[] {
   );
 }
 
-/** Whether two texts of baseline files are equal, apart from the commit. */
+/** Ignores the commit. */
 export function isSameBaseline(one: string, other: string): boolean {
   const [mine, theirs] = [one, other].map((text) => text.replace(/^(\{"baseline":.*),"commit":"[^"]*"\}$/mu, '$1}'));
   return mine === theirs;
@@ -79,7 +78,7 @@ export function masked(message: string): string {
   return message.replace(/[0-9]+/gu, '#');
 }
 
-/** Throws ReportFailure for a line that is not valid, for example after a merge with conflicts. */
+/** Throws ReportFailure for an invalid line, for example after a merge conflict. */
 export function readBaselineFile(source: DocumentSource) {
   const { name } = source;
   const [head = '', ...lines] = textIn(source).split('\n');
@@ -104,7 +103,7 @@ function objectIn(line: string): Record<string, unknown> | undefined {
   return problems.length === 0 && isObject(value) ? value : undefined;
 }
 
-/** The entry, or what is wrong with it. */
+/** The entry, or the fault of the line. */
 function entryOf(members: Record<string, unknown>): BaselineEntry | string {
   const { path, ruleId, severity, message, content, fingerprint, accepted, anchor } = members;
   if (path !== undefined && (typeof path !== 'string' || pathFault(path) !== undefined)) return 'no report path';
@@ -142,7 +141,6 @@ function acceptanceOf(value: unknown): Acceptance | string {
   };
 }
 
-/** Whether the value is a day of the calendar, as YYYY-MM-DD. */
 export function isDay(value: unknown): value is string {
   if (typeof value !== 'string' || !/^\d{4}-\d{2}-\d{2}$/u.test(value)) return false;
   const date = new Date(`${value}T00:00:00Z`);

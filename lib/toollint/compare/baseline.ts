@@ -1,5 +1,5 @@
-// A baseline: known findings, from an earlier report or from a baseline file (baseline-file.ts). A doubtful one is
-// refused: if it were wrongly empty, every finding would be new, and if wrongly full, none.
+// A baseline: the known findings, read from a report or a baseline file. An invalid one is refused: if it were wrongly
+// read as empty, every finding would be new.
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { type Linter, linterOf } from '../document/extension.ts';
@@ -11,24 +11,22 @@ import { type BaselineEntry, isBaselineFile, readBaselineFile } from './baseline
 
 export interface Baseline {
   readonly entries: readonly BaselineEntry[];
-  /** Entries whose acceptance has ended: their findings count as new. */
+  /** Entries with an expired acceptance: their findings are new. */
   readonly expired: readonly BaselineEntry[];
-  /** Only findings of severity error are compared. */
   readonly errorsOnly: boolean;
-  /** Sentences for standard error. */
   readonly notes: string[];
 }
 
-/** The new report, as far as the baseline must fit it. */
+/** The facts about the new report that the baseline must match. */
 interface BaselineUser {
   readonly tool: ReportHeader['tool'];
   readonly linter?: Linter | undefined;
   readonly quiet: boolean;
-  /** The day of the comparison, as YYYY-MM-DD. */
+  /** As YYYY-MM-DD. */
   readonly today: string;
 }
 
-/** Reads a baseline; `renames` maps old paths to new ones. Throws ReportFailure if it cannot serve as one. */
+/** `renames` maps old paths to new ones. Throws ReportFailure if the baseline cannot be used. */
 export function readBaseline(
   source: DocumentSource,
   user: BaselineUser,
@@ -54,12 +52,12 @@ export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
   return ruleId === PARSE_ERROR_RULE;
 }
 
-/** The linter with its major version, as in 'ESLint 10'. */
+/** For example 'ESLint 10'. */
 export function majorOf({ name, version }: Linter): string {
   return `${name} ${version.split('.')[0] ?? ''}`.trim();
 }
 
-/** The finding at its file's new path, with the half of its fingerprint that names the place. */
+/** Moves a finding to the new path of its file, with the place half of the fingerprint. */
 export function renamed(finding: Finding, renames: ReadonlyMap<string, string>): Finding {
   const { location, fingerprint } = finding;
   const path = location.path === undefined ? undefined : renames.get(location.path);

@@ -1,6 +1,6 @@
-// Known findings on changed lines. A changed line gives its findings other fingerprints, so within a changed hunk a
-// finding is also known by its rule, message and flagged text, digits as '#'. Each entry is used once: one more of a
-// kind is new.
+// Known findings on changed lines. A changed line changes the fingerprints of its findings, so within a hunk a finding
+// is also known by its rule, message and flagged text, digits as '#'. Each entry matches once: one more of a kind is
+// new.
 import { anchorIn } from '../document/extension.ts';
 import { lineAnchor } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
@@ -14,7 +14,7 @@ export interface Current {
 
 export type Pair = (current: Current, entry: BaselineEntry) => void;
 
-/** Pairs entries and findings without a counterpart. Without `changes` the whole file is one hunk. */
+/** Pairs the entries and findings that are left. Without `changes` the whole file is one hunk. */
 export function pairChangedLines(
   entries: readonly BaselineEntry[],
   current: readonly Current[],
@@ -58,7 +58,7 @@ function pairInHunks(
     for (const entry of known) free.delete(entry);
     left.push(...pairInOrder(known, inside, pair));
   }
-  // The baseline was made from files with changes that were not committed: no old line has the text.
+  // No old line has the text if the baseline was made from uncommitted changes.
   const lost = [...free].filter((entry) => !hunks.some((hunk) => isIn(hunk, entry)));
   pairInOrder(
     lost.filter(({ finding }) => finding.location.line === undefined),
@@ -69,7 +69,6 @@ function pairInHunks(
 
 const anchorsOf = new WeakMap<Hunk, ReadonlySet<string>>();
 
-/** Whether the entry was on a line that the hunk removed. */
 function isIn(hunk: Hunk, { finding }: BaselineEntry): boolean {
   const { line } = finding.location;
   if (line !== undefined) return line >= hunk.oldStart && line < hunk.oldEnd;

@@ -8,24 +8,21 @@ import type { BaselineEntry } from './baseline-file.ts';
 import { type Known, matchFindings } from './finding-match.ts';
 import type { SourceChanges } from './source-changes.ts';
 
-/** The outcome. Every entry of the baseline is unchanged, fixed or not verifiable. */
+/** Every entry of the baseline is unchanged, fixed or not verifiable. */
 export interface Comparison {
   readonly news: readonly Finding[];
   readonly unchanged: readonly Finding[];
-  /** How each of the unchanged is known. */
   readonly known: ReadonlyMap<Finding, Known>;
   readonly fixed: readonly BaselineEntry[];
-  /** Gone, but perhaps not fixed. */
   readonly notVerifiable: readonly BaselineEntry[];
-  /** Why each of them may not be fixed. */
   readonly doubts: Doubts;
 }
 
-/** Why an entry that is gone may not be fixed; the others are. */
+/** The reason why an entry that is gone may not be fixed. Entries without a reason are fixed. */
 export type Doubts = ReadonlyMap<BaselineEntry, string>;
 export type DoubtsOf = (missing: readonly BaselineEntry[]) => Promise<Doubts>;
 
-/** Compares. With a baseline of errors only, other findings are neither new nor unchanged. */
+/** With a baseline of errors only, all other findings are ignored. */
 export async function compareWith(
   { entries, errorsOnly }: Pick<Baseline, 'entries' | 'errorsOnly'>,
   findings: readonly Finding[],
@@ -49,8 +46,8 @@ export async function compareWith(
 }
 
 /**
- * The member of the report. `notVerifiable` is beyond the specification and absent if it is 0. With it, the counts
- * other than `newIssues` add up to the baseline.
+ * `notVerifiable` is an extension of the specification, absent if 0. With it, all counts except `newIssues` add up to
+ * the baseline.
  */
 export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison): BaselineCounts {
   const counts = { newIssues: news.length, unchanged: unchanged.length, fixed: fixed.length };
@@ -58,8 +55,8 @@ export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison):
 }
 
 /**
- * Why a missing baseline finding may not be fixed, by the report alone; undefined if it is fixed: the report lists its
- * file and its rule. A running scan knows more.
+ * Decides from the report alone. Returns undefined for a finding that was fixed: the report lists its file and its
+ * rule.
  */
 export function doubtsIn(
   current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,
@@ -75,10 +72,10 @@ export function doubtsIn(
   const failed = execution.diagnostics.filter(({ kind }) => kind === 'rule-error');
   const ruleFailed = (id: string, path: string) =>
     failed.some(({ ruleId = id, relativePath = path }) => ruleId === id && relativePath === path);
-  // A folder that could not be listed stands for every file in it.
+  // A folder that cannot be read stands for all its files.
   const isUnparsed = (path: string) =>
     unparsed.some(({ relativePath }) => relativePath !== undefined && isUnder(path, relativePath));
-  // Our own scans list their files, so most of the patterns are literal.
+  // Our own scans list their files, so most patterns are literal.
   const listed = new Set(scan.include);
   const patterns = scan.include.filter((glob) => /(?<!\\)[*?{[(]/u.test(glob));
   const isIncluded = (path: string) =>

@@ -1,20 +1,18 @@
-// Which findings of a report are new against a baseline. Steps, each only over what the one before left:
-//   1. same fingerprint, and the same place: the same line and column, or the line that git says the old one is now
-//   2. same fingerprint: findings on lines that git says are unchanged first, then in the order of lines
+// Decides which findings are new against a baseline. Each step handles only the findings that the step before left:
+//   1. the same fingerprint at the same line and column, or at the line that git says the old line is now
+//   2. the same fingerprint: findings on unchanged lines first, then in the order of lines
 //   3. the same kind on a changed line (changed-lines.ts)
-//   4. the only finding of its rule in its file, before and now, whose message counts something: `max-lines` is at the
-//      first line beyond the limit, which is another after each insertion
-// The rest of the current findings is new; the rest of the baseline may have been fixed.
+//   4. the only finding of its rule in its file, before and now, with a number in its message: `max-lines` reports the
+//      first line beyond the limit, and every insertion changes that line
 //
-// The answer does not depend on the order of the findings. Occurrence numbers are never compared, since a filtered
-// report has other numbers. Linear, also in one group of 100,000 equal findings.
+// The result does not depend on the order of the findings. Occurrence numbers are ignored, because a filtered report
+// has other numbers. The time is linear, even for 100,000 equal findings.
 import type { Finding } from '../document/report-schema.ts';
 import { isNeverBaselined } from './baseline.ts';
 import { type BaselineEntry, masked } from './baseline-file.ts';
 import { type Current, type Pair, pairChangedLines } from './changed-lines.ts';
 import { hunkAt, lineNow, type SourceChanges } from './source-changes.ts';
 
-/** What a match is by: the fingerprint, the kind on a changed line, or a message that counts. */
 export type MatchedBy = 'fingerprint' | 'changed-line' | 'count';
 
 export interface Known {
@@ -23,9 +21,7 @@ export interface Known {
 }
 
 export interface MatchResult {
-  /** The entry that knows each current finding; undefined for a new one. */
   readonly knownBy: readonly (Known | undefined)[];
-  /** Entries without a counterpart, in the order of the baseline. */
   readonly missing: readonly BaselineEntry[];
 }
 
@@ -86,7 +82,7 @@ function pairGroup(
   }
 }
 
-/** Line and column where an entry is now, as far as that is known; 0: unknown. */
+/** 0 means unknown. */
 function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): string {
   const { path, line = 0, column = 0 } = finding.location;
   if (changes === undefined || path === undefined || line === 0) return `${line}:${column}`;
@@ -94,7 +90,6 @@ function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined
   return `${typeof now === 'number' ? now : -1}:${column}`;
 }
 
-/** As many of the current findings as there are entries left, or all, in the order of lines. */
 function chooseOld(
   left: readonly BaselineEntry[],
   rest: readonly Current[],
@@ -108,7 +103,7 @@ function chooseOld(
   return rest.filter((one) => old.has(one));
 }
 
-/** Step 3. `isFree` says of an entry and of an index of `findings` whether they have no counterpart. */
+/** Step 4. `isFree` returns whether an entry and a finding are both unmatched. */
 function pairCounts(
   entries: readonly BaselineEntry[],
   findings: readonly Finding[],

@@ -1,35 +1,33 @@
-// The changes from a commit to the working tree, by git: renamed and deleted files, and changed lines.
+// The changes from a commit to the working tree, by git: renamed files, deleted files and changed lines.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { messageOf, oneLine, ReportFailure } from '../document/failure.ts';
 
 const OUTPUT_BYTES_MAX = 512 << 20;
 
-/** The changes since one commit. Paths are the present ones. */
+/** Paths are the current ones. */
 export interface SourceChanges {
-  /** Old path -> new path. */
+  /** By old path. */
   readonly renames: ReadonlyMap<string, string>;
   readonly deleted: ReadonlySet<string>;
-  /** The changed parts of a file, in their order. */
   hunksIn(path: string): readonly Hunk[];
 }
 
-/** A changed part of a file: old lines from `oldStart` to before `oldEnd`, and the new lines in their place. */
+/** Old lines from `oldStart` up to `oldEnd`, exclusive, and the new lines that replace them. */
 export interface Hunk {
   readonly oldStart: number;
   readonly oldEnd: number;
   readonly newStart: number;
   readonly newEnd: number;
-  /** Texts of the old lines. */
   readonly removed: string[];
 }
 
-/** The hunk that holds a line, as it is numbered now. */
+/** `line` is a current number. */
 export function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
   return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
 }
 
-/** The present number of an old line; the hunk if it was changed or deleted. */
+/** The current number of an old line, or the hunk that changed or deleted it. */
 export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
   let shift = 0;
   for (const hunk of hunks) {
@@ -40,7 +38,7 @@ export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
   return line + shift;
 }
 
-/** Runs git in a folder. Throws ReportFailure ('usage') with git's message. */
+/** Throws ReportFailure ('usage') with git's message. */
 export async function git(cwd: string, args: readonly string[]): Promise<string> {
   try {
     return (
@@ -53,14 +51,14 @@ export async function git(cwd: string, args: readonly string[]): Promise<string>
   }
 }
 
-/** Changes in the folder, which a report calls `name`. Throws ReportFailure ('usage') for an unknown commit. */
+/** `name` is the report's name for the folder. Throws ReportFailure ('usage') for an unknown commit. */
 export async function changesSince(commit: string, folder: string, name = '.'): Promise<SourceChanges> {
   const form = ['--no-ext-diff', '--no-color', '--no-textconv', '--unified=0', '--src-prefix=a/', '--dst-prefix=b/'];
   const what = ['--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];
   return changesIn(await git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
 }
 
-/** From `git diff --unified=0`. A path that git quotes is left out: its changes are unknown. */
+/** Reads `git diff --unified=0`. Skips paths that git quotes: their changes are unknown. */
 function changesIn(patch: string, prefix: string): SourceChanges {
   const renames = new Map<string, string>();
   const deleted = new Set<string>();
@@ -75,7 +73,7 @@ function changesIn(patch: string, prefix: string): SourceChanges {
       if (line.startsWith('-')) hunks.at(-1)?.removed.push(line.slice(1));
       continue;
     }
-    // The next file may be deleted, and then has no new path.
+    // A deleted file has no new path.
     if (line.startsWith('diff --git ')) hunks = [];
     const [, head, name = ''] = /^(--- a\/|\+\+\+ b\/|rename from |rename to )(.*?)\t?$/u.exec(line) ?? [];
     const path = prefix + name.normalize('NFC');
@@ -89,7 +87,7 @@ function changesIn(patch: string, prefix: string): SourceChanges {
       .slice(1)
       .map((text: string | undefined) => (text === undefined ? undefined : Number(text)));
     content = oldCount + newCount;
-    // If a side has no lines, git numbers the line before.
+    // If one side has no lines, git numbers the line before.
     hunks.push({
       oldStart: oldCount === 0 ? oldStart + 1 : oldStart,
       oldEnd: oldCount === 0 ? oldStart + 1 : oldStart + oldCount,

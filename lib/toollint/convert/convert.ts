@@ -1,4 +1,4 @@
-// The formats that a report can be turned into, and the one way to do it. Each is loaded when it is asked for.
+// The output formats. Each converter is loaded on demand.
 import type { Report } from '../document/report-schema.ts';
 import { reportText, type TextSink, writePieces } from '../document/report-writer.ts';
 import { type Converter, type ConvertOptions } from './converter.ts';
@@ -17,7 +17,6 @@ const CONVERTERS = {
 
 export type Format = keyof typeof CONVERTERS;
 
-/** Names for `--format` and `--to`. */
 export const FORMATS = Object.keys(CONVERTERS) as Format[];
 
 export function isFormat(text: string): text is Format {

@@ -1,37 +1,33 @@
-// The interface of a converter, and texts that several of them write.
+// The interface of a converter, and texts that several converters write.
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';
 
 export interface ConvertOptions {
-  /** Terminal colors. Default: none. */
   readonly color?: boolean;
-  /** Terminal columns, to which text is cut. Default: it is not. */
+  /** Terminal columns, to which lines are cut. Default: no limit. */
   readonly width?: number;
-  /** Most results of a SARIF log, errors first. Default: all. */
   readonly resultsMax?: number | undefined;
-  /** SARIF's baselineState of each finding. Default: 'new' for all if the report is a delta. */
+  /** Default: 'new' for all if the report lists only new findings. */
   readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
-  /** Findings that were fixed, for SARIF's baselineState 'absent'. */
+  /** Fixed findings, for SARIF's baselineState 'absent'. */
   readonly absent?: readonly Finding[];
-  /** The file that stands for the project in SARIF, such as `package.json`. Default: the first file of the scan. */
+  /** The file to which SARIF attaches findings of the project. Default: the first file of the scan. */
   readonly projectFile?: string | undefined;
-  /** Where the code is on the web: `<links><path>#L<line>` shows a line. */
+  /** The web address of the code: `<links><path>#L<line>` shows a line. */
   readonly links?: string | undefined;
 }
 
-/** The text of a report in one format, in pieces. */
 export type Converter = (report: Report, options: ConvertOptions) => Iterable<string>;
 
-/** Errors, then warnings, then the rest, each in the order of the report. */
 export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
   return SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
 }
 
 /**
- * Diagnostics without a finding. A file that does not parse has both in a report, and appears once in a converted
- * format: as the finding, which has a line.
+ * Diagnostics without a finding. In a report, a file that does not parse has both; a converted format lists the finding
+ * only.
  */
 export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
   const broken = new Set<string | undefined>();
@@ -43,7 +39,6 @@ export function placesOf({ relativePath, ruleId }: Diagnostic): string[] {
   return [relativePath, ruleId].filter((part) => part !== undefined);
 }
 
-/** The counts of a comparison; all but the first add up to the baseline. */
 export function baselineCounts(counts: BaselineCounts): string {
   const { newIssues, unchanged, fixed } = counts;
   const { notVerifiable } = counts as { notVerifiable?: unknown };

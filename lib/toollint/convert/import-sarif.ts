@@ -1,21 +1,19 @@
-// SARIF 2.1.0 (OASIS). A result without a level has the level of its rule's default configuration (section 3.27.10);
-// one that is suppressed, absent, or says that a check passed is left out. A path is resolved by its base id
-// (section 3.4.4); a base whose place is not said is the root.
+// Reads SARIF 2.1.0 (OASIS). A result without a level has the level of its rule's default configuration (section
+// 3.27.10). Results that are suppressed, absent or passed are left out. A path is resolved with its base id (section
+// 3.4.4); an unknown base is the root.
 import type { ArtifactLocation, ReportingDescriptor, Result, Run, ToolComponent } from 'sarif';
 import type { LintMessage, RuleFacts } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
 import { isObject, looseJson } from '../document/strict-json.ts';
 
-/** Throws an error that names the fault of the document. */
 export type Refuse = (fault: string) => never;
 
-/** A result of another linter; one without a path is about the project. */
+/** Without a path the result is about the project. */
 export interface ForeignMessage extends LintMessage {
   /** As the linter wrote it: relative to the root, absolute, or a file URL. */
   readonly path?: string | undefined;
-  /** Columns count Unicode code points. */
   readonly countsCodePoints?: boolean;
-  /** The position as an offset, if there is no line. */
+  /** Set if the result has an offset and no line. */
   readonly offset?: number | undefined;
 }
 
@@ -26,13 +24,12 @@ export interface ForeignReport {
     readonly informationUri?: string | undefined;
   };
   readonly messages: readonly ForeignMessage[];
-  /** Paths of the files that the report names as analyzed. */
   readonly paths: readonly string[];
   readonly diagnostics: readonly Diagnostic[];
   readonly rules: ReadonlyMap<string, RuleFacts>;
 }
 
-/** The value's members; none if it is not an object. */
+/** An empty object for every other value. */
 const recordOf = (value: unknown): Readonly<Record<string, unknown>> => (isObject(value) ? value : {});
 
 const SEVERITIES: ReadonlyMap<unknown, Severity> = new Map([
@@ -42,7 +39,7 @@ const SEVERITIES: ReadonlyMap<unknown, Severity> = new Map([
   ['none', 'info'],
 ]);
 
-/** All runs, which must be of one tool. */
+/** Refuses a log with runs of different tools. */
 export function importSarif(text: string, refuse: Refuse): ForeignReport {
   const log = recordOf(looseJson(text, refuse));
   if (log['version'] !== '2.1.0') refuse(`expected version 2.1.0, found ${JSON.stringify(log['version'])}`);
@@ -54,7 +51,7 @@ export function importSarif(text: string, refuse: Refuse): ForeignReport {
     try {
       return new RunReader(run, refuse).report();
     } catch (cause) {
-      // The types above are a promise that a file need not keep.
+      // A file need not have the types that this code assumes.
       if (cause instanceof TypeError) return refuse(`/runs/${index}: ${cause.message}`);
       throw cause;
     }
@@ -124,7 +121,7 @@ class RunReader {
     };
   }
 
-  /** By index in the component that the result names, or by id; `CA1000/1` is of the rule `CA1000` (section 3.27.5). */
+  /** By index in the named component, or by id; `CA1000/1` belongs to the rule `CA1000` (section 3.27.5). */
   #ruleOf({ rule: reference, ruleIndex, ruleId }: Result): ReportingDescriptor | undefined {
     const { driver, extensions = [] } = this.#run.tool;
     const { toolComponent, index = ruleIndex ?? -1, id = ruleId } = reference ?? {};
@@ -154,7 +151,6 @@ class RunReader {
     }
   }
 
-  /** What a base id stands for, with the bases that it builds on. */
   #base(id: string | undefined, seen: readonly string[] = []): string {
     const base = id === undefined || seen.includes(id) ? undefined : this.#run.originalUriBaseIds?.[id];
     if (id === undefined || base === undefined) return '';
@@ -185,7 +181,7 @@ class RunReader {
   }
 }
 
-/** Suppressed is what has a suppression that was not rejected and is not under review (section 3.35.3). */
+/** A suppression counts if it was neither rejected nor is under review (section 3.35.3). */
 function isCounted({ kind = 'fail', baselineState, suppressions = [] }: Result): boolean {
   const isSuppressed = suppressions.some(({ status = 'accepted' }) => status === 'accepted');
   return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent' && !isSuppressed;
@@ -196,7 +192,7 @@ function levelOf({ level, kind = 'fail' }: Result, rule: ReportingDescriptor | u
   return kind === 'fail' ? (rule?.defaultConfiguration?.level ?? 'warning') : 'none';
 }
 
-/** The text, or the rule's text with arguments in place of {0}, {1} (section 3.11.5). */
+/** The text of the result, or of its rule with arguments for {0}, {1} (section 3.11.5). */
 function messageOf({ message }: Result, rule: ReportingDescriptor | undefined): string {
   const text = message.text ?? rule?.messageStrings?.[message.id ?? '']?.text ?? message.markdown ?? '';
   return text.replace(/\{(\d+)\}/gu, (placeholder, index) => message.arguments?.[Number(index)] ?? placeholder);

@@ -1,7 +1,6 @@
-// Makes a report of another linter's SARIF, so that baselines, gates and converters serve it.
+// Makes a report of another linter's SARIF.
 //
-// Source files are read below the root, for fingerprints that follow a line; without its source a finding is known by
-// its message.
+// Reads the source files below the root for the fingerprints. Without its source a finding is known by its message.
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
@@ -16,12 +15,10 @@ import { sourceBelow } from '../document/source-file.ts';
 import { type ForeignMessage, type ForeignReport, importSarif, type Refuse } from './import-sarif.ts';
 
 export interface ImportOptions {
-  /** Report paths are relative to it. */
   readonly root: string;
   readonly cwd: string;
-  /** `NAME` or `NAME@VERSION`, where the report does not say it or says something else. */
+  /** `NAME` or `NAME@VERSION`, in place of the SARIF's own. */
   readonly tool?: string | undefined;
-  /** Default: now. */
   readonly timestamp?: string | undefined;
 }
 
@@ -96,7 +93,7 @@ function reportPath(text: string, root: string, refuse: Refuse): string {
   return fault === undefined ? result : refuse(`${text}: ${fault}; is it below the root ${root} (--root)?`);
 }
 
-/** Line and column in UTF-16 units. */
+/** Converts the position to line and column in UTF-16 units. */
 function withPosition(message: ForeignMessage, text: string): LintMessage {
   const { line, column, endLine, endColumn, offset } = message;
   if (line === undefined) {

@@ -1,14 +1,12 @@
-// GitHub's workflow commands: a line for each finding, shown at its place in a pull request. GitHub shows the first ten
-// errors and the first ten warnings of a step, so errors come first, and a last line counts what is hidden.
+// GitHub's workflow commands, one line per finding. GitHub shows the first ten errors and the first ten warnings of a
+// step, so errors come first, and the last line counts the hidden ones.
 import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
 import { counted, terminalLines } from './plain-text.ts';
 import { bySeverity, ownDiagnostics } from './converter.ts';
 
-/** What GitHub shows of a step, of each of error, warning and notice. */
 const SHOWN_MAX = 10;
 const COMMANDS: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
 
-/** The commands; diagnostics are errors. */
 export function* githubText(report: Report): Generator<string> {
   const diagnostics = ownDiagnostics(report);
   yield* diagnostics.map(diagnosticLine);
@@ -19,7 +17,7 @@ export function* githubText(report: Report): Generator<string> {
   const hidden = Object.entries(counts).filter(([, number]) => number > SHOWN_MAX);
   if (hidden.length === 0) return;
   const parts = hidden.map(([name, number]) => counted(number - SHOWN_MAX, name));
-  // Not a command: it would take the place of one.
+  // A command would use up one of the ten places.
   yield `GitHub shows ${SHOWN_MAX} of each kind for a step and hides ${parts.join(', ')}; all are in this log.\n`;
 }
 

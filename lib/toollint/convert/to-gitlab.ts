@@ -1,5 +1,4 @@
-// GitLab's Code Quality report: a JSON array of issues, `[]` when there are none, no byte order mark. Diagnostics are
-// blockers; a parse error that has a finding is that finding.
+// GitLab's Code Quality report: a JSON array of issues without byte order mark. Diagnostics are blockers.
 import { hash } from 'node:crypto';
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';
@@ -9,7 +8,6 @@ import { ownDiagnostics } from './converter.ts';
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };
 
 export function* gitlabText(report: Report): Generator<string> {
-  // A run that did not reach its end may not look like a clean one.
   const issues = [...ownDiagnostics(report).map(blockerOf), ...report.findings.map((one) => issueOf(one, report))];
   yield* listText(issues);
   yield '\n';
@@ -30,7 +28,7 @@ function issueOf(finding: Finding, { scan }: ReportHeader): Record<string, unkno
   return {
     description: message.toWellFormed(),
     check_name: ruleId,
-    // GitLab knows one text for each issue, which has to be unique.
+    // GitLab requires unique fingerprints.
     fingerprint: occurrence === 1 ? fingerprint : hash('sha256', `${fingerprint}:${occurrence}`),
     severity: ruleId === PARSE_ERROR_RULE ? 'blocker' : SEVERITIES[severity],
     location: { path: location.path ?? scan.target?.path ?? '.', lines: { begin: location.line ?? 1 } },

@@ -1,8 +1,8 @@
-// One self-contained page of HTML for a reviewer: the verdict, the counts, and every finding under its file. It reads
-// without its script, which only adds filters, and loads nothing. The frame of the page is html-report.html.
+// One self-contained HTML page (frame: html-report.html). It is complete without its script, which only adds filters,
+// and loads nothing.
 //
-// Text from the report is text: each piece is escaped, and only http and https addresses become links. The page's own
-// policy allows its script and style by their hashes and nothing else.
+// Every text of the report is escaped, and only http and https addresses become links. The page's policy allows only
+// its own script and style, by hash.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fixOf, flaggedTextOf, lintersOf } from '../document/extension.ts';
@@ -12,9 +12,8 @@ import { baselineCounts, type ConvertOptions, placesOf, totals } from './convert
 import { counted, linkOf, pathUri, terminalLines } from './plain-text.ts';
 
 const TOP = 10;
-/** Files are open while fewer findings than this are above them. */
+/** Files are open as long as fewer findings than this are above them. */
 const OPEN_FINDINGS_MAX = 50;
-/** Choices of the filters for rule and folder. */
 const CHOICES_MAX = 500;
 
 const PROJECT = '(project)';
@@ -23,7 +22,7 @@ type State = 'new' | 'unchanged' | 'fixed';
 
 interface Row {
   readonly finding: Finding;
-  /** Undefined without a baseline. */
+  /** undefined without a baseline. */
   readonly state: State | undefined;
 }
 
@@ -58,7 +57,7 @@ function rowsOf(report: Report, { baselineState, absent = [] }: ConvertOptions):
   ];
 }
 
-/** What was scanned and how it ended; an analysis that is not complete says so first. */
+/** An incomplete analysis comes first. */
 function* headOf({ tool, execution, scan, selection, gate, summary }: Report): Generator<string> {
   if (execution.status !== 'complete') {
     const what = execution.status === 'no-files' ? 'No files were analyzed' : 'The analysis is incomplete';
@@ -109,7 +108,6 @@ function severitiesOf({ summary }: Report): string {
   );
 }
 
-/** The rules and the files with the most findings, as bars. */
 function topsOf(rows: readonly Row[]): string {
   const present = rows.filter(({ state }) => state !== 'fixed').map(({ finding }) => finding);
   if (present.length === 0) return '';
@@ -166,7 +164,7 @@ function* filesOf(rows: readonly Row[], links: string | undefined): Generator<st
   }
 }
 
-/** Few nodes for each finding, because a page may hold 25,000: the style writes the words for severity and state. */
+/** Few nodes per finding, because a page may hold 25,000. The style sheet writes severity and state. */
 function itemOf({ finding, state }: Row, links: string | undefined): string {
   const { severity, ruleId, message, location, docsUrl, suggestion } = finding;
   const place = [location.line, location.column].filter((part) => part !== undefined).join(':');
@@ -183,7 +181,7 @@ function itemOf({ finding, state }: Row, links: string | undefined): string {
   );
 }
 
-/** The snippet, with the flagged text marked if it is there exactly once. */
+/** Marks the flagged text if it occurs exactly once. */
 function snippetOf(finding: Finding): string {
   const { codeSnippet: snippet } = finding;
   if (snippet === undefined) return '';
@@ -202,7 +200,6 @@ function anchor(url: string | undefined, text: string): string {
 
 const pathOf = ({ location }: Finding): string => location.path ?? PROJECT;
 
-/** Each name with how often it is there, most often first. */
 function counts(findings: readonly Finding[], nameOf: (finding: Finding) => string): [string, number][] {
   const found = new Map<string, number>();
   for (const finding of findings) found.set(nameOf(finding), (found.get(nameOf(finding)) ?? 0) + 1);

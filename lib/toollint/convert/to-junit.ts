@@ -1,5 +1,5 @@
-// JUnit XML: a suite for each file, a case for each finding. What did not run is an error in a suite of its own, so an
-// incomplete analysis is never all green; a complete one without findings is one passing case.
+// JUnit XML: a suite per file, a case per finding. Diagnostics are errors in their own suite, so an incomplete analysis
+// is never all green. A complete report without findings is one passing case.
 import { compareFindings } from '../document/finding-order.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import { ownDiagnostics, placesOf } from './converter.ts';
@@ -46,7 +46,7 @@ function executionSuite(report: Report): { text: string; tests: number; errors: 
   return { text, tests: length, errors: length };
 }
 
-/** All of it is XML already. */
+/** The arguments are escaped already. */
 const suiteOpens = (name: string, tests: number, failures: number, errors: number): string =>
   `<testsuite name="${name}" tests="${tests}" failures="${failures}" errors="${errors}">\n`;
 
@@ -74,7 +74,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '\t': '&#9;',
 };
 
-/** Characters that XML 1.0 (section 2.2) does not allow become U+FFFD. */
+/** Replaces characters that XML 1.0 does not allow (section 2.2) with U+FFFD. */
 function xml(text: string): string {
   return (
     text

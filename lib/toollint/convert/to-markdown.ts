@@ -1,6 +1,5 @@
-// A comment for a pull request: the gate, the counts, and a table of the first findings, errors before warnings. Texts
-// of the report are escaped: none can form a link, mention a person or end a table. The size is that of a comment at
-// most.
+// A pull request comment: the gate, the counts, and a table of the first findings, errors first. Escaped texts cannot
+// form a link, mention a person or end a table.
 import { linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import {
@@ -14,10 +13,9 @@ import {
 } from './converter.ts';
 
 const ROWS_MAX = 100;
-/** The longest comment on GitHub. */
 const BYTES_MAX = 65_536;
 const CELL_UNITS_MAX = 300;
-/** Room for the line that counts what is left out. */
+/** Room for the line that counts the other findings. */
 const TAIL_BYTES = 200;
 
 export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {
@@ -33,7 +31,7 @@ export function* markdownText(report: Report, { links }: ConvertOptions): Genera
   yield more > 0 ? `${text}\n…and ${more} more.\n` : text;
 }
 
-/** A few lines for a log; Markdown for the page of a CI job if links into the code are known. */
+/** A few lines for a log. Markdown if the web address of the code is known. */
 export function* summaryText(report: Report, options: ConvertOptions): Generator<string> {
   if (options.links === undefined) yield `${summaryLines(report).join('\n')}\n`;
   else yield* markdownText(report, options);
@@ -81,7 +79,7 @@ function rowOf({ severity, ruleId, message, location, docsUrl }: Finding, links:
   return `| ${severity} | ${place} | ${linked} | ${escaped(shortened(message, CELL_UNITS_MAX))} |\n`;
 }
 
-/** One line in which nothing is markup. '@' is broken up so that it mentions no one. */
+/** One line without markup. A zero-width space after '@' prevents mentions. */
 function escaped(text: string): string {
   return terminalText(text)
     .replace(/[\\`*_[\]#|~$]|(?<=\])\(/gu, '\\$&')

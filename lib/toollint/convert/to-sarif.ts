@@ -1,5 +1,4 @@
-// SARIF 2.1.0 (OASIS): one run. partialFingerprints has the report's own identity; GitHub's primaryLocationLineHash is
-// left to its uploader.
+// Writes SARIF 2.1.0 (OASIS), one run. GitHub's uploader computes primaryLocationLineHash itself.
 import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
 import { endOf, fixOf, flaggedTextOf, type Linter, lintersOf, ruleTextsOf } from '../document/extension.ts';
 import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-format.ts';
@@ -11,9 +10,9 @@ import { type ConvertOptions, ownDiagnostics } from './converter.ts';
 const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
 const RANKS = { error: 0, warning: 1, info: 2 } as const;
 
-/** GitHub accepts 25,000 results of a run; the command line warns above. */
+/** GitHub refuses more results in a run. */
 export const SARIF_RESULTS_MAX = 25_000;
-/** GitHub accepts 20 tags of a rule. */
+/** GitHub refuses more tags of a rule. */
 const TAGS_MAX = 20;
 
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
@@ -39,7 +38,6 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
 }
 
-/** The worst `most`, in the order of the report. */
 function worstOf(findings: readonly Finding[], most = Infinity): readonly Finding[] {
   const bySeverity = findings.toSorted((one, other) => RANKS[one.severity] - RANKS[other.severity]);
   const worst = new Set(bySeverity.slice(0, most));
@@ -57,7 +55,7 @@ function descriptorOf(
   const name = pascalCase(ruleId);
   return {
     id: ruleId,
-    // A name has to differ from the id, and in more than case.
+    // A name must differ from the id in more than case.
     name: name === '' || name.toLowerCase() === ruleId.toLowerCase() ? undefined : name,
     shortDescription: { text },
     fullDescription: { text },
@@ -67,7 +65,6 @@ function descriptorOf(
   };
 }
 
-/** 'no-var' is NoVar, 'PARSE-ERROR' is ParseError. */
 function pascalCase(id: string): string {
   const rest = (word: string) => (word === word.toUpperCase() ? word.slice(1).toLowerCase() : word.slice(1));
   const words = id.split(/[^\p{L}\p{N}]+/u);
@@ -98,7 +95,7 @@ function resultOf(
 const artifactOf = (path: string) => ({ uri: pathUri(path), uriBaseId: '%SRCROOT%' });
 
 /**
- * The file that stands for the project. GitHub refuses a whole log for one result without a location.
+ * The file to which findings of the project are attached. GitHub refuses a whole log for one result without a location.
  */
 function projectPathOf({ scan, findings }: Report, { projectFile }: ConvertOptions): string {
   const [first] = scan.include.filter((glob) => !/(?<!\\)[*?{[(]/u.test(glob));
@@ -138,7 +135,7 @@ function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'resul
   const folder = scan.target?.path;
   const name = tool.name || 'unknown';
   const linters = lintersOf(report);
-  // An imported report is its linter's own.
+  // An imported report names its linter as its tool.
   const own = linters.find((linter) => linter.name === name) ?? {
     ...{ name, version: tool.version },
     ...(name === TOOL_NAME ? { informationUri: TOOL_URI } : {}),
@@ -157,7 +154,7 @@ function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'resul
   };
 }
 
-/** SARIF wants a semantic version that follows Semantic Versioning 2.0. */
+/** `semanticVersion` must follow Semantic Versioning 2.0. */
 function component({ name, version, informationUri }: Linter) {
   const isSemantic = /^\d+\.\d+\.\d+(?:[-+].*)?$/u.test(version);
   const semanticVersion = isSemantic ? version : undefined;

@@ -1,27 +1,25 @@
 // Invariants of a report beyond the schema. A contradiction is reported once, at the member that is most likely wrong:
-// number 3 (the sum) follows from 1 and 2, and a count that is not a count (4) is not compared any further.
-//
-// Numbers 13, 17, 19 and 21 hold for this project's own scans only.
+// the sum (3) follows from 1 and 2, and an invalid count (4) is not compared further. Numbers 13, 17, 19 and 21 apply
+// only to scans by toollint.
 import { pathFault, isUnder } from './report-path.ts';
 import { SEVERITIES, TOOL_NAME } from './report-format.ts';
 import type { Diagnostic, Finding, Report, Severity } from './report-schema.ts';
 
-/** Rule ids that no configuration enables: a file that does not parse, and the engine's own messages. */
+/** Rule ids that no configuration enables: files that do not parse, and ESLint's own messages. */
 export const PARSE_ERROR_RULE = 'PARSE-ERROR';
 export const ENGINE_RULE = 'eslint/core';
 const ENGINE_PREFIX = 'eslint/';
 
-/** Whether findings may have this rule id although no configuration enables it. */
 export function isReserved(ruleId: string): boolean {
   return ruleId === PARSE_ERROR_RULE || ruleId.startsWith(ENGINE_PREFIX);
 }
 
-/** Called for each contradiction with the invariant's number, a JSON Pointer and a sentence. */
+/** Receives the invariant's number, a JSON Pointer and a sentence. */
 export type InvariantSink = (number: number, pointer: string, message: string) => void;
 
 const OWN_INVARIANTS: ReadonlySet<number> = new Set([13, 17, 19, 21]);
 
-/** Reports every contradiction to the sink: findings in their order, then the other members. */
+/** Reports findings first, in their order, then the other members. */
 export function checkConsistency(report: Report, tell: InvariantSink): void {
   const isOwn = report.tool.name === TOOL_NAME;
   const sink: InvariantSink = (number, pointer, message) => {
@@ -51,7 +49,6 @@ export function countKind(diagnostics: readonly Diagnostic[], kind: Diagnostic['
   return diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
 }
 
-/** Members of `scan` if the scanned files are unknown. */
 export const UNKNOWN_SCOPE = { scopeKnown: false, target: null, enabledRuleIds: [], include: [], exclude: [] };
 
 export function summaryOf(
@@ -68,7 +65,6 @@ export function summaryOf(
   };
 }
 
-/** Invariants 12 to 17, 19, 20 and 23. */
 function checkFindings({ findings, scan, selection }: Report, sink: InvariantSink): void {
   const seen = new Map<string, { count: number; first: Finding }>();
   const enabled = new Set(scan.enabledRuleIds);

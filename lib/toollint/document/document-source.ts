@@ -1,24 +1,22 @@
-// The bytes of a document: from a file, from a stream such as standard input, or from memory. A document is read whole,
-// so its length is bounded before it is read.
+// The bytes of a document. A document is read whole, up to a limit.
 import { addAbortSignal, type Readable } from 'node:stream';
 import { createReadStream, realpathSync } from 'node:fs';
 import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 
-/** The longest document that is read, in bytes: some 600,000 findings. Reading takes about five times its memory. */
+/** Some 600,000 findings. Reading a document needs about five times its length in memory. */
 export const DOCUMENT_BYTES_MAX = 256 << 20;
 
 export interface DocumentSource {
-  /** For messages: a file name as the user gave it, or 'standard input'. */
   readonly name: string;
   readonly bytes: Uint8Array;
 }
 
-/** A file. Throws ReportFailure when it cannot be read, is a directory or is too long. */
+/** Throws ReportFailure if the file cannot be read, is a directory or is too long. */
 export async function fileSource(path: string, name: string, bytesMax?: number): Promise<DocumentSource> {
   return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), name, { bytesMax });
 }
 
-/** The real path of a folder. Throws ReportFailure if it does not exist. */
+/** Throws ReportFailure if the folder does not exist. */
 export function realFolder(path: string): string {
   try {
     return realpathSync.native(`${path}/.`);
@@ -27,7 +25,7 @@ export function realFolder(path: string): string {
   }
 }
 
-/** The whole stream. Throws Interrupted when the signal fires. */
+/** Throws Interrupted if the signal fires. */
 export async function streamSource(
   stream: Readable,
   name: string,
@@ -49,12 +47,12 @@ export async function streamSource(
   }
 }
 
-/** For library callers. */
+/** For callers of the library. */
 export function memorySource(content: string | Uint8Array, name: string): DocumentSource {
   return { name, bytes: typeof content === 'string' ? Buffer.from(content) : content };
 }
 
-/** The text without byte order mark; invalid UTF-8 is decoded as U+FFFD. */
+/** Removes a byte order mark and decodes invalid UTF-8 as U+FFFD. */
 export function textIn({ bytes }: DocumentSource): string {
   return new TextDecoder().decode(bytes);
 }

@@ -1,22 +1,19 @@
-// Members of a report beyond the specification. Another tool's document may have anything under these names, so they
-// count as absent unless they have the right form.
+// Members of a report beyond the specification. Another tool may write anything under these names, so a member of an
+// unexpected form is ignored.
 import { isObject } from './strict-json.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
-/** `tool.linter`. */
 export interface Linter {
   readonly name: string;
   readonly version: string;
-  /** Where it is described. */
   readonly informationUri?: string;
 }
 
-/** `fix` of a finding: a text in place of another. Offsets in UTF-16 units of the file without byte order mark. */
+/** `fix` of a finding. Offsets are in UTF-16 units of the file without byte order mark. */
 export interface TextFix {
   readonly offset: number;
   readonly length: number;
   readonly text: string;
-  /** The same place as lines and columns. */
   readonly region?: Region;
 }
 
@@ -25,7 +22,7 @@ export interface Region extends End {
   readonly column: number;
 }
 
-/** `location.endLine` and `location.endColumn`: after the last character, counted from 1. */
+/** `location.endLine` and `location.endColumn`: the position after the last character, from 1. */
 export interface End {
   readonly endLine: number;
   readonly endColumn: number;
@@ -37,7 +34,7 @@ export function linterOf({ tool }: Pick<ReportHeader, 'tool'>): Linter | undefin
   return typeof informationUri === 'string' ? { name, version, informationUri } : { name, version };
 }
 
-/** All linters of a report: several in one that was merged from reports of different tools. */
+/** Several if the report was merged from reports of different tools. */
 export function lintersOf(report: Pick<ReportHeader, 'tool'>): Linter[] {
   const { linters } = report.tool as { linters?: unknown };
   const [one, several] = [linterOf(report), Array.isArray(linters) ? (linters as unknown[]) : []];
@@ -46,7 +43,6 @@ export function lintersOf(report: Pick<ReportHeader, 'tool'>): Linter[] {
     : [one];
 }
 
-/** One sentence about each rule. */
 export function ruleTextsOf({ tool }: Pick<ReportHeader, 'tool'>): Record<string, string> {
   const texts = Object.entries(member(tool, 'rules')).filter(([, text]) => typeof text === 'string' && text !== '');
   return Object.fromEntries(texts) as Record<string, string>;
@@ -59,7 +55,6 @@ export function endOf({ location }: Finding): End | undefined {
   return endLine > line || (endLine === line && endColumn >= column) ? { endLine, endColumn } : undefined;
 }
 
-/** The lines and columns of a fix, and its text. */
 export function fixOf(finding: Finding): (Region & { readonly text: string }) | undefined {
   const fix = member(finding, 'fix');
   const { text } = fix;
@@ -68,7 +63,7 @@ export function fixOf(finding: Finding): (Region & { readonly text: string }) | 
   return typeof text === 'string' ? { line, column, endLine, endColumn, text } : undefined;
 }
 
-/** `flaggedText` of a finding: the flagged part of its first line. */
+/** The flagged part of the finding's first line. */
 export function flaggedTextOf(finding: Finding): string | undefined {
   const { flaggedText } = finding as { flaggedText?: unknown };
   return typeof flaggedText === 'string' && flaggedText !== '' ? flaggedText : undefined;
@@ -80,7 +75,7 @@ export interface Anchor {
   readonly flagged: string;
 }
 
-/** `anchor` of a finding, in its parts (see `anchorOf`). */
+/** `anchor` of a finding (see `anchorOf`). */
 export function anchorIn(finding: Finding): Anchor | undefined {
   const { anchor: whole } = finding as { anchor?: unknown };
   if (typeof whole !== 'string' || !/^[0-9a-f]{16}$/u.test(whole)) return undefined;
@@ -92,7 +87,6 @@ function member(owner: object, name: string): Record<string, unknown> {
   return isObject(value) ? value : {};
 }
 
-/** Whether the value can be a line or a column. */
 export function isOrdinal(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0;
 }

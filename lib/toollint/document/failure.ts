@@ -1,9 +1,8 @@
-// The one error that the library throws on purpose. Its message is one line that names the fault and what to do.
+// The one error that the library throws on purpose. Its message is one line with the fault and the remedy.
 
-/** Each of them ends the program with exit code 2, without a document. */
+/** Each code ends the program with exit code 2 and without a document. */
 export type FailureCode = 'usage' | 'config' | 'io' | 'input' | 'baseline' | 'gate';
 
-/** An expected failure of a verb. */
 export class ReportFailure extends Error {
   readonly code: FailureCode;
 
@@ -16,7 +15,7 @@ export class ReportFailure extends Error {
 
 export const usageFailure = (message: string): ReportFailure => new ReportFailure('usage', message);
 
-/** The work was cancelled by its AbortSignal; nothing was written. */
+/** The signal aborted the work; nothing was written. */
 export class Interrupted extends Error {
   constructor() {
     super('interrupted');
@@ -28,22 +27,19 @@ export function throwIfInterrupted(signal: AbortSignal | undefined): void {
   if (signal?.aborted === true) throw new Interrupted();
 }
 
-/** The system's error code ("ENOENT") or undefined. */
 export function errnoOf(error: unknown): string | undefined {
   const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined;
   return typeof code === 'string' ? code : undefined;
 }
 
-/** The text of anything that was thrown, on one line. */
+/** One line, for anything that was thrown. */
 export function messageOf(error: unknown): string {
   if (error instanceof Error) return oneLine(error.message);
   return oneLine(typeof error === 'string' ? error : String(error));
 }
 
-/** Line breaks and runs of blanks become one space. */
 export const oneLine = (text: string): string => text.replace(/\s+/gu, ' ').trim();
 
-/** A failure for an input or output operation on a named file. */
 export function ioFailure(what: string, name: string, error: unknown): ReportFailure {
   const errno = errnoOf(error);
   const reason = errno === 'EISDIR' ? 'it is a directory' : (errno ?? messageOf(error));

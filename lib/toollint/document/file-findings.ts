@@ -1,5 +1,5 @@
-// From a linter's messages about one file to the report's findings, in canonical order and with fingerprints.
-// Pure: the same messages and text give the same findings on every machine. Occurrences are numbered later.
+// Turns a linter's messages about one file into findings in canonical order. The same messages and text yield the same
+// findings on every machine.
 import { ENGINE_RULE, PARSE_ERROR_RULE } from './consistency.ts';
 import { isOrdinal, type Region, type TextFix } from './extension.ts';
 import { oneLine } from './failure.ts';
@@ -17,29 +17,24 @@ import { sortedUnique, withoutAbsolutePaths, withoutRoots } from './report-path.
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding, Severity } from './report-schema.ts';
 
-/** The id of findings about directives without effect. */
 export const UNUSED_DIRECTIVE_RULE = 'eslint/unused-disable-directive';
 
-/** One message of a linter about one file. Its positions may be odd. */
+/** A linter's message about one file. Its positions may be invalid. */
 export interface LintMessage extends FlaggedRange {
-  /** null: the message is the linter's own. */
+  /** null for the linter's own messages. */
   readonly ruleId: string | null;
   readonly severity: Severity;
   readonly message: string;
-  /** Stable name of the message within its rule. */
   readonly messageId?: string | undefined;
-  /** The file does not parse. */
   readonly fatal?: boolean;
   readonly suggestion?: string | undefined;
   readonly fix?: TextFix | undefined;
-  /** The flagged line, if the source is not available. */
   readonly snippet?: string | undefined;
 }
 
 export interface RuleFacts {
   readonly docsUrl?: string | undefined;
   readonly description?: string | undefined;
-  /** 'problem', 'suggestion' or 'layout'. */
   readonly category?: string | undefined;
   readonly standardIds?: readonly string[];
 }
@@ -49,18 +44,17 @@ type FactsOf = (ruleId: string) => RuleFacts;
 const SNIPPET_UNITS_MAX = 200;
 
 interface FileFindingsRequest {
-  /** undefined: the messages are about the project. */
+  /** undefined for messages about the project. */
   readonly path: string | undefined;
   readonly text: string;
   readonly messages: readonly LintMessage[];
-  /** Absolute folders whose names may not appear in a report. */
   readonly roots: readonly string[];
   readonly factsOf: FactsOf;
 }
 
 const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
 
-/** The text without directives on their own line, so that hiding a finding does not change its fingerprint. */
+/** Removes directives at the end of lines, so that hiding a finding does not change its fingerprint. */
 export function withoutDirectives(text: string): string {
   return text.includes('eslint-disable-line')
     ? sourceLines(text)
@@ -69,13 +63,12 @@ export function withoutDirectives(text: string): string {
     : text;
 }
 
-/** Descriptions of the rules of the findings, by rule id. */
 export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Record<string, string> {
   const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).map((id) => [id, factsOf(id).description] as const);
   return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
 }
 
-/** A request, with values computed once per file. */
+/** Adds values that are computed once per file. */
 interface FileContext extends FileFindingsRequest {
   readonly lines: readonly string[];
   readonly place: string;
@@ -125,7 +118,7 @@ function ruleIdOf({ ruleId, fatal, message }: LintMessage): string {
   return /^Unused eslint-(?:disable|enable)/u.test(message) ? UNUSED_DIRECTIVE_RULE : ENGINE_RULE;
 }
 
-/** Positions that no editor has (0, -1) are left out; a line beyond the end stays. */
+/** Drops invalid positions (0, -1), but keeps a line beyond the end. */
 function locationOf(path: string | undefined, { line, column, endLine, endColumn }: LintMessage): Finding['location'] {
   if (path === undefined) return { scope: 'project' };
   if (!isOrdinal(line)) return { scope: 'file', path };
@@ -159,7 +152,7 @@ function addDetails(finding: Finding, message: LintMessage, request: FileContext
   if (docsUrl !== undefined) finding.docsUrl = docsUrl;
 }
 
-/** The flagged part of the first line; '' if it is long or unknown. */
+/** '' if the flagged part of the first line is long or unknown. */
 function flaggedPart(lines: readonly string[], { line, column }: Finding['location'], message: LintMessage): string {
   const raw = line === undefined || column === undefined ? undefined : lines[line - 1];
   const end = message.endLine === line ? message.endColumn : undefined;
@@ -167,7 +160,6 @@ function flaggedPart(lines: readonly string[], { line, column }: Finding['locati
   return text.length > SNIPPET_UNITS_MAX ? '' : text.toWellFormed();
 }
 
-/** Lines and columns of a fix. */
 function regionOf({ offset, length }: TextFix, { lineStarts }: FileContext): Region {
   const place = (at: number) => {
     const line = lineStarts.findLastIndex((start) => start <= at) + 1;
@@ -178,7 +170,7 @@ function regionOf({ offset, length }: TextFix, { lineStarts }: FileContext): Reg
   return { line, column, endLine, endColumn };
 }
 
-/** The flagged line without indentation; of a long line, what is at the column. */
+/** The flagged line without indentation; for a long line, the part at the column. */
 function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {
   const raw = line === undefined ? undefined : lines[line - 1];
   if (raw === undefined) return '';

@@ -1,15 +1,14 @@
-// File patterns as written in `scan.include` and `scan.exclude`, matched against report paths by the matcher that
-// ESLint uses, with the options that ESLint gives it, so that a pattern means here what it means in a configuration.
+// File patterns of `scan.include` and `scan.exclude`, with ESLint's matcher and options, so that a pattern means the
+// same as in a configuration.
 //
-// Two things come on top, as on other command lines: a pattern that ends in '/' means everything under that folder,
-// and a leading './' is dropped. A pattern that begins with '!' is taken literally: a list of patterns that a path must
-// match has no order in which one could take something back.
+// As on other command lines, a pattern that ends in '/' means everything under that folder, and a leading './' is
+// dropped. A leading '!' is literal.
 import { Minimatch } from 'minimatch';
 import { ReportFailure } from './failure.ts';
 
 const compiled = new Map<string, Minimatch>();
 
-/** Whether the path matches the pattern. Throws ReportFailure ('usage') for a pattern that is too long to compile. */
+/** Throws ReportFailure ('usage') for a pattern that is too long to compile. */
 export function matchesGlob(path: string, pattern: string): boolean {
   let matcher = compiled.get(pattern);
   if (matcher === undefined) {
@@ -19,22 +18,18 @@ export function matchesGlob(path: string, pattern: string): boolean {
   return matcher.match(path);
 }
 
-/** Whether the path matches any of the patterns. */
 export function matchesAny(path: string, patterns: readonly string[]): boolean {
   return patterns.some((pattern) => matchesGlob(path, pattern));
 }
 
-/** Whether a command-line argument is a pattern and not a plain path. */
 export function isGlob(text: string): boolean {
   return /[*?{[]|[!+@]\(/u.test(text);
 }
 
-/** The pattern that matches exactly this path. */
 export function literalGlob(path: string): string {
   return path.replace(/[\\*?{}[\]()!+@#]/gu, '\\$&');
 }
 
-/** 'dir/' means everything under dir; './x' is x. */
 export function normalGlob(pattern: string): string {
   const plain = pattern.replace(/^(?:\.\/)+/u, '');
   return plain.endsWith('/') ? `${plain}**` : plain;

@@ -1,9 +1,9 @@
-// The order of findings, and their occurrence numbers. Comparisons are by code units, so that no locale changes a
+// The order of findings and their occurrence numbers. Strings are compared by code units, so no locale changes a
 // report.
 import type { Finding } from './report-schema.ts';
 import { byCodeUnits } from './report-path.ts';
 
-/** Canonical order: path (project first), line, column, ruleId, fingerprint, message, severity, the rest. */
+/** Path (project first), line, column, ruleId, fingerprint, message, severity, then the other members. */
 export function compareFindings(left: Finding, right: Finding): number {
   return (
     byCodeUnits(left.location.path ?? '', right.location.path ?? '') ||
@@ -17,13 +17,12 @@ export function compareFindings(left: Finding, right: Finding): number {
   );
 }
 
-/** Without the occurrence, which is assigned after sorting. */
 function restOf(finding: Finding): string {
   const { suggestion, codeSnippet, category, issueType, standardIds, docsUrl, location } = finding;
   return JSON.stringify([location.scope, suggestion, codeSnippet, category, issueType, standardIds, docsUrl]);
 }
 
-/** Gives each finding its running number among those of its fingerprint, in array order, beginning with 1. */
+/** Numbers equal fingerprints from 1, in the order of the list. */
 export function numberOccurrences(findings: readonly Finding[]): void {
   const seen = new Map<string, number>();
   for (const finding of findings) {

@@ -1,16 +1,13 @@
-// The fingerprint toolLint/v1: what makes a finding the same finding after the file around it has changed.
+// The fingerprint toolLint/v1. It identifies a finding after its file has changed.
 //
 //   content = JSON of ["toolLint/v1", scope, ruleId, discriminator, line text, flagged text]
 //   place   = JSON of ["toolLint/v1", scope, path]
 //   fingerprint = the first 32 hex digits of SHA-256(content), then the first 32 of SHA-256(place)
 //
-// discriminator: the engine's own message id where it has one; otherwise the message with runs of blanks as one space,
-// runs of digits as '#' and the absolute root taken out. line text and flagged text: blanks likewise; '' where the
-// source is not at hand. In a line of more than 1,024 UTF-16 units only a window around the column counts, because
-// hashing a 5 MB line for each of 10,000 findings would take minutes.
-//
-// Not in it: line, column, severity, tool version, root, separator. Two byte-identical lines have one fingerprint;
-// `occurrence` numbers them. The constant never changes: another recipe gets another name.
+// The discriminator is the linter's message id, or else the message without the root's absolute path and with digits as
+// '#'. Runs of blanks become one space in all texts; without the source the line text and flagged text are ''. Two
+// equal lines have one fingerprint; `occurrence` numbers them. The recipe never changes: another recipe would need
+// another name.
 import { hash } from 'node:crypto';
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding } from './report-schema.ts';
@@ -18,25 +15,23 @@ import type { Finding } from './report-schema.ts';
 const LONG_LINE_UNITS = 1024;
 const WINDOW_UNITS = 128;
 
-/** What identifies a finding, apart from its place. */
 interface FingerprintContent {
   readonly scope: Finding['location']['scope'];
   readonly ruleId: string;
-  /** `discriminatorOf` gives it. */
   readonly discriminator: string;
-  /** Source line and flagged part, already normalized; '' where there is none. */
+  /** Normalized; '' if unknown. */
   readonly lineText: string;
   readonly flaggedText: string;
 }
 
-/** The half that names the finding's content: 32 lower-case hex digits. */
+/** The first half: 32 lower-case hex digits. */
 export function contentHalf({ scope, ruleId, discriminator, lineText, flaggedText }: FingerprintContent): string {
   return digest([FINGERPRINT_VERSION, scope, ruleId, discriminator, lineText, flaggedText]);
 }
 
 /**
- * The half that names the place, 32 lower-case hex digits; the same for all findings of one file. `path` is relative to
- * the root, with '/' between segments and in NFC; '' for project scope.
+ * The second half: 32 lower-case hex digits, equal for all findings of a file. `path` is a report path; '' for the
+ * project.
  */
 export function placeHalf(scope: Finding['location']['scope'], path: string): string {
   return digest([FINGERPRINT_VERSION, scope, path]);
@@ -46,25 +41,22 @@ function digest(parts: readonly string[]): string {
   return hash('sha256', JSON.stringify(parts), 'hex').slice(0, 32);
 }
 
-/** The stable text of a message that names no folder of the machine: see the header. */
 export function discriminatorOf(messageId: string | undefined, message: string): string {
   return messageId || maskedText(message);
 }
 
-/** Blanks collapsed, digits as '#'. */
 const maskedText = (text: string) => collapseBlanks(text).replace(/[0-9]+/gu, '#');
 
-/** Runs of blanks become one space; none at the ends. */
 function collapseBlanks(text: string): string {
   return text.replace(/\s+/gu, ' ').trim();
 }
 
-/** Lines of a source text, split where ECMAScript ends a line. A byte order mark belongs to no line. */
+/** Splits at the line ends of ECMAScript. A byte order mark belongs to no line. */
 export function sourceLines(text: string): string[] {
   return (text.startsWith('\ufeff') ? text.slice(1) : text).split(/\r\n|[\n\r\u2028\u2029]/u);
 }
 
-/** A finding's position in its source; members that the engine did not give are absent. */
+/** Members are absent if the linter did not report them. */
 export interface FlaggedRange {
   readonly line?: number | undefined;
   readonly column?: number | undefined;
@@ -72,7 +64,10 @@ export interface FlaggedRange {
   readonly endColumn?: number | undefined;
 }
 
-/** Line text and flagged text for a fingerprint; both '' where the line does not exist. */
+/**
+ * Returns '' for both if the line does not exist. In a long line only a window around the column is used, because
+ * hashing a 5 MB line for each of 10,000 findings would take minutes.
+ */
 export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { lineText: string; flaggedText: string } {
   const raw = range.line === undefined ? undefined : lines[range.line - 1];
   if (raw === undefined) return { lineText: '', flaggedText: '' };
@@ -92,8 +87,8 @@ export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { l
 const FLAGGED_UNITS_MAX = 4096;
 
 /**
- * Recognizes a finding after its line was changed: 8 hex digits of the hash of its line, to find the old line in a diff,
- * and 8 of the hash of the flagged text. undefined if the line does not exist.
+ * Identifies a finding on a changed line: 8 hex digits of the hash of its line, to find the old line in a diff, and 8
+ * of the hash of the flagged text. undefined if the line does not exist.
  */
 export function anchorOf(lines: readonly string[], range: FlaggedRange): string | undefined {
   const { line, column = 1, endLine, endColumn } = range;
@@ -108,7 +103,7 @@ export function anchorOf(lines: readonly string[], range: FlaggedRange): string 
   return lineAnchor(raw) + shortDigest(maskedText(isOpen ? text.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : text));
 }
 
-/** The first part of an anchor. */
+/** The first half of an anchor. */
 export function lineAnchor(raw: string): string {
   return shortDigest(collapseBlanks(raw.replace(/^\ufeff/u, '').slice(0, LONG_LINE_UNITS)));
 }

@@ -1,5 +1,5 @@
-// Joins reports of shards, packages or linters. A finding that several have appears once. Reports of different tools
-// become a report of toollint that names their linters.
+// Joins reports of shards, packages or linters. Equal findings appear once. Reports of different tools become a report
+// of toollint that names their linters.
 import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
 import { type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
@@ -14,7 +14,7 @@ interface Named {
   readonly report: Report;
 }
 
-/** Throws ReportFailure ('input') if they do not belong together. */
+/** Throws ReportFailure ('input') if the reports do not fit together. */
 export function mergeReports(parts: readonly Named[]): Report {
   const [first] = parts;
   if (first === undefined) throw new ReportFailure('input', 'there is nothing to merge');
@@ -51,13 +51,12 @@ function checkFits({ report: first, name: firstName }: Named, { report, name }: 
   const [one, two] = [namesOf(first), namesOf(report)];
   if (one.full === two.full) return;
   if (one.plain === two.plain) refuse(`it is of ${two.full}, not of ${one.full}`);
-  // A rule id belongs to one linter; otherwise a finding does not show which of them reported it.
+  // A finding with a rule id of two linters would not show which of them reported it.
   const known = new Set(first.findings.map(({ ruleId }) => ruleId));
   const shared = report.findings.find(({ ruleId }) => known.has(ruleId));
   if (shared !== undefined) refuse(`${one.plain} and ${two.plain} both have a rule ${shared.ruleId}`);
 }
 
-/** The tool and its linters, with versions and without. */
 function namesOf(report: Report): { full: string; plain: string } {
   const { name, version } = report.tool;
   const tools = [{ name, version }, ...lintersOf(report).filter((linter) => linter.name !== name)];
@@ -67,13 +66,12 @@ function namesOf(report: Report): { full: string; plain: string } {
   };
 }
 
-/** A report without a linter is of its tool alone. */
 function lintersIn(report: Report): Linter[] {
   const linters = lintersOf(report);
   return linters.length === 0 ? [{ name: report.tool.name, version: report.tool.version }] : linters;
 }
 
-/** The tool of all parts; toollint and its linters if they differ. */
+/** The common tool, or toollint if they differ. */
 function mergedTool(parts: readonly Named[]): Report['tool'] {
   const [first] = parts as readonly [Named, ...Named[]];
   const linters = distinct(parts.flatMap(({ report }) => lintersIn(report)));
@@ -88,7 +86,7 @@ function distinct<T extends object>(values: readonly T[]): T[] {
     .map(([, value]) => value);
 }
 
-/** As many equal findings as the report with the most of them has. */
+/** If several reports have equal findings, the report with the most of them decides. */
 function distinctFindings(reports: readonly Report[]): Finding[] {
   const most = new Map<string, Finding[]>();
   for (const { findings } of reports) {
@@ -100,7 +98,6 @@ function distinctFindings(reports: readonly Report[]): Finding[] {
   return [...most.values()].flat().map((finding) => ({ ...finding }));
 }
 
-/** Files that two reports list count once. */
 function totalFiles(reports: readonly Report[]): number {
   const areListed = reports.every(({ scan, summary }) => scan.include.length === summary.totalFiles);
   return areListed
@@ -108,7 +105,7 @@ function totalFiles(reports: readonly Report[]): number {
     : reports.reduce((sum, { summary }) => sum + summary.totalFiles, 0);
 }
 
-/** Known only if all are known. Excludes only the patterns that all exclude. */
+/** Known only if all are known. Excludes a pattern only if all exclude it. */
 function mergedScan(scans: readonly Scan[]): Scan {
   const [first] = scans as [Scan, ...Scan[]];
   const timestamp = scans.map((scan) => scan.timestamp).sort(byCodeUnits)[0] ?? '';
@@ -126,7 +123,6 @@ function mergedScan(scans: readonly Scan[]): Scan {
   };
 }
 
-/** The scanned files, as patterns below the root. */
 function includedBy({ include, target }: Scan): readonly string[] {
   if (include.length > 0 || target === null) return include;
   if (target.kind === 'file') return [literalGlob(target.path)];

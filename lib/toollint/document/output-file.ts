@@ -1,12 +1,12 @@
-// A file that is there whole or not at all: written next to its place under another name, flushed to disk, then
-// renamed. A device or a pipe is written directly. Nothing is left behind when the writing fails or is interrupted.
+// Writes a whole file or none: writes a temporary file beside it, flushes it to disk, and renames it. Devices and pipes
+// are written directly.
 import { randomBytes } from 'node:crypto';
 import { open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf, ioFailure, ReportFailure } from './failure.ts';
 import type { TextSink } from './report-writer.ts';
 
-/** Throws ReportFailure when a file could not be written there; called before long work. */
+/** Throws ReportFailure if the file cannot be written. Called before long work. */
 export async function checkWritable(path: string, name: string): Promise<void> {
   const status = await stat(path).catch(() => undefined);
   if (status?.isDirectory() === true) throw new ReportFailure('io', `cannot write ${name}: it is a directory`);
@@ -16,7 +16,7 @@ export async function checkWritable(path: string, name: string): Promise<void> {
   if (!folder.isDirectory()) throw new ReportFailure('io', `cannot write ${name}: ENOTDIR`);
 }
 
-/** Writes `path` by the given function. Throws ReportFailure when the disk does not take it. */
+/** Throws ReportFailure if writing fails. */
 export async function writeWhole(path: string, name: string, write: (sink: TextSink) => Promise<void>): Promise<void> {
   const place = await realpath(path).catch(() => path);
   const status = await stat(place).catch(() => undefined);

@@ -1,4 +1,4 @@
-// Reads a report and judges it: the text, the schema, then whether its members agree.
+// Reads a report and checks the text, the schema, then the consistency.
 import { isUtf8 } from 'node:buffer';
 import { type TSchema } from '@sinclair/typebox';
 import { Errors, type ValueError, ValueErrorType } from '@sinclair/typebox/errors';
@@ -8,29 +8,24 @@ import { ReportFailure } from './failure.ts';
 import { isReport, type Report, reportSchema } from './report-schema.ts';
 import { isObject, readJson } from './strict-json.ts';
 
-/** One thing that is wrong with a report. */
 export interface Problem {
   /** `schema`: the document is malformed. `consistency`: its members contradict each other. */
   readonly level: 'schema' | 'consistency';
-  /** 'schema', 'encoding', 'root', a JSON problem's code, or 'invariant-1' to 'invariant-23'. */
   readonly code: string;
-  /** JSON Pointer (RFC 6901) to the member; '' is the document. */
+  /** JSON Pointer (RFC 6901); '' is the document. */
   readonly pointer: string;
   readonly message: string;
 }
 
-/** The most problems of each code in the list, so that no kind hides another. All are counted. */
+/** The most problems of each code that are listed, so that no kind hides another. All are counted. */
 const PROBLEMS_MAX = 100;
 
-/** The verdicts on one document. */
 export interface Inspection {
   readonly schema: 'valid' | 'invalid';
   readonly consistency: 'valid' | 'invalid' | 'not-checked';
-  /** In the order of the document. */
   readonly problems: Problem[];
-  /** How many problems there are. */
   readonly problemCount: number;
-  /** undefined when the schema does not hold. */
+  /** undefined if the schema check failed. */
   readonly report: Report | undefined;
   readonly sawByteOrderMark: boolean;
 }
@@ -56,10 +51,10 @@ export function inspectReport({ bytes }: DocumentSource): Inspection {
   };
 }
 
-/** Reads a report that a verb needs. Throws ReportFailure ('input') when it is not valid. */
+/** Throws ReportFailure ('input') if the document is not valid. */
 export function openReport(source: DocumentSource): Report {
   const { report, problems } = inspectReport(source);
-  // Nothing reads the numbering of occurrences: converters and comparisons number again.
+  // Converters and comparisons number occurrences again, so a wrong number is no obstacle.
   const fault = problems.find(({ code }) => code !== 'invariant-12');
   if (fault === undefined && report !== undefined) return report;
   const what = report === undefined ? 'is not a valid report' : 'is not consistent';
@@ -80,7 +75,7 @@ class ProblemList {
   }
 }
 
-/** The root object; undefined when the text has none. */
+/** undefined if the text has no root object. */
 function readDocument(bytes: Uint8Array, problems: ProblemList): object | undefined {
   const fault = (code: string, message: string) => problems.add({ level: 'schema', code, pointer: '', message });
   if (!isUtf8(bytes)) {
@@ -102,10 +97,7 @@ function reportIn(value: object, problems: ProblemList): Report | undefined {
   return undefined;
 }
 
-/**
- * All contradictions to the schema, in its order, for a value that the compiled check has refused; pointers begin with
- * `base`. A missing member is named by the pointer that it would have.
- */
+/** Pointers begin with `base`. A missing member has the pointer that it would have. */
 function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Problem, 'pointer' | 'message'>[] {
   const problems = new Map<string, Pick<Problem, 'pointer' | 'message'>>();
   for (const error of Errors(schema, [], value)) {
@@ -117,7 +109,7 @@ function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Pro
   return [...problems.values()];
 }
 
-/** A union's own error says little: for an object that fits no variant the variant for objects is asked. */
+/** The error of a union is vague: for an object the variant for objects is checked. */
 function inner(error: ValueError): { path: string; message: string }[] {
   const variants = error.type === ValueErrorType.Union ? (error.schema['anyOf'] as TSchema[]) : [];
   const objects = variants.find((variant) => variant['type'] === 'object');
@@ -135,7 +127,7 @@ function describe({ type, schema, value, message }: ValueError): string {
 function found(value: unknown): string {
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return value === null ? 'null' : 'an object';
-  // JSON has no word for a number that is too large to read.
+  // JSON has no text for a number that is too large.
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }

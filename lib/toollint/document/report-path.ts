@@ -1,7 +1,7 @@
-// Paths as a report writes them: relative to the root of the scan, '/' between the segments, in Unicode's NFC. A report
-// names no folder of the machine: the same code gives the same bytes everywhere.
+// Paths in a report: relative to the root of the scan, with '/', in NFC. A report names no folder of the machine, so
+// the same code gives the same bytes everywhere.
 
-/** Why a text is not a path of a report; undefined if it is one. */
+/** The fault of a path; undefined if it may stand in a report. */
 export function pathFault(path: string): string | undefined {
   if (path === '') return 'the path is empty';
   if (path.includes('\u0000')) return 'the path contains NUL';
@@ -15,12 +15,12 @@ export function pathFault(path: string): string | undefined {
   return undefined;
 }
 
-/** Whether `path` is `folder` or lies under it; '.' is the root. */
+/** '.' is the root. */
 export function isUnder(path: string, folder: string): boolean {
   return folder === '.' || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** Code-unit order, the same on every machine (localeCompare is not). */
+/** Code-unit order is the same on every machine; localeCompare is not. */
 export function byCodeUnits(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
@@ -29,18 +29,17 @@ export function sortedUnique(values: Iterable<string>): string[] {
   return [...new Set(values)].sort(byCodeUnits);
 }
 
-// What looks like an absolute path, on POSIX or Windows; its last name is caught. Not for a rule's message: that may
-// quote a regular expression, which looks the same.
+// Looks like an absolute path on POSIX or Windows; the group is its last name. Not for messages of rules: a quoted
+// regular expression looks the same.
 const ABSOLUTE_PATH = /(?<![\w./~-])(?:[A-Za-z]:)?[/\\](?:[^\s'"`:,;()<>/\\]+[/\\])+([^\s'"`:,;()<>/\\]*)/gu;
 
-/** The text without the absolute names of the given folders. */
 export function withoutRoots(text: string, roots: readonly string[]): string {
   let result = text;
   for (const root of roots) if (root.length > 1) result = result.replaceAll(`${root}/`, '').replaceAll(root, '.');
   return result;
 }
 
-/** The text of an Error, which may name any folder of the machine: of each absolute path only the last name stays. */
+/** For the text of an Error, which may name any folder: keeps only the last name of each absolute path. */
 export function withoutAbsolutePaths(text: string, roots: readonly string[]): string {
   return withoutRoots(text, roots).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
 }

@@ -1,9 +1,8 @@
-// The code-analysis report as one TypeBox schema: the static type, the compiled check and the published JSON Schema
-// come from here, so none of them can differ from another. The tables are the specification's, section "Resources and
-// their fields", member for member.
+// The code-analysis report as one TypeBox schema, the source of the static type, the compiled check and the published
+// JSON Schema. It follows the specification's section "Resources and their fields".
 //
-// Members that the tables do not name are allowed everywhere (version 1 grows by addition). What two members say of
-// each other is not here: see consistency.ts.
+// Members that the specification does not name are allowed everywhere. consistency.ts checks members against each
+// other.
 import { type Static, type TProperties, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { FINGERPRINT_VERSION, SCHEMA_VERSION, SEVERITIES } from './report-format.ts';
@@ -27,7 +26,6 @@ const locationSchema = open({
   column: Type.Optional(ordinal()),
 });
 
-/** One element of `findings`. */
 const findingSchema = open({
   ruleId: Type.String(),
   severity: oneOf(SEVERITIES),
@@ -44,7 +42,6 @@ const findingSchema = open({
   docsUrl: Type.Optional(Type.String()),
 });
 
-/** The top-level members other than `findings`. */
 const headerProperties = {
   schemaVersion: Type.Literal(SCHEMA_VERSION),
   tool: open({ name: Type.String(), version: Type.String() }),
@@ -80,7 +77,6 @@ const headerProperties = {
 export const reportSchema = open({ ...headerProperties, findings: Type.Array(findingSchema) });
 
 export type Report = Static<typeof reportSchema>;
-/** The document without `findings`. */
 export type ReportHeader = { [Name in keyof typeof headerProperties]: Static<(typeof headerProperties)[Name]> };
 export type Finding = Static<typeof findingSchema>;
 export type Diagnostic = Static<typeof diagnosticSchema>;
@@ -91,12 +87,12 @@ export type BaselineCounts = NonNullable<ReportHeader['selection']['baseline']>;
 
 const reportCheck = TypeCompiler.Compile(reportSchema);
 
-/** Whether a parsed value is a report by the schema alone, without the consistency rules. */
+/** Checks the schema only, not the consistency. */
 export function isReport(value: unknown): value is Report {
   return reportCheck.Check(value);
 }
 
-/** The JSON Schema (draft 2020-12) of the document, as published in openapi/code-analysis-report.schema.json. */
+/** The document's JSON Schema (draft 2020-12), published as openapi/code-analysis-report.schema.json. */
 export function reportJsonSchema(): Record<string, unknown> {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -1,9 +1,8 @@
-// A report as text, one finding on a line, in pieces: a document may be longer than the longest string. Members keep
-// the order that they have in the object, with the findings last, and those that the specification does not name are
-// kept too (the reader has bounded their depth). The text ends with a line feed and has no byte order mark.
+// Writes a report in pieces, one finding per line, because a document may be longer than the longest string. Keeps the
+// order of the members and those that the specification does not name. Findings come last.
 import type { Report } from './report-schema.ts';
 
-/** Where text goes. The promise settles when more may be written. */
+/** Resolves when the caller may write more. */
 export type TextSink = (text: string) => Promise<void>;
 
 const PIECE_UNITS = 1 << 16;
@@ -15,7 +14,6 @@ export function* reportText({ findings, ...header }: Report): Generator<string> 
   yield '\n}\n';
 }
 
-/** A JSON array, one element on a line. */
 export function* listText(elements: Iterable<unknown>): Generator<string> {
   let separator = '[\n';
   for (const element of elements) {
@@ -25,7 +23,7 @@ export function* listText(elements: Iterable<unknown>): Generator<string> {
   yield separator === '[\n' ? '[]' : '\n]';
 }
 
-/** Writes pieces of any size, joined to some 64,000 characters. */
+/** Joins small pieces to texts of some 64,000 characters. */
 export async function writePieces(pieces: Iterable<string>, sink: TextSink): Promise<void> {
   let joined = '';
   for (const piece of pieces) {

@@ -1,17 +1,16 @@
-// Source files, as a scan reads them and an import looks up flagged lines in them.
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, realpathSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { errnoOf } from './failure.ts';
 
-/** The longest source that is read: a syntax tree needs many times the memory of its text. */
+/** A syntax tree needs many times the memory of its text. */
 const SOURCE_BYTES_MAX = 32 << 20;
 
 /**
- * The text (invalid UTF-8 decoded as U+FFFD, byte order mark kept), or why there is none: one unreadable file must not
- * end a scan of thousands.
+ * Decodes invalid UTF-8 as U+FFFD and keeps a byte order mark. Does not throw: one unreadable file must not end a scan
+ * of thousands.
  *
  * Fact: the thread pool took some 4 % of a scan of small files, and linting is synchronous anyway.
- * Choice: read synchronously. A pipe is opened without waiting for its writer.
+ * Choice: read synchronously. Opening a pipe does not wait for its writer.
  */
 export function readSource(absolute: string): { text: string } | { fault: string } {
   try {
@@ -30,7 +29,7 @@ export function readSource(absolute: string): { text: string } | { fault: string
   }
 }
 
-/** The text of a file whose path comes from a report; '' for anything outside the root, links resolved. */
+/** Returns '' for a path outside the root, links resolved. */
 export function sourceBelow(root: string, path: string): string {
   try {
     const real = realpathSync.native(join(root, path));
@@ -43,7 +42,7 @@ export function sourceBelow(root: string, path: string): string {
   }
 }
 
-/** Whether something exists at the path, or that is unknown. */
+/** Returns true if the path exists or cannot be checked. */
 export function mayExist(absolute: string): boolean {
   try {
     lstatSync(absolute);

@@ -1,11 +1,9 @@
-// JSON (RFC 8259), and what JSON.parse accepts in silence: a member name that appears twice, and a number that a double
-// cannot hold.
-//
-// Limits: MAX_DEPTH levels of nesting. Numbers that are not integers may be rounded (0.1 is not a binary fraction); a
-// literal is inexact when it overflows or when rounding makes or changes an integer.
+// JSON (RFC 8259), with a report of two faults that JSON.parse ignores: a member name that appears twice, and a number
+// that a double cannot hold. Fractions may be rounded (0.1 is not a binary fraction); a literal is inexact if it
+// overflows or if rounding makes or changes an integer.
 import { messageOf } from './failure.ts';
 
-/** The deepest nesting of a document, its root object included. JSON.stringify overflows the stack at some 10,000. */
+/** The root object is level one. JSON.stringify overflows the stack at some 10,000 levels. */
 const MAX_DEPTH = 64;
 
 export interface JsonProblem {
@@ -14,11 +12,10 @@ export interface JsonProblem {
   readonly message: string;
 }
 
-/** Whether the value is a JSON object. */
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** The value of a JSON text that is not ours to be strict about; `refuse` throws. */
+/** Parses JSON without the checks of readJson. `refuse` throws. */
 export function looseJson(text: string, refuse: (fault: string) => never): unknown {
   try {
     return JSON.parse(text);
@@ -27,7 +24,7 @@ export function looseJson(text: string, refuse: (fault: string) => never): unkno
   }
 }
 
-/** The value of `text`, and everything wrong with it, in order. 'syntax' and 'too-deep' are the last problem. */
+/** The value and all problems, in order. 'syntax' and 'too-deep' end the list. */
 export function readJson(text: string): { value: unknown; problems: JsonProblem[] } {
   try {
     return { value: JSON.parse(text) as unknown, problems: silentProblems(text) };
@@ -38,12 +35,12 @@ export function readJson(text: string): { value: unknown; problems: JsonProblem[
 
 const NUMBER = /[-+.0-9eE]+/y;
 
-/** Problems of a text that JSON.parse accepts, so only brackets, names and numbers are read. */
+/** JSON.parse has accepted the text, so only brackets, names and numbers are checked. */
 function silentProblems(text: string): JsonProblem[] {
   const problems: JsonProblem[] = [];
-  /** The name or index of the value being read, in each open object or array. */
+  /** The name or index of the current value in each open object or array. */
   const path: (string | number)[] = [];
-  /** The names seen in each open object; undefined for an array. */
+  /** The names in each open object; undefined for an array. */
   const names: (Set<string> | undefined)[] = [];
   let isNameNext = false;
   const add = (code: JsonProblem['code'], message: string) => {
@@ -88,9 +85,7 @@ function silentProblems(text: string): JsonProblem[] {
   return problems;
 }
 
-/**
- * The index of the quote that ends a string. A regular expression would overflow its stack in a string of megabytes.
- */
+/** A regular expression would overflow its stack in a string of megabytes. */
 function stringEnd(text: string, start: number): number {
   let at = start + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
@@ -98,8 +93,8 @@ function stringEnd(text: string, start: number): number {
 }
 
 /**
- * Whether the decimal literal is the double that it parses to, as far as integers are concerned: the same number, or
- * the shortest text for it, which is what programs write for integers that are too large to be exact.
+ * Integers must be equal to the parsed double, or be its shortest text, which is how programs write integers that are
+ * too large to be exact.
  */
 export function isExactNumber(literal: string): boolean {
   const value = Number(literal);
@@ -107,7 +102,7 @@ export function isExactNumber(literal: string): boolean {
   return !Number.isInteger(value) || [String(value), String(BigInt(value))].some((text) => sameNumber(text, literal));
 }
 
-/** Whether two decimal literals are the same number: the same significant digits with the same exponent. */
+/** Compares significant digits and exponents. */
 function sameNumber(...literals: readonly [string, string]): boolean {
   const [one, other] = literals.map((literal) => {
     const [, sign = '', whole = '', fraction = '', exponent = '0'] =

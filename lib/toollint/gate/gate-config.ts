@@ -1,9 +1,8 @@
-// Gates: a name and conditions on counts. A condition is violated if `metric op threshold` holds. Unknown names are
-// refused, because a misspelled metric that counts as 0 would let everything pass.
+// Gates: a name and conditions on counts. Unknown names are refused, because a misspelled metric would always be 0 and
+// let everything pass.
 import { ReportFailure } from '../document/failure.ts';
 import { isObject, looseJson } from '../document/strict-json.ts';
 
-/** Counts that a condition may name, in addition to `rule:<id>` and `category:<name>`. */
 export const METRICS = [
   'errors',
   'warnings',
@@ -17,7 +16,7 @@ export const METRICS = [
   'files',
 ] as const;
 
-/** When a condition is violated. */
+/** A condition is violated if `actual op threshold` holds. */
 export const OPERATORS = {
   '>': (actual: number, threshold: number) => actual > threshold,
   '>=': (actual: number, threshold: number) => actual >= threshold,
@@ -30,13 +29,11 @@ export const OPERATORS = {
 export const LEVELS = ['fail', 'warn'] as const;
 
 export interface GateCondition {
-  /** One of METRICS, `rule:<id>` or `category:<name>`. */
   readonly metric: string;
   readonly op: keyof typeof OPERATORS;
-  /** An integer of 0 or more. */
   readonly threshold: number;
   readonly level: (typeof LEVELS)[number];
-  /** A rule or category that the report cannot have violates nothing; default: it is an error. */
+  /** Ignore the condition if the report cannot have the rule or category. Default: an error. */
   readonly optional?: boolean;
 }
 
@@ -52,7 +49,6 @@ const above = (metric: string, threshold: number, level: GateCondition['level'] 
   level,
 });
 
-/** The gates that need no file. */
 export const BUILT_IN_GATES: readonly [GateConfig, ...GateConfig[]] = [
   { name: 'default', conditions: [above('errors', 0), above('warnings', 0, 'warn')] },
   { name: 'strict', conditions: ['errors', 'warnings', 'infos', 'ruleErrors'].map((metric) => above(metric, 0)) },
@@ -63,13 +59,12 @@ const refusal = (message: string): ReportFailure => new ReportFailure('gate', me
 
 interface GateRequest {
   readonly name?: string | undefined;
-  /** Text of the file with gates, and its name for messages. */
   readonly config?: { text: string; file: string } | undefined;
-  /** Limits of the gate `cli`: the count may not be above. */
+  /** The highest allowed counts. */
   readonly limits?: Partial<Record<'errors' | 'warnings' | 'infos' | 'newIssues', number>>;
 }
 
-/** The gate that was asked for; undefined when none was. Throws ReportFailure ('gate') for anything unknown. */
+/** undefined if no gate was requested. Throws ReportFailure ('gate') for an unknown gate. */
 export function chosenGate({ name, config, limits = {} }: GateRequest): GateConfig | undefined {
   const own = config === undefined ? [] : parseGates(config.text, config.file);
   const limited = Object.entries(limits).map(([metric, limit]) =>
@@ -92,7 +87,7 @@ function gateNamed(name: string, own: readonly GateConfig[]): GateConfig {
   throw refusal(`unknown gate '${name}': known are ${known.map((gate) => gate.name).join(', ')}`);
 }
 
-/** Gates from a file's text: one gate, a list of gates, or an object with the list as `gates`. */
+/** Accepts one gate, a list of gates, or an object with the list as `gates`. */
 export function parseGates(text: string, file: string): GateConfig[] {
   const value = looseJson(text, (fault) => {
     throw refusal(`${file} is ${fault}`);

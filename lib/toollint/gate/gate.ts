@@ -1,11 +1,10 @@
-// Evaluates a gate on the findings after the baseline and before the quiet filter. An incomplete analysis never passes.
+// Evaluates a gate on the findings that are left after the baseline. An incomplete analysis never passes.
 import { ReportFailure } from '../document/failure.ts';
 import { countKind, countSeverities, isReserved } from '../document/consistency.ts';
 import { TOOL_NAME } from '../document/report-format.ts';
 import { type GateCondition, type GateConfig, METRICS, OPERATORS } from './gate-config.ts';
 import type { BaselineCounts, Finding, Gate, Report, ReportHeader, Severity } from '../document/report-schema.ts';
 
-/** Findings, counted for gates. */
 export interface GateTally {
   readonly bySeverity: Record<Severity, number>;
   readonly byRule: ReadonlyMap<string, number>;
@@ -22,22 +21,21 @@ export function tallyOf(findings: readonly Finding[]): GateTally {
   return { bySeverity: countSeverities(findings), byRule, byCategory };
 }
 
-/** Everything a gate may ask about. */
+/** The facts that a gate can use. */
 export interface GateSubject {
   readonly tally: GateTally;
   readonly baseline: BaselineCounts | undefined;
   readonly execution: ReportHeader['execution'];
   readonly totalFiles: number;
-  /** The tally holds errors only, because it was made from a quiet report. */
+  /** The tally was made from a quiet report and holds errors only. */
   readonly quiet: boolean;
-  /** What the scan covered, and by which tool: rules and categories that it cannot know are refused. */
+  /** To refuse rules and categories that the scan cannot have. */
   readonly scan: ReportHeader['scan'];
   readonly tool: ReportHeader['tool'];
-  /** For the message. */
   readonly notVerifiable?: number;
 }
 
-/** The gate member of a report. Throws ReportFailure ('gate') when a condition cannot be evaluated. */
+/** Throws ReportFailure ('gate') if a condition cannot be evaluated. */
 export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject): Gate {
   if (gate === undefined) return { status: 'not-evaluated' };
   const applicable = gate.conditions.filter((condition) => isApplicable(condition, subject));
@@ -57,7 +55,7 @@ export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject)
   return parts.length === 0 ? { status, name } : { status, name, message: parts.join('; ') };
 }
 
-/** Throws ReportFailure if the gate needs a baseline and there is none; called before long work. */
+/** Throws ReportFailure if the gate needs a baseline and there is none. Called before long work. */
 export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolean): void {
   if (gate === undefined || hasBaseline) return;
   for (const { metric } of gate.conditions) {
@@ -66,12 +64,11 @@ export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolea
   }
 }
 
-/** ESLint's types of rules. */
 const CATEGORIES = ['problem', 'suggestion', 'layout'];
 
 /**
- * Whether the report can have the rule or category. Throws if not, unless the condition is optional: a misspelled one
- * would count as 0 and let everything pass.
+ * Returns false for an optional condition that the report cannot answer. Throws for any other one: a misspelled rule
+ * would always be 0 and let everything pass.
  */
 function isApplicable({ metric, optional = false }: GateCondition, { scan, tool, tally }: GateSubject): boolean {
   if (!scan.scopeKnown) return true;
@@ -88,7 +85,7 @@ function isApplicable({ metric, optional = false }: GateCondition, { scan, tool,
   return true;
 }
 
-/** Rules and categories of conditions that a report of unknown scope does not have: they count as 0. */
+/** Names rules and categories that an imported report does not list: their count is 0. */
 export function gateNotes(
   gate: GateConfig | undefined,
   { scopeKnown }: ReportHeader['scan'],
@@ -114,7 +111,7 @@ function unfinished({ status, diagnostics }: ReportHeader['execution']): string 
   return `analysis incomplete: ${counts.join(', ')}`;
 }
 
-/** Metrics that are counts of one thing; undefined where there is no baseline. */
+/** undefined without a baseline. */
 const MEASURES: Readonly<Record<(typeof METRICS)[number], (subject: GateSubject) => number | undefined>> = {
   errors: ({ tally }) => tally.bySeverity.error,
   warnings: ({ tally }) => tally.bySeverity.warning,
@@ -142,9 +139,7 @@ function measure(metric: string, subject: GateSubject): number {
   return (kind === 'rule' ? byRule : byCategory).get(rest.join(':')) ?? 0;
 }
 
-/**
- * A report with its gate evaluated, and the errors that it lists. Throws ReportFailure if the gate cannot be evaluated.
- */
+/** Evaluates a gate on a report. Throws ReportFailure if that is not possible. */
 export function gate(report: Report, config: GateConfig): { report: Report; errors: number; notes: string[] } {
   const { selection, execution, summary, scan, tool, findings } = report;
   const tally = tallyOf(findings);

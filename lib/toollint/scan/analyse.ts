@@ -1,5 +1,4 @@
-// The scan: finds the files and lints them one at a time, in the order of their paths. So the findings are in canonical
-// order.
+// The scan: finds the files and lints them one at a time, in the order of their paths.
 import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
@@ -30,7 +29,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
   const root = realFolder(options.root);
   const prefix = new PathPrefix(options.pathPrefix ?? '');
-  // Loaded here because it takes most of the start-up time.
+  // Loaded on demand, because it takes most of the start.
   const { EslintEngine } = await import('./eslint-engine.ts');
   const engine = new EslintEngine({ ...options, root });
   const search: SearchRequest = {
@@ -88,7 +87,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   };
 }
 
-/** The rules that a scan would run on a deleted file; none if the scan would not include it. */
+/** The rules that a scan would run on a deleted file. */
 async function rulesIfThere(
   path: string,
   search: SearchRequest,
@@ -105,7 +104,6 @@ async function rulesIfThere(
   }
 }
 
-/** Files with a configuration, and all rules that are on for them. */
 async function lintableFiles(
   engine: EslintEngine,
   found: readonly FoundFile[],
@@ -128,15 +126,14 @@ async function lintableFiles(
   return { files, enabledRuleIds };
 }
 
-/** A note on a path of the command line without a scanned file. */
 function passedOverNote(start: Start): string {
   const name = start.kind === 'glob' ? start.pattern : start.path;
   return `nothing to scan for '${name}': no file is there, or all are ignored or have no configuration`;
 }
 
 /**
- * Target, and the scanned files as a list: patterns cannot always express the choice of a configuration, and a later
- * comparison calls a finding fixed only if the list has its file.
+ * Lists the scanned files, because patterns cannot express every configuration, and a later comparison calls a finding
+ * fixed only if its file is listed.
  */
 function scopeOf(
   starts: readonly Start[],
@@ -170,7 +167,6 @@ class FileWork {
   readonly diagnostics: ScanDiagnostics;
   readonly #parts: FileWorkParts;
   readonly #roots: readonly string[];
-  /** The files that were linted to their end. */
   readonly coverage = new Map<string, Coverage>();
 
   constructor(parts: FileWorkParts, roots: readonly string[]) {

@@ -1,6 +1,5 @@
-// Lints a file again without each rule that throws, so that only that rule's findings are missing.
-//
-// ESLint annotates a thrown Error with its rule. If a rule throws a string or null, the rules run one at a time.
+// Lints a file again without each rule that throws, so that only the findings of that rule are missing. ESLint adds the
+// rule to a thrown Error. If a rule throws a string or null, the rules run one at a time to find it.
 import type { RuleCrash } from './scan-options.ts';
 import { messageOf } from '../document/failure.ts';
 
@@ -8,12 +7,11 @@ export type RuleFilter = (ruleId: string) => boolean;
 
 interface IsolationRequest<T> {
   run(filter: RuleFilter): Promise<T>;
-  /** The rule that an error names. */
   culpritOf(error: unknown): string | undefined;
   readonly ruleIds: readonly string[];
 }
 
-/** `result` is undefined when the linter throws even without a rule. */
+/** `result` is undefined if the linter throws even without rules. */
 export async function lintIsolated<T>(
   request: IsolationRequest<T>,
 ): Promise<{ result: T | undefined; crashes: RuleCrash[]; failure?: string }> {
@@ -38,7 +36,6 @@ async function findCulprit<T>(
   request: IsolationRequest<T>,
   dropped: ReadonlyMap<string, RuleCrash>,
 ): Promise<{ ruleId: string; error: unknown } | undefined> {
-  // If the linter throws without any rule, no rule is the cause.
   if ((await thrownBy(() => request.run(() => false))) !== undefined) return undefined;
   for (const ruleId of request.ruleIds) {
     if (dropped.has(ruleId)) continue;
@@ -57,7 +54,7 @@ async function thrownBy(work: () => Promise<unknown>): Promise<{ value: unknown 
   }
 }
 
-/** One line. The linter writes into the thrown value, so a string or null appears as a TypeError. */
+/** One line. ESLint writes into the thrown value, so a thrown string or null appears as a TypeError. */
 function describeThrown(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text))

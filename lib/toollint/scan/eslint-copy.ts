@@ -1,5 +1,5 @@
-// Finds the ESLint of a scan: the one that the scanned root resolves, whose version its rules are written for;
-// otherwise the one that this package resolves.
+// Finds the ESLint for a scan: the copy that the scanned root resolves, because its rules need that version; otherwise
+// the copy that this package resolves.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ export interface EslintCopy {
   readonly version: string;
 }
 
-/** Throws ReportFailure ('config') if none works. */
+/** Throws ReportFailure ('config') if no copy works. */
 export function eslintFor(root: string): EslintCopy {
   for (const from of [join(root, 'package.json'), import.meta.filename]) {
     const require = createRequire(from);
@@ -33,7 +33,7 @@ function load(require: NodeJS.Require, version: string): typeof eslint.ESLint {
   try {
     return (require('eslint') as typeof eslint).ESLint;
   } catch (cause) {
-    // The first line is followed by the list of the requiring modules.
+    // The rest of the message lists the requiring modules.
     const reason = messageOf(cause).split(' Require stack:')[0] ?? '';
     throw new ReportFailure('config', `ESLint ${version} cannot be loaded: ${reason}`, cause);
   }

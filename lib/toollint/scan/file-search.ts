@@ -1,7 +1,6 @@
-// Finds the files of a scan by the paths and patterns of the command line. The walk does not follow symbolic links; a
-// named link is followed, and counts once with its target. Unreadable files and folders are reported, not fatal.
-//
-// The walk skips node_modules, .git, and folders that the outer configuration ignores, unless they are named.
+// Finds the files of a scan. The walk does not follow symbolic links; a link on the command line is followed, and a
+// file counts once. Unreadable files and folders are reported. The walk skips node_modules, .git and folders that the
+// outer configuration ignores, unless the command line names them.
 import type { Dirent, Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -10,31 +9,25 @@ import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pa
 import { byCodeUnits, isUnder } from '../document/report-path.ts';
 
 export interface FoundFile {
-  /** As the report names it. */
   readonly path: string;
   readonly absolute: string;
-  /** Why it cannot be read. */
   readonly fault?: string;
-  /** It is a folder that cannot be listed. */
   readonly isFolder?: boolean;
 }
 
 export interface SearchRequest {
-  /** Absolute and without symbolic links. */
   readonly root: string;
-  /** What the paths are relative to. */
   readonly cwd: string;
-  /** Paths and patterns; none means the root. */
   readonly paths: readonly string[];
   readonly include: readonly string[];
   readonly exclude: readonly string[];
   readonly extensions: readonly string[];
   readonly signal?: AbortSignal | undefined;
-  /** Asked of each folder with a configuration of its own. */
+  /** Called for each folder with its own configuration. */
   readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
 
-/** One argument of the command line. Paths are relative to the root; '.' is the root. */
+/** Paths are relative to the root; '.' is the root. */
 export type Start = PathStart | GlobStart;
 
 interface PathStart {
@@ -67,7 +60,7 @@ export async function findStarts({
 }
 
 async function findStart(root: string, cwd: string, path: string): Promise<Start> {
-  // An unset variable would otherwise scan the whole working folder.
+  // An unset shell variable would otherwise scan the whole folder.
   if (path === '') throw usageFailure('a path is empty');
   const absolute = resolve(cwd, path);
   const entry = await lstat(absolute).catch(() => undefined);
@@ -97,14 +90,14 @@ async function startAt(root: string, absolute: string, entry: Stats): Promise<St
   return fault === undefined ? { kind: 'file', path, absolute: real } : { kind: 'file', path, absolute: real, fault };
 }
 
-/** Report path of an absolute path; undefined outside the root. */
+/** undefined outside the root. */
 function relativeTo(root: string, absolute: string): string | undefined {
   const path = relative(root, absolute);
   if (path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path)) return undefined;
   return path === '' ? '.' : path.split(sep).join('/').normalize('NFC');
 }
 
-/** All files under the starts, in the order of their report paths. */
+/** Sorted by report path. */
 export async function findFiles(request: SearchRequest, starts: readonly Start[]): Promise<FoundFile[]> {
   const found = new Map<string, FoundFile>();
   const add = (file: FoundFile) => {
@@ -124,12 +117,10 @@ export async function findFiles(request: SearchRequest, starts: readonly Start[]
   return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
-/** Whether the start names the path. */
 export function isNamedBy(start: Start, path: string): boolean {
   return start.kind === 'glob' ? matchesGlob(path, start.pattern) : isUnder(path, start.path);
 }
 
-/** Whether the command line's patterns and endings let a file in. */
 export function isWanted({ path, isFolder }: FoundFile, { include, exclude, extensions }: SearchRequest): boolean {
   if (isFolder === true) return !matchesAny(`${path}/x`, exclude);
   if (include.length > 0 && !matchesAny(path, include)) return false;
@@ -169,7 +160,6 @@ async function walk(
   }
 }
 
-/** The patterns that take out whole folders. */
 function foldersOf(exclude: readonly string[]): string[] {
   return exclude.filter((pattern) => normalGlob(pattern).endsWith('/**'));
 }

@@ -1,8 +1,6 @@
-// ESLint's bulk suppressions: `eslint-suppressions.json` in the root says how many errors of a rule a file may have.
-// They are applied here, by ESLint's own rule: no more errors than that and all of them are left out, one more and all
-// of them are shown.
-//
-// Read, never written. Warnings are not suppressed. Paths are those of the root, with '/'.
+// ESLint's bulk suppressions: `eslint-suppressions.json` in the root allows each file a number of errors of a rule. As
+// in ESLint, up to that number all of them are left out, and with one more all are shown. Warnings are not suppressed.
+// The file is never written.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, messageOf, ReportFailure } from '../document/failure.ts';
@@ -10,10 +8,10 @@ import type { LintMessage } from '../document/file-findings.ts';
 
 const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 
-/** Path -> rule -> how many errors. */
+/** Path, rule, number of errors. */
 export type Suppressions = Readonly<Record<string, Readonly<Record<string, { readonly count: number }>>>>;
 
-/** The root's suppressions; empty when it has none. Throws ReportFailure ('config') when they cannot be read. */
+/** Empty if the root has none. Throws ReportFailure ('config') if the file cannot be read. */
 export async function readSuppressions(root: string): Promise<Suppressions> {
   try {
     const counts: unknown = JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8'));
@@ -25,7 +23,6 @@ export async function readSuppressions(root: string): Promise<Suppressions> {
   }
 }
 
-/** Parts the messages of one file into those that count and those that are suppressed. */
 export function suppress(
   messages: readonly LintMessage[],
   allowed: Suppressions[string] | undefined,
