@@ -67,9 +67,8 @@ export class BenchEnvironment {
       dnsNames: ['localhost'],
       server: true,
     });
-    const producer = (name: string): ReturnType<CertificateAuthority['issue']> =>
-      authority.issue({ commonName: 'bench', uris: [`urn:bench:${name}`, 'urn:ingest:aud:ingest-gateway'] });
-    const client = await producer('producer');
+    const uris = ['urn:bench:producer', 'urn:ingest:aud:ingest-gateway'];
+    const client = await authority.issue({ commonName: 'bench', uris });
     const write = (name: string, content: string): string => {
       const path = join(folder, name);
       writeFileSync(path, content);
@@ -84,44 +83,20 @@ export class BenchEnvironment {
     });
   }
 
-  /** A Redis with an empty folder of its own. `more` arguments come last. */
-  async redis(appendfsync: 'everysec' | 'always' = 'everysec', more: readonly string[] = []): Promise<RunningServer> {
+  /** A Redis with an empty folder of its own. */
+  async redis(more: readonly string[] = []): Promise<RunningServer> {
     const binary = execFileSync(join(ROOT, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
     const port = await freePort();
     const dir = mkdtempSync(join(this.folder, 'redis-'));
-    const child = start(
-      binary,
-      [
-        '--port',
-        String(port),
-        '--bind',
-        '127.0.0.1',
-        '--dir',
-        dir,
-        '--save',
-        '',
-        '--appendonly',
-        'yes',
-        '--appendfsync',
-        appendfsync,
-        '--maxmemory-policy',
-        'noeviction',
-        '--auto-aof-rewrite-percentage',
-        '0',
-        ...more,
-      ],
-      process.env,
-    );
+    const own = ['--port', String(port), '--bind', '127.0.0.1', '--dir', dir, '--save', ''];
+    const log = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0'];
+    const child = start(binary, [...own, ...log, '--maxmemory-policy', 'noeviction', ...more], process.env);
     await lineOf(child, /Ready to accept connections/);
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
 
   /** The gateway by its own launcher, from this checkout or another one. */
-  async gateway(
-    redis: RunningServer,
-    env: Readonly<Record<string, string>> = {},
-    root: string = ROOT,
-  ): Promise<RunningServer> {
+  async gateway(redis: RunningServer, root: string = ROOT): Promise<RunningServer> {
     const child = start(join(root, 'bin/ingest-gateway'), [], {
       ...process.env,
       INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
@@ -130,7 +105,6 @@ export class BenchEnvironment {
       INGEST_TLS_CERT: this.certificates.cert,
       INGEST_TLS_KEY: this.certificates.key,
       INGEST_TLS_CLIENT_CA: this.certificates.ca,
-      ...env,
     });
     const line = await lineOf(child, /listening on https:\/\//);
     return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));

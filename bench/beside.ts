@@ -47,7 +47,7 @@ export async function beside(
     const servers: (readonly [SidePlan, RunningServer, RunningServer])[] = [];
     for (const plan of plans) {
       const redis = await start(environment.redis());
-      servers.push([plan, redis, await start(plan.subject.start(environment, redis, {}))]);
+      servers.push([plan, redis, await start(plan.subject.start(environment, redis))]);
     }
     // Connections come last: those of the first server would be idle until the last one has started.
     for (const [{ label, load }, redis, server] of servers) {

@@ -79,7 +79,7 @@ async function comparedCommit(): Promise<{ readonly commit: string; readonly sub
   try {
     const subject = gatewayOf(checkOut(commit));
     const redis = await environment.redis();
-    const server = await subject.start(environment, redis, {});
+    const server = await subject.start(environment, redis);
     await server.stop();
     await redis.stop();
     return { commit, subject };

@@ -15,23 +15,10 @@ export interface Plan {
   readonly subject: Subject;
   readonly load?: LoadKind;
   readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ratePerS' | 'resume'>>;
-  readonly appendfsync?: 'everysec' | 'always';
   /** In place of the run's own, where it takes longer until the server is in its stride. */
   readonly warmupSeconds?: number;
-  /** Added to the server's environment. */
-  readonly env?: Readonly<Record<string, string>>;
   /** The statuses that may come; the first one is the one that counts. */
   readonly expected?: readonly string[];
-  /** Runs between the server's start and the load. */
-  readonly prepare?: (redis: RunningServer, server: RunningServer) => Promise<void>;
-  /** More figures, taken at the two ends of the measured part and after it. */
-  readonly observe?: (server: RunningServer) => Observer;
-}
-
-export interface Observer {
-  warm(): void;
-  done(): void;
-  figures(accepted: number): Figures | Promise<Figures>;
 }
 
 export type Figures = Readonly<Record<string, number>>;
@@ -67,11 +54,10 @@ export interface Duration {
 }
 
 export async function measure(environment: BenchEnvironment, plan: Plan, duration: Duration): Promise<Sample> {
-  const redis = await environment.redis(plan.appendfsync);
+  const redis = await environment.redis();
   try {
-    const server = await plan.subject.start(environment, redis, plan.env ?? {});
+    const server = await plan.subject.start(environment, redis);
     try {
-      await plan.prepare?.(redis, server);
       return await underLoad(environment, plan, duration, redis, server);
     } finally {
       await server.stop();
@@ -88,7 +74,6 @@ async function underLoad(
   redis: RunningServer,
   server: RunningServer,
 ): Promise<Sample> {
-  const observer = plan.observe?.(server);
   let before = new CpuBook();
   let after = before;
   let residentWarm = 0;
@@ -106,14 +91,12 @@ async function underLoad(
     },
     {
       warm: () => {
-        observer?.warm();
         residentWarm = residentBytes(server.pid);
         before = new CpuBook();
       },
       done: () => {
         after = new CpuBook();
         residentDone = residentBytes(server.pid);
-        observer?.done();
       },
     },
   );
@@ -121,19 +104,16 @@ async function underLoad(
   const counted = result.statuses[expected[0] ?? ''] ?? 0;
   const perEvent = (pid: number): number => ((after.seconds(pid) - before.seconds(pid)) / counted) * 1e6;
   const reason = voidReason(result, expected, counted);
-  const cpu = {
-    serverUs: perEvent(server.pid),
-    redisUs: perEvent(redis.pid),
-    ...(await observer?.figures(counted)),
-  };
+  const [serverUs, redisUs] = [perEvent(server.pid), perEvent(redis.pid)];
   return {
     label: plan.label,
     figures: {
       ratePerS: (counted / result.elapsedMs) * 1000,
       p50Ms: result.latency.p50,
       p99Ms: result.latency.p99,
-      ...cpu,
-      totalUs: cpu.serverUs + cpu.redisUs,
+      serverUs,
+      redisUs,
+      totalUs: serverUs + redisUs,
       residentGrowth: residentDone / residentWarm,
       foreignShare: after.foreignShare(before, process.pid),
       ...offeredFigures(result, plan.options?.ratePerS),

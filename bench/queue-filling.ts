@@ -38,7 +38,7 @@ export function redisCommand(redis: RunningServer, args: readonly string[]): Pro
 }
 
 /** Accepts `count` new events. Throws when one is not accepted. */
-export async function fillQueue(redis: RunningServer, count: number): Promise<void> {
+export async function fillQueue(redis: RunningServer, count: number, bytes = CANONICAL_BODY_BYTES): Promise<void> {
   const nextId = idSource();
   const connection = new RedisConnection(optionsFor(redis));
   const accepts = SETTINGS.INGEST_BODY_BYTES_MAX.default;
@@ -56,7 +56,7 @@ export async function fillQueue(redis: RunningServer, count: number): Promise<vo
       const outcomes = await Promise.all(
         Array.from({ length: some }, () => {
           const id = nextId();
-          const text = eventBody(id, CANONICAL_BODY_BYTES);
+          const text = eventBody(id, bytes);
           return new Promise<Outcome>((settle) => queue.submit({ id, producer: 'urn:bench:producer', text, settle }));
         }),
       );
@@ -68,8 +68,8 @@ export async function fillQueue(redis: RunningServer, count: number): Promise<vo
   });
 }
 
-/** Appends the same bodies to a stream and does nothing else: what no queue can do without. */
-export async function fillStream(redis: RunningServer, count: number): Promise<void> {
+/** Appends the same bodies to a stream and does nothing else: the least that a queue needs. */
+export async function fillStream(redis: RunningServer, count: number, bytes: number): Promise<void> {
   const connection = new RedisConnection(optionsFor(redis));
   await withConnection(connection, async () => {
     const nextId = idSource();
@@ -77,7 +77,7 @@ export async function fillStream(redis: RunningServer, count: number): Promise<v
       const some = Math.min(IN_FLIGHT, count - filled);
       await Promise.all(
         Array.from({ length: some }, () =>
-          connection.send(['XADD', 'ingest', '*', 'body', eventBody(nextId(), CANONICAL_BODY_BYTES)]),
+          connection.send(['XADD', 'ingest', '*', 'body', eventBody(nextId(), bytes)]),
         ),
       );
     }

@@ -17,9 +17,8 @@ import { machine } from './machine.ts';
 import type { JointRun, Run, Sample } from './measure.ts';
 import { written } from './metrics.ts';
 import { Progress } from './progress.ts';
-import { costLine } from './report/cost.ts';
 import { costChart, costData, costDataLines } from './report/cost-chart.ts';
-import { page } from './report/page.ts';
+import { latencyChart } from './report/latency-chart.ts';
 import { caseTable } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
@@ -49,18 +48,20 @@ for (const benchCase of cases) {
   process.stdout.write(caseTable(summary));
   note({ kind: 'summary', ...summary });
 }
-const cost = costLine(summaries);
-if (cost !== undefined) process.stdout.write(`\n${cost}\n`);
-writeFileSync(`${file}.html`, page(about, summaries));
-process.stdout.write(`\n${file}.ndjson\n${file}.html\n`);
+process.stdout.write(`\n${file}.ndjson\n`);
 const data = costData(summaries);
-if (data !== undefined) {
-  // A short run yields no figure for the README.
-  const picture = rounds < ROUNDS_DEFAULT ? `${file}.svg` : join(ROOT, '.github/images/cost.svg');
-  writeFileSync(picture, costChart(data, about));
-  process.stdout.write(`${picture}\n\n${costDataLines(data)}`);
-}
+if (data !== undefined) writePicture('cost', costChart(data, about));
+const curves = latencyChart(summaries);
+if (curves !== undefined) writePicture('latency', curves);
+if (data !== undefined) process.stdout.write(`\n${costDataLines(data)}`);
 process.exit(0);
+
+/** Only a run of all rounds replaces a picture of the READMEs. */
+function writePicture(name: string, svg: string): void {
+  const path = rounds < ROUNDS_DEFAULT ? `${file}-${name}.svg` : join(ROOT, `.github/images/${name}.svg`);
+  writeFileSync(path, svg);
+  process.stdout.write(`${path}\n`);
+}
 
 async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
   const leftOut = benchCase.leftOut?.(bench);

@@ -6,40 +6,35 @@ import { ensureNginx, startNginx } from './peers/nginx.ts';
 
 export interface Subject {
   readonly name: string;
-  /** `env` is added to its environment; nginx has no use for it. */
-  start(
-    environment: BenchEnvironment,
-    redis: RunningServer,
-    env: Readonly<Record<string, string>>,
-  ): Promise<RunningServer>;
+  start(environment: BenchEnvironment, redis: RunningServer): Promise<RunningServer>;
 }
 
 export const GATEWAY: Subject = {
   name: 'gateway',
-  start: (environment, redis, env) => environment.gateway(redis, env),
+  start: (environment, redis) => environment.gateway(redis),
 };
 
 /** The gateway of another checkout. */
 export const gatewayOf = (root: string): Subject => ({
   name: 'base',
-  start: (environment, redis, env) => environment.gateway(redis, env, root),
+  start: (environment, redis) => environment.gateway(redis, root),
 });
 
 /** An empty node:https server that answers 202 at once: what TLS and HTTP cost before there is any gateway. */
 export const FLOOR: Subject = {
   name: 'floor',
-  start: (environment, _redis, env) => environment.peer('floor.ts', env),
+  start: (environment) => environment.peer('floor.ts'),
 };
 
 /** The same server, which awaits one reply of Redis for each request: the least that a server with a queue costs. */
 export const FLOOR_WITH_REDIS: Subject = {
   name: 'floor with Redis',
-  start: (environment, redis, env) => environment.peer('floor.ts', { ...env, REDIS_PORT: String(redis.port) }),
+  start: (environment, redis) => environment.peer('floor.ts', { REDIS_PORT: String(redis.port) }),
 };
 
 export const FASTIFY: Subject = {
   name: 'fastify',
-  start: (environment, redis, env) => environment.peer('fastify.ts', { ...env, REDIS_PORT: String(redis.port) }),
+  start: (environment, redis) => environment.peer('fastify.ts', { REDIS_PORT: String(redis.port) }),
 };
 
 /** nginx where the system has it or can get it. */

@@ -33,7 +33,7 @@ function idleRun(bench: Bench, subject: Subject): Run {
     label,
     execute: async () => {
       const redis = await bench.environment.redis();
-      const server = await subject.start(bench.environment, redis, {});
+      const server = await subject.start(bench.environment, redis);
       try {
         // The first ones pay for buffers and code that all share.
         const few = await holdConnections(bench.environment.certificates, server.port, 100);

@@ -1,13 +1,10 @@
-// Latency at fixed rates, by autocannon, corrected for coordinated omission; the floor at the gateway's 50 %, so that
-// both are asked for the same.
+// Latency at fixed rates. The floor gets the gateway's 50 %, so that both have the same load.
 import type { BenchCase } from '../bench-case.ts';
 import { FLOOR, GATEWAY } from '../subjects.ts';
 
 export const latency: BenchCase = {
   name: 'latency',
-  aim:
-    'How long a producer waits for its 202 at 25, 50 and 80 % of the gateway’s saturation, ' +
-    'in an open loop (autocannon).',
+  aim: 'How long a producer waits for its 202 at 25, 50 and 80 % of the gateway’s saturation, ' + 'in an open loop.',
   comparisons: [
     { metric: 'p99Ms', of: 'gateway 50 %', against: 'floor 50 %', limit: { atMost: 2 } },
     { metric: 'p99Ms', of: 'gateway 25 %', limit: { atMost: 200 } },
@@ -25,7 +22,7 @@ export const latency: BenchCase = {
       bench.run({
         label: `${subject.name} ${percent} %`,
         subject,
-        load: 'open-loop.ts',
+        load: 'paced.ts',
         options: { ratePerS: (full * percent) / 100 },
       }),
     );

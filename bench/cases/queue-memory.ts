@@ -1,30 +1,43 @@
-// What Redis keeps for each queued event, stream and id index and all, against the same bodies in a stream alone.
+// Memory of Redis for each queued event, with Redis' default settings and with those of the runbook, and for the same
+// bodies in a stream alone. deploy/RUNBOOK.md quotes these figures.
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
-import type { RunningServer } from '../bench-environment.ts';
-import { fillQueue, fillStream, redisMemory } from '../queue-filling.ts';
 import type { Run } from '../measure.ts';
+import { fillQueue, fillStream, redisMemory } from '../queue-filling.ts';
 
 const EVENTS = 200_000;
+const RUNBOOK_SETTINGS = ['--stream-node-max-bytes', '32768', '--stream-node-max-entries', '1000'];
 
 export const queueMemory: BenchCase = {
   name: 'queue-memory',
-  aim:
-    'What Redis keeps in memory for each queued event of about 300 bytes, ' +
-    `over ${EVENTS.toLocaleString('en-US')} of them.`,
+  aim: `Memory of Redis for each of ${EVENTS.toLocaleString('en-US')} queued events of about 300 and 1,000 bytes.`,
   roundsMax: 1,
-  comparisons: [{ metric: 'bytesEach', of: 'gateway’s queue', against: 'stream alone', limit: { atMost: 1.4 } }],
-  runs: (bench) => [memoryRun(bench, 'gateway’s queue', fillQueue), memoryRun(bench, 'stream alone', fillStream)],
+  comparisons: [
+    { metric: 'bytesEach', of: '300 bytes, default', against: '300 bytes, stream alone', limit: { atMost: 1.4 } },
+  ],
+  runs: (bench) => [
+    memoryRun(bench, '300 bytes, stream alone', 300, fillStream),
+    ...[300, 1_000].flatMap((bytes) => [
+      memoryRun(bench, `${bytes} bytes, default`, bytes, fillQueue),
+      memoryRun(bench, `${bytes} bytes, runbook`, bytes, fillQueue, RUNBOOK_SETTINGS),
+    ]),
+  ],
 };
 
-function memoryRun(bench: Bench, label: string, fill: (redis: RunningServer, count: number) => Promise<void>): Run {
+function memoryRun(
+  bench: Bench,
+  label: string,
+  bytes: number,
+  fill: typeof fillStream,
+  settings: readonly string[] = [],
+): Run {
   return {
     label,
     execute: async () => {
-      const redis = await bench.environment.redis();
+      const redis = await bench.environment.redis(settings);
       try {
         const before = await redisMemory(redis);
-        await fill(redis, EVENTS);
+        await fill(redis, EVENTS, bytes);
         const bytesEach = ((await redisMemory(redis)) - before) / EVENTS;
         return { label, figures: { bytesEach }, statuses: {}, curve: [], notes: [] };
       } finally {

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { NODE, ROOT, type BenchCertificates } from '../bench-environment.ts';
 import type { LoadOptions, LoadResult } from './options.ts';
 
-export type LoadKind = 'raw-client.ts' | 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
+export type LoadKind = 'raw-client.ts' | 'paced.ts' | 'new-connections.ts';
 
 export function runLoad(
   kind: LoadKind,
@@ -40,17 +40,9 @@ export function holdConnections(
   certificates: BenchCertificates,
   port: number,
   connections: number,
-): Promise<LastingLoad> {
+): Promise<{ stop(): Promise<void> }> {
   const options = { port, connections, bodyBytes: 300, ...clientFiles(certificates) };
-  return whenReady('idle-connections.ts', options);
-}
-
-/** A load that goes on until it is stopped. */
-export interface LastingLoad {
-  stop(): Promise<void>;
-}
-
-function whenReady(file: string, options: object): Promise<LastingLoad> {
+  const file = 'idle-connections.ts';
   return new Promise((resolve, reject) => {
     const child = spawn(
       NODE,

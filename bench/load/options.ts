@@ -26,19 +26,10 @@ export interface LoadResult {
   readonly unretryable: number;
   /** Length of the measured part. */
   readonly elapsedMs: number;
-  /** Milliseconds; percentiles of the measured part, answers 5xx left out. */
-  readonly latency: {
-    readonly p50: number;
-    readonly p90: number;
-    readonly p99: number;
-    readonly p999: number;
-    readonly max: number;
-  };
+  /** Milliseconds; percentiles of the measured part, without answers 5xx. */
+  readonly latency: { readonly p50: number; readonly p99: number };
   /** For the curve: percentile and milliseconds. */
   readonly curve: readonly (readonly [number, number])[];
-  /** Unix milliseconds between which the measured part ran. */
-  readonly fromMs: number;
-  readonly toMs: number;
   /** What a reader of the figures must know: a rate that could not be offered, say. */
   readonly notes: readonly string[];
 }

@@ -13,9 +13,7 @@ export class Tally {
     numberOfSignificantValueDigits: 3,
   });
   readonly #notes: string[] = [];
-  #fromMs = 0;
   #from = 0;
-  #toMs = 0;
   #elapsedMs = 0;
   #unretryable = 0;
   #offered = 0;
@@ -26,12 +24,10 @@ export class Tally {
     await wait(options.warmupMs);
     process.stderr.write('warm\n');
     this.#measuring = true;
-    this.#fromMs = Date.now();
     this.#from = performance.now();
     await wait(options.durationMs);
     this.#measuring = false;
     this.#elapsedMs = performance.now() - this.#from;
-    this.#toMs = Date.now();
     process.stderr.write('done\n');
   }
 
@@ -41,13 +37,11 @@ export class Tally {
   }
 
   /** An answer, and how long it took. Latency counts for what was taken or refused for its content, not for a 503. */
-  answered(status: string, latencyUs: number, expectedIntervalUs = 0): void {
+  answered(status: string, latencyUs: number): void {
     if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (status.startsWith('5')) return;
-    if (expectedIntervalUs > 0)
-      this.#histogram.recordValueWithExpectedInterval(Math.max(1, latencyUs), expectedIntervalUs);
-    else this.#histogram.recordValue(Math.max(1, latencyUs));
+    this.#histogram.recordValue(Math.max(1, latencyUs));
   }
 
   /** A connection that broke counts whenever it does: a run with one is void. */
@@ -77,10 +71,8 @@ export class Tally {
       offered: this.#offered,
       unretryable: this.#unretryable,
       elapsedMs: this.#elapsedMs,
-      latency: { p50: ms(50), p90: ms(90), p99: ms(99), p999: ms(99.9), max: this.#histogram.maxValue / 1000 },
+      latency: { p50: ms(50), p99: ms(99) },
       curve: CURVE.map((percentile) => [percentile, ms(percentile)] as const),
-      fromMs: this.#fromMs,
-      toMs: this.#toMs,
       notes: this.#notes,
     };
     process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));

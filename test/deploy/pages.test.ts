@@ -73,7 +73,7 @@ describe('the table of loads in deploy/scale.md', () => {
   for (const [load = '', gateways, , redis = '', data = '', limit = '', machine = '', warehouse = ''] of rows)
     it(`follows its formulas at ${load} events a second`, () => {
       const masters = Number(/(\d+) masters/.exec(redis)?.[1] ?? 1);
-      const each = (Number(load) * 86_400 * 436) / masters / GIBIBYTE;
+      const each = (Number(load) * 86_400 * 429) / masters / GIBIBYTE;
       const perDay = (Number(load) * 86_400 * 532) / GIBIBYTE;
       const rounded = (value: number): string => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
       assert.equal(Number(gateways), Math.ceil(Number(load) / 5_000) + 1);

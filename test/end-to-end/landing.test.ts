@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { webhookEvents } from '../../bench/load/webhooks.ts';
+import { webhookEvents } from '../support/webhooks.ts';
 import { metricOf, Pipeline } from '../support/pipeline.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { TestRedis } from '../support/redis.ts';

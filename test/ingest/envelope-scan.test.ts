@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { scanEnvelope } from '../../lib/ingest/envelope-scan.ts';
 import { DEPTH_MAX, parseEvent } from '../../lib/ingest/event.ts';
-import { webhookEvents } from '../../bench/load/webhooks.ts';
+import { webhookEvents } from '../support/webhooks.ts';
 
 /** Holds the scan's answer against parseEvent's, and gives whether there was one. */
 function agrees(body: Buffer): boolean {

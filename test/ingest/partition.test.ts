@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { partitionHash, partitionOf } from '../../lib/ingest/partition.ts';
-import { webhookEvents } from '../../bench/load/webhooks.ts';
+import { webhookEvents } from '../support/webhooks.ts';
 
 const VECTORS: readonly (readonly [id: string, hash: number])[] = [
   ['', 0],

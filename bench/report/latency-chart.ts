@@ -1,13 +1,16 @@
-// The latency percentile curve as SVG: how many nines across, milliseconds up, both logarithmic, so that the tail is as
-// wide as the rest. The gateway's lines are solid, the others' dashed.
+// Latency by percentile, as SVG. Both axes are logarithmic (the horizontal one in nines), so that the tail is as wide
+// as the rest. The gateway's lines are solid, the others' dashed.
+import type { CaseSummary } from '../summary.ts';
 import { escaped } from './markup.ts';
 
-export interface Line {
+interface Line {
   readonly name: string;
   /** Percentile and milliseconds. */
   readonly points: readonly (readonly [number, number])[];
 }
 
+/** The latency target (openapi/rules.md, 8). */
+const LIMIT_MS = 200;
 const WIDTH = 860;
 const HEIGHT = 340;
 const LEFT = 62;
@@ -20,12 +23,15 @@ const TICKS = [0, 50, 90, 99, 99.9, 99.99];
 const nines = (percentile: number): number => Math.min(NINES_MAX, -Math.log10(1 - Math.min(percentile, 99.99) / 100));
 const across = (percentile: number): number => LEFT + (nines(percentile) / NINES_MAX) * (WIDTH - LEFT - RIGHT);
 
-export function percentileCurve(lines: readonly Line[], limitMs: number): string {
-  const shown = lines.map(({ name, points }) => ({
-    name,
-    points: points.filter(([percentile, ms]) => percentile < 100 && ms > 0),
+/** undefined if the latency case did not run. */
+export function latencyChart(summaries: readonly CaseSummary[]): string | undefined {
+  const labels = summaries.find(({ name }) => name === 'latency')?.labels ?? [];
+  const shown = labels.map(({ label, curve }) => ({
+    name: label,
+    points: curve.filter(([percentile, ms]) => percentile < 100 && ms > 0),
   }));
-  const all = [...shown.flatMap(({ points }) => points.map(([, ms]) => ms)), limitMs];
+  if (shown.every(({ points }) => points.length === 0)) return undefined;
+  const all = [...shown.flatMap(({ points }) => points.map(([, ms]) => ms)), LIMIT_MS];
   const low = Math.floor(Math.log10(Math.min(...all)));
   const high = Math.ceil(Math.log10(Math.max(...all) * 1.05));
   const up = (ms: number): number => TOP + ((high - Math.log10(ms)) / (high - low)) * (HEIGHT - TOP - BOTTOM);
@@ -44,20 +50,24 @@ export function percentileCurve(lines: readonly Line[], limitMs: number): string
     grid.push(`<line class="grid" x1="${LEFT}" x2="${right}" y1="${y}" y2="${y}"/>`);
     grid.push(`<text x="${LEFT - 8}" y="${y + 4}" text-anchor="end">${Number((10 ** power).toPrecision(1))}</text>`);
   }
-  grid.push(`<line class="limit" x1="${LEFT}" x2="${right}" y1="${up(limitMs)}" y2="${up(limitMs)}"/>`);
-  grid.push(`<text class="limit" x="${LEFT + 6}" y="${up(limitMs) - 5}">${limitMs} ms, the limit of p99</text>`);
+  grid.push(`<line class="limit" x1="${LEFT}" x2="${right}" y1="${up(LIMIT_MS)}" y2="${up(LIMIT_MS)}"/>`);
+  grid.push(`<text class="limit" x="${LEFT + 6}" y="${up(LIMIT_MS) - 5}">${LIMIT_MS} ms, the limit of p99</text>`);
 
   const paths = shown.map(({ name, points }, at) => {
     const path = points.map(([percentile, ms]) => `${across(percentile).toFixed(1)},${up(ms).toFixed(1)}`).join(' ');
-    return `<polyline class="line c${at % 8}${name.startsWith('gateway') ? '' : ' beside'}" points="${path}"/>`;
+    return `<polyline class="line c${at % COLORS.length}${name.startsWith('gateway') ? '' : ' other'}" points="${path}"/>`;
   });
-  return `<svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="Latency by percentile, in milliseconds">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" \
+aria-label="Latency by percentile, in milliseconds">
+<style>${STYLE}</style>
+<rect class="back" width="100%" height="100%" rx="8"/>
 ${grid.join('\n')}
 ${paths.join('\n')}
 ${endLabels(shown, up, right).join('\n')}
 <text x="${LEFT}" y="${HEIGHT - 6}">percentile of answers</text>
 <text transform="translate(14 ${(HEIGHT - BOTTOM) / 2 + 40}) rotate(-90)">milliseconds</text>
-</svg>`;
+</svg>
+`;
 }
 
 /** The names at the lines' right ends, pushed apart where they would cover each other. */
@@ -68,6 +78,16 @@ function endLabels(lines: readonly Line[], up: (ms: number) => number, right: nu
   let above = 0;
   return labels.map(({ name, at, y }) => {
     above = Math.max(y, above + 15);
-    return `<text class="name c${at % 8}" x="${right + 8}" y="${above.toFixed(1)}">${escaped(name)}</text>`;
+    return `<text class="c${at % COLORS.length}" x="${right + 8}" y="${above.toFixed(1)}">${escaped(name)}</text>`;
   });
 }
+
+const COLORS = ['#3b5bdb', '#0b8f6a', '#c2410c', '#a21caf'];
+
+const STYLE = `
+text{font:12px system-ui,sans-serif;fill:#1b2430}.back{fill:#fff}.grid{stroke:#dfe4ea}
+line.limit{stroke:#b3261e;stroke-dasharray:5 4}text.limit{fill:#b3261e}
+.line{fill:none;stroke-width:2}.other{stroke-dasharray:6 4;stroke-width:1.5}
+@media(prefers-color-scheme:dark){text{fill:#e6eaef}.back{fill:#14181d}.grid{stroke:#2c343d}}
+${COLORS.map((color, at) => `.line.c${at}{stroke:${color}}text.c${at}{fill:${color}}`).join('')}
+`;
