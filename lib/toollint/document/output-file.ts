@@ -1,5 +1,5 @@
-// Writes a whole file or none: writes a temporary file beside it, flushes it to disk, and renames it. Devices and pipes
-// are written directly.
+// Writes a whole file or none: writes a temporary file in the same folder, flushes it to disk, and renames it. Devices
+// and pipes are written directly.
 import { randomBytes } from 'node:crypto';
 import { open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
