@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes generators api-page browser-test package bench bench-gate
+.PHONY: help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes api-page browser-test package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -113,14 +113,6 @@ runtimes: setup ## test ingest-client on Node 20, 22, 24 and 26, Bun and Deno (L
 	@mkdir -p .ingest/runtimes && cd .ingest/runtimes && { [ -f package.json ] || echo '{"private":true}' >package.json; } && \
 	  npm install --ignore-scripts --no-audit --no-fund --loglevel=error $(RUNTIMES)
 	RUNTIMES=all $(NODE) --test --test-timeout=300000 --test-reporter=./test/support/reporter.ts test/package/client.long.ts
-
-# Some 380 packages, so nothing here is in the lock file either.
-GENERATORS := orval@8.38.0 $(addsuffix @4.39.3,@kubb/core @kubb/plugin-oas @kubb/plugin-ts @kubb/plugin-client) \
-  @redocly/cli@2.77.0 @asyncapi/parser@3.6.3
-generators: setup ## clients that orval and Kubb generate, sending to a gateway, and validators of the API's files, in .ingest/generators
-	@mkdir -p .ingest/generators && cd .ingest/generators && echo '{"private":true,"type":"module"}' >package.json && \
-	  npm install --ignore-scripts --no-audit --no-fund --loglevel=error $(GENERATORS)
-	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/clients/generators.ts
 
 api-page: $(INSTALLED) ## the API file as one page of HTML, package/events.html; ingest-gateway carries it as openapi/events.html
 	@$(NODE) bin/make-api-page.ts package/events.html && echo package/events.html

@@ -58,8 +58,8 @@ export const SAID = [
 ];
 
 /** A folder below `.ingest`, so that imports of packages resolve. */
-export function clientsFolder(under = ''): string {
-  const parent = join(ROOT, '.ingest', under);
+export function clientsFolder(): string {
+  const parent = join(ROOT, '.ingest');
   mkdirSync(parent, { recursive: true });
   return temporaryFolder('clients-', parent);
 }
