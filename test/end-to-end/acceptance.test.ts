@@ -58,7 +58,7 @@ const validId = fc.string({
 });
 
 describe('an id is the same in the answer, the queue and the lookup', () => {
-  it('if it has the shortest or the longest length, or looks like a path, a query or a word of Redis', async () => {
+  it('if it has the minimum or maximum length or resembles a path, a query or a Redis command', async () => {
     for (const id of [
       'x',
       'y'.repeat(64),

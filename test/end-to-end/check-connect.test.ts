@@ -41,7 +41,7 @@ async function loneNode(): Promise<TestRedis> {
 }
 
 describe('a check', () => {
-  it('makes nothing on the queues, be they empty', { tags: ['long'] }, async () => {
+  it('creates no key on an empty queue', { tags: ['long'] }, async () => {
     const [node, current] = await Promise.all([loneNode(), TestRedis.start()]);
     const cluster = `redis+cluster://127.0.0.1:${node.port}`;
     const [good, warehouse] = [/the configuration is good/, `sqlite:${temporaryFolder()}/warehouse.db`];
@@ -60,7 +60,7 @@ describe('a check', () => {
     for (const server of [node, current]) assert.deepEqual(await server.command('KEYS', '*'), []);
   });
 
-  it('passes with the rights that install.md lists, and names missing ones', async () => {
+  it('passes with the rights in install.md, and names a missing right', async () => {
     for (const name of ['ingest-gateway', 'ingest-consumer'])
       await redis.command('ACL', 'SETUSER', name, 'reset', 'on', ...rule(name));
     await redis.command('ACL', 'SETUSER', 'few', 'reset', 'on', ...rule('ingest-consumer'), '-xack');
@@ -102,7 +102,7 @@ describe('a check', () => {
 });
 
 describe('a SQLite file', () => {
-  it('is good where one can be made or brought up to date, and is left as it is', { tags: ['long'] }, async () => {
+  it('passes if it can be created or migrated, and is not changed', { tags: ['long'] }, async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'file'), '');
     const newer = `${temporaryFolder()}/newer.db`;

@@ -102,7 +102,7 @@ function describeFloods(kind: string, floods: Readonly<Record<string, Flood>>): 
 
 function describeUnread(first: 'GET' | 'HEAD', tags: string[] = []): void {
   describe('a client that does not read its answers', { tags }, () => {
-    it(`is idle, and cut off (${first === 'GET' ? 'own reader' : 'node:http'})`, async () => {
+    it(`is disconnected as idle (${first === 'GET' ? 'own reader' : 'node:http'})`, async () => {
       const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '500' });
       const client = gateway.client(attacker);
       assert.equal((await client.post(event('unread', { pad: 'x'.repeat(250_000) }))).status, 202);
@@ -175,7 +175,7 @@ it('1,000 clients that connect at the same moment all have their event accepted'
   await assertAlive(gateway);
 });
 
-describe('strangers that hold every connection, and come again as they are cut', { tags: ['long'] }, () => {
+describe('strangers that hold every connection and reconnect when they are cut off', { tags: ['long'] }, () => {
   itStandsStrangers('20', ['silent', 'nameless']);
 
   it(
@@ -211,8 +211,8 @@ describe('strangers that hold every connection, and come again as they are cut',
   itStandsStrangers('0', ['silent', 'stalled', 'nameless'], ['long']);
 });
 
-describe('where one producer holds all connections that there may be', { tags: ['long'] }, () => {
-  it('it gives way to another, and /health/live still gets in', async () => {
+describe('if one producer holds all connections', { tags: ['long'] }, () => {
+  it('another producer can connect, and so can a health probe', async () => {
     const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '20' });
     const greedy: RawConnection[] = [];
     for (let at = 0; at < 20; at += 1) {

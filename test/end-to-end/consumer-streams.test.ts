@@ -47,12 +47,12 @@ describe('a consumer of two streams', { concurrency: true }, () => {
     await eventually('neither lands', async () => (await fetch(`${url}/health/ready`)).status === 503);
   });
 
-  it('exits with 4 if both are down at its start', async () => {
+  it('exits with 4 if both are down at the start', async () => {
     const consumer = consumerOf(uriOf(await freePort(), await freePort()), sqliteStore().uri);
     assert.equal(await consumer.ended, 4, consumer.output);
   });
 
-  it('exits with 5 if one stream has as many consumers as it may, and leaves its place on the other', async () => {
+  it('exits with 5 if one stream has the maximum of consumers, and gives up its place on the other', async () => {
     const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
     const store = sqliteStore();
     // This consumer reads only the second stream.

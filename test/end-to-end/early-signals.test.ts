@@ -19,7 +19,7 @@ const environment = (queueUri: string): Record<string, string> => ({
 
 describe('a daemon that waits for its queue', () => {
   for (const name of DAEMONS) {
-    it(`${name} goes on at SIGHUP, and ends in order at SIGTERM`, { tags: ['long'] }, async () => {
+    it(`${name} survives SIGHUP and stops cleanly on SIGTERM`, { tags: ['long'] }, async () => {
       const silent = createServer();
       atEnd(() => void silent.close());
       await once(silent.listen(0), 'listening');
@@ -33,7 +33,7 @@ describe('a daemon that waits for its queue', () => {
     });
   }
 
-  it('does not say that a check is good that was cut off', async () => {
+  it('does not report success for an interrupted check', async () => {
     const silent = createServer();
     atEnd(() => void silent.close());
     await once(silent.listen(0), 'listening');

@@ -12,7 +12,7 @@ import { sqliteStore } from '../support/warehouse-store.ts';
 const SECRET = 'the secret of the event';
 const event = (id: string): string => JSON.stringify({ id, type: 'order.paid', secret: SECRET });
 
-it('an erased event comes back with backups of queue and warehouse, and is erased by replaying the record', async () => {
+it('an erased event that backups restored is erased again by the recorded ids', async () => {
   const redis = await TestRedis.start(['--appendonly', 'no']);
   const store = sqliteStore();
   const stateDir = temporaryFolder('ingest-admin-');

@@ -55,7 +55,7 @@ describe('a slow client', () => {
     });
   });
 
-  it('that sends a header every now and then gets 408 all the same', async () => {
+  it('that keeps sending header fields slowly gets 408', async () => {
     const connection = await open(hurried);
     connection.write('POST /events HTTP/1.1\r\n');
     const drip = setInterval(() => connection.socket.write('X-A: b\r\n'), 100);
@@ -73,15 +73,15 @@ describe('a slow client', () => {
       hurried,
     ));
 
-  it('that sends nothing at all is let go of without an answer: it would be taken for the answer to what is sent next', async () => {
+  it('that sends nothing is disconnected without an answer', async () => {
     const connection = await hurried.socket();
     await connection.untilClosed();
     assert.equal(connection.received, '');
   });
 });
 
-describe('a client that goes away', () => {
-  it('after ending its side behind a whole request still gets its answer', async () => {
+describe('a client that leaves', () => {
+  it('after a complete request still gets its answer', async () => {
     const connection = await open();
     connection.socket.end(postText(event('half-closed')));
     assert.equal((await replies(connection, 1))[0]?.status, 202);
@@ -107,7 +107,7 @@ describe('a client that goes away', () => {
     assert.equal(await gateway.metric('ingest_aborted_total'), before + 2);
   });
 
-  it('in the middle of the headers leaves nothing behind', async () => {
+  it('in the middle of the headers gets 400 and holds no place', async () => {
     const connection = await open();
     connection.socket.end('POST /events HTTP/1.1\r\nHost: g\r\nX-');
     await connection.untilClosed();
@@ -119,7 +119,7 @@ describe('a client that goes away', () => {
 describe('a body over the limit', () => {
   const head = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\n';
 
-  it('is refused with a length that no number holds', async () => {
+  it('is refused if its length exceeds any number', async () => {
     const connection = await open();
     connection.write(`${head}Content-Length: 99999999999999999999999\r\n\r\n`);
     const status = (await replies(connection, 1))[0]?.status;
@@ -231,7 +231,7 @@ describe('bytes that are malformed', () => {
     }
   });
 
-  it('that are empty lines between requests do not keep a connection for ever', async () => {
+  it('that are empty lines between requests do not keep a connection open', async () => {
     const own = await TestGateway.start(redis, pki, { INGEST_IDLE_TIMEOUT_MS: '1500' });
     const dripped = async (first: string): Promise<void> => {
       const connection = await own.socket(producer);
@@ -285,7 +285,7 @@ describe('a flood of headers', () => {
 });
 
 describe('pipelined requests', () => {
-  it('are answered in order, whatever takes longer', async () => {
+  it('are answered in order, whichever takes longer', async () => {
     const connection = await open();
     const ids = Array.from({ length: 30 }, (_, at) => `p${at}`);
     const texts = ids.map((id, at) => {
@@ -302,7 +302,7 @@ describe('pipelined requests', () => {
     assert.deepEqual(new Set(all.filter((_, at) => at % 3 === 0).map(({ status }) => status)), new Set([202]));
   });
 
-  it('are answered before the parser error behind them', async () => {
+  it('are answered before the parser error that follows', async () => {
     const connection = await open();
     connection.write(`${postText(event('before-garbage'), ['X-Request-Id: good'])}garbage\r\n\r\n`);
     const [good, bad] = await replies(connection, 2);
@@ -311,7 +311,7 @@ describe('pipelined requests', () => {
     await connection.untilClosed();
   });
 
-  it('behind a body that is refused are not taken for requests', async () => {
+  it('inside a refused body are not read as requests', async () => {
     await addsNothing(redis, async () => {
       const connection = await open();
       const inner = postText(event('smuggled'));
@@ -326,10 +326,10 @@ describe('pipelined requests', () => {
 });
 
 describe('odd but legal', () => {
-  it('CONNECT gets 404 and the end', () =>
+  it('CONNECT gets 404, and the connection ends', () =>
     refusedAndClosed('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\n', 404, 'ROUTE_NOT_FOUND'));
 
-  it('CONNECT whose client resets the connection harms nobody', async () => {
+  it('a reset after CONNECT does not disturb the gateway', async () => {
     const connection = await open();
     connection.write('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\nmore');
     await replies(connection, 1);
@@ -337,7 +337,7 @@ describe('odd but legal', () => {
     await assertAlive(gateway);
   });
 
-  it('Upgrade is passed over, and nothing behind it is read', async () => {
+  it('Upgrade is ignored, and nothing after it is read', async () => {
     for (const rest of ['', `Content-Length: 2\r\n\r\n{}`]) {
       const connection = await open();
       const inner = postText(event('behind-an-upgrade'));
@@ -353,7 +353,7 @@ describe('odd but legal', () => {
     }
   });
 
-  it('a body before an Upgrade is taken whole, however it comes', async () => {
+  it('a body of a request with Upgrade is read completely', async () => {
     const body = event('upgraded', { pad: 'x'.repeat(10_000) });
     const text = postText(body, ['Connection: Upgrade', 'Upgrade: h2c']);
     const connection = await open();
@@ -365,7 +365,7 @@ describe('odd but legal', () => {
     assert.equal(repliesIn(connection.received).length, 1);
   });
 
-  it('HTTP/1.0 with Transfer-Encoding is answered, and nothing behind it is read', async () => {
+  it('HTTP/1.0 with Transfer-Encoding is answered, and nothing after it is read', async () => {
     const connection = await open();
     const body = event('old-and-chunked');
     connection.write(
@@ -377,12 +377,12 @@ describe('odd but legal', () => {
     assert.equal(repliesIn(connection.received).length, 1);
   });
 
-  it('an absolute-form target counts by its path', async () => {
+  it('an absolute-form target is routed by its path', async () => {
     assert.equal((await askRaw(await open(), requestText('GET https://gateway.test/health/live?x=y'))).status, 200);
     assert.equal((await askRaw(await open(), requestText('OPTIONS *'))).status, 404);
   });
 
-  it('Expect: 100-continue is answered after the producer check: 100 for the good, the refusal for the others', async () => {
+  it('Expect: 100-continue gets 100 or the refusal, after the producer check', async () => {
     const body = event('expected');
     const head = ['Content-Type: application/json', 'Expect: 100-continue', `Content-Length: ${body.length}`];
     const good = await open();
@@ -407,7 +407,7 @@ describe('odd but legal', () => {
     await connection.untilClosed();
   });
 
-  it('bytes on the TLS port that are no protocol at all are closed', async () => {
+  it('arbitrary bytes on the TLS port close the connection', async () => {
     for (const bytes of [Buffer.alloc(1_000, 0xff), Buffer.from([0x16, 3, 1, 0xff, 0xff]), Buffer.alloc(70_000)]) {
       const socket = connect(gateway.port, '127.0.0.1');
       atEnd(() => void socket.destroy());

@@ -38,7 +38,7 @@ async function outputOf(
   return program.output;
 }
 
-describe('a program that is started with hostile words', () => {
+describe('a program with hostile arguments', () => {
   const arguments_: Readonly<Record<ProgramName, readonly string[]>> = {
     'ingest-gateway': [`--${HOSTILE}`],
     'ingest-consumer': [`--${HOSTILE}`],
@@ -47,9 +47,9 @@ describe('a program that is started with hostile words', () => {
     toollint: ['scan', `--${HOSTILE}`],
   };
   for (const [name, args] of Object.entries(arguments_) as [ProgramName, readonly string[]][])
-    it(`shows them in its usage error: ${name}`, async () => assertShown(await outputOf(name, args)));
+    it(`escapes them in its usage error: ${name}`, async () => assertShown(await outputOf(name, args)));
 
-  it('shows them in the problem of a command, a file or a URL', async () => {
+  it('escapes them in errors about commands, files and URLs', async () => {
     for (const [name, args] of [
       ['ingest-admin', [HOSTILE]],
       ['ingest-send', ['--cert', `/nowhere/${HOSTILE}`, '--key', '/nowhere']],
@@ -61,7 +61,7 @@ describe('a program that is started with hostile words', () => {
   });
 
   for (const format of ['json', 'text'])
-    it(`shows them in the problems and warnings of its settings: ${format}`, async () => {
+    it(`escapes them in errors and warnings about settings: ${format}`, async () => {
       const wrong = {
         INGEST_LOG_FORMAT: format,
         INGEST_QUEUE_URI: HOSTILE,
@@ -80,7 +80,7 @@ describe('a program that is started with hostile words', () => {
 
 describe('a gateway', () => {
   for (const format of ['json', 'text'])
-    it(`shows hostile producers, request paths and files in its log: ${format}`, async () => {
+    it(`escapes hostile producers, request paths and files in its log: ${format}`, async () => {
       const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
       const env = {
         ...PATIENT,
@@ -103,7 +103,7 @@ describe('a gateway', () => {
 });
 
 describe('ingest-admin', () => {
-  it('shows hostile rows as text and as JSON, and JSON means the same characters', async () => {
+  it('escapes hostile rows as text and as JSON, and the JSON has the same value', async () => {
     const store = sqliteStore();
     const redis = await TestRedis.start();
     const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
@@ -134,7 +134,7 @@ describe('ingest-admin', () => {
 });
 
 describe('ingest-send', () => {
-  it('shows what a hostile server answers', async () => {
+  it('escapes the answers of a hostile server', async () => {
     const pki = await Pki.create();
     const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (_request, response) => {
       response.writeHead(400, { 'content-type': 'application/problem+json' });
@@ -153,7 +153,7 @@ describe('ingest-send', () => {
 });
 
 describe('toollint', () => {
-  it('shows hostile file names and messages in every format', async () => {
+  it('escapes hostile file names and messages in every format', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, HOSTILE));
     writeFileSync(

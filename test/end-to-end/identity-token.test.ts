@@ -92,7 +92,7 @@ describe('a token', () => {
     });
   });
 
-  it('lets in its own certificate, by thumbprint and by SPIFFE id, with several audiences too', async () => {
+  it('is accepted with the certificate that its thumbprint or SPIFFE id names, also with several audiences', async () => {
     assert.equal((await post(await issuer.token(boundTo(producer)), 'by-thumbprint')).status, 202);
     assert.equal(
       (await post(await issuer.token({ sub: SPIFFE_ID, aud: ['another', AUDIENCE] }), 'by-spiffe-id')).status,
@@ -101,7 +101,7 @@ describe('a token', () => {
     assert.equal((await redis.entries()).at(-1)?.fields['producer'], SPIFFE_ID);
   });
 
-  it('counts for its own request only, on a connection that saw a good one', { tags: ['long'] }, async () => {
+  it('is valid only for its own request', { tags: ['long'] }, async () => {
     const client = gateway.client(producer, {});
     const good = bearer(await issuer.token(boundTo(producer)));
     assert.equal((await client.post(event('own-request'), good)).status, 202);
@@ -129,7 +129,7 @@ describe('a token', () => {
 });
 
 describe('the token keys', () => {
-  it('in a file are changed under way: the new ones count, the old ones no more, and a broken file changes nothing', async () => {
+  it('in a file are replaced without a restart, and a broken file changes nothing', async () => {
     const keys = pki.path('rotating.json');
     const [old, next] = [await TokenIssuer.create(), await TokenIssuer.create()];
     pki.write('rotating.json', jwks(old));
@@ -156,7 +156,7 @@ describe('the token keys', () => {
   });
 
   it(
-    'come from an https server, asked again for a key that is new, those that it withdraws count no more, and their absence is no 401',
+    'of an HTTPS server are reloaded for an unknown key id, withdrawn keys become invalid, and an outage is not answered with 401',
     { tags: ['long'] },
     async () => {
       const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
@@ -200,7 +200,7 @@ describe('the token keys', () => {
 });
 
 describe("an operator's grant", () => {
-  it('in the producers file takes the place of a token, and ends on open connections when the row is taken out', async () => {
+  it('in the producers file replaces a token, and its removal applies to open connections', async () => {
     const rows = (producers: object): string => pki.write('granted.json', JSON.stringify({ producers }));
     const granting = await TestGateway.start(redis, pki, {
       ...PATIENT,

@@ -105,14 +105,14 @@ describe('a good identity without the audience gets 403 and adds nothing', () =>
 });
 
 describe('a good certificate', () => {
-  it('gets in below an intermediate that the gateway knows, with and without sending the chain', async () => {
+  it('is accepted under an intermediate of the gateway, with and without its chain', async () => {
     assert.equal((await post(await issuedBy(department, 'member'), 'below-1')).status, 202);
     assert.equal((await post(await issuedBy(department, 'member', department.certificate), 'below-2')).status, 202);
   });
 });
 
 describe('the process endpoints', () => {
-  it('need no certificate, and take no notice of a bad one', async () => {
+  it('need no certificate and ignore a bad one', async () => {
     for (const client of [gateway.client(), gateway.client(revoked)]) {
       for (const path of ['/health/live', '/health/ready', '/metrics'])
         assert.equal((await client.ask({ path })).status, 200);

@@ -85,7 +85,7 @@ describe('ingest-run', () => {
     for (const port of ports) assert.ok(await refused(port), `nothing listens on ${port} any more`);
   });
 
-  it('holds its state folder, and ingest-admin finds its queue and warehouse there without settings', async () => {
+  it('locks its state folder, where ingest-admin finds queue and warehouse without settings', async () => {
     const folder = temporaryFolder();
     const run = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
     await run.line(/Ctrl-C ends everything/);
@@ -104,7 +104,7 @@ describe('ingest-run', () => {
     assert.match(after.output, /INGEST_QUEUE_URI: is required/);
   });
 
-  it('does not start a second Redis on the data of one that outlived a killed run', async () => {
+  it('does not start a second Redis on the data of one that survived a killed run', async () => {
     const stateDir = temporaryFolder();
     const data = join(stateDir, 'redis');
     mkdirSync(data);
@@ -118,7 +118,7 @@ describe('ingest-run', () => {
     assert.match(run.output, /the Redis of an earlier run still uses/);
   });
 
-  it('whose gateway cannot start ends the other parts in order, and with the exit code of the gateway', async () => {
+  it("stops all parts and exits with the gateway's code if the gateway cannot start", async () => {
     const run = ingestRun(temporaryFolder(), 'nowhere');
     assert.deepEqual(await run.exited(), { code: 2, signal: null }, run.output);
     assert.match(run.output, /INGEST_GATEWAY_ADDR="nowhere"/);
@@ -127,7 +127,7 @@ describe('ingest-run', () => {
 });
 
 describe('make dev-cert', () => {
-  it('makes a certificate for another producer, whose events are its own', async () => {
+  it('makes a certificate for another producer', async () => {
     const stateDir = temporaryFolder('ingest dev cert ');
     const redis = await TestRedis.start();
     const env = { INGEST_STATE_DIR: stateDir, INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0' };
@@ -146,7 +146,7 @@ describe('make dev-cert', () => {
     assert.deepEqual([...new Set(entries.map(({ fields }) => fields['producer']))], ['urn:ingest:producer:shop']);
   });
 
-  it('says what is missing: a name, or an authority', async () => {
+  it('reports a missing name or authority', async () => {
     const stateDir = temporaryFolder();
     for (const [name, words] of [
       ['', /expected NAME/],

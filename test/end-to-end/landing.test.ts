@@ -19,7 +19,7 @@ before(async () => {
 });
 
 function describeLanding(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
-  describe(`the way of every GitHub webhook into ${name}`, () => {
+  describe(`every GitHub webhook on its way into ${name}`, () => {
     let store: WarehouseStore;
     let pipeline: Pipeline;
     before(async () => {
@@ -38,7 +38,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       assert.deepEqual(await store.quarantine(), []);
     }
 
-    it('lands all that two senders send at once, once each and byte for byte', async () => {
+    it('lands once, byte for byte, if two senders send it at the same time', async () => {
       const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
       assert.deepEqual(
         await Promise.all(senders.map(({ ended }) => ended)),
@@ -53,7 +53,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       await assertLanded();
     });
 
-    it('changes nothing when the file is sent again, and again', async () => {
+    it('changes nothing if it is sent again', async () => {
       for (const round of [2, 3]) {
         const sender = pipeline.send(['events.ndjson']);
         assert.equal(await sender.ended, 0, sender.output);
@@ -66,7 +66,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       await assertLanded();
     });
 
-    it('tells of an event that it was accepted and has landed', async () => {
+    it('is found with the times of acceptance and landing', async () => {
       const [first] = events;
       const found = await pipeline.find(first?.id ?? '');
       assert.equal(found.status, 200);
@@ -79,7 +79,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       assert.equal((await pipeline.find('never sent')).status, 404);
     });
 
-    it('counts every event as landed or as a duplicate', async () => {
+    it('is counted as landed once', async () => {
       const sum = async (metric: string): Promise<number> => {
         const values = await Promise.all(pipeline.replicas.map((replica) => metricOf(replica, metric)));
         return values.reduce((total, value) => total + value);

@@ -23,7 +23,7 @@ function statement(begins: string): string {
   return found[0] ?? '';
 }
 
-describe('a warehouse that is replicated', () => {
+describe('a replicated warehouse', () => {
   let postgres: PrivatePostgres;
   let pipeline: Pipeline;
   let warehouse: string;
@@ -54,7 +54,7 @@ describe('a warehouse that is replicated', () => {
     await postgres.stop();
   });
 
-  it('has an insert for each event, an update for an erasure and a delete for a pruned row', async () => {
+  it('sends an insert for an event, an update for an erasure and a delete for a pruned row', async () => {
     await sql(statement('CREATE PUBLICATION'));
     await sql(statement('CREATE ROLE'));
     await sql(statement('GRANT'));

@@ -140,7 +140,7 @@ async function mixedLoad(gateway: TestGateway, tally: Tally): Promise<number> {
 }
 
 describe('/metrics', () => {
-  it('adds up to what was sent, in every scrape of a mixed load', async () => {
+  it('adds up to the requests sent, in every scrape of a mixed load', async () => {
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,
       INGEST_BODY_BYTES_MAX: '4096',

@@ -21,8 +21,8 @@ async function adminUrl(gateway: TestProcess): Promise<string> {
   return /(http:\/\/[^"]+)/.exec(await gateway.line(/process endpoints on http:/))?.[1] ?? '';
 }
 
-describe('the process endpoints on an address of their own', () => {
-  it("are plain HTTP, tell what the ones on the producers' address tell, and know no event", async () => {
+describe('the process endpoints on a separate address', () => {
+  it("are plain HTTP, answer like those on the producers' address, and accept no events", async () => {
     const gateway = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0' });
     const url = await adminUrl(gateway);
     const client = gateway.client();
@@ -46,7 +46,7 @@ describe('the process endpoints on an address of their own', () => {
     assert.deepEqual([head.status, head.headers.get('allow')], [405, 'GET, HEAD']);
   });
 
-  it('whose address is taken end the start with 3 and name the key', { tags: ['long'] }, async () => {
+  it('whose address is in use end the start with exit code 3 and name the setting', { tags: ['long'] }, async () => {
     const owner = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0' });
     const address = (await adminUrl(owner)).replace('http://', '');
     const second = new TestProcess(GATEWAY, [], {
@@ -61,7 +61,7 @@ describe('the process endpoints on an address of their own', () => {
 });
 
 describe('a gateway that stops', () => {
-  it('says that it is draining, and takes connections, for INGEST_DRAIN_DELAY_MS', { tags: ['long'] }, async () => {
+  it('reports that it is draining and accepts connections for INGEST_DRAIN_DELAY_MS', { tags: ['long'] }, async () => {
     // Enough for three requests and a handshake on a busy machine.
     const delayMs = 8_000;
     const gateway = await TestGateway.start(redis, pki, {
@@ -96,7 +96,7 @@ describe('--check=connect', () => {
     return { code: await program.ended, output: program.output };
   };
 
-  it('exits 2 for a wrong configuration, 4 without the queue, 5 without the warehouse, each without the password', async () => {
+  it('exits with 2 for a wrong configuration, 4 without the queue, 5 without the warehouse, and never prints the password', async () => {
     const away = `127.0.0.1:${await freePort()}`;
     const cases = [
       [{ INGEST_QUEUE_URI: 'u:hunter2@queue' }, 2, /INGEST_QUEUE_URI/],

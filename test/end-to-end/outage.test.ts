@@ -37,7 +37,7 @@ function describeWarehouseOutage(
     });
     after(() => pipeline.stop());
 
-    it('events are accepted, no look-up says less than before, and all lands without a restart when it is back', async () => {
+    it('events are accepted, no lookup goes back, and everything lands after the outage without a restart', async () => {
       const [replica] = pipeline.replicas;
       assert.ok(replica !== undefined);
       await postAll(pipeline, idsFrom('before', 5));
@@ -77,7 +77,7 @@ describeWarehouseOutage(
   async () => renameSync(`${folder}-away`, folder),
 );
 
-describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
+describe('a consumer with an unreliable queue', { tags: ['long'] }, () => {
   let redis: TestRedis;
   let store: WarehouseStore;
   let pipeline: Pipeline;
@@ -104,7 +104,7 @@ describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
   const vanished = (): Promise<number> => metricOf(replica, 'ingest_queue_group_vanished_total');
   const errors = (): number => replica.program.lines.filter((line) => line.includes('"level":"error"')).length;
 
-  it('makes a deleted stream again, loudly, and lands what comes', async () => {
+  it('recreates a deleted stream, logs an error, and lands new events', async () => {
     await postAll(pipeline, ['one']);
     await eventually('it lands', async () => (await store.count()) === 1);
     await redis.command('DEL', 'ingest');
@@ -113,7 +113,7 @@ describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
     assert.match(replica.program.output, /"level":"error".*the stream or its consumer group is gone/);
   });
 
-  it('makes a deleted group again and lands once what the stream still holds', async () => {
+  it('recreates a deleted group and lands each event of the stream once', async () => {
     await redis.command('XGROUP', 'DESTROY', 'ingest', 'warehouse');
     await eventually('it is told', async () => (await vanished()) === 2);
     await goesOn('three', 3);
@@ -123,7 +123,7 @@ describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
     );
   });
 
-  it('goes on with a server that was restarted empty, without a spin', async () => {
+  it('continues on a server that was restarted empty, without a busy loop', async () => {
     const before = errors();
     await redis.signal('SIGKILL');
     await isReady(replica, false);
@@ -133,7 +133,7 @@ describe('a consumer whose queue has trouble', { tags: ['long'] }, () => {
     assert.ok(errors() - before < 20, replica.program.output);
   });
 
-  it('goes on after a server that was frozen', async () => {
+  it('continues after the server was frozen', async () => {
     await redis.signal('SIGSTOP');
     try {
       await isReady(replica, false);

@@ -121,7 +121,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
     });
     after(() => pipeline.stop());
 
-    it('ends in quarantine with its reason, its bytes and its producer, and nothing else does', () => {
+    it('goes to quarantine with its reason, bytes and producer, and nothing else does', () => {
       assert.deepEqual([...entries.keys()].sort(), POISON.map((_, at) => entryOf(at)).sort());
       for (const [at, { reason, id, body }] of POISON.entries()) {
         const row = entries.get(entryOf(at));
@@ -131,12 +131,12 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
       }
     });
 
-    it('leaves its neighbours to land', async () => {
+    it('does not prevent its neighbors from landing', async () => {
       const ids = (await store.events()).map((row) => row.id).sort();
       assert.deepEqual(ids, Array.from({ length: POISON.length + 1 }, (_, at) => `good-${at}`).sort());
     });
 
-    it('is told to its producer as rejected, with the reason', async () => {
+    it('is shown to its producer as rejected, with the reason', async () => {
       const found = await pipeline.find('no-type');
       assert.equal(found.status, 200);
       assert.equal(found.body['status'], 'rejected');

@@ -56,7 +56,7 @@ async function assertEnds(
 }
 
 describe('a gateway that cannot start', { concurrency: 3 }, () => {
-  it('exits 2 with every problem in one report, with warnings, and without the password', async () => {
+  it('exits with 2 and reports every problem and warning without the password', async () => {
     const output = await assertEnds(
       2,
       {
@@ -75,7 +75,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     assert.doesNotMatch(output, /hunter2/);
   });
 
-  it('exits 3 when its address is taken, naming the key and what to do', async () => {
+  it('exits with 3 if its address is in use, and names the setting and a remedy', async () => {
     const owner = createServer();
     atEnd(() => void owner.close());
     await new Promise<void>((resolve) => owner.listen(0, '127.0.0.1', resolve));
@@ -86,7 +86,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     ]);
   });
 
-  it('exits 4 when nobody listens at the queue URI, within its 5 seconds, without the password', async () => {
+  it('exits with 4 if nobody listens at the queue URI, without printing the password', async () => {
     const output = await assertEnds(
       4,
       { ...good, INGEST_QUEUE_URI: `redis://u:hunter2@127.0.0.1:${await freePort()}` },
@@ -96,7 +96,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
   });
 
   it(
-    'exits 4 when the queue may lose events and INGEST_QUEUE_DURABILITY=require, and only warns otherwise',
+    'exits with 4 if the queue may lose events and INGEST_QUEUE_DURABILITY=require, and otherwise only warns',
     { tags: ['long'] },
     async () => {
       const forgetful = await TestRedis.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
@@ -110,7 +110,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     },
   );
 
-  it("exits 3 when its address is another machine's", { tags: ['long'] }, async () => {
+  it('exits with 3 if its address belongs to another machine', { tags: ['long'] }, async () => {
     await assertEnds(3, { ...good, INGEST_GATEWAY_ADDR: '192.0.2.1:0' }, [
       /INGEST_GATEWAY_ADDR=192\.0\.2\.1:0: cannot be bound \(EADDRNOTAVAIL\)/,
     ]);
@@ -118,7 +118,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
 });
 
 describe('a gateway that starts', () => {
-  it('says where it listens, from any folder and through a symbolic link, as the very process that was started', async (t) => {
+  it('logs its address, also through a symbolic link, and keeps the process id', async (t) => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'bin'));
     symlinkSync(GATEWAY, join(folder, 'bin', 'gateway'));
@@ -138,7 +138,7 @@ describe('a gateway that starts', () => {
     assert.match(gateway.lines.at(-1) ?? '', /"msg":"stopped"/);
   });
 
-  it('makes development certificates on loopback, says so, keeps them, and takes an event with them', async () => {
+  it('makes development certificates on loopback, warns of them, keeps them, and accepts an event with them', async () => {
     const folder = temporaryFolder();
     const tls = join(folder, 'made', 'tls');
     const env = {

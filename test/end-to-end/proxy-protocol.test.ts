@@ -54,7 +54,7 @@ it('a connection from any other address is closed, counted and logged, and healt
   assert.deepEqual((most as { address: string }[])[0]?.address, '127.0.0.1');
 });
 
-it("strangers count for their own address, and not for the balancer's", { tags: ['long'] }, async () => {
+it("strangers are counted by their own address, not by the balancer's", { tags: ['long'] }, async () => {
   const own = await startBehind('127.0.0.1', { INGEST_CONNECTIONS_PER_ADDRESS_MAX: '3' });
   const strangers = await Promise.all(
     Array.from({ length: 12 }, (_, at) => passedOn(own, proxyHeader(`203.0.113.${at % 4}`))),

@@ -16,7 +16,7 @@ before(async () => {
 });
 
 describe('a move from one server to a Redis Cluster, under load', () => {
-  it('loses nothing and lands one row for each id, also of those that are sent to both queues', async () => {
+  it('loses no event and lands one row for each id, even if an event is sent to both queues', async () => {
     const store = sqliteStore();
     const before = await Pipeline.start({
       queueUri: old.uri,

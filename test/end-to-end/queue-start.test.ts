@@ -14,7 +14,7 @@ const pipelineOn = (redis: TestRedis): Pipeline =>
   new Pipeline({ queueUri: redis.uri, warehouseUri: sqliteStore().uri });
 
 describe('a consumer starts', () => {
-  it('while Redis is a read-only replica, says so, and lands once it is a master', { tags: ['long'] }, async () => {
+  it('on a read-only replica, reports that, and lands once the server is a master', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await put(redis, 'one');
     await redis.command('REPLICAOF', '127.0.0.1', String(await freePort()));
@@ -30,7 +30,7 @@ describe('a consumer starts', () => {
     await pipeline.stop();
   });
 
-  it('while Redis reads its data, and lands once that is done', { tags: ['long'] }, async () => {
+  it('while Redis loads its data, and lands afterwards', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     await put(redis, 'one');
     await redis.command('EVAL', "for n = 1, 9000 do redis.call('SET', 'filler:' .. n, n) end", '0');
@@ -48,7 +48,7 @@ describe('a consumer starts', () => {
 });
 
 describe('a required durability', () => {
-  it('is looked at again when the connection is made anew: a server that keeps nothing gets no events', async () => {
+  it('is checked again after a reconnect, so a server without persistence gets no events', async () => {
     const [safe, unsafe] = [await TestRedis.start(), await TestRedis.start(['--appendonly', 'no'])];
     const link = await openLink({ port: safe.port, host: '127.0.0.1' });
     atEnd(() => link.close());
@@ -76,7 +76,7 @@ describe('a required durability', () => {
 });
 
 describe('a gateway that requires durability', () => {
-  it('starts during a rewrite of the append-only file, accepts nothing before that has ended, and then does', async () => {
+  it('starts during a rewrite of the append-only file and accepts events only afterwards', async () => {
     const redis = await TestRedis.start(['--appendonly', 'yes']);
     for (let at = 0; at < 100; at += 1) await redis.command('SET', `key-${at}`, 'x');
     await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '10000000');

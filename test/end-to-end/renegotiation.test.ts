@@ -45,8 +45,8 @@ async function reload(gateway: TestGateway): Promise<void> {
   await eventually('new TLS material is in use', async () => (await gateway.metric('ingest_reloads_total')) > reloads);
 }
 
-describe('a client that renegotiates with another certificate', () => {
-  it('is refused, before and after the certificates were reloaded', async () => {
+describe('TLS renegotiation with another certificate', () => {
+  it('is refused before and after a reload of the certificates', async () => {
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     for (const id of ['fresh', 'reloaded']) {
       const { received } = await renegotiate(pki, gateway.port, producer, undefined, post(`${id}-plain`));

@@ -18,7 +18,7 @@ before(async () => {
 after(() => postgres?.stop());
 
 function describeReused(name: string, database: number, open: () => Promise<WarehouseStore>, tags: string[]): void {
-  describe(`an id that comes again after its entry has left the queue, into ${name}`, { tags }, () => {
+  describe(`an id that is reused after its entry has left the queue, into ${name}`, { tags }, () => {
     let store: WarehouseStore;
     let pipeline: Pipeline;
     let queueUri: string;
@@ -50,7 +50,7 @@ function describeReused(name: string, database: number, open: () => Promise<Ware
       assert.deepEqual([answer.status, answer.body], [202, { id: 'again', status: 'accepted' }]);
     }
 
-    it('is a duplicate with the same body, and a quarantine row with another one; the first body stays', async () => {
+    it('is a duplicate with the same body and goes to quarantine with another body', async () => {
       assert.equal((await pipeline.post(BODIES[0])).status, 202);
       await eventually('the first has landed', async () => (await store.count()) === 1);
       await sendForgotten(BODIES[0]);
@@ -67,7 +67,7 @@ function describeReused(name: string, database: number, open: () => Promise<Ware
       assert.deepEqual([found.body['status'], found.body['event']], ['landed', JSON.parse(BODIES[0])]);
     });
 
-    it('is the same when consumers read its entries again', async () => {
+    it('has the same result if consumers read its entries again', async () => {
       assert.equal((await pipeline.post(event('third'))).status, 202);
       await eventually('another event has landed', async () => (await store.count()) === 2);
       const rows = [await store.events(), await store.quarantine()];
@@ -77,7 +77,7 @@ function describeReused(name: string, database: number, open: () => Promise<Ware
       assert.deepEqual([await store.events(), await store.quarantine()], rows);
     });
 
-    it('keeps its quarantine row when it is replayed', async () => {
+    it('keeps its quarantine row after a replay', async () => {
       const rows = [await store.events(), await store.quarantine()];
       assert.equal(await admin('quarantine', 'replay', '--reason', 'id_reused', '--yes'), 1);
       assert.equal(await reused(), 3);

@@ -13,7 +13,7 @@ const schemaOf = (type: string): string => JSON.stringify({ properties: { n: { t
 
 describe('INGEST_SCHEMAS_DIR', () => {
   it(
-    'puts events aside that do not match; they land by a replay once the schema is mended',
+    'quarantines events that do not match, and lands them by a replay once the schema is corrected',
     { tags: ['long'] },
     async (t) => {
       const folder = temporaryFolder();
@@ -56,7 +56,7 @@ describe('INGEST_SCHEMAS_DIR', () => {
     },
   );
 
-  it('names a file that cannot be used by --check, which ends with 2', async () => {
+  it('makes --check name an unusable file and exit with 2', async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'order.paid.json'), '{');
     const env = { INGEST_QUEUE_URI: 'redis://localhost', INGEST_WAREHOUSE_URI: 'sqlite:unused.db' };
@@ -65,7 +65,7 @@ describe('INGEST_SCHEMAS_DIR', () => {
     assert.match(program.output, /INGEST_SCHEMAS_DIR=.*order\.paid\.json: not JSON/);
   });
 
-  it('is what loads the libraries: without it a consumer needs none of them', { tags: ['long'] }, async () => {
+  it('loads the schema libraries only if it is set', { tags: ['long'] }, async () => {
     const hooks = `import { registerHooks } from 'node:module';
       registerHooks({ resolve(name, context, next) {
         if (/^(ajv|re2js)($|\\/)/.test(name)) throw new Error('no ' + name);

@@ -67,16 +67,16 @@ async function assertLands(uris: { readonly gateway: string; readonly consumer: 
   }
 }
 
-describe('a queue behind sentinels over TLS, all with the password of the URI', () => {
+describe('a queue behind sentinels over TLS with a password', () => {
   let sentinels: TestSentinels;
   before(async () => {
     sentinels = await TestSentinels.start({ replicas: 1, pki, password: 'secret' });
   });
 
-  it('takes events, acknowledged by a replica, and lands them', () =>
+  it('accepts events that a replica acknowledges, and lands them', () =>
     assertLands({ gateway: sentinels.uri, consumer: sentinels.uri }));
 
-  it('is not there for who has the password, the name of the master, the sentinels or their authority wrong', async () => {
+  it('is unavailable with a wrong password, master name, sentinel or authority', async () => {
     const { uri } = sentinels;
     const nobody = `127.0.0.1:${await freePort()}`;
     await assertRefused([
@@ -94,7 +94,7 @@ describe('a queue behind sentinels over TLS, all with the password of the URI', 
   });
 });
 
-describe('a Redis Cluster over TLS, whose users have the rules of the README', () => {
+describe('a Redis Cluster over TLS with the documented users', () => {
   let cluster: TestCluster;
   before(async () => {
     cluster = await TestCluster.start({ pki });
@@ -103,13 +103,13 @@ describe('a Redis Cluster over TLS, whose users have the rules of the README', (
         await node.command('ACL', 'SETUSER', program, 'reset', ...clusterRule(program));
   });
 
-  it('takes events, acknowledged by a replica, and lands them', () =>
+  it('accepts events that a replica acknowledges, and lands them', () =>
     assertLands({
       gateway: cluster.uriOf('ingest-gateway:secret@'),
       consumer: cluster.uriOf('ingest-consumer:secret@'),
     }));
 
-  it('is not there for who has the password, the nodes or their authority wrong, or lacks a right', async () => {
+  it('is unavailable with a wrong password, node or authority, or without a right', async () => {
     const good = cluster.uriOf('ingest-gateway:secret@');
     const nobody = `127.0.0.1:${await freePort()}`;
     await assertRefused([

@@ -27,7 +27,7 @@ before(async () => {
 });
 
 describe('replicas that do not acknowledge in time', () => {
-  it('make events 503, a retry too although its id is known, and a duplicate once a replica has it', async () => {
+  it('cause 503 for an event and its retry, and the retry is a duplicate once a replica has the event', async () => {
     const master = await sentinels.master();
     const replicas = sentinels.servers.filter((server) => server !== master);
     for (const replica of replicas) await replica.signal('SIGSTOP');
@@ -50,7 +50,7 @@ describe('replicas that do not acknowledge in time', () => {
     assert.equal(answer.body['duplicate'], true);
   });
 
-  it('are told of at the start, and refused where durability is required', { tags: ['long'] }, async () => {
+  it('are reported at the start, and refused if durability is required', { tags: ['long'] }, async () => {
     await sentinels.whole();
     const cases = [
       ['0', /has replicas \(2\) and INGEST_QUEUE_REPLICAS is 0/],
@@ -87,7 +87,7 @@ describe('each event that was answered 202 has its row', () => {
   });
 
   it(
-    'after a planned fail-over under load, but for what the old master took once it was begun',
+    'after a planned fail-over under load, if it was accepted before the fail-over started',
     { tags: ['long'] },
     async () => {
       await sentinels.whole();
@@ -111,7 +111,7 @@ describe('each event that was answered 202 has its row', () => {
 });
 
 describe('a sentinel that is frozen', { tags: ['long'] }, () => {
-  it('does not hold up those who ask for the master, as the others agree', { tags: ['long'] }, async () => {
+  it('does not delay a lookup of the master while the others agree', { tags: ['long'] }, async () => {
     const address = queueAddress(sentinels.uri);
     assert.ok(typeof address !== 'string' && address.kind === 'sentinel');
     const master = await sentinels.master();
@@ -129,36 +129,32 @@ describe('a sentinel that is frozen', { tags: ['long'] }, () => {
   });
 });
 
-describe('sentinels whose answers do not come', { tags: ['long'] }, () => {
-  it(
-    'stop nothing while the master is the same one, and are asked again about the next',
-    { tags: ['long'] },
-    async () => {
-      await sentinels.whole();
-      const ports = [...sentinels.uri.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port));
-      const links = await Promise.all(ports.map((port) => openLink({ host: '127.0.0.1', port })));
-      const uri = sentinels.uri.replace(/\/\/.*\//, `//${links.map(({ port }) => `127.0.0.1:${port}`).join()}/`);
-      const beside = await Pipeline.start({
-        queueUri: uri,
-        warehouseUri: store.uri,
-        env: { INGEST_QUEUE_REPLICAS: '1', INGEST_ENQUEUE_TIMEOUT_MS: '1500' },
-      });
-      atEnd(async () => {
-        await beside.stop();
-        await Promise.all(links.map((link) => link.close()));
-      });
-      const load = new ProducerLoad(beside, 'unanswered');
-      await load.more(50);
-      for (const link of links) link.hold('from the server');
-      await load.more(500);
-      const old = await sentinels.master();
-      await old.signal('SIGKILL');
-      const fresh = await sentinels.promoted(old);
-      for (const link of links) link.mend();
-      await load.more(100);
-      await load.stop();
-      await load.assertLanded(store);
-      await sentinels.rejoin(old, fresh);
-    },
-  );
+describe('sentinels that do not answer', { tags: ['long'] }, () => {
+  it('do not stop the programs, which ask again after the next fail-over', { tags: ['long'] }, async () => {
+    await sentinels.whole();
+    const ports = [...sentinels.uri.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port));
+    const links = await Promise.all(ports.map((port) => openLink({ host: '127.0.0.1', port })));
+    const uri = sentinels.uri.replace(/\/\/.*\//, `//${links.map(({ port }) => `127.0.0.1:${port}`).join()}/`);
+    const beside = await Pipeline.start({
+      queueUri: uri,
+      warehouseUri: store.uri,
+      env: { INGEST_QUEUE_REPLICAS: '1', INGEST_ENQUEUE_TIMEOUT_MS: '1500' },
+    });
+    atEnd(async () => {
+      await beside.stop();
+      await Promise.all(links.map((link) => link.close()));
+    });
+    const load = new ProducerLoad(beside, 'unanswered');
+    await load.more(50);
+    for (const link of links) link.hold('from the server');
+    await load.more(500);
+    const old = await sentinels.master();
+    await old.signal('SIGKILL');
+    const fresh = await sentinels.promoted(old);
+    for (const link of links) link.mend();
+    await load.more(100);
+    await load.stop();
+    await load.assertLanded(store);
+    await sentinels.rejoin(old, fresh);
+  });
 });

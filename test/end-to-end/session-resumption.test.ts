@@ -65,7 +65,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       assert.equal((await redis.entries()).at(-1)?.fields['producer'], `urn:test:producer:resuming-${version}`);
     });
 
-    it('keeps the identity below an intermediate that only the client sends, also when the first connection asked nothing', async () => {
+    it('keeps the identity under an intermediate that only the client sends', async () => {
       const department = await pki.authority.intermediate('department');
       const own = await TestGateway.start(redis, pki, PATIENT);
       const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
@@ -93,7 +93,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       });
     });
 
-    it('of a producer that was revoked since does not get in', async () => {
+    it('of a producer that has been revoked is refused', async () => {
       const certificate = await pki.producer('revoked');
       const [, session] = await firstConnection(certificate, options);
       const reloads = await gateway.metric('ingest_reloads_total');
@@ -106,7 +106,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       });
     });
 
-    it('of nobody stays nobody', { tags: ['long'] }, async () => {
+    it('without a certificate stays unauthenticated', { tags: ['long'] }, async () => {
       const [first, session] = await firstConnection(undefined, options);
       assert.equal((await askRaw(first, requestText('GET /health/live'))).status, 200);
       const resumed = await gateway.socket(undefined, { ...options, session });

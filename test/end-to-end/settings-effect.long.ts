@@ -28,7 +28,7 @@ describe('INGEST_AUDIENCE', () => {
 });
 
 describe('INGEST_TOKEN_ISSUER', () => {
-  it('is the issuer that a token must name; the audience is looked for in the token', async () => {
+  it('is the issuer that a token must name', async () => {
     const issuer = await TokenIssuer.create('first');
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,

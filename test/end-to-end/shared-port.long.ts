@@ -46,7 +46,7 @@ const post = async (connection: RawConnection): Promise<number> =>
   (await askRaw(connection, postText(event(`shared-${++sent}`)))).status;
 
 describe('gateways that share a port', () => {
-  it('take connections both, and each counts its own', async () => {
+  it('both accept connections, and each counts its own', async () => {
     const before = await each('ingest_accepted_total');
     const connections = await connect(await pki.producer('shop'));
     assert.deepEqual(new Set(await Promise.all(connections.map(post))), new Set([202]));
@@ -64,7 +64,7 @@ describe('gateways that share a port', () => {
     for (const { socket } of connections) socket.destroy();
   });
 
-  it('all take new certificates and revocation lists into use, on every connection', async () => {
+  it('all use new certificates and revocation lists on every connection', async () => {
     const [stays, leaves] = await Promise.all([pki.producer('stays'), pki.producer('leaves')]);
     const open = await connect(leaves);
     assert.deepEqual(new Set(await Promise.all(open.map(post))), new Set([202]));

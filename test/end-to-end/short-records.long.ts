@@ -18,7 +18,7 @@ const CONNECTIONS = 10;
 const GROWTH_MB_MAX = 25;
 
 for (const reader of ['own', 'node'] as const)
-  it(`${CONNECTIONS} connections that read no answers, and bring ${RECORDS} records of one byte, take < ${GROWTH_MB_MAX} MB (${reader})`, async (t) => {
+  it(`${CONNECTIONS} connections that read no answers and send ${RECORDS} records of one byte cost < ${GROWTH_MB_MAX} MB (${reader})`, async (t) => {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,

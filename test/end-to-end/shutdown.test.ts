@@ -24,7 +24,7 @@ async function assertCleanExit(gateway: TestGateway): Promise<void> {
 }
 
 describe('SIGTERM', () => {
-  it('under load loses and resets no request: what was answered 202 is what the stream has', async (t) => {
+  it('under load resets no request and loses no accepted event', async (t) => {
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     const before = await redis.length();
     const load = new Load(gateway.client(producer), 'stopping', 32);
@@ -43,7 +43,7 @@ describe('SIGTERM', () => {
     assert.equal(await redis.length(), before + load.accepted.length);
   });
 
-  it('answers requests that were sent in one go before it, in order, and says that it closes', async () => {
+  it('answers all requests that arrived before it, in order, and closes the connection', async () => {
     // A shorter time-out would answer the requests before the test sees them in flight.
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     const connection = await gateway.socket(producer);
@@ -66,7 +66,7 @@ describe('SIGTERM', () => {
     await assertCleanExit(gateway);
   });
 
-  it('makes readiness say draining, closes idle connections, and ends once a request in flight is answered', async () => {
+  it('makes readiness report draining, closes idle connections, and waits for a request in flight', async () => {
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     const [idle, silent, slow] = [
       await gateway.socket(producer),
@@ -113,7 +113,7 @@ describe('SIGTERM', () => {
     assert.match(gateway.output, /drain time-out is over/);
   });
 
-  it('while the queue is frozen still ends in time, and tells its producers', { tags: ['long'] }, async () => {
+  it('ends in time while the queue is frozen, and answers 503', { tags: ['long'] }, async () => {
     const own = await TestRedis.start();
     const gateway = await TestGateway.start(own, pki, {
       INGEST_ENQUEUE_TIMEOUT_MS: '500',

@@ -51,7 +51,7 @@ async function servedSerial(gateway: TestGateway, ca: string): Promise<string | 
 }
 
 describe('under load', () => {
-  it('server certificate, key, authorities and revocation list change without one failed request, and the revoked are out soon', async (t) => {
+  it('server certificate, authorities and revocation list change without a failed request, and revoked producers are disconnected soon', async (t) => {
     const pki = await Pki.create();
     const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
     const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: crl });
@@ -122,7 +122,7 @@ describe('under load', () => {
   }
 
   it(
-    'a client of a removed authority does not come in by a handshake begun before, with a second connection from its port',
+    'a client of a removed authority is refused although its handshake started before',
     { tags: ['long'] },
     async () => {
       const pki = await Pki.create();
@@ -187,7 +187,7 @@ it('new files that cannot be used are refused, logged and counted, and the last 
 
 describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {
   it(
-    'refuses everyone, says so beforehand in a metric, and a new list lets them in again',
+    'refuses everyone after showing the remaining time in a metric, and a new list ends that',
     { tags: ['long'] },
     async () => {
       const pki = await Pki.create();

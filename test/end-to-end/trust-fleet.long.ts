@@ -59,7 +59,7 @@ class Sender {
 }
 
 describe('trust that changes under 2,000 connections', () => {
-  it('closes none but the revoked for new lists, and all for a new authority, without a lost or cut answer', async () => {
+  it('closes only revoked connections for a new list and all for a new authority, and cuts off no answer', async () => {
     const redis = await TestRedis.start();
     const pki = await Pki.create();
     const crl = pki.write('crl.pem', await pki.authority.revocationList([]));

@@ -69,7 +69,7 @@ describe('a gateway with two queues', () => {
     client = gateway.client(shop);
   });
 
-  it('puts each event on the queue that the hash of its id names, and finds, repeats and refuses it there', async () => {
+  it('uses the queue that the hash of the id selects, for events, lookups, repeats and conflicts', async () => {
     const ids = [...Array.from({ length: 40 }, (_, at) => `plain-${at}`), 'é'.repeat(200), 'x'.repeat(256)];
     const replies = await Promise.all(ids.map((id) => client.post(event(id))));
     for (const [at, reply] of replies.entries()) assert.deepEqual(reply.json, { id: ids[at], status: 'accepted' });

@@ -379,7 +379,7 @@ describe('both readers answer alike', () => {
 });
 
 describe('requests of both kinds on one connection', () => {
-  it('sent in one go are answered in order', async () => {
+  it('in one write are answered in order', async () => {
     const connection = await gateway.socket(producer);
     const texts = [
       postText(fresh(), ['X-Request-Id: 0']),
@@ -403,7 +403,7 @@ describe('requests of both kinds on one connection', () => {
     );
   });
 
-  it('more than fit at once are all answered, though nothing is read for a while', { tags: ['long'] }, async () => {
+  it('are all answered although the client reads nothing for a while', { tags: ['long'] }, async () => {
     const connection = await gateway.socket(producer);
     connection.socket.pause();
     const texts = Array.from({ length: 1_500 }, () => postText(fresh()));
