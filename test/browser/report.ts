@@ -65,7 +65,7 @@ function pageOf(report: object, ...args: string[]): string {
 }
 
 describe('the HTML report', () => {
-  it('counts what the document counts, and shows every finding under its file', async () => {
+  it('has the counts of the document, and shows every finding under its file', async () => {
     const report = reportOf(Array.from({ length: 40 }, (_, index) => findingOf(index)));
     const { page, faults } = await visit(pageOf(report, '--source-url', 'https://host.example/o/r/blob/abc'));
     for (const severity of SEVERITIES)
@@ -114,7 +114,7 @@ describe('the HTML report', () => {
     assert.deepEqual(faults, []);
   });
 
-  it('says first that an analysis is incomplete, and why', async () => {
+  it('shows first that an analysis is incomplete, and why', async () => {
     const diagnostics = [{ kind: 'parse-error', message: 'Unexpected token }', relativePath: 'src/broken.ts' }];
     const execution = { status: 'incomplete', diagnostics };
     const summary = { ...reportOf([findingOf(0)]).summary, parseErrors: 1 };

@@ -42,7 +42,7 @@ describe('the status page of a gateway', () => {
     gateway = await TestGateway.start(redis, pki, env);
   });
 
-  it('shows what its metrics say under load, from its own origin alone', async () => {
+  it('shows its metrics under load, and loads nothing from other origins', async () => {
     const consumer = new Program('ingest-consumer', {
       env: {
         INGEST_QUEUE_URI: redis.uri,
@@ -94,7 +94,7 @@ describe('the status page of a gateway', () => {
     }
   });
 
-  it('says STALE and then DOWN in front of a dead process, and LIVE when it is back', async () => {
+  it('shows STALE and then DOWN for a dead process, and LIVE when it is back', async () => {
     const { page, faults } = await visit(`http://${admin}/`);
     await becomes(page, 'LIVE');
     gateway.signal('SIGKILL');
@@ -177,7 +177,7 @@ describe('the status page', () => {
     });
   }
 
-  it('reads past values of a chart by keyboard', async () => {
+  it('shows past values of a chart by keyboard', async () => {
     const started = performance.now();
     served.metrics = () => gatewayMetrics((performance.now() - started) / 1000);
     const { page } = await visit(served.url);

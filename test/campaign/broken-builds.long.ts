@@ -149,7 +149,7 @@ function campaign(
 
 describe('a broken build', () => {
   for (const { name, change } of BROKEN_BUILDS)
-    it(`that ${name} changes a place that stands in the code once`, () => {
+    it(`that ${name} changes text that occurs in the code once`, () => {
       assert.doesNotThrow(() => brokenBuild(change));
     });
 });

@@ -39,20 +39,20 @@ async function found(ledger: Ledger, events: StoredEvent[], quarantine: StoredEn
 describe("an id that two producers' events have", () => {
   const both = ledgerOf(['own', 202, 0], ['other', 202, 2]);
 
-  it('has a row for each, where the clock of the queue was moved in between', async () => {
+  it("may have a row for each if the queue's clock was moved in between", async () => {
     assert.deepEqual(await found(both, [landed], [conflict]), []);
   });
 
-  it('has them the other way round, where the second one landed first', async () => {
+  it('may have them the other way round if the second event landed first', async () => {
     const first = { ...landed, producer: OTHER };
     assert.deepEqual(await found(both, [first], [{ ...conflict, producer: OWN }]), []);
   });
 
-  it('is seen where the second one, told 202, has no row', async () => {
+  it('is a violation if the second event was answered 202 and has no row', async () => {
     assert.deepEqual(await found(both, [landed], []), ['answered 202 to another producer, and there is no row']);
   });
 
-  it('is seen where the second one was refused and has a row', async () => {
+  it('is a violation if the second event was refused and has a row', async () => {
     const refused = ledgerOf(['own', 202, 0], ['other', 409, 2]);
     assert.match(
       (await found(refused, [landed], [conflict])).join(),
@@ -60,7 +60,7 @@ describe("an id that two producers' events have", () => {
     );
   });
 
-  it('is seen where the clock stood still', async () => {
+  it('is a violation if the clock was not moved', async () => {
     const still = ledgerOf(['own', 202, 0], ['other', 202, 0]);
     const all = (await found(still, [landed], [conflict])).join();
     assert.match(all, /accepted from another producer, though the id was taken/);
@@ -77,15 +77,15 @@ describe('an id that its producer used again', () => {
     reason: 'id_reused: the id belongs to an earlier event of this producer with another body',
   } as StoredEntry;
 
-  it('has its row and a quarantine row, where the clock of the queue was moved in between', async () => {
+  it("may have a row and a quarantine row if the queue's clock was moved in between", async () => {
     assert.deepEqual(await found(again, [landed], [reused]), []);
   });
 
-  it('is seen where the second body, told 202, has no row', async () => {
+  it('is a violation if the second body was answered 202 and has no row', async () => {
     assert.deepEqual(await found(again, [landed], []), ['answered 202 as new, and no row has body 1']);
   });
 
-  it('is seen where the same body was put aside, or the clock stood still', async () => {
+  it('is a violation if the same body went to quarantine or the clock was not moved', async () => {
     const same = ledgerOf(['own', 202, 0], ['own', 202, 2]);
     const still = ledgerOf(['own', 202, 0], ['own', 202, 0, 1]);
     for (const ledger of [same, still])

@@ -50,7 +50,7 @@ const idsOn = async (redis: TestRedis): Promise<readonly string[]> =>
   (await redis.entries()).map(({ fields }) => (JSON.parse(fields['body'] ?? '{}') as { id: string }).id);
 
 describe('a queue whose power fails', () => {
-  it('has the first events without a hole, and takes the others again, each once', async () => {
+  it('keeps a prefix of the events without a gap, and accepts the others again, each once', async () => {
     const random = new Random(2026);
     const under = temporaryFolder('ingest-power-');
     const redis = await TestRedis.start(['--appendfsync', 'always'], { under });
@@ -131,11 +131,11 @@ async function tear(open: typeof createSqliteWarehouse): Promise<string | undefi
 }
 
 describe('a SQLite warehouse whose power fails', () => {
-  it('has whole batches from the first one on, and lands the others again, each row once', async () => {
+  it('keeps whole batches from the first one on, and lands the others again, each row once', async () => {
     assert.equal(await tear(createSqliteWarehouse), undefined);
   });
 
-  it('is seen to have a part of a batch where each row is a transaction of its own', async () => {
+  it('is found to hold part of a batch if each row is a separate transaction', async () => {
     const folder = brokenBuild({
       file: 'lib/sqlite/database.ts',
       from: "open.database.exec('BEGIN IMMEDIATE');",

@@ -31,7 +31,7 @@ describe("the loops of the producers' page", () => {
 
 type SendOutbox = (connection: string, options: SendEventsOptions, batch?: number) => Promise<number>;
 
-it("the outbox of the producers' page sends each event once, keeps what is refused with its answer, and the rest for later", async () => {
+it("the outbox of the producers' page sends each event once and keeps refused events with their answer", async () => {
   const server = await startPostgres();
   atEnd(() => server.stop());
   const uri = await server.freshDatabase();

@@ -64,7 +64,7 @@ describe('the API file', () => {
     assert.deepEqual([...required].sort(), Object.keys(at('/components/securitySchemes') as JsonObject).sort());
   });
 
-  it('gives no response the name of a schema: some generators put both into one list of types', () => {
+  it('has no response with the name of a schema, which some generators confuse', () => {
     const names = (kind: string): readonly string[] => Object.keys(at(`/components/${kind}`) as JsonObject);
     assert.deepEqual(
       names('responses').filter((name) => names('schemas').includes(name)),
@@ -72,14 +72,14 @@ describe('the API file', () => {
     );
   });
 
-  it('documents every path of the service, with HEAD wherever GET is', () => {
+  it('documents every path of the service, with HEAD for each GET', () => {
     assert.deepEqual(
       PATHS.map(({ path, methods }) => `${path} ${methods.join(' ')}`),
       ['/events POST', '/events/{id} GET HEAD', '/health/live GET HEAD', '/health/ready GET HEAD', '/metrics GET HEAD'],
     );
   });
 
-  it('answers HEAD as it answers GET', () => {
+  it('documents the same answers for HEAD and GET', () => {
     for (const { path, methods } of PATHS) {
       if (!methods.includes('HEAD')) continue;
       assert.deepEqual(
@@ -90,7 +90,7 @@ describe('the API file', () => {
     }
   });
 
-  it('says nothing of the proposed dispatcher', () => {
+  it('does not mention the proposed dispatcher', () => {
     assert.doesNotMatch(JSON.stringify(at('')), /shed/i);
   });
 

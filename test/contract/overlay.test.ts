@@ -46,7 +46,7 @@ for (const overlay of ['events.rfc014.overlay.yaml', 'events.cloudevents.overlay
       assert.equal(read(join(FOLDER, overlay))['extends'], './events.yaml');
     });
 
-    it('makes an API file that has no problem either', async () => {
+    it('makes an API file without a problem', async () => {
       const path = join(temporaryFolder(), 'applied.yaml');
       writeFileSync(path, stringify(await apply(overlay)));
       assert.deepEqual(await faults(path), []);
@@ -54,7 +54,7 @@ for (const overlay of ['events.rfc014.overlay.yaml', 'events.cloudevents.overlay
   });
 
 describe('the overlay of CloudEvents', () => {
-  it('adds the two modes to POST /events, which takes JSON alone without it', async () => {
+  it('adds the two modes to POST /events, which accepts only JSON without it', async () => {
     const media = (document: Json): readonly string[] =>
       Object.keys(at(document, 'paths', '/events', 'post', 'requestBody', 'content'));
     const fields = (document: Json): readonly unknown[] =>
@@ -87,7 +87,7 @@ describe('the overlay of RFC 014', () => {
     assert.deepEqual(rest, base());
   });
 
-  it('takes what the gateway answers with and without it, and no mixture', () => {
+  it('accepts the answers of either gateway, and no mixture', () => {
     const ajv = new Ajv2020({ strict: false, formats: { 'date-time': true } });
     const check = ajv.compile({
       ...at(applied, ...RESPONSE, 'content', 'application/json', 'schema'),

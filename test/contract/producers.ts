@@ -60,7 +60,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       gateway = await start();
     });
 
-    it('accepts an event with its id and nothing more to say', async () => {
+    it('accepts an event and returns only its id and status', async () => {
       const reply = await post(JSON.stringify({ id: 'contract-1', ...EVENT }));
       assert.equal(reply.status, 202);
       assert.equal(reply.headers['content-type'], 'application/json');
@@ -73,7 +73,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       assert.deepEqual((await post(body)).json, { id: 'contract-2', status: 'accepted', duplicate: true });
     });
 
-    it('says where a duplicate differs, and keeps the first body', async () => {
+    it('marks a duplicate with another body as differing, and keeps the first body', async () => {
       await post(JSON.stringify({ id: 'contract-3', ...EVENT }));
       const other = await post(JSON.stringify({ id: 'contract-3', ...EVENT, data: 2 }));
       assert.deepEqual(other.json, { id: 'contract-3', status: 'accepted', duplicate: true, differs: true });
@@ -97,7 +97,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       assert.deepEqual(rest, { id, type: EVENT.type, status: 'accepted', event: { id, ...EVENT } });
     });
 
-    it('knows nothing of an event that was never sent, and no other paths and methods', async () => {
+    it('answers 404 for an event that was never sent, and for other paths and methods', async () => {
       refused(await gateway.ask({ path: '/events/contract-never' }), 404, 'EVENT_NOT_FOUND', false);
       refused(await gateway.ask({ path: '/elsewhere' }), 404, 'ROUTE_NOT_FOUND', false);
       const reply = await gateway.ask({ path: '/events' });
@@ -117,7 +117,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       ['has a type with a slash', '{"id":"contract-6","type":"a/b"}', '/type'],
       ['has a type that is no string', '{"id":"contract-6","type":7}', '/type'],
     ] as const) {
-      it(`refuses a body that ${what}, and says where`, async () => {
+      it(`refuses a body that ${what}, and names the place`, async () => {
         const reply = await post(body);
         refused(reply, 400, 'INVALID_EVENT', false);
         const [first] = reply.json?.['errors'] as { path: string; message: string }[];
@@ -147,7 +147,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       assert.equal(charset.status, 202);
     });
 
-    it('accepts a compressed body as the event that it decodes to, and refuses one that is none or decodes to too much', async () => {
+    it('accepts a compressed body as the decoded event, and refuses a broken or too large one', async () => {
       for (const [coding, compress] of [
         ['gzip', gzipSync],
         ['Zstd', zstdCompressSync],
@@ -161,19 +161,19 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       }
     });
 
-    it('echoes the request id of the caller and makes one else', async () => {
+    it('echoes the request id of the caller, or makes one', async () => {
       const given = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': 'mine-1' } });
       assert.equal(given.headers['x-request-id'], 'mine-1');
       const made = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': 'two words' } });
       assert.match(String(made.headers['x-request-id']), /^[0-9a-f-]{36}$/);
     });
 
-    it('asks a producer over its quota to come again', async () => {
+    it('asks a producer over its quota to retry', async () => {
       const reply = await gateway.overQuota(JSON.stringify({ id: 'contract-9', ...EVENT }));
       refused(reply, 429, 'PRODUCER_RATE_LIMITED', true);
     });
 
-    it('asks to come again while its queue is unavailable, and takes the same event then', async () => {
+    it('asks to retry while its queue is unavailable, and accepts the same event later', async () => {
       const back = await gateway.fail();
       const body = JSON.stringify({ id: 'contract-10', ...EVENT });
       refused(await post(body), 503, 'QUEUE_UNAVAILABLE', true);
@@ -181,7 +181,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       assert.deepEqual((await post(body)).json, { id: 'contract-10', status: 'accepted' });
     });
 
-    it('settles what sendEvents sends: accepted, duplicate, differing, refused', async () => {
+    it('answers sendEvents with accepted, duplicate, differing and refused', async () => {
       const first = await send([
         { id: 'contract-11', ...EVENT },
         { id: '', ...EVENT },

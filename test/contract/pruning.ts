@@ -49,7 +49,7 @@ export function describePruning(name: string, start: () => Promise<PruningUnderT
       return { prune: (...step) => admin.prune(...step), keys };
     };
 
-    it('go step by step, as many rows each as the step may look at', async (t) => {
+    it('are removed in steps of limited size', async (t) => {
       const { prune, keys } = await filled(t);
       const steps: number[] = [];
       let from: PruneCursor | undefined;
@@ -63,7 +63,7 @@ export function describePruning(name: string, start: () => Promise<PruningUnderT
       assert.deepEqual(await keys('quarantine'), ['x', 'y'], 'the quarantine is pruned apart');
     });
 
-    it('go by type, from between those of other types', async (t) => {
+    it('are removed by type, from between other types', async (t) => {
       const { prune, keys } = await filled(t);
       const pruning: Pruning = { table: 'events', beforeMs: LATER_MS, type: 'even' };
       const first = await prune(pruning, undefined, 2);
@@ -81,7 +81,7 @@ export function describePruning(name: string, start: () => Promise<PruningUnderT
       assert.equal((await keys('events')).length, 5);
     });
 
-    it('go only where they are older than the time', async (t) => {
+    it('are removed only if they are older than the time', async (t) => {
       const { prune, keys } = await filled(t);
       for (const table of ['events', 'quarantine'] as const)
         assert.deepEqual(await prune({ table, beforeMs: Date.now() - 60_000 }, undefined, 9), {

@@ -29,7 +29,7 @@ describe("the queue's file", () => {
     );
   });
 
-  it('is enough to read every accepted event as a group of its own, beside the group of the warehouse', async (t) => {
+  it('is enough to read every accepted event with another consumer group', async (t) => {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const gateway = await TestGateway.start(redis, pki, PATIENT);
     const producer = gateway.client(await pki.producer('shop'));

@@ -44,7 +44,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
     });
     after(() => queue.close());
 
-    it('makes the group once, from the beginning of the queue, when several replicas join at once', async () => {
+    it('creates the group once, at the start of the queue, when several consumers join together', async () => {
       const members = await Promise.all([open(), open(), open()]);
       await queue.wipe();
       const entry = await queue.put({ producer: 'shop', body: '{}' });
@@ -53,7 +53,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(names((await members[0]?.read(10, NEVER_MS, 0)) ?? []), [entry]);
     });
 
-    it('gives each entry to one member, in order, with its bytes as they are', async () => {
+    it('delivers each entry to one member, in order and byte for byte', async () => {
       const [one, other] = [await open(), await open()];
       await one.join();
       const before = Date.now();
@@ -71,7 +71,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       );
     });
 
-    it('gives the notes of an entry with it, and none where there are none', async () => {
+    it('delivers an entry with its notes, if it has any', async () => {
       const reader = await open();
       await reader.join();
       await queue.put({
@@ -90,7 +90,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       );
     });
 
-    it('tells with each entry where it stands, alike to every member, and another queue after it was wiped', async () => {
+    it('delivers each entry with the same source to every member, and with another one after a wipe', async () => {
       const [one, other] = [await open(), await open()];
       await one.join();
       await queue.put({ producer: 'shop', body: '{}' });
@@ -108,7 +108,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.equal(third?.source.split('/')[1], first?.source.split('/')[1]);
     });
 
-    it('waits for the first entry, and no longer than it was told', async () => {
+    it('waits for the first entry, at most for the given time', async () => {
       const reader = await open();
       await reader.join();
       const waiting = reader.read(10, NEVER_MS, 5_000);
@@ -118,7 +118,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(await reader.read(10, NEVER_MS, 0), [], 'and not at all');
     });
 
-    it('claims what another member took and never acknowledged, and only after it is stale', async () => {
+    it('claims entries that another member never acknowledged, once they are stale', async () => {
       const [dead, living] = [await open(), await open()];
       await dead.join();
       const entries = [
@@ -155,7 +155,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(seen, [...entries, fresh]);
     });
 
-    it('delivers nothing of an entry that was deleted after a member had read it, and the entries around it', async () => {
+    it('does not deliver an entry that was deleted after it was read, but the entries around it', async () => {
       const [dead, living] = [await open(), await open()];
       await dead.join();
       const entries: string[] = [];
@@ -174,7 +174,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.equal(await living.acknowledge(deliveries), 0);
     });
 
-    it('says that the group has vanished, and makes it again when it joins', async () => {
+    it('reports that the group has vanished, and recreates it when it joins', async () => {
       const reader = await open();
       await queue.wipe();
       await assert.rejects(reader.read(10, NEVER_MS, 0), GroupVanished);
@@ -187,7 +187,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.deepEqual(names(await reader.read(10, NEVER_MS, 0)), [entry]);
     });
 
-    it('counts replicas, refuses one too many, and lets the place of one that left be taken', async () => {
+    it('counts consumers, refuses one too many, and frees the place of one that left', async () => {
       const replicas = await Promise.all(Array.from({ length: 6 }, open));
       const counted = await Promise.all(replicas.map((replica) => replica.register(5)));
       assert.deepEqual(counted.filter(Boolean).length, 5);
@@ -200,7 +200,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.equal(await last.register(6), true);
     });
 
-    it('keeps the place of a replica that lives, past its lease', async () => {
+    it('keeps the place of a live consumer beyond its lease', async () => {
       const [living, late] = [await open(), await open()];
       assert.equal(await living.register(1), true);
       const since = performance.now();
@@ -214,7 +214,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       );
     });
 
-    it('acknowledges nothing, and entries that are gone, without a fault and without effect', async () => {
+    it('acknowledges an empty list and deleted entries without an error', async () => {
       const reader = await open();
       await reader.join();
       await queue.put({ producer: 'shop', body: '{}' });
@@ -224,7 +224,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.equal(await queue.pending(), 1);
     });
 
-    it('closes twice, and other replicas go on reading', async () => {
+    it('may be closed twice, and other consumers continue reading', async () => {
       const [reader, other] = [await open(), await open()];
       await reader.close();
       await assert.doesNotReject(reader.close());

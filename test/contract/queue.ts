@@ -102,7 +102,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
     const assertAdded = (added: readonly (readonly string[])[], bodies: readonly string[]): void =>
       assert.deepEqual(added, byPartition(bodies, added.length));
 
-    it('takes an event, and finds it with the time of its acceptance', async () => {
+    it('accepts an event and finds it with the time of acceptance', async () => {
       const start = Date.now();
       const event = new Recorded('one', 'p', { text: '\u0000 é \u{1F600}' });
       const [outcomes, bodies] = await added(() => submitAll(queue, [event]));
@@ -114,7 +114,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       assert.ok(Math.abs(found.event.acceptedAtMs - start) < 60_000);
     });
 
-    it('calls the second of an id a duplicate, says whether its body differs, adds nothing, and keeps the first body', async () => {
+    it('calls a repeated id a duplicate, reports whether the body differs, and keeps the first body', async () => {
       const of = (n: number | string): Recorded => new Recorded('twice', 'p', { n });
       const first = of('\u00e9');
       const [outcomes, bodies] = await added(async () => [
@@ -126,7 +126,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       assertAdded(bodies, [first.text]);
     });
 
-    it('does so within one turn as well, and accepts every id of the turn exactly once', async () => {
+    it('recognizes repeats within one turn, and accepts every id of the turn once', async () => {
       const turn = Array.from({ length: 60 }, (_, at) => new Recorded(`turn-${at % 20}`, 'p', { at }));
       const [outcomes, bodies] = await added(() => submitAll(queue, turn));
       assert.deepEqual(
@@ -148,7 +148,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       assert.deepEqual(await submitAll(queue, [new Recorded('owned', 'q')]), ['conflict']);
     });
 
-    it('does not take a producer for another whose name is nearly its own', async () => {
+    it('distinguishes producers with similar names', async () => {
       const names = ['urn:Shop', 'urn:shop', 'urn:shop ', 'urn:sho', 'urn:sh\u00f6p', 'urn:sho\u0308p', 'urn:shop\0'];
       const [outcomes] = await added(() =>
         submitAll(
@@ -164,7 +164,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       }
     });
 
-    it('decides an id between two queues that race for it', async () => {
+    it('accepts an id once if two queues race for it', async () => {
       const others = await Promise.all([open(), open()]);
       const racing = others.map((one, at) =>
         Array.from({ length: 100 }, (_, n) => [one, new Recorded(`raced-${n}`, `p${at}`)] as const),
@@ -185,7 +185,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       }
     });
 
-    it('takes more events in one turn than one call would carry, in order', async () => {
+    it('accepts more events in one turn than one call carries, in order', async () => {
       const turn = Array.from({ length: 700 }, (_, at) => new Recorded(`many-${at}`));
       const [outcomes, bodies] = await added(() => submitAll(queue, turn));
       assert.deepEqual(new Set(outcomes), new Set(['accepted']));
@@ -195,7 +195,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       );
     });
 
-    it('takes bodies that are large together, in order', async () => {
+    it('accepts bodies that are large together, in order', async () => {
       const turn = Array.from(
         { length: 30 },
         (_, at) => new Recorded(`large-${at}`, 'p', { pad: 'x'.repeat(100_000) }),
@@ -208,7 +208,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       );
     });
 
-    it('keeps apart ids that are nearly alike', async () => {
+    it('distinguishes similar ids', async () => {
       const ids = [
         'a',
         'A',
@@ -234,7 +234,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       }
     });
 
-    it('knows thousands of ids, every one', async () => {
+    it('recognizes every one of thousands of ids', async () => {
       const events = Array.from({ length: 20_000 }, (_, at) => new Recorded(`thousands-${at}`));
       assert.deepEqual(new Set(await submitInTurns(queue, events)), new Set(['accepted']));
       const again = events.map(({ id }) => new Recorded(id));
@@ -262,7 +262,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       await short.close();
     });
 
-    it('forgets the id of an event that has landed when retention is over, and not before', async () => {
+    it('forgets the id of a landed event after the retention, and not before', async () => {
       const retentionMs = 3_000;
       const short = await open(retentionMs);
       const start = performance.now();
@@ -287,7 +287,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       await short.close();
     });
 
-    it('says that it is available, and after its end settles what still comes', async () => {
+    it('reports that it is available, and after its end answers later submissions', async () => {
       const ending = await open();
       assert.deepEqual(ending.state(), { available: true });
       assert.deepEqual(new Set(ending.states().map(({ available }) => available)), new Set([true]));

@@ -105,7 +105,7 @@ const faultPaths = (seen: Seen): string[] =>
   (JSON.parse(seen.body) as { errors?: { path: string }[] }).errors?.map(({ path }) => path) ?? [];
 
 describe('POST /events', () => {
-  it('answers 202 to an event, and says duplicate when it comes again', async () => {
+  it('answers 202 to an event, and duplicate to its repeat', async () => {
     const first = await provoke(one, '202', post(event('accepted')));
     assert.deepEqual(JSON.parse(first.body), { id: 'accepted', status: 'accepted' });
     const again = await provoke(one, '202', post(event('accepted')));
@@ -164,7 +164,7 @@ describe('POST /events', () => {
     });
   }
 
-  it('takes 64 levels of nesting', async () => {
+  it('accepts 64 levels of nesting', async () => {
     await provoke(one, '202', post(deep(64)));
   });
 
@@ -192,7 +192,7 @@ describe('POST /events', () => {
     assert.equal((await redis.entries()).filter(({ fields }) => fields['body']?.includes('"nobody"')).length, 0);
   });
 
-  it("answers 409 to an id that is another producer's, who gets 404 for it", async () => {
+  it("answers 409 to the id of another producer's event, and 404 to a lookup of it", async () => {
     await provoke(one, '202', post(event('taken')));
     const two = gateway.client(await pki.producer('two'));
     await provoke(two, '409 EVENT_ID_CONFLICT', post(event('taken')));
@@ -208,7 +208,7 @@ describe('POST /events', () => {
     );
   });
 
-  it('answers 413 at the first byte over the limit when no length is announced, and not a byte earlier', async () => {
+  it('answers 413 exactly at the first byte over the limit if no length is announced', async () => {
     await twice('413 INVALID_EVENT', 'POST /events', async (requestId) => {
       const connection = await gateway.socket(producer);
       connection.write(
@@ -221,7 +221,7 @@ describe('POST /events', () => {
     });
   });
 
-  it('takes a body of exactly the limit', async () => {
+  it('accepts a body of exactly the limit', async () => {
     const empty = event('full', { filler: '' });
     await provoke(one, '202', post(event('full', { filler: 'x'.repeat(BODY_BYTES_MAX - empty.length) })));
   });
@@ -241,7 +241,7 @@ describe('POST /events', () => {
       await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-encoding': coding }));
   });
 
-  it('answers 202 to a compressed event, and 400 where it is no such stream', async () => {
+  it('answers 202 to a compressed event, and 400 to a broken stream', async () => {
     const coded = (coding: string, body: string | Buffer): Ask => post(body, { 'content-encoding': coding });
     await provoke(one, '202', coded('gzip', gzipSync(event('gzip-coded'))));
     await provoke(one, '202', coded('zstd', zstdCompressSync(event('zstd-coded'))));
@@ -314,7 +314,7 @@ describe('GET and HEAD of /events/{id}', () => {
     await provoke(one, '200', { method: 'HEAD', path: `${path}?ignored=query` });
   });
 
-  it('find the ids that many clients take for steps in the path, from a client that does not', async () => {
+  it('find the ids "." and "..", which many clients treat as path segments', async () => {
     for (const id of ['.', '..']) {
       await provoke(one, '202', post(event(id)));
       for (const target of [id, id.replaceAll('.', '%2E')]) {
@@ -340,7 +340,7 @@ describe('process endpoints', () => {
     }
   });
 
-  it('give the metrics as Prometheus text to a scrape that prefers OpenMetrics', async () => {
+  it('return Prometheus text to a scrape that prefers OpenMetrics', async () => {
     const accept = 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5';
     for (const method of ['GET', 'HEAD']) {
       const { headers } = await provoke(gateway.client(), '200', { method, path: '/metrics', headers: { accept } });
@@ -352,7 +352,7 @@ describe('process endpoints', () => {
 describe('any path', () => {
   const target = (path: string): string => path.replace('{id}', 'an-id');
 
-  it('answers 405 to another method, and Allow names those that the API file has', async () => {
+  it('answers 405 to another method, with the methods of the API file in Allow', async () => {
     for (const { path, methods } of PATHS) {
       for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'].filter(
         (name) => !methods.includes(name),
@@ -363,7 +363,7 @@ describe('any path', () => {
     }
   });
 
-  it('answers 404 where there is nothing', async () => {
+  it('answers 404 to an unknown path', async () => {
     for (const path of [
       '/',
       '/event',
@@ -461,7 +461,7 @@ describe('a gateway with short time-outs', () => {
     );
   });
 
-  it('is not ready, and says so, while it drains', async () => {
+  it('reports that it is not ready while it drains', async () => {
     // Clients that keep asking are not idle, so the gateway does not close them first.
     const clients = [
       ['GET', hasty.client()],
@@ -483,8 +483,8 @@ describe('a gateway with short time-outs', () => {
   });
 });
 
-describe('a gateway whose token keys cannot be had', () => {
-  it('answers 500 with retryable, and shows nothing of the cause', async () => {
+describe('a gateway whose token keys are unavailable', () => {
+  it('answers 500 with retryable, without the cause', async () => {
     const keyServer = `https://127.0.0.1:${await freePort()}/keys`;
     const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer, INGEST_TOKEN_REQUIRED: '1' });
     const client = keyless.client(producer);
@@ -501,8 +501,8 @@ describe('a gateway whose token keys cannot be had', () => {
   });
 });
 
-describe('a gateway whose Redis is gone', () => {
-  it('answers 503 with Retry-After, is not ready, and takes events again once Redis is back', async () => {
+describe('a gateway whose Redis is down', () => {
+  it('answers 503 with Retry-After, is not ready, and accepts events again once Redis is back', async () => {
     await provoke(one, '202', post(event('before')));
     await redis.signal('SIGKILL');
     await provoke(one, '503 QUEUE_UNAVAILABLE', post(event('away')));
@@ -522,7 +522,7 @@ describe('a gateway whose Redis is gone', () => {
 });
 
 describe('a gateway with a warehouse', () => {
-  it('shows what has landed, what was rejected, no JSON included, and what was erased', async () => {
+  it('shows landed, rejected and erased events, also bodies that are not JSON', async () => {
     const path = join(temporaryFolder(), 'warehouse.db');
     const warehouse = createSqliteWarehouse({ path });
     await warehouse.prepare();

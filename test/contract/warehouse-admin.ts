@@ -53,14 +53,14 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       return pages;
     };
 
-    it('counts nothing where nothing is', async () => {
+    it('counts nothing in empty tables', async () => {
       assert.deepEqual(await admin.counts(), { events: 0, estimated: false, quarantine: [] });
       assert.deepEqual(await listed(ALL), []);
       assert.equal(await admin.landed('one'), undefined);
       assert.equal(await admin.quarantineRow('none'), undefined);
     });
 
-    it('gives each row as it is, with its times', async () => {
+    it('returns each row unchanged, with its times', async () => {
       await warehouse.land([event('one')]);
       const traceparent = 'trace';
       await warehouse.quarantine([poison('1-1', { id: 'one', traceparent })]);
@@ -140,7 +140,7 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       assert.equal(await admin.drop(names.map((entry) => `q/ingest/${entry}`)), 2_500);
     });
 
-    it('makes the row of an event once, and none of what the warehouse refuses', async () => {
+    it('inserts the row of an event once, and none that the warehouse refuses', async () => {
       await admin.land({ ...event('two'), body: Buffer.from('{"erased":true}') });
       await admin.land(event('two'));
       assert.equal((await admin.landed('two'))?.body, '{"erased":true}');
@@ -149,7 +149,7 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       assert.equal(await admin.landed('three'), undefined);
     });
 
-    it('gives the rows of a type that landed since a time, the oldest first, each once', async () => {
+    it('returns the rows of a type that landed since a time, the oldest first, each once', async () => {
       const since = Date.now();
       const ids = Array.from({ length: 250 }, (_, at) => `since-${String(at).padStart(3, '0')}`);
       await warehouse.land(ids.slice(0, 130).map((id) => ({ ...event(id), type: 'since' })));

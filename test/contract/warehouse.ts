@@ -86,7 +86,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       await store.close();
     });
 
-    it('is prepared once more without a change', async () => {
+    it('may be prepared again without a change', async () => {
       await warehouse.prepare();
       assert.equal(await store.count('events'), 0);
       await warehouse.probe();
@@ -114,7 +114,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.ok(found.landedAtMs >= before - 1_000 && found.landedAtMs <= Date.now() + 1_000, 'landed now');
     });
 
-    it("tells a repeat from another producer's event, also inside one batch", async () => {
+    it("distinguishes a repeat from another producer's event, also in one batch", async () => {
       const batch = [event('mine'), event('mine'), event('mine', 'thief'), event('theirs', 'thief'), event('theirs')];
       assert.deepEqual(await warehouse.land(batch), ['landed', 'duplicate', 'conflict', 'landed', 'conflict']);
       assert.deepEqual(await warehouse.land(batch), ['duplicate', 'duplicate', 'conflict', 'duplicate', 'conflict']);
@@ -122,7 +122,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.find('mine', 'thief'), { kind: 'unknown' });
     });
 
-    it('tells a repeat from another body of its producer, also inside one batch, and whatever the bytes are', async () => {
+    it('distinguishes a repeat from another body of its producer, also in one batch', async () => {
       for (const [at, body] of HOSTILE_BODIES.entries()) {
         const [id, other] = [`repeat-${at}`, `${body} `];
         const batch = [event(id, 'shop', body), event(id, 'shop', other), event(id, 'shop', body)];
@@ -132,7 +132,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       }
     });
 
-    it('takes an event and what erasing left of it for the same', async () => {
+    it('treats an event and its erased form as the same event', async () => {
       const [whole, erased] = ['whole', 'erased'].map((id) => event(id));
       const erasedOf = (id: string): LandingEvent => event(id, 'shop', erasedBody(id, 'order.paid'));
       assert.deepEqual(await warehouse.land([whole as LandingEvent, erasedOf('erased')]), ['landed', 'landed']);
@@ -141,7 +141,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal('text' in found ? found.text : found.kind, String(whole?.body));
     });
 
-    it('says in one call which events have landed: by their producer, with their body or an erased one', async () => {
+    it('reports in one call which events have landed, with their body or an erased one', async () => {
       const [erased, other] = ['asked-"erased\\"', 'asked-other'];
       await warehouse.land([
         event('asked'),
@@ -166,7 +166,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.haveLanded([]), []);
     });
 
-    it('gives the verdicts in the order of the batch', async () => {
+    it('returns the verdicts in the order of the batch', async () => {
       const ids = Array.from({ length: 50 }, (_, at) => `order-${(at * 37) % 50}`);
       await warehouse.land(ids.filter((_, at) => at % 3 === 0).map((id) => event(id)));
       const verdicts = await warehouse.land(ids.map((id) => event(id)));
@@ -177,7 +177,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.land([]), []);
     });
 
-    it('holds ids apart that differ in any byte', async () => {
+    it('distinguishes ids that differ in any byte', async () => {
       assert.deepEqual(
         await warehouse.land(HOSTILE_IDS.map((id) => event(id, 'unicode'))),
         HOSTILE_IDS.map(() => 'landed'),
@@ -201,7 +201,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       }
     });
 
-    it('keeps any JSON that any event can say', async () => {
+    it('keeps any JSON', async () => {
       let run = 0;
       const member = fc.json({ stringUnit: anyCharacter, maxDepth: 5 });
       await fc.assert(
@@ -228,14 +228,14 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       );
     });
 
-    it('refuses a batch as a whole for one event that text cannot hold, and writes nothing of it', async () => {
+    it('refuses a whole batch for one event that text cannot hold, and writes nothing', async () => {
       const rows = await store.count('events');
       await assert.rejects(warehouse.land([event('good'), event('bad', 'a\0b'), event('fine')]), BatchRefused);
       assert.equal(await store.count('events'), rows);
       assert.deepEqual(await warehouse.land([event('good'), event('fine')]), ['landed', 'landed']);
     });
 
-    it('quarantines any bytes once for each entry', async () => {
+    it('quarantines any bytes, once per entry', async () => {
       const body = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
       const entries = [
         poison('7-1', { id: 'poisoned', producer: 'a\0b\\', body }),
@@ -283,7 +283,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       }
     });
 
-    it('does not show what it rejected of one producer to another whose name only looks like it', async () => {
+    it('does not show rejected events to a producer with a similar name', async () => {
       const names = ['a\0b', 'a\\0b', 'a\\\\0b', 'ab', 'A\0b', 'a\u2400b'];
       for (const [at, producer] of names.entries())
         await warehouse.quarantine([poison(`10-${at}`, { id: `of-${at}`, producer })]);
@@ -295,7 +295,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       }
     });
 
-    it('does not take a producer for another whose name differs in case alone', async () => {
+    it('distinguishes producers whose names differ only in case', async () => {
       assert.deepEqual(await warehouse.land([event('cased', 'urn:Shop'), event('cased', 'urn:shop')]), [
         'landed',
         'conflict',
@@ -306,7 +306,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.find('cased', 'urn:shop'), { kind: 'unknown' });
     });
 
-    it('answers with the row where an id was rejected once and landed later', async () => {
+    it('returns the row of an id that was rejected and landed later', async () => {
       await warehouse.quarantine([poison('8-1', { id: 'second-try' })]);
       assert.equal((await warehouse.find('second-try', 'shop')).kind, 'rejected');
       assert.deepEqual(await warehouse.find('second-try', 'thief'), { kind: 'unknown' });
@@ -314,7 +314,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal((await warehouse.find('second-try', 'shop')).kind, 'landed');
     });
 
-    it('answers with the landed event if its id is rejected afterwards', async () => {
+    it('returns the landed event if its id is rejected afterwards', async () => {
       await warehouse.land([event('landed-first')]);
       await warehouse.quarantine([poison('8-2', { id: 'landed-first' })]);
       const found = await warehouse.find('landed-first', 'shop');
@@ -322,7 +322,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.land([event('landed-first')]), ['duplicate']);
     });
 
-    it('keeps a row of each entry of an id that was rejected twice, and lands it after both', async () => {
+    it('keeps a row of each rejected entry of an id, and can land it afterwards', async () => {
       const rows = await store.count('events_quarantine');
       for (const entry of ['8-3', '8-4']) await warehouse.quarantine([poison(entry, { id: 'rejected-twice' })]);
       assert.equal(await store.count('events_quarantine'), rows + 2);
@@ -348,7 +348,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       }
     });
 
-    it('lands each id once when replicas land the same events in opposite orders', async () => {
+    it('lands each id once when consumers land the same events in opposite orders', async () => {
       const replicas = [store.open(), store.open(), store.open()];
       const ids = Array.from({ length: 400 }, (_, at) => `race-${at}`);
       const landed = await Promise.all(
@@ -368,7 +368,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       );
     });
 
-    it('says that it is unavailable, refuses nothing for it, and works again when it is back', async () => {
+    it('reports that it is unavailable, refuses no event for that, and works again afterwards', async () => {
       await warehouse.land([event('before')]);
       store.takeAway();
       await assert.rejects(warehouse.land([event('during')]), (cause) => !(cause instanceof BatchRefused));
@@ -381,7 +381,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       await warehouse.probe();
     });
 
-    it('closes twice, and other replicas go on landing', async () => {
+    it('may be closed twice, and other consumers continue landing', async () => {
       const replica = store.open();
       await replica.probe();
       await replica.close();

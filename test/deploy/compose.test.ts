@@ -39,7 +39,7 @@ describe('compose.yaml', () => {
     assert.ok(!validate({ ...compose, configs, servises: {} }), 'the schema refuses what it does not know');
   });
 
-  it('starts the programs and stores again until somebody stops them, and asks for a password of Redis', () => {
+  it('restarts programs and stores until they are stopped, and sets a password for Redis', () => {
     const { services } = compose;
     for (const name of ['gateway', 'consumer-1', 'consumer-2', 'consumer-3', 'redis', 'postgres'])
       assert.equal(services[name]?.restart, 'unless-stopped', name);
@@ -50,7 +50,7 @@ describe('compose.yaml', () => {
     }
   });
 
-  it('serves the process endpoints of the gateway away from the port of producers', () => {
+  it("serves the gateway's process endpoints on another port than the events", () => {
     const { ports, environment } = compose.services['gateway'] ?? {};
     assert.deepEqual(ports, ['8443:8443']);
     assert.equal(environment?.['INGEST_ADMIN_ONLY'], '1');

@@ -112,7 +112,7 @@ function run(
 }
 
 describe('the image', () => {
-  it('is built, runs as a user that can write nothing in it, and lands events', { timeout: 240_000 }, async () => {
+  it('runs as a user that cannot write to it, and lands events', { timeout: 240_000 }, async () => {
     // The folders of the store hold files of other users.
     atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
     makeBaseImage();

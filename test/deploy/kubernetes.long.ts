@@ -69,7 +69,7 @@ const settings = ({ spec }: Deployment): Map<string, string> =>
   new Map(spec.template.spec.containers[0]?.env.map(({ name, value }) => [name, value]));
 
 describe('the Kubernetes objects', () => {
-  it('have values that the API takes', async () => {
+  it('have values that the API accepts', async () => {
     for (const object of objects) {
       const models = (await import(modulePath(object))) as Record<string, new (data: unknown) => { validate(): void }>;
       const Model = models[object.kind];

@@ -25,7 +25,7 @@ interface RuleTests {
 }
 
 describe('the alerts', () => {
-  it('are rules that Prometheus takes', () => {
+  it('are valid Prometheus rules', () => {
     const { status, text } = ran(promtool, ['check', 'rules', '--lint-fatal', 'alerts.yml']);
     assert.equal(status, 0, text);
   });
@@ -59,7 +59,7 @@ describe('the alerts', () => {
 });
 
 describe('the metrics of alerts and board', () => {
-  it('are all exposed by the running gateway and consumer, and promtool has nothing to say of them', async () => {
+  it('are all exposed by the running gateway and consumer, and pass promtool', async () => {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
     const gateway = await TestGateway.start(redis, pki, { INGEST_TLS_CLIENT_CRL: crl });

@@ -24,7 +24,7 @@ const anchors = [...chapters.keys()].map((title) =>
 );
 
 describe('the runbook', () => {
-  it('has a chapter for each alert: meaning, impact, diagnosis, mitigation, and how to know that it is over', () => {
+  it('has a chapter for each alert, from meaning to resolution', () => {
     const alerts = alertRules().flatMap(({ alert, annotations }) =>
       alert === undefined ? [] : [{ alert, annotations }],
     );
@@ -42,7 +42,7 @@ describe('the runbook', () => {
     }
   });
 
-  it('has a chapter for each panel of the board, which says what it shows and where its limit is, if it has one', () => {
+  it('has a chapter for each panel of the board, with its meaning and limit', () => {
     const panels = boardPanels();
     assert.ok(panels.length > 20);
     for (const { title, description = '', links = [], fieldConfig } of panels) {
@@ -58,7 +58,7 @@ describe('the runbook', () => {
     for (const code of Object.values(EXIT)) assert.ok(chapters.has(`Exit ${code}`), String(code));
   });
 
-  it('has a table of contents that names every chapter, in their order', () => {
+  it('has a table of contents with every chapter in order', () => {
     const contents = text.slice(text.indexOf('\n* [Alerts]'), text.indexOf('\n## '));
     const named = [...contents.matchAll(/\[([^\]]+)\]\(#/g)].map(([, title]) => title);
     assert.deepEqual(named, [...chapters.keys()]);

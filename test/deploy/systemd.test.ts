@@ -14,7 +14,7 @@ function unit(name: string): ReadonlyMap<string, readonly string[]> {
 
 for (const name of ['ingest-gateway@.service', 'ingest-consumer@.service']) {
   describe(`the unit ${name}`, () => {
-    it('starts again for as long as Redis is unavailable, and never after exit 2, 3 or 5', () => {
+    it('restarts while Redis is unavailable, and never after exit 2, 3 or 5', () => {
       const values = unit(name);
       assert.deepEqual(values.get('StartLimitIntervalSec'), ['0']);
       assert.deepEqual(values.get('StartLimitBurst'), undefined);

@@ -19,7 +19,7 @@ describe('the workflows', () => {
       );
     });
 
-  it('are linted: a step without a command is found', async () => {
+  it('are linted, so a step without a command is reported', async () => {
     const lint = await createLinter();
     const faults = lint(
       'on: push\njobs:\n  one:\n    runs-on: ubuntu-latest\n    steps:\n      - name: nothing\n',

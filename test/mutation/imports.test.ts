@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, it } from 'node:test';
 import { distances } from './imports.ts';
 
-it('imports count by their shortest way, of workers and of what is loaded later too, and types do not', () => {
+it('the distance of an import is its shortest path, also through workers and dynamic imports, without types', () => {
   const root = mkdtempSync(join(tmpdir(), 'imports-'));
   after(() => rmSync(root, { recursive: true, force: true }));
   for (const folder of ['lib', 'test']) mkdirSync(join(root, folder));

@@ -107,7 +107,7 @@ for (const [name, [program, ...args]] of there) {
     spawnSync(program, [...args, file, ...more], { cwd: client.folder, encoding: 'utf8', timeout: 60_000 });
 
   describe(`ingest-client on ${name}`, () => {
-    it('sends, tries again, journals, and has a gateway for tests', () => {
+    it('sends, retries, journals, and has a gateway for tests', () => {
       const { certificate: cert, key } = pki.server;
       const { authority, folder } = pki;
       const given = { url: url(), ...producer, ca: authority.certificate, tls: { cert, key }, folder };
@@ -126,7 +126,7 @@ for (const [name, [program, ...args]] of there) {
       });
     });
 
-    it('has ingest-send, which sends files and says what is wrong with them', () => {
+    it('has ingest-send, which sends files and reports their errors', () => {
       const lines = Array.from({ length: 200 }, (_, at) => event(`${name}-${at}`)).join('\n');
       const whole = gzipSync(lines);
       const [some, cutOff] = ['some', 'cut'].map((stem) => `${stem}-${name.replace(' ', '-')}.ndjson.gz`) as [

@@ -53,7 +53,7 @@ const run = (
   });
 
 describe('what is installed', () => {
-  it('holds JavaScript with declarations and source maps, and no sources, tests, benchmarks or CI', () => {
+  it('is JavaScript with declarations and source maps, without sources, tests, benchmarks or CI', () => {
     for (const { files, name } of [gateway, toollint]) {
       const strange = files.filter(
         (path) => !/^(package\.json|LICENSE|README\.md|(bin|lib|openapi|deploy)\/.*)$/.test(path),
@@ -84,7 +84,7 @@ describe('what is installed', () => {
     );
   });
 
-  it('carries the API as one page that loads nothing from elsewhere, with the licenses of what is in it', () => {
+  it('includes the API as one self-contained page with its licenses', () => {
     const page = readFileSync(join(gateway.root, 'openapi/events.html'), 'utf8');
     assert.match(page, /Redoc\.init\(\{"openapi":/);
     assert.match(page, /The MIT License \(MIT\)/);
@@ -96,7 +96,7 @@ describe('what is installed', () => {
       assert.doesNotThrow(() => new Script(script));
   });
 
-  it('takes at most 45 MB, dependencies included', () => {
+  it('needs at most 45 MB with dependencies', () => {
     for (const installation of [gateway, toollint])
       assert.ok(installation.bytes <= INSTALLED_BYTES_MAX, `${installation.name}: ${installation.bytes}`);
   });
@@ -177,7 +177,7 @@ describe('an installed program', () => {
     }
   });
 
-  it('says in one line which node it needs where there is none, or an older one', () => {
+  it('reports in one line which node it needs if node is missing or older', () => {
     const folder = temporaryFolder();
     for (const tool of ['sh', 'readlink'])
       symlinkSync(execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(folder, tool));
@@ -255,7 +255,7 @@ describe('an installation that brings its own runtime', () => {
     await landEvents((name) => join(folder, top, 'bin', name), NO_NODE);
   });
 
-  it('is a Debian package that is installed into an empty root, verified by systemd, and removed without a trace', async () => {
+  it("is a Debian package that installs into an empty root, passes systemd's checks, and is removed completely", async () => {
     const root = temporaryFolder();
     for (const path of ['var/lib/dpkg/info', 'var/lib/dpkg/updates', 'etc/systemd/system'])
       mkdirSync(join(root, path), { recursive: true });
@@ -319,7 +319,7 @@ describe('an installation that brings its own runtime', () => {
 });
 
 describe('the installed toollint', () => {
-  it('is a module that runs on every supported node, and says in one line which node it needs', () => {
+  it('is a module that runs on every supported node, and reports in one line which node it needs', () => {
     const manifest = JSON.parse(readFileSync(join(toollint.root, 'package.json'), 'utf8')) as Record<string, object>;
     assert.deepEqual(manifest['engines'], { node: '>=22.15' });
     assert.equal(manifest['peerDependencies'], undefined);
@@ -342,7 +342,7 @@ describe('the installed toollint', () => {
     }
   });
 
-  it('does without the linter until it scans, and then says what is missing', () => {
+  it('needs the linter only to scan, and then reports that it is missing', () => {
     writeFileSync(join(toollint.folder, 'sample.js'), 'if (1) { let unused; }\n');
     const config = `export default [{ files: ['**/*.js'], rules: { 'no-unused-vars': 2 } }];\n`;
     writeFileSync(join(toollint.folder, 'eslint.config.mjs'), config);
@@ -352,7 +352,7 @@ describe('the installed toollint', () => {
     assert.match(stderr, /eslint/);
   });
 
-  it('scans, writes nothing into its own folder, and type-checks as a library, as the sender does', () => {
+  it('scans, writes nothing into its folder, and type-checks as a library', () => {
     const wanted = ['eslint', 'typescript', '@types/node'];
     toollint.add(...wanted.map((name) => `${name}@${ROOT_MANIFEST.devDependencies[name]}`));
     const before = toollint.files;

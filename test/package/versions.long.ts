@@ -149,7 +149,7 @@ async function assertUpgradedAndBack(store: WarehouseStore, older: Installation,
 if (git('cat-file', '-e', `${BASE}^{commit}`) !== 0)
   process.stdout.write(`${BASE} is not in this clone: this version is compared with no other one\n`);
 else
-  describe('gateways and consumers of this version and of the one before', () => {
+  describe('gateways and consumers of this version and of the previous one', () => {
     let older: Installation;
     let newer: Installation;
 
@@ -161,7 +161,7 @@ else
       { timeout: 900_000 },
     );
 
-    it('say which of the two they are', () => {
+    it('report their version', () => {
       const [old, now] = [older, newer].map((version) => {
         const args = { cwd: version.folder, env: { ...process.env, ...NODE_ON_PATH }, encoding: 'utf8' } as const;
         return execFileSync(version.program('ingest-gateway'), ['--version'], args);

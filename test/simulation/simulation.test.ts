@@ -27,7 +27,7 @@ describe('a simulation', () => {
   });
 
   for (const { name, change } of BROKEN_BUILDS)
-    it(`can be tried on a build that ${name}, as the place stands in the code once`, () => {
+    it(`has the broken build "${name}", whose text occurs in the code once`, () => {
       assert.ok(brokenBuild(change));
     });
 });
