@@ -324,14 +324,16 @@ describe("a gateway's answers", () => {
           await client.ask({ method: 'DELETE', path: '/events' });
           await client.ask({ method: 'BREW', path: '/nothing' }).catch(() => undefined);
           await client.ask({ path: '/nothing' });
+          await client.ask({ method: 'PROPFIND', path: '/nothing' });
         },
         requests('POST', '/events', 202),
         requests('GET', '/events/{id}', 200),
         requests('DELETE', '/events', 405),
         requests('GET', 'none', 404),
+        requests('other', 'none', 404),
         'ingest_http_request_duration_seconds_count{route="/events"}',
       );
-      assert.deepEqual(grown, [2, 1, 1, 1, 3]);
+      assert.deepEqual(grown, [2, 1, 1, 1, 1, 3]);
     });
 
     it('by what became of an event, and by the code of a refusal', async () => {

@@ -1,7 +1,6 @@
 // Where bodies are decoded: short ones at once, long ones on a thread, so that they do not hold the event loop.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { gzipSync, zstdCompressSync } from 'node:zlib';
 import {
   codedBytesMax,
   contentCoding,
@@ -32,56 +31,6 @@ it('a Content-Encoding field names one coding, in either case and with blanks ar
   for (const field of ['', 'identity', ' , Identity']) assert.equal(contentCoding(field), undefined, field);
   for (const field of ['br', 'gzip, zstd', 'gzip gzip', 'deflate'])
     assert.equal(contentCoding(field), 'unsupported', field);
-});
-
-describe('decodeBody', () => {
-  for (const [name, compress] of [
-    ['gzip', gzipSync],
-    ['zstd', zstdCompressSync],
-  ] as const) {
-    const coding = contentCoding(name) as ContentCoding;
-    const begin = (body: Buffer, bytesMax: number) => {
-      const given: Decoded[] = [];
-      const decoded = new Promise<Decoded>((resolve) => decodeBody(coding, body, bytesMax, resolve));
-      void decoded.then((one) => given.push(one));
-      return { given, decoded };
-    };
-
-    it(`gives a short ${name} body, and says that it is over a short limit, before it returns`, async () => {
-      const [short, over] = [begin(compress('short'), 1_000), begin(compress('x'.repeat(1_001)), 1_000)];
-      await Promise.resolve();
-      assert.deepEqual(short.given, [Buffer.from('short')]);
-      assert.deepEqual(over.given, ['too large']);
-    });
-
-    it(`gives a short ${name} body before it returns also where long ones are allowed, and says that one is broken`, async () => {
-      const [short, broken] = [begin(compress('short'), 100_000), begin(compress('short').subarray(1), 100_000)];
-      await Promise.resolve();
-      assert.deepEqual(short.given, [Buffer.from('short')]);
-      assert.deepEqual(broken.given, ['broken']);
-    });
-
-    it(`takes a ${name} body for broken that is cut, or that other bytes follow, short or long`, async () => {
-      for (const text of ['short', 'x'.repeat(200_000)]) {
-        const whole = compress(text);
-        for (const body of [whole.subarray(0, -1), Buffer.concat([whole, Buffer.alloc(3)]), Buffer.alloc(0)])
-          assert.equal(await begin(body, 200_000).decoded, 'broken');
-      }
-    });
-
-    it(`leaves a long ${name} body to a thread, however short its compressed form, and all of many come`, async () => {
-      const body = 'x'.repeat(200_000);
-      const begun = Array.from({ length: 20 }, () => begin(compress(body), 200_000));
-      const over = begin(compress(`${body}x`), 200_000);
-      await Promise.resolve();
-      assert.deepEqual(
-        [...begun, over].flatMap(({ given }) => given),
-        [],
-      );
-      for (const { decoded } of begun) assert.equal(String(await decoded), body);
-      assert.equal(await over.decoded, 'too large');
-    });
-  }
 });
 
 it('a body that cannot be compressed may be a little longer in its coded form', () => {

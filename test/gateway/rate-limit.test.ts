@@ -34,21 +34,6 @@ describe('a rate limit', () => {
     for (let at = 0; at < 20_000; at += 1) assert.ok(!limit.take(`late-${at}`, 1, 10_000).allowed);
   });
 
-  it('looks for them when it remembers ten thousand, or twice as many as it found before', () => {
-    const limit = new RateLimit();
-    const fill = (name: string, count: number, nowMs: number): void => {
-      for (let at = 0; at < count; at += 1) limit.take(`${name}-${at}`, 1, nowMs);
-    };
-    fill('a', 10_000, 0);
-    assert.equal(limit.size, 10_000);
-    limit.take('b', 1, 1_000);
-    assert.equal(limit.size, 1, 'all of them had their quota back');
-    fill('c', 19_999, 1_500);
-    assert.equal(limit.size, 20_000, 'none of them has');
-    limit.take('d', 1, 3_000);
-    assert.equal(limit.size, 1);
-  });
-
   it('works below one event a second', () => {
     const limit = new RateLimit();
     assert.ok(limit.take('p', 0.1, 0).allowed);
@@ -80,12 +65,6 @@ describe('a rate limit', () => {
         },
       ),
     );
-  });
-
-  it('forgets producers that have their quota back', () => {
-    const limit = new RateLimit();
-    for (let at = 0; at < 25_000; at += 1) limit.take(`p${at}`, 1, at * 10);
-    assert.ok(limit.size <= 10_001, String(limit.size));
   });
 
   it('is told in the structured fields of the draft', () => {

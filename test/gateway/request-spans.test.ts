@@ -66,20 +66,6 @@ describe('the span of a request', () => {
     assert.equal(spans[0].error, undefined);
   });
 
-  it('has failed where the server did, and is made of a refusal without a trace too', async () => {
-    const { spans, requestSpans } = await recording();
-    for (const refusal of ['internal', 'queueUnavailable', 'invalidEvent'] as const)
-      requestSpans.ended({ ...REQUEST, trace: undefined }, problem(refusal, 'why'));
-    assert.deepEqual(
-      spans.map(({ error, attributes }) => [error, attributes['error.type']]),
-      [
-        ['INTERNAL', 'INTERNAL'],
-        ['QUEUE_UNAVAILABLE', 'QUEUE_UNAVAILABLE'],
-        [undefined, 'INVALID_EVENT'],
-      ],
-    );
-  });
-
   it('is not made where its caller records no trace and nothing was refused', async () => {
     const { spans, requestSpans } = await recording();
     requestSpans.ended({ ...REQUEST, trace: undefined }, OK);
@@ -89,13 +75,6 @@ describe('the span of a request', () => {
 });
 
 describe('the span of sending an event', () => {
-  it('is reserved below a trace that its caller records, whose state it keeps', async () => {
-    const { requestSpans } = await recording();
-    assert.deepEqual(requestSpans.sending(REQUEST.trace), { traceparent: RESERVED, tracestate: 'vendor=1' });
-    assert.equal(requestSpans.sending(undefined), undefined);
-    assert.equal(requestSpans.sending({ traceparent: SAMPLED.replace(/1$/, '0') }), undefined);
-  });
-
   it('has the times and the context of what the queue had, and an error where that failed', async () => {
     const { clock, spans, requestSpans } = await recording();
     const context = { traceparent: RESERVED };

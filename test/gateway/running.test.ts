@@ -113,11 +113,12 @@ describe('a gateway that runs', () => {
     await assert.rejects(gateway.listen('127.0.0.1', port), { code: 'EADDRINUSE' });
   });
 
-  it('asks for a token where one may count', async () => {
-    const { port } = await gatewayInProcess(pki, {}, { verifier: {} as TokenVerifier });
+  it('asks for a token if one may identify a producer, with its audience as the realm', async () => {
+    const verifier = {} as TokenVerifier;
+    const { port } = await gatewayInProcess(pki, { INGEST_AUDIENCE: String.raw`a"b\c` }, { verifier });
     const { status, headers } = await clientOf(port).post(event('a'));
     assert.equal(status, 401);
-    assert.equal(headers['www-authenticate'], 'Bearer realm="ingest-gateway"');
+    assert.equal(headers['www-authenticate'], String.raw`Bearer realm="a\"b\\c"`);
   });
 
   it('answers plain HTTP with what it expects, and counts and logs the handshake', async () => {
@@ -145,9 +146,30 @@ describe('a gateway that runs', () => {
 
   it('refuses requests that could mean another thing, and those with many header fields', async () => {
     const { port } = await gatewayInProcess(pki);
+    const HOST = 'expected exactly one well-formed Host field';
     const fields = (count: number): string[] => Array.from({ length: count }, (_, at) => `X-${at}: a`);
     for (const [text, status, problem] of [
-      [requestText('GET /events', ['Host: a', 'Host: b']), 400, bad('expected exactly one well-formed Host field')],
+      [requestText('GET /events', ['Host: a', 'Host: b']), 400, bad(HOST)],
+      ...['', ' ', 'a b', 'a/b', 'a:123456', 'a:b', '[::1', '[g]', 'a@b:1'].map(
+        (host) => [requestText('GET /health/live', [`Host: ${host}`]), 400, bad(HOST)] as const,
+      ),
+      ...['g', 'G-1.example:8443', '127.0.0.1:1', '[::1]', '[::1]:443', 'g:'].map(
+        (host) => [requestText('GET /health/live', [`Host: ${host}`]), 200, undefined] as const,
+      ),
+      [
+        requestText('POST /events', ['Transfer-Encoding: gzip, chunked']),
+        400,
+        bad('expected no Transfer-Encoding but chunked'),
+      ],
+      ...['Content-Type: a/b', 'Authorization: a'].map(
+        (field) =>
+          [
+            requestText('POST /events', [field, field]),
+            400,
+            bad('expected one Content-Type and one Authorization field at most'),
+          ] as const,
+      ),
+      ['GET /health/live HTTP/1.0\r\n\r\n', 200, undefined],
       ['GET /health/live HTTP/2.0\r\nHost: g\r\n\r\n', 400, undefined],
       [
         requestText('GET /health/live', fields(100)),

@@ -16,40 +16,6 @@ async function lingering(takes = true) {
 }
 
 describe('a connection that lingers', () => {
-  it('ends our side, throws away what comes, and lets go after a second', async () => {
-    const { clock, socket } = await lingering();
-    assert.equal(socket.taken, 'last');
-    assert.deepEqual(socket.ends, ['end']);
-    socket.send('more');
-    await clock.settle();
-    assert.equal(socket.readableLength, 0);
-    await clock.advance(999);
-    assert.equal(socket.destroyed, false);
-    await clock.advance(1);
-    assert.equal(socket.destroyed, true);
-    assert.equal(clock.pending, 0);
-  });
-
-  it('lets go at once when the client ends too', async () => {
-    const { clock, socket } = await lingering();
-    socket.sendEnd();
-    await clock.settle();
-    assert.equal(socket.destroyed, true);
-    assert.equal(clock.pending, 0);
-  });
-
-  it('lets go as soon as the answer was taken where the client has ended before', async () => {
-    const { clock, socket } = await lingering(false);
-    socket.sendEnd();
-    await clock.settle();
-    assert.equal(socket.destroyed, false);
-    socket.takeAll();
-    await clock.settle();
-    assert.equal(socket.taken, 'last');
-    assert.equal(socket.destroyed, true);
-    assert.equal(clock.pending, 0);
-  });
-
   it('gives the client ten seconds to take the last answer, and a second from then on', async () => {
     const slow = await lingering(false);
     await slow.clock.advance(9_999);

@@ -40,17 +40,6 @@ describe('a writer of pieces', () => {
     assert.ok(socket.taken === part);
   });
 
-  it('keeps parts in their order, each whole, text in its encoding and bytes as they are', async () => {
-    const { socket, writer } = writing();
-    const long = 'x'.repeat(PIECE_CHARACTERS);
-    for (const part of [long, 'é', Buffer.from([0xff, 0x00]), 'z']) writer.write(part, 'latin1');
-    writer.write('é', 'utf8');
-    assert.equal(writer.held, 6);
-    socket.takeAll();
-    await turn();
-    assert.ok(socket.taken === `${long}\xe9\xff\x00z\xc3\xa9`);
-  });
-
   it('writes nothing to a socket that has ended, and nothing of what was cleared', async () => {
     const { socket, writer, lengths } = writing();
     writer.write('x'.repeat(2 * PIECE_CHARACTERS), 'latin1');
