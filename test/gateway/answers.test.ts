@@ -127,31 +127,11 @@ describe("a gateway's answers", () => {
       assert.deepEqual(refusal(await client.find('known')), expected);
       Reflect.deleteProperty(queue, 'find');
     });
-
-    it('are 404 to an id that is unknown, or that no event can have', async () => {
-      const expected = [404, 'EVENT_NOT_FOUND', 'no event has this id'];
-      for (const path of ['unknown', '%07', '%zz', 'x'.repeat(300)])
-        assert.deepEqual(refusal(await client.ask({ path: `/events/${path}` })), expected, path);
-    });
   });
 
   describe('to an event', () => {
     const status = async (body: string | Buffer, headers: Readonly<Record<string, string>>): Promise<number> =>
       (await client.post(body, headers)).status;
-
-    it('are 202 for JSON and CloudEvents in UTF-8, however the media type is written', async () => {
-      const cloudEvent = JSON.stringify({ specversion: '1.0', source: '/s', id: 'typed-ce', type: 't' });
-      for (const type of [
-        'application/json',
-        'application/json; charset=utf-8',
-        'application/json ;charset="UTF-8"',
-        'APPLICATION/JSON',
-      ])
-        assert.equal(await status(event(`typed ${type}`), { 'content-type': type }), 202, type);
-      for (const type of ['application/cloudevents+json', 'application/cloudevents+json; charset=utf-8'])
-        assert.equal(await status(cloudEvent, { 'content-type': type }), 202, type);
-      assert.equal(await status(event('no-ce'), { 'content-type': 'application/cloudevents+json' }), 400);
-    });
 
     it('are 415 for another media type, with those that are taken', async () => {
       for (const type of ['text/plain', 'application/json; charset=latin1', 'application/jsonx', 'xapplication/json']) {
@@ -204,16 +184,6 @@ describe("a gateway's answers", () => {
         'expected no Content-Encoding, or one of gzip and zstd',
       ]);
       assert.equal(unknown.headers['accept-encoding'], 'gzip, zstd');
-    });
-
-    it('are 413 for a body over the limit, as it is or once it is decoded', async () => {
-      const of = (bytes: number): string => event('sized').padEnd(bytes, ' ');
-      const expected = [413, 'INVALID_EVENT', `the body is over the limit of ${BODY_BYTES_MAX} bytes`];
-      assert.equal(await status(of(BODY_BYTES_MAX), {}), 202);
-      assert.deepEqual(refusal(await client.post(of(BODY_BYTES_MAX + 1))), expected);
-      const gzip = { 'content-encoding': 'gzip' };
-      assert.equal(await status(gzipSync(of(BODY_BYTES_MAX)), gzip), 202);
-      assert.deepEqual(refusal(await client.post(gzipSync(of(BODY_BYTES_MAX + 1)), gzip)), expected);
     });
 
     it('are 413 for a CloudEvent in binary mode that is over the limit once its data is in base64', async () => {
@@ -276,29 +246,7 @@ describe("a gateway's answers", () => {
       assert.deepEqual(json, { id: 'shed', status: 'shed', code: 'INGEST_SHED', retryable: true });
       assert.equal(await shedSoFar(), before + 1);
     });
-
-    it('are 400 with what is wrong where it has no id or no type', async () => {
-      const { json } = await client.post('{"id":"","type":7}');
-      assert.equal(json?.['code'], 'INVALID_EVENT');
-      assert.match(JSON.stringify(json['errors']), /"path":"\/id".*"path":"\/type"/);
-    });
   });
-
-  it('say which methods a path takes, and that there is nothing at another one', async () => {
-    for (const [method, path, allow] of [
-      ['PUT', '/events', 'POST'],
-      ['DELETE', '/events/a', 'GET'],
-      ['POST', '/health/live', 'GET'],
-    ] as const) {
-      const answer = await client.ask({ method, path });
-      assert.equal(answer.status, 405, path);
-      assert.ok(answer.headers.allow?.includes(allow), path);
-      assert.equal(answer.json?.['detail'], `expected ${answer.headers.allow}`);
-    }
-    for (const path of ['/', '/event', '/events/a/b', '/metrics/'])
-      assert.deepEqual(refusal(await client.ask({ path })), [404, 'ROUTE_NOT_FOUND', 'there is nothing at this path']);
-  });
-
   describe('are counted', () => {
     const samples = async (): Promise<Readonly<Record<string, string>>> =>
       Object.fromEntries(

@@ -169,23 +169,6 @@ it('nothing is submitted for a client that left while its bodies waited to be de
   assert.deepEqual(late, []);
   assert.ok(queue.submitted.length < bodies.length, `${queue.submitted.length} were submitted before it left`);
 });
-
-it("a flood of one producer's coded bodies does not hold up another producer's", async () => {
-  const { client, raw } = await started(HEAVY);
-  const other = client(bank);
-  assert.equal((await other.post(event('warm'))).status, 202);
-  const body = heavy({});
-  const request = Buffer.concat([Buffer.from(codedHead(body)), body]);
-  const flood = Array.from({ length: 4 }, () => raw(shop));
-  const answers = (): number => flood.reduce((sum, { received }) => sum + repliesIn(received).length, 0);
-  for (const connection of flood) for (let at = 0; at < 40; at += 1) connection.write(request);
-  await eventually('the flood is being decoded', () => answers() > 4);
-  const { status } = await other.post(heavy({ id: 'among', type: 't' }), { 'content-encoding': 'gzip' });
-  const before = answers();
-  assert.equal(status, 202);
-  assert.ok(before < 80, `${before} of 160 bodies of the flood were answered before it`);
-});
-
 describe('if a connection has to give up its place to another producer', () => {
   const CONNECTIONS = { INGEST_CONNECTIONS_MAX: '3' };
 
