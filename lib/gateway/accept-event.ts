@@ -96,79 +96,63 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
     request.body = undefined;
     return submit(options, exchange, producer, form, body);
   }
-  const arriving = new ArrivingBody(options, exchange, producer, form, coding);
-  if (body === undefined) request.receive(bytesMax, arriving);
-  else arriving.bodyRead(body);
+  const taker = bodyTaker(options, exchange, producer, form, coding);
+  if (body === undefined) request.receive(bytesMax, taker);
+  else taker.bodyRead(body);
   return 'taken';
 }
 
 type EventForm = 'json' | CloudEventReader;
 
-/** A body that has not arrived, or is not decoded, when its request is handled. */
-class ArrivingBody implements BodyTaker {
-  readonly #options: AcceptEventOptions;
-  readonly #exchange: Exchange;
-  readonly #producer: string;
-  readonly #form: EventForm;
-  readonly #coding: ContentCoding | undefined;
-
-  constructor(
-    options: AcceptEventOptions,
-    exchange: Exchange,
-    producer: string,
-    form: EventForm,
-    coding: ContentCoding | undefined,
-  ) {
-    this.#options = options;
-    this.#exchange = exchange;
-    this.#producer = producer;
-    this.#form = form;
-    this.#coding = coding;
-  }
-
-  bodyGrows(bytes: number): void {
-    const { admitted, ended } = this.#exchange;
-    // The maximum is reserved for a coded body.
-    if (this.#coding !== undefined || ended || admitted === undefined) return;
-    if (!this.#options.admission.grow(admitted, bytes)) this.#exchange.answer(OVERLOADED);
-  }
-
-  bodyRead(body: Buffer | 'too large'): void {
-    if (this.#exchange.ended) return;
-    if (body === 'too large') this.#exchange.answer(tooLarge(this.#options.events.bodyBytesMax));
-    else if (this.#coding === undefined) this.#submit(body);
-    else this.#decode(this.#coding, body);
-  }
-
-  #submit(body: Buffer): void {
+/** Takes a body that has not arrived, or is not decoded, when its request is handled. */
+function bodyTaker(
+  options: AcceptEventOptions,
+  exchange: Exchange,
+  producer: string,
+  form: EventForm,
+  coding: ContentCoding | undefined,
+): BodyTaker {
+  const { admission, decoding, checks, events } = options;
+  const whole = (body: Buffer): void => {
     try {
-      const answer = submit(this.#options, this.#exchange, this.#producer, this.#form, body);
-      if (answer !== 'taken') this.#exchange.answer(answer);
+      const answer = submit(options, exchange, producer, form, body);
+      if (answer !== 'taken') exchange.answer(answer);
     } catch (cause) {
-      this.#exchange.bug(cause);
+      exchange.bug(cause);
     }
-  }
-
-  #decode(coding: ContentCoding, body: Buffer): void {
-    const exchange = this.#exchange;
-    const { decoding, checks, events } = this.#options;
+  };
+  const isNeeded = (): boolean => {
+    if (exchange.request.gone) exchange.aborted();
+    return !exchange.ended;
+  };
+  const decode = (coded: ContentCoding, body: Buffer): void => {
     const bytesMax = decodedBytesMax(body.length, events.bodyBytesMax);
-    const isNeeded = (): boolean => {
-      if (exchange.request.gone) exchange.aborted();
-      return !exchange.ended;
-    };
-    decoding.decode({ coding, body, bytesMax, producer: this.#producer, isNeeded }, (decoded) => {
+    decoding.decode({ coding: coded, body, bytesMax, producer, isNeeded }, (decoded) => {
       if (!isNeeded()) return;
       if (decoded === 'late') exchange.answer(DECODING_OVERLOADED);
       else if (decoded === 'broken') exchange.answer(BROKEN);
       else if (decoded === 'too large')
         exchange.answer(bytesMax < events.bodyBytesMax ? RATIO_TOO_HIGH : tooLarge(events.bodyBytesMax));
       else {
-        checks.quotas?.chargeExpansion(this.#producer, decoded.length - body.length, exchange);
-        this.#submit(decoded);
+        checks.quotas?.chargeExpansion(producer, decoded.length - body.length, exchange);
+        whole(decoded);
       }
     });
-  }
+  };
+  return {
+    bodyGrows: (bytes) => {
+      const { admitted, ended } = exchange;
+      // The maximum is reserved for a coded body.
+      if (coding !== undefined || ended || admitted === undefined) return;
+      if (!admission.grow(admitted, bytes)) exchange.answer(OVERLOADED);
+    },
+    bodyRead: (body) => {
+      if (exchange.ended) return;
+      if (body === 'too large') exchange.answer(tooLarge(events.bodyBytesMax));
+      else if (coding === undefined) whole(body);
+      else decode(coding, body);
+    },
+  };
 }
 
 function readJson(body: Buffer): ReadEvent | InvalidEvent {

@@ -52,11 +52,6 @@ export class Admission {
     return this.#bytes;
   }
 
-  /** The producers in memory: those with events in flight, and at most IDLE_KEPT_MAX others. */
-  get producers(): number {
-    return this.#holdings.size;
-  }
-
   /** Admits one event of so many bytes; `undefined` refuses it. */
   admit(producer: string, bytes: number): Admitted | undefined {
     const known = this.#holdings.get(producer);

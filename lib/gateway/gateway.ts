@@ -7,7 +7,7 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { live, readiness, scrape, type Exposition, type ProcessState } from '../http/process-endpoints.ts';
+import { processRoutes, type Exposition, type ProcessState } from '../http/process-endpoints.ts';
 import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpsServer } from '../http/server.ts';
@@ -122,7 +122,7 @@ export class Gateway {
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
       route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
-      ...(config.adminOnly ? [] : this.#processRoutes()),
+      ...(config.adminOnly ? [] : processRoutes<Handler>(this.state)),
     ];
     this.#router = new Router(routes);
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name, clock)]));
@@ -263,15 +263,6 @@ export class Gateway {
     const handler = methods.get(request.method);
     if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
     return handler(exchange, match.parameter);
-  }
-
-  #processRoutes(): Route<Handler>[] {
-    const { state } = this;
-    return [
-      route<Handler>('/health/live', { GET: live }),
-      route<Handler>('/health/ready', { GET: () => readiness(state) }),
-      route<Handler>('/metrics', { GET: () => scrape(state) }),
-    ];
   }
 
   #closed({ address, context: { judged } }: Connection<ClientContext>): void {

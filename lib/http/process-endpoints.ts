@@ -10,7 +10,7 @@ import { faultOf } from './node/faults.ts';
 import { defectOf } from './node/request.ts';
 import { FAULTS, type ProtocolFault, type Refused } from './request.ts';
 import { lastResponse, requestIdOf, respond, type Answer } from './respond.ts';
-import { route, Router } from './router.ts';
+import { route, Router, type Route } from './router.ts';
 
 /**
  * What the endpoints tell. `unready` says why not, in words that hold no secret; undefined when the process is ready.
@@ -55,9 +55,9 @@ export type ProblemOf = (
 ) => Answer;
 
 /** The process runs and its event loop turns. It says nothing of the queue. */
-export const live = (): Answer => json(200, { status: 'live' });
+const live = (): Answer => json(200, { status: 'live' });
 
-export function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'unavailable'>): Answer {
+function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'unavailable'>): Answer {
   if (state.draining()) return json(503, { status: 'draining' });
   const reason = state.unready();
   if (reason !== undefined) return json(503, { status: 'unavailable', reason });
@@ -65,17 +65,18 @@ export function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'un
   return json(200, unavailable.length === 0 ? { status: 'ready' } : { status: 'ready', unavailable });
 }
 
-export async function scrape(state: Pick<ProcessState, 'metrics'>): Promise<Answer> {
+async function scrape(state: Pick<ProcessState, 'metrics'>): Promise<Answer> {
   const { contentType, text } = await state.metrics();
   return { status: 200, contentType, body: text };
 }
 
-type Handler = (state: ProcessState) => Answer | Promise<Answer>;
+type Handler = () => Answer | Promise<Answer>;
 
-const ROUTES = [
-  route<Handler>('/health/live', { GET: live }),
-  route<Handler>('/health/ready', { GET: readiness }),
-  route<Handler>('/metrics', { GET: scrape }),
+/** The routes of the endpoints. `M` is another kind of handler that a router has beside these. */
+export const processRoutes = <M = never>(state: ProcessState): Route<M | Handler>[] => [
+  route<M | Handler>('/health/live', { GET: live }),
+  route<M | Handler>('/health/ready', { GET: () => readiness(state) }),
+  route<M | Handler>('/metrics', { GET: () => scrape(state) }),
 ];
 
 /** `pages` are further answers to GET and HEAD, by path. */
@@ -86,7 +87,7 @@ export function createProcessEndpoints(
   pages: Readonly<Record<string, Answer>> = {},
 ): ProcessEndpoints {
   const router = new Router([
-    ...ROUTES,
+    ...processRoutes(state),
     ...Object.entries(pages).map(([path, page]) => route(path, { GET: () => page })),
   ]);
   const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: CHECK_INTERVAL_MS });
@@ -175,7 +176,7 @@ async function serve(
   respond(response, requestIdOf(request, random), answer, isDefective || state.draining());
 }
 
-async function answerOf(request: IncomingMessage, { state, problem, router }: Served): Promise<Answer> {
+async function answerOf(request: IncomingMessage, { problem, router }: Served): Promise<Answer> {
   const match = router.find(request.url ?? '/');
   if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
   const handler = match.route.methods.get(request.method ?? '');
@@ -183,5 +184,5 @@ async function answerOf(request: IncomingMessage, { state, problem, router }: Se
     const { allow } = match.route;
     return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
   }
-  return await handler(state);
+  return await handler();
 }
