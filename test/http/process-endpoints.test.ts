@@ -114,7 +114,7 @@ describe('a process', () => {
       .find(({ name }) => name === path)
       ?.methods.get('GET')?.();
     assert.equal(answer?.contentType, 'application/json');
-    return [answer.status, JSON.parse(String(answer.body))];
+    return [answer.status, JSON.parse(String(answer.body)) as unknown];
   };
 
   it('is ready, names what of its queue is unavailable, and says why it is not ready', async () => {
