@@ -1,16 +1,15 @@
-// What INGEST_QUEUE_URI names: one server, a master that Sentinel watches, a Redis Cluster, or two queues (RFC 014).
+// Parses INGEST_QUEUE_URI: one server, a master that Sentinel watches, a Redis Cluster, or two queues (RFC 014).
 //
 //   redis://[user:password@]host:port[/db]
-//   redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]     user and password are the master's
-//   redis+cluster://[user:password@]h1:p1,h2:p2                                  some nodes, from which the others are
-//   learned
-//   dispatcher://[user:password@]a:p1,b:p2                                       two servers, or one server twice
+//   redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]     user and password of the master
+//   redis+cluster://[user:password@]h1:p1,h2:p2                                 some of the nodes
+//   dispatcher://[user:password@]a:p1,b:p2                                      two servers, or one server twice
 //
-// `rediss` in place of `redis`, and `dispatchers`, are the same over TLS, to sentinels and nodes too.
+// `rediss` and `dispatchers` are the same over TLS, also to sentinels and nodes.
 import type { Settings } from './env.ts';
 import { listUri } from './uri.ts';
 
-/** `hosts` are `host:port` each. `uriOf` is the plain URI of one server of theirs, with `user` as it is to be sent. */
+/** `hosts` are `host:port` each. `uriOf` returns the plain URI of one server, without the user if `anonymous`. */
 export type QueueAddress =
   | { readonly kind: 'server'; readonly uri: string }
   /** `uris`: the servers of `ingest-a` and `ingest-b`. */
@@ -18,14 +17,14 @@ export type QueueAddress =
   | {
       readonly kind: 'sentinel' | 'cluster';
       readonly hosts: readonly string[];
-      /** Of the master that the sentinels watch; empty for a cluster. */
+      /** Empty for a cluster. */
       readonly masterName: string;
       readonly uriOf: (host: string, anonymous?: boolean) => string;
     };
 
 const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
 
-/** The URI of the queue. Notes problems of it, and of settings that do not go with it. */
+/** The URI of the queue. Adds problems to the report, also for settings that contradict the URI. */
 export function queueUriOf(settings: Settings): string {
   const uri = settings.get('INGEST_QUEUE_URI') ?? '';
   if (uri === '') return uri;
@@ -39,10 +38,9 @@ export function queueUriOf(settings: Settings): string {
   return uri;
 }
 
-/** Whether the URI names the two queues of RFC 014. */
 export const isDispatcher = (uri: string): boolean => /^dispatchers?:/.test(uri);
 
-/** What the URI names, or what is wrong with it in words: `expected …`. The URI has passed the checks of env.ts. */
+/** The address, or the problem as a text (`expected …`). The URI has passed the checks of env.ts. */
 export function queueAddress(uri: string): QueueAddress | string {
   const list = listUri(uri);
   if (isDispatcher(uri)) return dispatcherAddress(uri);
@@ -55,10 +53,10 @@ export function queueAddress(uri: string): QueueAddress | string {
   const masterName = decodeURIComponent(pathname.slice(1));
   const db = searchParams.get('db') ?? '';
   const others = [...searchParams.keys()].filter((name) => name !== 'db' || kind === 'cluster');
-  if (others.length > 0) return `expected no ${others[0]} behind the ?`;
+  if (others.length > 0) return `expected no ${others[0]} after the ?`;
   if (kind === 'cluster' && masterName !== '') return 'expected no path: a Redis Cluster has one database, 0';
   if (kind === 'sentinel' && !/^[^/]+$/.test(masterName))
-    return 'expected the name of the master, as Sentinel knows it, behind the hosts: /<master name>';
+    return 'expected the name of the master, as Sentinel knows it, after the hosts: /<master name>';
   if (!/^\d{0,5}$/.test(db)) return 'expected the number of a database: ?db=0';
   const scheme = list.scheme.startsWith('rediss') ? 'rediss' : 'redis';
   const user = username === '' && password === '' ? '' : `${username}${password === '' ? '' : `:${password}`}@`;
@@ -77,7 +75,7 @@ function dispatcherAddress(uri: string): QueueAddress | string {
   const url = list === undefined ? undefined : new URL(list.of('host'));
   if (list?.hosts.length !== 2 || url === undefined)
     return 'expected two hosts, of ingest-a and of ingest-b: dispatcher://host-a:6379,host-b:6379';
-  if (uri.includes('?')) return 'expected no ? behind the hosts';
+  if (uri.includes('?')) return 'expected no ? after the hosts';
   if (!/^\/?$/.test(url.pathname)) return 'expected no path: both queues are in database 0';
   const scheme = list.scheme === 'dispatchers:' ? 'rediss' : 'redis';
   const of = (host: string): string => list.of(host).replace(/^[a-z]+:/, `${scheme}:`);
@@ -86,15 +84,15 @@ function dispatcherAddress(uri: string): QueueAddress | string {
 
 const DATABASE = 'a database is written redis://host:port/3';
 
-/** What is wrong with the URI of one server: what follows the host must not be left unread. */
+/** The problem in the URI of one server. Nothing after its host may be ignored. */
 function serverFault(uri: string): string | undefined {
   const { protocol, pathname, searchParams } = new URL(uri);
   const isRedis = /^rediss?:$/.test(protocol);
   const [parameter] = searchParams.keys();
   if (uri.includes('#')) return 'expected no #: in a password it is written %23';
-  if (parameter !== undefined) return `expected no ${parameter} behind the ?${isRedis ? `: ${DATABASE}` : ''}`;
-  if (uri.includes('?')) return 'expected no ? behind the host';
+  if (parameter !== undefined) return `expected no ${parameter} after the ?${isRedis ? `: ${DATABASE}` : ''}`;
+  if (uri.includes('?')) return 'expected no ? after the host';
   if (isRedis && !/^\/?\d{0,5}$/.test(pathname))
-    return 'expected nothing behind the host but the number of a database: redis://host:port/3';
+    return 'expected nothing after the host but the number of a database: redis://host:port/3';
   return undefined;
 }

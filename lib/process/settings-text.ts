@@ -1,5 +1,4 @@
-// The table of settings as people read it: in a program's --help, in deploy/configure.md and in /etc/ingest; and the
-// settings of a process, in its log.
+// The table of settings as text: for --help, deploy/configure.md, files in /etc/ingest, and the log.
 import type { Environment } from './env.ts';
 import { maskedValue } from './uri.ts';
 import type { Program, Setting } from './setting.ts';
@@ -8,7 +7,7 @@ import { FIRST_KEYS, KEYS, SETTINGS, settingsOf, type Key } from './settings.ts'
 const WIDTH = 110;
 const INDENT = '      ';
 
-/** The settings of one program for its --help: the key with its default and values, and below it the meaning. */
+/** The settings of one program for its --help. */
 export function settingsHelp(program: Program): string {
   const lines = settingsOf(program).map(([key, setting]) => {
     const fallback = defaultText(setting, program);
@@ -20,7 +19,7 @@ export function settingsHelp(program: Program): string {
   return `Settings, ${source}:\n${lines.join('\n')}\n`;
 }
 
-/** The --help of a daemon: what it does, what `--check=connect` connects to, and the exit codes that are its own. */
+/** The --help of a daemon. `exits` describes the exit codes that only this daemon has. */
 export function daemonHelp(
   program: Program,
   { summary, connected, exits }: Readonly<Record<'summary' | 'connected' | 'exits', string>>,
@@ -29,8 +28,8 @@ export function daemonHelp(
   return `${name}: ${summary}
 
   ${name}                  start, with the configuration in the environment
-  ${name} --check          look at the configuration and the files it names; start nothing; exit 0 or 2
-  ${name} --check=connect  also connect to ${connected}, and say what is there
+  ${name} --check          check the configuration and its files; exit 0 or 2
+  ${name} --check=connect  also connect to ${connected}, and report what it finds
   ${name} --version        print the version
   ${name} --help           print this
 
@@ -39,17 +38,17 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, ${e
 `;
 }
 
-/** The environment file of a service (KEY=value): every setting as a comment, with its default where it has one. */
+/** The environment file of a service: every setting as a comment, `#KEY=default`. */
 export function environmentFile(program: Program): string {
   const settings = settingsOf(program).map(([key, setting]) => {
     const fallback = defaultText(setting, program);
     const value = ['none', 'required'].includes(fallback) ? '' : fallback;
     return `${wrapped(setting.meaning.replaceAll('`', ''), '# ')}\n#${key}=${value}\n`;
   });
-  return `# Settings of ingest-${program}: KEY=value. Those below have their defaults.\n\n${settings.join('\n')}`;
+  return `# Settings of ingest-${program}: KEY=value. The comments show the defaults.\n\n${settings.join('\n')}`;
 }
 
-/** The settings that the environment gives this program, with secrets masked. */
+/** The settings of this program that the environment sets, with secrets masked. */
 export function shownSettings(environment: Environment, program: Program): Readonly<Record<string, string>> {
   const given = settingsOf(program).flatMap(([key, { kind }]) =>
     (kind === 'uri' ? [key, `${key}_FILE`] : [key]).map((name) => [name, environment[name] ?? ''] as const),
@@ -59,7 +58,7 @@ export function shownSettings(environment: Environment, program: Program): Reado
   );
 }
 
-/** All settings as the Markdown lists of deploy/configure.md, without a line break at their end. */
+/** All settings as the Markdown lists of deploy/configure.md. */
 export function settingsLists(): string {
   const advanced = KEYS.filter((key) => !FIRST_KEYS.includes(key));
   return `${FIRST_KEYS.map(definition).join('\n')}
@@ -71,7 +70,7 @@ The defaults fit most installations.
 ${advanced.map(definition).join('\n')}`;
 }
 
-/** A key with its default, its values and its readers, and below it the meaning. */
+/** A list item: key, default, values and readers, then the meaning. */
 function definition(key: Key): string {
   const setting: Setting = SETTINGS[key];
   const fallback = defaultText(setting, undefined);
@@ -83,7 +82,7 @@ function definition(key: Key): string {
   return `* ${term.trimStart()}\n${wrapped(sentence, '  ')}`;
 }
 
-/** `program` undefined: the default for a list of all programs. */
+/** Without `program`, the default for a list of all programs. */
 function defaultText(setting: Setting, program: Program | undefined): string {
   if (setting.kind === 'uri') {
     const required = program === undefined ? setting.required.length > 0 : setting.required.includes(program);

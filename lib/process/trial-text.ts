@@ -1,15 +1,15 @@
-// What `make ingest-run` prints once its gateway listens: commands to try it, as a shell reads them.
+// The text of `make ingest-run`: shell commands that send an event and show it.
 import { join } from 'node:path';
 
 export interface Trial {
-  /** The gateway's, as https://host:port. */
+  /** The gateway's URL, https://host:port. */
   readonly address: string;
   readonly stateDir: string;
-  /** The folder of the programs, as seen from where the commands are typed. */
+  /** The folder of the programs, relative to the user's working folder. */
   readonly bin: string;
-  /** The certificates were configured: where a producer's is, is not known. */
+  /** True if the operator configured certificates, so that the paths of a producer's files are unknown. */
   readonly ownCertificates: boolean;
-  /** The SQLite file of the warehouse; undefined where another warehouse was configured. */
+  /** The SQLite file of the warehouse; undefined if the operator configured a warehouse. */
   readonly database: string | undefined;
 }
 
@@ -23,24 +23,24 @@ export function trialText({ address, stateDir, bin, ownCertificates, database }:
 Send an event:
   ${curl} -H 'Content-Type: application/json' -d '${event}' ${address}/events
 
-See its state; "accepted" turns into "landed" once the consumer has written it:
+Look it up; "accepted" becomes "landed" when the consumer has written it to the warehouse:
   ${curl} ${address}/events/first
 ${database === undefined ? '' : inspections(quoted(database), bin)}
 Send a hundred sample events:
   ${quoted(join(bin, 'ingest-send'))} --url ${address} --sample 100
 
-Ctrl-C ends everything. To begin again with nothing, remove the state folder: rm -r ${quoted(stateDir)}
+Ctrl-C ends everything. To start over, remove the state folder: rm -r ${quoted(stateDir)}
 
 `;
 }
 
-/** `file` is quoted for a shell. */
+/** `file` is quoted already. */
 function inspections(file: string, bin: string): string {
   const query = 'SELECT id, producer, landed_at, body FROM events';
   const database = 'new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true})';
   const script = `console.table(${database}.prepare("${query}").all())`;
   return `
-Look into the warehouse, with either:
+Query the warehouse, with either command:
   sqlite3 -readonly ${file} '${query}'
   ${quoted(join(bin, 'node'))} -e '${script}' ${file}
 `;

@@ -1,5 +1,4 @@
-// URIs in settings: lists of hosts, what is wrong with a URI, and URIs without their secrets. Nothing is resolved or
-// opened here.
+// URIs in settings: parsing lists of hosts, finding mistakes, and masking secrets.
 
 /** A URI of several hosts, `scheme://[user:password@]host:port,host:port/path?query`. */
 export interface ListUri {
@@ -33,7 +32,7 @@ const SQLITE = 'sqlite:';
 
 /** The mistake in a URI that must have one of `schemes`; undefined if it has none. */
 export function uriFault(value: string, schemes: readonly string[]): string | undefined {
-  // Fact: a driver would read a blank as the end of the URI, and its error would show the part before it.
+  // Fact: drivers end a URI at a blank, and their error would show the part before it, perhaps half of a password.
   if (/\s/.test(value)) return 'expected no blank: in a user, a password or a path it is written %20';
   const scheme = schemes.find((name) => value.startsWith(name));
   // sqlite:<path> has no authority, so the URL class cannot read every path.
@@ -48,7 +47,7 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
       ? undefined
       : 'expected user, password and path to be percent-encoded: a % itself is written %25';
   const missing = missingScheme(value, schemes);
-  return `${missing === undefined ? '' : `${missing}// is missing in front of the host: `}${expectedUri(schemes)}`;
+  return `${missing === undefined ? '' : `${missing}// is missing before the host: `}${expectedUri(schemes)}`;
 }
 
 /** The URI, with the first of its hosts if its scheme allows several. */
@@ -67,23 +66,23 @@ function isPercentEncoded({ username, password, pathname }: URL): boolean {
   }
 }
 
-/** The scheme that `host:port` or `user:password@host` lacks; undefined for anything else. */
+/** The scheme that is missing from `host:port` or `user:password@host`; undefined for anything else. */
 function missingScheme(value: string, schemes: readonly string[]): string | undefined {
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(value) || !/@|:\d{1,5}(?:\/|$)/.test(value)) return undefined;
   return schemes.find((scheme) => scheme !== SQLITE && isUrl(`${scheme}//${value}`));
 }
 
-/** True if a URI has an @ after its host: then the host is a piece of a user and password. */
+/** True if an @ follows the host. Then the "host" is part of a user or password that was not percent-encoded. */
 const isCutByPassword = ({ pathname, search, hash }: URL): boolean => /@/.test(pathname + search + hash);
 
-/** The value of `key` for messages, in quotes. Passwords and tokens are masked, and so is a URI that is not readable. */
+/** The value of `key` for messages, in quotes. Passwords, tokens and malformed URIs are masked. */
 export const shown = (key: string, value: string): string => JSON.stringify(maskedValue(key, value));
 
 /** Any setting may be a URL with a password in it. */
 export const maskedValue = (key: string, value: string): string =>
   key.endsWith('_URI') || (value.includes('://') && value !== maskedUri(value)) ? maskedUri(value) : value;
 
-/** Stands for a list of hosts, which the URL class would not read. */
+/** Replaces a list of hosts, which the URL class cannot parse. */
 const HOSTS = 'list-of-hosts';
 
 /** A URI without its password, query and fragment: `redis://user:***@host:6379/0`. `sqlite:<path>` holds no secret. */

@@ -292,7 +292,7 @@ describe('a URI', () => {
     for (const text of ['localhost:6379', 'redis.internal:6379/2', 'user:hunter2@host']) {
       const [, problems] = uri({ INGEST_QUEUE_URI: text });
       assert.deepEqual(problems, [
-        'INGEST_QUEUE_URI="***": redis:// is missing in front of the host: expected a URI that begins with redis:// or rediss:// or redis+sentinel:// or rediss+sentinel:// or redis+cluster:// or rediss+cluster:// or dispatcher:// or dispatchers://',
+        'INGEST_QUEUE_URI="***": redis:// is missing before the host: expected a URI that begins with redis:// or rediss:// or redis+sentinel:// or rediss+sentinel:// or redis+cluster:// or rediss+cluster:// or dispatcher:// or dispatchers://',
       ]);
     }
     const [, [problem]] = uri(

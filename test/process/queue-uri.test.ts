@@ -88,7 +88,7 @@ describe('the URI of a queue', () => {
     assert.match(fault('redis+cluster://h1?db=1'), /no db/);
     assert.match(fault('redis://host?db=3'), /no db behind the \?: a database is written redis:\/\/host:port\/3/);
     assert.match(fault('rediss://[::1]:1/?protocol=3&db=1'), /no protocol behind the \?/);
-    assert.match(fault('redis://host?'), /no \? behind the host/);
+    assert.match(fault('redis://host?'), /no \? after the host/);
     assert.match(fault('redis://host/abc'), /number of a database: redis:\/\/host:port\/3/);
     assert.match(fault('redis://host/1#a'), /no #/);
     assert.match(fault('redis+sentinel://s1/m#a'), /no #/);
