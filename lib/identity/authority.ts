@@ -1,21 +1,20 @@
-// The verdict on a request, from what its connection already knows.
+// Decides if a request is accepted, by the certificate of its connection and by its token.
 //
-// The audience of a trusted producer comes from its certificate, from an operator's grant or from a token, which is
-// asked of the others alone; where tokens are required, from a token only.
+// A trusted producer has the audience by its certificate, by an operator's grant, or by a token. If tokens are
+// required, only the token's audience is valid.
 //
-// Invariant: a request is judged by the trust material in use now. When that changes, verdicts are dropped, and a
-// connection that the new material does not keep is closed after the answers that it is owed.
+// Invariant: a request is judged by the trust material in use now. When the material changes, verdicts are dropped. A
+// connection that the new material does not keep is closed after its pending answers.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
 import type { ClientTrust } from './client-trust.ts';
 import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 
-/** What is kept with each connection. */
 export interface ClientContext {
-  /** The material that OpenSSL judged the handshake by, or later material that keeps the connection. */
+  /** The material of the handshake, or later material that keeps the connection. */
   trust: ClientTrust;
-  /** Undefined: to be judged. `byToken`: the verdict is on this token, or on none. */
+  /** The latest verdict. With `byToken`, it applies to requests with this token (or without one) only. */
   judged: { readonly byToken: boolean; readonly token: string | undefined; readonly verdict: Verdict } | undefined;
 }
 
@@ -23,18 +22,17 @@ export interface AuthorityOptions {
   readonly clock: Clock;
   readonly audience: string;
   readonly trust: ClientTrust;
-  /** Undefined: no token counts. */
+  /** If undefined, tokens are ignored. */
   readonly verifier?: TokenVerifier | undefined;
-  /** Every producer must bring a token. */
   readonly tokenRequired?: boolean;
-  /** Whether an operator grants the audience to this producer. `forget` is to be called when that changes. */
+  /** True if an operator grants the audience to this producer. Call `forget` when grants change. */
   readonly grants?: (producer: string) => boolean;
 }
 
 export class Authority {
   readonly #options: AuthorityOptions;
   #trust: ClientTrust;
-  /** Grows whenever verdicts are dropped. */
+  /** Increases when verdicts are dropped. */
   #generation = 0;
 
   constructor(options: AuthorityOptions) {
@@ -42,13 +40,9 @@ export class Authority {
     this.#trust = options.trust;
   }
 
-  /** The context of a connection that was just accepted. */
   readonly context = (): ClientContext => ({ trust: this.#trust, judged: undefined });
 
-  /**
-   * The verdict on a request with this Authorization field: a value where the connection (and this token on it) was
-   * judged before, else perhaps a promise.
-   */
+  /** Judges a request by its Authorization field. The verdict is a promise only if a new token must be verified. */
   judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;
@@ -57,7 +51,7 @@ export class Authority {
     return this.#judgeAnew(connection, authorization, now);
   }
 
-  /** Takes new trust material into use. Closes the connections that it does not keep, and returns them. */
+  /** Replaces the trust material. Closes the connections that the new material does not keep, and returns them. */
   replaceTrust(
     trust: ClientTrust,
     connections: Iterable<Connection<ClientContext>>,
@@ -77,7 +71,7 @@ export class Authority {
     return closed;
   }
 
-  /** Forgets verdicts: token keys or grants have changed. */
+  /** Drops verdicts after a change of token keys or grants. */
   forget(connections: Iterable<Connection<ClientContext>>): void {
     this.#generation += 1;
     for (const { context } of connections) context.judged = undefined;
@@ -100,7 +94,7 @@ export class Authority {
     if (hasAudience && !tokenRequired) return keep({ kind: 'producer', producer, untilMs });
     if (verifier === undefined) return keep(audienceMissing(producer, audience, untilMs));
     const generation = this.#generation;
-    // What was found out under trust, keys or grants that have changed since is not kept.
+    // Trust, keys or grants may change during the verification. Its verdict is then used once and not kept.
     return verifier
       .verify(authorization, identity, now)
       .then((verdict) => (generation === this.#generation ? keep(verdict, true) : verdict));

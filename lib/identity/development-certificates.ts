@@ -1,9 +1,9 @@
-// Development certificates in the state folder: an authority, a server on loopback names, and producers. The script
-// bin/development-certificates makes them, by openssl.
+// Development certificates in the state folder: an authority, a server for loopback names, and producers. The script
+// bin/development-certificates makes them with openssl.
 //
-// They are made only if no TLS material is configured and the gateway listens on loopback. They are kept while they
-// have a week to live and carry the expected audience. If several processes start together, one of them makes the files
-// while it holds a lock, a folder; the others wait and use the same files.
+// A gateway on a loopback address makes them if no TLS files are configured. It uses existing ones if they are valid
+// for another week and have the expected audience. If several processes start together, the one that creates the lock
+// folder makes the files, and the others wait.
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { X509Certificate } from 'node:crypto';
@@ -15,10 +15,10 @@ import type { Clock } from '../process/clock.ts';
 const SCRIPT = fileURLToPath(new URL('../../bin/development-certificates', import.meta.url));
 
 const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
-/** Making the files takes a fraction of a second: a lock that is older was left by a process that was killed. */
+/** Making the files takes less than a second, so an older lock belongs to a process that was killed. */
 const LOCK_MS_MAX = 10_000;
 const LOCK_PAUSE_MS = 20;
-/** Producers' names whose files would be those of the authority, the server or the first producer, or another's key. */
+/** Names of producers whose files would replace a certificate or a key that is not theirs. */
 const TAKEN_NAME = /^(?:ca|server|producer)$|-key$/;
 
 /** Paths of PEM files. */
@@ -30,7 +30,7 @@ export interface DevelopmentCertificates {
   readonly producerKey: string;
 }
 
-/** `audienceUri` is the URI name that the producer's certificate carries. Rejects when the folder cannot be written. */
+/** `audienceUri` becomes a URI name of the producer's certificate. Rejects if the folder cannot be written. */
 export async function developmentCertificates(
   stateDir: string,
   audienceUri: string,
@@ -61,7 +61,6 @@ export async function developmentCertificates(
   return files;
 }
 
-/** Runs `work` while no other process that asks for the same lock does. */
 async function locked(lock: string, clock: Clock, work: () => Promise<void>): Promise<void> {
   for (;;) {
     try {
@@ -82,8 +81,8 @@ async function locked(lock: string, clock: Clock, work: () => Promise<void>): Pr
 }
 
 /**
- * A certificate for another producer, `urn:ingest:producer:<name>`, by the authority that is there: paths of PEM files.
- * Rejects where no gateway has made one yet, and for a name whose files may hold another certificate or key.
+ * Issues a certificate for another producer, `urn:ingest:producer:<name>`. Returns the paths of PEM files. Rejects if
+ * no gateway has made the authority yet, and for a name whose files belong to another certificate.
  */
 export async function producerCertificate(
   stateDir: string,
@@ -123,7 +122,7 @@ async function usable(files: DevelopmentCertificates, audienceUri: string, nowMs
   }
 }
 
-/** Rejects with the last line that the script wrote. */
+/** Rejects with the last line of the script's standard error. */
 function make(folder: string, audienceUri: string, ...producer: string[]): Promise<void> {
   return new Promise((resolve, reject) => {
     execFile(SCRIPT, [folder, audienceUri, ...producer], (cause, _, stderr) => {

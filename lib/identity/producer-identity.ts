@@ -1,28 +1,24 @@
-// Who a producer is, by its client certificate: name, audience, and whether we trust it.
-//
-// The verdict is made once for each connection and kept there, so a request compares a time and reads a field. It ends
-// when the certificate, one above it or a revocation list expires, or the trust material changes.
+// The identity of a producer: its name and audience in a trusted client certificate.
 import type { X509Certificate } from 'node:crypto';
 import type { ClientCertificate } from '../http/client-certificate.ts';
 import type { ClientTrust } from './client-trust.ts';
 
-/** The URI name that carries the audience claim. */
+/** The URI name of a certificate for this audience. */
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
 const AUDIENCE_PREFIX = 'urn:ingest:aud:';
 
-/** `untilMs`: Unix time at which the verdict has to be made again. `detail` is public. */
+/** `untilMs`: the Unix time at which the verdict ends. `detail` is sent to the producer. */
 export type Verdict =
   | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
   | { readonly kind: 'unauthenticated'; readonly detail: string; readonly untilMs: number }
   | { readonly kind: 'audienceMissing'; readonly producer: string; readonly detail: string; readonly untilMs: number }
-  /** It could not be found out now (a key server does not answer); asking again may help. */
+  /** The verdict is not known now, because a key server does not answer. */
   | { readonly kind: 'unknown'; readonly detail: string; readonly untilMs: number };
 
-/** Undefined where it is not known. */
 export const producerOf = (verdict: Verdict): string | undefined =>
   'producer' in verdict ? verdict.producer : undefined;
 
-/** A certificate that is trusted, with the names in it. */
+/** A trusted certificate and its names. */
 export interface ClientIdentity {
   readonly certificate: X509Certificate;
   readonly producer: string;
@@ -30,10 +26,7 @@ export interface ClientIdentity {
   readonly untilMs: number;
 }
 
-/**
- * What a SPIFFE id may have at most (SPIFFE-ID, section 2.3). DNS and common names are shorter. It is stored with each
- * event.
- */
+/** The maximum for SPIFFE ids (SPIFFE-ID, section 2.3). The name is stored with each event. */
 const NAME_BYTES_MAX = 2_048;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -44,7 +37,7 @@ export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
   untilMs,
 });
 
-/** The identity of a connection's client, or the verdict that refuses it. `accepted`: the trust of its handshake. */
+/** The client's identity, or the verdict that refuses it. `accepted` is the trust material of its handshake. */
 export function clientIdentity(
   client: ClientCertificate | undefined,
   trust: ClientTrust,
@@ -54,8 +47,8 @@ export function clientIdentity(
   if (client === undefined) return unauthenticated('a client certificate is required');
   const { certificate, fault } = client;
   if (fault !== undefined) return unauthenticated(`the client certificate is not accepted (${fault})`);
-  // Fact: OpenSSL repeats the verdict on the first handshake of a session when that session is resumed an hour later.
-  // So everything that time and reloads can change is checked here too.
+  // Fact: when a session is resumed an hour later, OpenSSL repeats the verdict of its first handshake. Choice: check
+  // here everything that time and reloads can change.
   const kept = trust === accepted || trust.keeps(certificate, accepted, nowMs);
   const verdict = trust.judge(certificate, nowMs);
   if (!verdict.trusted) return unauthenticated(`the client certificate is not accepted (${verdict.why})`);
@@ -68,7 +61,7 @@ export function clientIdentity(
   return { certificate, producer, uris: names.uris, untilMs: verdict.untilMs };
 }
 
-/** The verdict on a trusted producer without the audience; it says where an audience may come from. */
+/** The verdict on a trusted producer without the audience. */
 export const audienceMissing = (producer: string, audience: string, untilMs: number): Verdict => ({
   kind: 'audienceMissing',
   producer,
@@ -84,8 +77,8 @@ interface AlternativeNames {
 }
 
 /**
- * Reads node's text form of the subject alternative names: `kind:value` joined by `, `. A value with characters that
- * could be mistaken for the form's own is a JSON string there, so a name cannot smuggle in another.
+ * Parses Node's text of subject alternative names, `kind:value` joined by `, `. Node writes an ambiguous value as a
+ * JSON string, so a name cannot add another name.
  */
 export function alternativeNames(text: string): AlternativeNames {
   const uris: string[] = [];
@@ -102,9 +95,9 @@ export function alternativeNames(text: string): AlternativeNames {
 }
 
 /**
- * The first URI name that is not an audience, else the first DNS name, else the common name. DNS names are compared
- * without case (RFC 4343), so lower case makes them one producer. A DNS name or a common name with a colon or a slash
- * names no producer: it could read like the URI name of another one, with its rights and ids.
+ * The first URI name that is not an audience, else the first DNS name, else the common name. DNS names are not case
+ * sensitive (RFC 4343), so they are lowercased. A DNS name or common name with a colon or a slash is refused, because
+ * it could equal the URI name of another producer, with that producer's rights and ids.
  */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
   const uri = names.uris.find((one) => !one.startsWith(AUDIENCE_PREFIX));

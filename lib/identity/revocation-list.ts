@@ -1,18 +1,16 @@
-// Reads certificate revocation lists (RFC 5280, section 5), which node:crypto does not.
+// Parses certificate revocation lists (RFC 5280, section 5), which node:crypto cannot do.
 //
-// Fact: OpenSSL verifies a list only when a client connects, and then refuses every client for a bad one. Choice: a
-// list is read and its signature verified when the file is loaded, so that a bad file is refused and the last good one
-// stays.
+// Fact: OpenSSL verifies a list only when a client connects, and a bad list makes it refuse every client. Choice:
+// verify the signature when the file is loaded, so that a bad file is refused and the last good one stays in use.
 import { constants, verify, type X509Certificate } from 'node:crypto';
 
 export interface RevocationList {
-  /** The name of its authority, as text for messages. */
   readonly issuer: string;
   readonly thisUpdateMs: number;
   readonly nextUpdateMs: number | undefined;
-  /** Serial numbers as node writes them: upper-case hexadecimal without leading zero bytes. */
+  /** Upper-case hexadecimal without leading zero bytes, as Node writes serial numbers. */
   readonly serials: ReadonlySet<string>;
-  /** Whether this authority issued it: its name, its signature, and the right to sign lists. */
+  /** True if this authority issued the list and has the right to sign lists. */
   isBy(authority: X509Certificate): boolean;
 }
 
@@ -29,7 +27,7 @@ const BMP_STRING = 0x1e;
 const KEY_USAGE = '551d0f';
 const CRL_SIGN = 0x02;
 const RSA_PSS = '2a864886f70d01010a';
-/** Object identifiers of hashes, and of signatures with their hash; `null` if the key says it. */
+/** Object identifier of a hash or signature -> its hash, or `null` if the key determines it. */
 const HASHES = new Map<string, string | null>([
   ['2a864886f70d01010b', 'sha256'],
   ['2a864886f70d01010c', 'sha384'],
@@ -60,7 +58,7 @@ export function readRevocationList(pem: string): RevocationList {
   if (list?.tag !== SEQUENCE || body?.tag !== SEQUENCE || signature?.tag !== BIT_STRING)
     throw new Error('expected a revocation list');
   const fields = inside(body);
-  // The version may be left out.
+  // The version is optional.
   const at = fields[0]?.tag === INTEGER ? 1 : 0;
   const [issuer, thisUpdate, next] = fields.slice(at + 1);
   const hasNext = next?.tag === UTC_TIME || next?.tag === GENERALIZED_TIME;
@@ -92,13 +90,13 @@ function isSigned(body: Buffer, algorithm: readonly Element[], signature: Buffer
   try {
     return verify(hash, body, { key: authority.publicKey, ...padding }, signature);
   } catch {
-    return false; // The key is of another kind.
+    return false; // The key does not fit the algorithm.
   }
 }
 
 function partsOf(authority: X509Certificate): { readonly subject: string; readonly signsLists: boolean } {
   const fields = inside(inside(elements(authority.raw)[0])[0]);
-  // The version may be left out: then the serial number comes first.
+  // The version is optional. Without it the serial number is first.
   const subject = fields[fields[0]?.tag === INTEGER ? 4 : 5];
   const extensions = inside(inside(fields.find(({ tag }) => tag === 0xa3))[0]).map(inside);
   const usage = extensions.find(([id]) => id?.content.toString('hex') === KEY_USAGE)?.find(({ tag }) => tag === OCTETS);
@@ -106,7 +104,7 @@ function partsOf(authority: X509Certificate): { readonly subject: string; readon
   return { subject: nameOf(subject), signsLists: bits === undefined || (bits & CRL_SIGN) !== 0 };
 }
 
-/** `CN=root, O=shop`, with any blanks between words as one (RFC 5280, section 7.1). */
+/** `CN=root, O=shop`. Several blanks are equal to one (RFC 5280, section 7.1). */
 function nameOf(name: Element | undefined): string {
   const attributes = inside(name).flatMap((set) => inside(set).map(inside));
   return attributes
@@ -119,7 +117,7 @@ function nameOf(name: Element | undefined): string {
     .join(', ');
 }
 
-/** `YYMMDDhhmmssZ` of this century's first half or the last one's second, or with four digits of the year. */
+/** `YYMMDDhhmmssZ` from 1950 to 2049, or with a year of four digits. */
 function timeOf(time: Element | undefined): number {
   const text = time?.content.toString('latin1') ?? '';
   const full = time?.tag === UTC_TIME ? `${Number(text.slice(0, 2)) < 50 ? '20' : '19'}${text}` : text;
@@ -139,7 +137,7 @@ function serialOf(serial: Element | undefined): string {
 
 const inside = (element: Element | undefined): Element[] => (element === undefined ? [] : elements(element.content));
 
-/** The elements of DER, one after the other. Throws a RangeError if it is cut off. */
+/** Consecutive elements of DER. Throws a RangeError if the last one is incomplete. */
 function elements(der: Buffer): Element[] {
   const found: Element[] = [];
   for (let start = 0; start < der.length;) {

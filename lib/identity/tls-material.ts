@@ -1,7 +1,7 @@
-// Loads what TLS needs from PEM files, checks it as a whole, and keeps the running material the last good one.
+// Loads the PEM files for TLS and checks them together.
 //
-// Invariant: material in use always holds every configured file. In particular a configured revocation list is part of
-// each reload: leaving it out would quietly admit the revoked again.
+// Invariant: material in use has every configured file. A reload without the revocation list is refused, because it
+// would accept revoked certificates again.
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
@@ -26,14 +26,14 @@ export interface TlsMaterial {
   readonly trust: ClientTrust;
   /** Two materials with the same digest trust the same clients. */
   readonly trustDigest: string;
-  /** When each file expires, in Unix milliseconds; `crl` when its next update is due. */
+  /** When each file expires, in Unix milliseconds. A list expires when its next update is due. */
   readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
 }
 
 /** `message` names the key and the file that cannot be used. */
 const refused = (message: string): StartFailure => new StartFailure(EXIT.configuration, message);
 
-/** Rejects with a StartFailure that names all files that cannot be used at this Unix time, a line each. */
+/** Rejects with a StartFailure that has a line for each file that cannot be used. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   const reading = [
     certificates('INGEST_TLS_CERT', files.cert),
@@ -45,7 +45,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
   if (wrong.length > 0) throw refused(wrong.join('\n'));
   const [{ text: cert, list: own }, key, { text: ca, list: authorities }, crl] = await Promise.all(reading);
-  // Fact: node takes the first list of a string and drops the others without a word. Choice: one string for each.
+  // Fact: Node uses only the first list in a string. Choice: a string for each list.
   const context: SecureContextOptions = {
     cert,
     key,
@@ -119,7 +119,7 @@ async function certificates(key: string, path: string) {
     const list = blocks(text, '(?:TRUSTED |X509 )?CERTIFICATE').map((block) => new X509Certificate(block));
     if (list.length > 0) return { text, list };
   } catch {
-    // The check below reports it: the file holds something that is not a certificate.
+    // Reported below.
   }
   throw refused(`${key}=${JSON.stringify(path)}: expected a PEM file with at least one certificate`);
 }
@@ -159,14 +159,14 @@ function revocationsOf(
   });
 }
 
-/** Reads TLS material that can be watched. Rejects with a StartFailure that names every file that cannot be used. */
+/** Rejects as `loadTlsMaterial` does. */
 export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
   const { cert, key, clientCa, clientCrl } = files;
   const paths = [cert, key, clientCa, ...(clientCrl === undefined ? [] : [clientCrl])];
   return reloadable(paths, async (lastGood) => {
     const material = await loadTlsMaterial(files, clock.epochMs());
     const expired = expiredFile(files, material, clock.epochMs());
-    // A process that has no better material starts with it.
+    // A start accepts expired files, because the process has no better ones.
     if (lastGood !== undefined && expired !== undefined) throw refused(expired);
     return material;
   });

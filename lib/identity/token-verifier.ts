@@ -1,8 +1,8 @@
 // Verifies the bearer token of a producer.
 //
-// A token counts when a key of the JWKS signed it with an asymmetric algorithm, it has not expired, and it is bound to
-// the certificate of the connection that brings it: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` equal to
-// the certificate's SPIFFE id (JWT-SVID). Then its `aud` decides.
+// A token is valid if a key of the JWKS signed it with an asymmetric algorithm, it has not expired, and it is bound to
+// the certificate of its connection: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` equal to the
+// certificate's SPIFFE id (JWT-SVID). Its `aud` must contain the audience.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import {
@@ -21,7 +21,7 @@ import {
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
 
-/** Symmetric ones and `none` are left out: a public key must never serve as a secret (RFC 8725, section 3.1). */
+/** Not `none`, and no symmetric algorithm: a public key must never be used as a secret (RFC 8725, section 3.1). */
 const ALGORITHMS = [
   'RS256',
   'RS384',
@@ -36,12 +36,9 @@ const ALGORITHMS = [
   'Ed25519',
 ];
 const KEY_SERVER_TIMEOUT_MS = 2_000;
-/**
- * Keys of a URL, and what was found by them, count for so long: then they are asked for again. So a key that was
- * withdrawn counts no longer than that.
- */
+/** Keys from a URL, and verdicts by them, are valid for this time, so a withdrawn key is too. */
 const KEYS_AGE_MS = 600_000;
-/** A failure to get keys is asked about again after this long. */
+/** A verdict without the right key is valid for this time. Then the keys are requested again. */
 const UNKNOWN_FOR_MS = 500;
 type FetchOptions = Parameters<FetchImplementation>[1];
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
@@ -49,7 +46,7 @@ const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
 export type TokenKeys = JWTVerifyGetKey;
 
 export interface TokenVerifierOptions {
-  /** The keys of a file (`tokenKeys`), or an https URL that is asked when the first token arrives. */
+  /** The keys of a file (`tokenKeys`), or an https URL to request when the first token arrives. */
   readonly keys: TokenKeys | URL;
   readonly issuer: string | undefined;
   readonly audience: string;
@@ -58,8 +55,9 @@ export interface TokenVerifierOptions {
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
   #keys: JWTVerifyGetKey;
-  /** What a URL gave last and when; of what was looked at of that, the same. */
+  /** The latest keys from a URL, written by jose. */
   readonly #fetched: JWKSCacheInput = {};
+  /** The keys that `onChange` knows. */
   #seen: { readonly atMs: number; readonly keys: string } | undefined;
   #changed: () => void = () => undefined;
 
@@ -68,17 +66,16 @@ export class TokenVerifier {
     this.#keys = options.keys instanceof URL ? keysOfUrl(options.keys, this.#fetched) : options.keys;
   }
 
-  /** Verifies by other keys from now on. */
   replaceKeys(keys: TokenKeys): void {
     this.#keys = keys;
   }
 
-  /** Calls `changed` whenever a URL has given other keys than before: verdicts by the old ones count no more. */
+  /** `changed` is called when a URL returns other keys than before, because verdicts by the old ones are invalid. */
   onChange(changed: () => void): void {
     this.#changed = changed;
   }
 
-  /** Never rejects. `authorization` is the header as it came. */
+  /** Never rejects. `authorization` is the value of the header field. */
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const verdict = await this.#verdict(authorization, identity, nowMs);
     this.#lookAtFetched();
@@ -121,7 +118,7 @@ export class TokenVerifier {
       return (await jwtVerify(token, this.#keys, options)).payload;
     } catch (cause) {
       if (!(cause instanceof errors.JWKSMultipleMatchingKeys)) throw cause;
-      // The token names no key and several would do, as while keys without ids are rotated: each is tried.
+      // Several keys are possible if the token names none, for example during a rotation of keys without ids.
       for await (const key of cause) {
         try {
           return (await jwtVerify(token, key, options)).payload;
@@ -135,7 +132,6 @@ export class TokenVerifier {
 }
 
 function failure(cause: unknown, nowMs: number): Verdict {
-  // A token that is only not valid yet may be asked about again; the others stay as wrong as they are.
   if (cause instanceof errors.JWTExpired) return unauthenticated('the token has expired');
   if (cause instanceof errors.JWTClaimValidationFailed) {
     return unauthenticated(
@@ -155,7 +151,7 @@ function failure(cause: unknown, nowMs: number): Verdict {
   return unauthenticated('the token is not valid');
 }
 
-/** Of the claims only those that jose has checked are of a known type. */
+/** jose checks the types of `exp`, `aud` and similar claims, but not of these two. */
 function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
   if (confirmation !== undefined) {
     const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
@@ -169,7 +165,7 @@ function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, 
   return typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.includes(sub);
 }
 
-/** Keys are asked for again when a token names an unknown one. They are noted in `fetched` whenever they arrive. */
+/** Requests keys again when a token names an unknown one. jose stores them in `fetched`. */
 const keysOfUrl = (url: URL, fetched: JWKSCacheInput): TokenKeys =>
   createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,
@@ -179,7 +175,7 @@ const keysOfUrl = (url: URL, fetched: JWKSCacheInput): TokenKeys =>
     [customFetch]: fetchKeys,
   });
 
-/** A set without keys is an answer of no use: the keys that are known stay. */
+/** Treats a set without keys as a failure, so that the known keys stay in use. */
 async function fetchKeys(url: string, options: FetchOptions): Promise<Response> {
   const response = await fetch(url, options);
   if (response.status !== 200) return response;
@@ -187,12 +183,12 @@ async function fetchKeys(url: string, options: FetchOptions): Promise<Response> 
   return /"keys"\s*:\s*\[\s*\]/.test(text) ? new Response(null, { status: 503 }) : new Response(text);
 }
 
-/** The keys of a JWKS file. Rejects, with words for an operator, if it cannot be used. */
+/** The keys of a JWKS file. Rejects with a message for the operator. */
 export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
     const set = JSON.parse(await readFile(path, 'utf8')) as JSONWebKeySet;
     const keys = createLocalJWKSet(set);
-    // Without keys no token is valid: a set that is being written, rather than a decision.
+    // Probably a file that is being written.
     if (set.keys.length === 0) throw new Error('it has no keys');
     return keys;
   } catch (cause) {

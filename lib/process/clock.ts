@@ -1,32 +1,32 @@
-// Time and chance, handed in: whatever waits, measures, retries or draws takes a Clock or a Random as an argument.
+// Time and randomness as arguments, so that tests can run in virtual time.
 //
-// Invariant: this file alone uses the globals (a lint rule holds it); bin makes one SystemClock and one SystemRandom. A
-// test hands in a clock of its own, so a time-out, a back-off or an expiry is tested without waiting for it.
+// Invariant: only this file uses the globals, and a lint rule checks that. bin makes one SystemClock and one
+// SystemRandom for each process.
 //
-// Fact: a clock is asked several times for each event. Choice: one class with one shape, whose methods do nothing but
-// call the global, so that V8 inlines them. Effect: none to be measured (`BENCH_CASES=saturation make bench`).
+// Fact: each event reads the clock several times. Choice: one class whose methods only call the global, so that V8
+// inlines them. Effect: no measurable cost (`BENCH_CASES=saturation make bench`).
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** A pending call of `after` or `every`. */
 export interface Timer {
-  /** The call is not made any more. */
+  /** Cancels the call. */
   close(): unknown;
-  /** The call does not keep the process running. */
+  /** Lets the process end before the call. */
   unref(): unknown;
 }
 
 export interface Clock {
-  /** The wall clock: Unix time in milliseconds. May jump, in both directions. */
+  /** Unix time in milliseconds. It can jump forward and backward. */
   epochMs(): number;
-  /** Monotonic, in milliseconds with fractions, from an arbitrary start. */
+  /** A monotonic time in milliseconds, with fractions and an arbitrary start. */
   ms(): number;
   after(ms: number, run: () => void): Timer;
-  /** First after `ms`, and again each `ms`. */
+  /** Calls `run` every `ms` milliseconds, first after `ms`. */
   every(ms: number, run: () => void): Timer;
   /** Resolves after `ms` (at most 24.8 days), or as soon as `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Runs `run` in the check phase of this turn of the event loop, after all that was readable in it was read. */
+  /** Calls `run` after this turn of the event loop has read all sockets that were readable. */
   turnEnd(run: () => void): void;
 }
 
@@ -39,13 +39,12 @@ export interface Random {
   bytes(count: number): Buffer;
 }
 
-/** Both, for a class that needs them or hands them on. */
 export interface ClockAndRandom {
   readonly clock: Clock;
   readonly random: Random;
 }
 
-/** The longest time of setTimeout: a longer one would end at once. */
+/** The longest time that setTimeout accepts. It treats a longer one as 1 ms. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export class SystemClock implements Clock {

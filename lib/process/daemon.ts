@@ -1,7 +1,6 @@
-// The beginning of a daemon's process: flags that are answered at once, and a start that fails with words and a code.
+// The start of a daemon: its flags, its configuration, its log, and its signals.
 //
-// A failure to start is a line of the log like any other. Where the log is text for people it is a plain sentence on
-// standard error instead; so are the answers to flags, which a person gives.
+// A failed start is a line in a JSON log, and a plain sentence on standard error if the log is text for people.
 import type { AddressInfo } from 'node:net';
 import type { Clock } from './clock.ts';
 import { addressText, errno, type BindAddress, type Environment, type ReadConfig } from './env.ts';
@@ -18,38 +17,33 @@ export interface Daemon<C> {
   readonly read: (environment: Environment) => ReadConfig<C>;
   /** `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
   readonly check: (config: C) => Promise<readonly string[]>;
-  /** `--check=connect`, after `check`: what it found, a line each. Rejects with a StartFailure. */
+  /** `--check=connect`, after `check`. Calls `found` with each line of its report. Rejects with a StartFailure. */
   readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
-  /**
-   * Starts. Rejects with a StartFailure where it cannot. `onStop` is called once, as soon as there is something to end.
-   */
+  /** Rejects with a StartFailure. Calls `onStop` once, as soon as it holds something that must be closed. */
   readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
 }
 
-/** How a daemon ends in order. */
+/** The orderly stop of a daemon. */
 export interface Stop {
-  /** How long `stop` may take, in milliseconds. */
   readonly deadlineMs: number;
-  /** What becomes of what is left after that, for the log. */
+  /** For the log: what happens to unfinished work at the deadline. */
   readonly cutOff: string;
   readonly stop: () => Promise<void>;
 }
 
-/** Takes the place of the early signals: the first signal runs `stop`, and the process ends with 0. */
 export type OnStop = (stop: Stop) => void;
 
-/** The process that a daemon runs in. */
+/** The process of a daemon. */
 export interface DaemonProcess {
   readonly clock: Clock;
   readonly args: readonly string[];
   readonly environment: Environment;
   readonly print: (text: string) => void;
   readonly complain: (text: string) => void;
-  /** Ends the process immediately. */
   readonly end: (code: number) => void;
 }
 
-/** Runs the daemon. Gives the exit code where there is nothing to run. */
+/** Runs the daemon. Returns an exit code if the process must end, for example after `--help` or a failed start. */
 export async function runDaemon<C>(daemon: Daemon<C>, host: DaemonProcess): Promise<number | undefined> {
   const { args, environment, print, complain } = host;
   let logging: LogOptions | undefined;
@@ -97,7 +91,7 @@ async function check<C>(
   return EXIT.clean;
 }
 
-/** What is running, and how it was set: the first line of the log. */
+/** Version and settings, for the first line of the log. */
 const startFields = (name: string, environment: Environment) => ({
   version: version(),
   revision: revision(),
@@ -105,7 +99,7 @@ const startFields = (name: string, environment: Environment) => ({
   settings: shownSettings(environment, name.replace('ingest-', '') as Program),
 });
 
-/** Binds, and gives the address as a URL's authority. Throws a StartFailure that names `key` where it cannot. */
+/** Binds an address and returns it as `host:port`. Throws a StartFailure that names `key` if it cannot be bound. */
 export async function bound(
   key: Key,
   wanted: BindAddress,

@@ -1,9 +1,7 @@
-// The one reader of the environment: raw text in, the typed settings of a program out, every problem in one report.
+// Parses the environment into the typed settings of a program. A program's config.ts makes its configuration from them.
 //
-// `Environment` is raw, `Settings` is parsed; a program's config.ts makes its own frozen configuration of the latter.
-// Nothing throws while reading: problems are collected, each with key, value (secrets masked) and what was expected,
-// so that an operator corrects them in one go. An unknown key with the project's prefix is a warning that names the
-// nearest known one.
+// Nothing throws while reading. All problems are collected in one report, each with key, value (secrets masked) and
+// expectation, so that an operator can correct them together. An unknown key with the project's prefix is a warning.
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
@@ -13,13 +11,13 @@ import { expectedUri, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** host:port as a bind address. `port` 0 asks the system for a free one. */
+/** An address to listen on. Port 0 is any free port. */
 export interface BindAddress {
   readonly host: string;
   readonly port: number;
 }
 
-/** Whether only this machine reaches what listens there. */
+/** True if only this machine can connect to the address. */
 export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host);
 
 /** `host:port`, with an IPv6 host in brackets. */
@@ -27,21 +25,19 @@ export const addressText = ({ host, port }: BindAddress): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 
 export interface EnvReport {
-  /** One line each: `KEY=value: what was expected`. Not empty: the process must not start. */
+  /** Lines such as `KEY=value: expected 1 or 0`. With a problem the process must not start. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
 }
 
-/** What a program's config.ts makes of the environment. `config` is undefined when the report holds problems. */
+/** `config` is undefined if the report has problems. */
 export interface ReadConfig<C> {
   readonly config: C | undefined;
   readonly report: EnvReport;
   readonly log: LogOptions;
 }
 
-/**
- * The type of a setting's value: a URI is undefined when unset or wrong, a text or an address when it has no default.
- */
+/** The type of a setting's value. A URI is undefined if it is unset or wrong, others if they have no default. */
 export type Value<S extends Setting> = S extends { readonly kind: 'integer'; readonly default: infer D }
   ? number | Extract<D, undefined>
   : S extends { readonly kind: 'choice'; readonly default: infer T }
@@ -56,7 +52,6 @@ export type Value<S extends Setting> = S extends { readonly kind: 'integer'; rea
             ? string | Extract<D, undefined>
             : never;
 
-/** The environment of this process, taken once. */
 export function processEnvironment(): Environment {
   return { ...process.env };
 }
@@ -66,10 +61,7 @@ export function errno(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
 }
 
-/**
- * One program's settings, parsed. A value with a problem has its default, so that rules between keys can be
- * checked too.
- */
+/** One program's settings. The default replaces a value with a problem, so that rules between keys still apply. */
 export class Settings {
   readonly #environment: Environment;
   readonly #values = new Map<Key, unknown>();
@@ -90,29 +82,26 @@ export class Settings {
     return this.#values.get(key) as Value<(typeof SETTINGS)[K]>;
   }
 
-  /** Whether the environment sets the key, or the form of it; an empty value does not. */
+  /** True if the environment sets the key, or its `_FILE` form, to a text that is not empty. */
   given(key: Key, form: '' | '_FILE' = ''): boolean {
     return this.#text(`${key}${form}`) !== undefined;
   }
 
-  /** Adds a problem that only the caller can see, e.g. two values that do not go together. */
+  /** Adds a problem that only the caller can detect, such as two values that contradict each other. */
   problem(key: Key | `${Key}_FILE`, expected: string, value = this.#environment[key]): void {
     this.#problems.push(
       value === undefined || value === '' ? `${key}: ${expected}` : `${key}=${shown(key, value)}: ${expected}`,
     );
   }
 
-  /** Adds a warning: the program starts nevertheless. */
   warning(text: string): void {
     this.#warnings.push(text);
   }
 
-  /** How the program logs; every program that logs has these two settings. */
   get log(): LogOptions {
     return { level: this.get('INGEST_LOG_LEVEL'), format: this.get('INGEST_LOG_FORMAT') };
   }
 
-  /** Whether spans are exported: every program that makes spans has this setting. */
   get exportsSpans(): boolean {
     const key = 'OTEL_EXPORTER_OTLP_ENDPOINT';
     const endpoint = this.get(key);
@@ -125,13 +114,12 @@ export class Settings {
     return { problems: [...this.#problems], warnings: [...this.#warnings, ...unknownKeys(this.#environment)] };
   }
 
-  /** What the program made of them, frozen, for a program that logs. */
   read<C extends object>(config: C): ReadConfig<Readonly<C>> {
     const report = this.report();
     return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: this.log };
   }
 
-  /** The value as given; an empty one counts as unset. */
+  /** An empty value is the same as none. */
   #text(key: string): string | undefined {
     const value = this.#environment[key];
     return value === '' ? undefined : value;
@@ -166,7 +154,7 @@ export class Settings {
     }
   }
 
-  /** A URI, from its key or from the file that `key_FILE` names (a mounted secret; its last line break is dropped). */
+  /** A URI from its key, or from the file that `key_FILE` names, such as a mounted secret. */
   #uri(key: Key, { schemes, required }: UriSetting, program: Program): string | undefined {
     const value = this.#uriText(key);
     if (value === null) return undefined;
@@ -178,7 +166,7 @@ export class Settings {
     return undefined;
   }
 
-  /** The text of a URI; undefined when unset, null when its file gave a problem. */
+  /** Undefined if the URI is unset, null if its file has a problem. */
   #uriText(key: Key): string | undefined | null {
     const direct = this.#text(key);
     const path = this.#text(`${key}_FILE`);
@@ -204,7 +192,7 @@ function defaultOf(setting: Exclude<Setting, UriSetting>): unknown {
   return setting.default;
 }
 
-/** `host:port` or `[v6]:port`; undefined for anything else, `:port` included. */
+/** Parses `host:port` or `[v6]:port`. A host is required. */
 function addressOf(text: string): BindAddress | undefined {
   const match = /^(?:\[([^\]]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3] ?? Number.NaN);
@@ -228,7 +216,7 @@ function unknownKeys(environment: Environment): string[] {
   return warnings;
 }
 
-/** Levenshtein's distance, one row at a time. */
+/** The Levenshtein distance. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i += 1) {

@@ -1,7 +1,7 @@
-// The log: one line for each thing that an operator should know, on standard output, as JSON or as text for a terminal.
+// The log on standard output, as JSON or as text for people.
 //
-// What is never in it: event bodies, credentials, private keys, tokens. Lines that a flood of traffic could repeat go
-// through `Throttled`, which lets one through for each interval and says how many it held back.
+// Event bodies, passwords, private keys and tokens are never logged. Lines that traffic can repeat without limit are
+// written by `Throttled`.
 import { isatty } from 'node:tty';
 import { styleText } from 'node:util';
 import { pino, type Logger } from 'pino';
@@ -15,7 +15,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 
-/** `auto`: text where standard output is a terminal, else JSON. */
+/** `auto`: text if standard output is a terminal, else JSON. */
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
 export interface LogOptions {
@@ -23,10 +23,9 @@ export interface LogOptions {
   readonly format: LogFormat;
 }
 
-/** Whether lines are text for people. */
 export const isText = (format: LogFormat): boolean => format === 'text' || (format === 'auto' && isatty(1));
 
-/** `name` is the program's. Lines are written synchronously, so the last ones before an exit are not lost. */
+/** Writes lines synchronously, so that the last ones before an exit are not lost. `name` is the program's. */
 export function createLog(name: string, level: LogLevel, format: LogFormat = 'json'): Log {
   const settings = {
     name,
@@ -36,20 +35,20 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
     serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  // Fact: pino's own destination is asynchronous, and its `fatal` overtakes the line before. Choice: a synchronous one.
+  // Fact: pino writes asynchronously by default, and its `fatal` overtakes earlier lines.
   const output = pino.destination({ dest: 1, sync: true });
   if (!isText(format)) return pino(settings, { write: (json) => void output.write(printableLines(json)) });
   const colors = isatty(1) && process.stdout.hasColors();
   return pino(settings, { write: (json) => void output.write(textLine(json, colors)) });
 }
 
-/** Fact: the error of a URL that cannot be parsed holds the URL in `input`, with its password. */
+/** Fact: the error for a malformed URL has the whole URL in `input`, password included. */
 function withoutInput(cause: Error): object {
   const { input: _, base: __, ...fields } = { ...pino.stdSerializers.err(cause) };
   return fields;
 }
 
-/** Members that a line for people shows in a fixed place; `pid` is left out. */
+/** The members of a line that do not appear as `key=value`. */
 interface LogLine {
   readonly time?: string;
   readonly level?: string;
@@ -62,7 +61,8 @@ interface LogLine {
 const STYLES = { debug: 'gray', warn: 'yellow', error: 'red', fatal: 'red' } as const;
 
 /**
- * One JSON line of pino as text, with its line end. What is no JSON stays as it is. `colors`: the level is coloured.
+ * Turns a JSON line of pino into text for people. Fact: pino-pretty does the same and brings thirteen packages, which
+ * every operator would install.
  */
 export function textLine(json: string, colors: boolean): string {
   let line: LogLine;
@@ -82,11 +82,11 @@ export function textLine(json: string, colors: boolean): string {
   return stack === undefined ? `${text}\n` : `${text}\n    ${printableLines(stack).replaceAll('\n', '\n    ')}\n`;
 }
 
-/** Bare where it cannot be misread, else as JSON: a field never breaks a line. */
+/** JSON unless the plain text is unambiguous. A field never contains a line break. */
 const fieldText = (value: unknown): string =>
   typeof value === 'string' && /^[^\s"=\p{Cc}]+$/u.test(value) ? value : JSON.stringify(value);
 
-/** Lets one line of a kind through for each interval. */
+/** Writes at most one line of a kind in each interval. */
 export class Throttled {
   readonly #clock: Clock;
   readonly #intervalMs: number;
@@ -98,7 +98,7 @@ export class Throttled {
     this.#intervalMs = intervalMs;
   }
 
-  /** Calls `write` with the number of calls held back since the last line, or holds this one back. */
+  /** Calls `write` with the number of suppressed calls since the last line, or suppresses this call. */
   line(write: (heldBack: number) => void): void {
     const now = this.#clock.ms();
     if (now < this.#nextMs) {

@@ -1,6 +1,5 @@
 /**
- * What failed, for a line of the log or an answer. Node's error for a name with several addresses has no message but a
- * code.
+ * The message of an error. Node's error for a host name with several addresses has no message, so its code is returned.
  */
 export function messageOf(cause: unknown): string {
   if (!(cause instanceof Error)) return 'unknown error';

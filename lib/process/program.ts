@@ -1,11 +1,11 @@
-// What every program of the project has in common: flags, exit codes, and how it says that it cannot start.
+// Flags, exit codes and version, the same for every program of the project.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { revisionOf } from './revision.ts';
 
 /**
- * openapi/rules.md, 7. `replicas`: as many consumer replicas run already as may; `warehouse`:
- * `--check=connect` cannot use the warehouse.
+ * openapi/rules.md, 7. `replicas`: the maximum number of consumers is running. `warehouse`: `--check=connect` cannot
+ * use the warehouse.
  */
 export const EXIT = Object.freeze({
   clean: 0,
@@ -17,7 +17,7 @@ export const EXIT = Object.freeze({
   warehouse: 5,
 });
 
-/** Ends a start. `message` names the key and the remedy, a line for each problem. */
+/** A failed start. `message` has a line for each problem, with the key and what to do. */
 export class StartFailure extends Error {
   override readonly name = 'StartFailure';
   readonly exitCode: number;
@@ -39,7 +39,7 @@ const MODES: ReadonlyMap<string, Mode> = new Map([
   ['-V', 'version'],
 ]);
 
-/** The mode that the arguments ask for. Throws a StartFailure that names an unknown argument. */
+/** Throws a StartFailure that names an unknown argument. */
 export function modeOf(args: readonly string[]): Mode {
   let mode: Mode = 'run';
   for (const arg of args) {
@@ -58,13 +58,10 @@ export function version(): string {
   return String((JSON.parse(text) as { version: unknown }).version);
 }
 
-/** See revision.ts. */
 export const revision = (): string => revisionOf(fileURLToPath(ROOT));
 
-/** The answer to `--version`. */
 export const versionLine = (name: string): string => `${name} ${version()} (${revision()})\n`;
 
-/** The report as the message of a failed start. */
 export function configurationFailure(report: { readonly problems: readonly string[] }): StartFailure {
   return new StartFailure(EXIT.configuration, report.problems.join('\n'));
 }

@@ -1,9 +1,8 @@
-// Files that are read at the start and again whenever their content changes. The last good content stays in use.
+// Files that are read again when their content changes. The last good content stays in use.
 //
-// Fact: mounted secrets change by swapping a symbolic link two folders up, and editors replace files; neither shows
-// reliably as an event on the path. Choice: the few small files are read four times a second and compared by content.
-// A change applies once two reads in a row agree, and a read begins some time after the one before has ended: a list of
-// authorities that is half written is valid PEM, and using it would close the connections of the other half.
+// Fact: a mounted secret changes through a symbolic link two folders up, and editors replace files, so events on a path
+// are not reliable. Choice: read the few small files four times a second, and compare contents. A change applies after
+// two equal reads: half a list of authorities is valid PEM, and would close the connections of the other half.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,17 +12,16 @@ import type { Log } from './log.ts';
 import { messageOf } from './message-of.ts';
 
 const INTERVAL_MS = 250;
-/** Files that were refused may become good without a change: a revocation list that is valid from a later time on. */
+/** Refused files can become good without a change, for example a revocation list that becomes valid later. */
 const RETRY_MS = 30_000;
 
-/** How the content of changed files gets into use. */
 export interface Reloading<T> {
-  /** Label value of the metrics, and a field of the log lines. */
+  /** A label of metrics and a field of log lines. */
   readonly kind: string;
   readonly clock: Clock;
   readonly log: Log;
   readonly onChange: (value: T) => void;
-  /** Called after each attempt: `false` if the files were refused. */
+  /** Receives `false` if the files were refused. */
   readonly onOutcome: (current: boolean) => void;
   /** More fields for the log line of a success. */
   readonly fields?: ((value: T) => object) | undefined;
@@ -32,7 +30,7 @@ export interface Reloading<T> {
 /** `lastGood` is undefined at the start. A rejection refuses the files. */
 export type Parse<T> = (lastGood: T | undefined) => Promise<T>;
 
-/** Reads `paths`, files or folders of files, by `parse`. Rejects as `parse` does. */
+/** Reads files, or folders of files. Rejects as `parse` does. */
 export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {
   const digest = await digestOf(paths);
   return new Reloadable(paths, parse, digest, await parse(undefined));
@@ -42,8 +40,9 @@ export class Reloadable<T> {
   readonly #paths: readonly string[];
   readonly #parse: Parse<T>;
   #value: T;
-  /** Of the content that was parsed last, and of the content that was read last. */
+  /** The digest of the parsed content. */
   #digest: string;
+  /** The digest of the latest read. */
   #read: string | undefined;
   #retryAtMs = Number.POSITIVE_INFINITY;
   #reloading: Reloading<T> | undefined;
@@ -62,7 +61,7 @@ export class Reloadable<T> {
     return this.#value;
   }
 
-  /** Watches the files. A change since they were first read is a change too. */
+  /** Watches the files. Detects also a change since the first read. */
   watch(reloading: Reloading<T>): void {
     this.#reloading = reloading;
     this.#goOn();
@@ -121,7 +120,7 @@ export class Reloadable<T> {
 const digestOf = async (paths: readonly string[]): Promise<string> =>
   (await Promise.all(paths.map((path) => contentDigest(path)))).join(' ');
 
-/** Of a file, or of the files of a folder with their names; subfolders are not read. */
+/** The digest of a file, or of a folder's files and their names. Subfolders are not read. */
 async function contentDigest(path: string, inFolder = false): Promise<string> {
   const content = await readFile(path).catch((cause: unknown) => errno(cause));
   if (content === 'EISDIR' && !inFolder) {

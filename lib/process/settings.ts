@@ -1,21 +1,15 @@
-// Every configuration key of the project, once: default, bounds, unit, meaning, and the programs that read it.
+// All settings of the project. env.ts parses them, and --help and deploy/configure.md list them.
 //
-// The parser (env.ts), each program's --help, the list of known keys and the lists in deploy/configure.md are all made
-// from this table; test/process/settings.test.ts compares the page with it.
-//
-// To add a key: add a row below, in the group of its subject; read the value in the program's config.ts with
-// `settings.get('INGEST_…')`, which has the row's type; run `make settings`, which rewrites the lists in
-// deploy/configure.md. Rules between keys are in config.ts. A key ending in `_URI` has a `_URI_FILE` form without a
-// row.
-//
-// What it does not do: it never reads an environment, and holds no secret.
+// To add a setting: add a row below; read its value in the program's config.ts with `settings.get('INGEST_…')`; run
+// `make settings`, which rewrites the lists in deploy/configure.md. Rules between settings belong in config.ts. A key
+// that ends in `_URI` also has a `_URI_FILE` form, which needs no row.
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts';
 import { address, choice, flag, integer, text, uri, type Program, type Setting } from './setting.ts';
 
 const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
 const DAEMONS = ['gateway', 'consumer'] as const;
-/** Those that meet both the queue and the warehouse. */
+/** The programs that use both the queue and the warehouse. */
 const BOTH_ENDS = ['gateway', 'consumer', 'admin'] as const;
 const HOUR_MS = 3_600_000;
 const TIME = [1, HOUR_MS] as const;
@@ -266,7 +260,7 @@ export type Key = keyof typeof SETTINGS;
 
 export const KEYS = Object.keys(SETTINGS) as readonly Key[];
 
-/** The keys that every operator decides about; deploy/configure.md lists them first, the others as advanced. */
+/** The settings that every operator needs. deploy/configure.md lists the others as advanced. */
 export const FIRST_KEYS: readonly Key[] = [
   'INGEST_QUEUE_URI',
   'INGEST_QUEUE_DURABILITY',
@@ -280,12 +274,11 @@ export const FIRST_KEYS: readonly Key[] = [
   'INGEST_CONSUMER_ADDR',
 ];
 
-/** Every key that may be in an environment, `_URI_FILE` forms included. */
+/** All keys, with their `_URI_FILE` forms. */
 export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>
   SETTINGS[key].kind === 'uri' ? [key, `${key}_FILE`] : [key],
 );
 
-/** The rows of one program, in the table's order. */
 export function settingsOf(program: Program): readonly (readonly [Key, Setting])[] {
   return KEYS.map((key) => [key, SETTINGS[key]] as const).filter(([, { programs }]) => programs.includes(program));
 }

@@ -1,15 +1,14 @@
-// Signals that end a process. SIGTERM and SIGINT have one listener at a time: until a daemon can stop in order, it is
-// the one of `onEarlySignals`.
+// Signals that end a process. SIGTERM and SIGINT have one listener at a time.
 
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 export type StopSignal = keyof typeof SIGNAL_NUMBERS;
 
-/** The exit code that a shell gives a program which this signal ended. */
+/** The exit code that a shell reports for a program ended by this signal. */
 export const signalExit = (signal: StopSignal): number => 128 + SIGNAL_NUMBERS[signal];
 
 let listener: ((signal: StopSignal) => void) | undefined;
 
-/** Calls `next` at each SIGTERM and SIGINT, and no earlier listener any more. */
+/** Replaces the listener. */
 export function onStopSignals(next: (signal: StopSignal) => void): void {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, next);
@@ -18,7 +17,7 @@ export function onStopSignals(next: (signal: StopSignal) => void): void {
   listener = next;
 }
 
-/** Calls `end` with the exit code at a signal, until `onStopSignals`. From now on SIGHUP ends nothing. */
+/** Calls `end` at a signal, until `onStopSignals` is called. SIGHUP never ends the process. */
 export function onEarlySignals(end: (code: number) => void): void {
   process.on('SIGHUP', () => undefined);
   onStopSignals((signal) => end(signalExit(signal)));

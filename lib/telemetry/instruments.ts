@@ -1,11 +1,9 @@
-// Counters and histograms whose hot side is one addition, and which prom-client reads when it is scraped.
+// Counters, gauges and histograms that cost one addition on the hot path. prom-client reads them at a scrape.
 //
-// Fact: prom-client's own `inc` and `observe` with labels build a string key and look it up at each call. Choice: the
-// caller keeps the counter of its labels and adds to that. All counters are read in
-// one synchronous pass, so a scrape is one moment: sums over several metrics hold in it.
+// Fact: `inc` and `observe` of prom-client build a string key from the labels at each call. Choice: the caller keeps
+// the counter of its labels. A scrape reads all of them synchronously, so its figures belong to one moment.
 import type { Registry } from 'prom-client';
 
-/** A counter with its labels: it only grows. */
 export class Counter {
   #value = 0;
 
@@ -26,7 +24,7 @@ interface Sample {
   readonly metricName?: string;
 }
 
-/** What a registry asks of a metric. */
+/** The members of a metric that a registry uses. */
 interface Exposed {
   readonly name: string;
   readonly help: string;
@@ -54,7 +52,7 @@ export class CounterFamily {
     );
   }
 
-  /** The counter of these labels, made at its first use with 0. Keep it where it is added to often. */
+  /** The counter of these labels, created with 0. Frequent callers keep it. */
   counter(labels: Labels = {}): Counter {
     const key = JSON.stringify(labels);
     const known = this.#counters.get(key);
@@ -71,7 +69,7 @@ export class CounterFamily {
   }
 }
 
-/** A gauge whose owner is asked for its samples when it is scraped. It has none until there is an owner. */
+/** A gauge that calls its owner for samples at a scrape. */
 export class Gauge {
   #samples: () => Sample[] = () => [];
 
@@ -79,12 +77,10 @@ export class Gauge {
     expose(registry, name, help, 'gauge', () => this.#samples());
   }
 
-  /** From now on the gauge has one sample, this value. */
   read(value: () => number): void {
     this.#samples = () => [{ labels: {}, value: value() }];
   }
 
-  /** From now on the gauge has these samples. */
   readEach(samples: () => Sample[]): void {
     this.#samples = samples;
   }

@@ -1,11 +1,10 @@
-// The metrics that every program has, and the text of a registry.
+// The metrics that every program has.
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { revision, version } from '../process/program.ts';
 
-// Gauges that prom-client names `_total`, which Prometheus keeps for counters (promtool complains about them).
+// Gauges with names for counters, which promtool reports.
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
 
-/** A registry's metrics as Prometheus text. */
 export async function exposition(registry: Registry): Promise<{ readonly contentType: string; readonly text: string }> {
   return { contentType: registry.contentType, text: await registry.metrics() };
 }

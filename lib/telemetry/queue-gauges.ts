@@ -1,26 +1,23 @@
-// The gauges of the queue itself: how far landing is behind, and how much the queue holds and may hold. Gateways and
-// consumers both have them, so that no fault of one kind of program silences the alerts on them.
+// Gauges of the queue: unlanded events, sizes and memory. Gateways and consumers both have them, so that the alerts
+// work while one of the two is down.
 //
-// A reading that is not fresh any more (the queue is unavailable): the age of the oldest event grows with the clock, so
-// that it never looks better than it is; sizes have no sample, because no value is better than an old one for an alert
-// that computes how many hours are left.
+// If the queue is unavailable, the age of the oldest event grows with the clock, and sizes have no sample: an alert
+// predicts from them when the memory is full, and old values would mislead it.
 import type { Registry } from 'prom-client';
 import type { Clock } from '../process/clock.ts';
 import { Gauge, type Labels } from './instruments.ts';
 
-/** Older readings of sizes are not shown. */
 const FRESH_MS = 15_000;
 
-/** What a look at one part of the queue saw. */
+/** The state of one part of the queue. */
 export interface Look {
-  /** Events that have not landed. */
   readonly unlanded: number;
-  /** Age of the oldest of them in milliseconds; 0 when there is none. */
+  /** Age of the oldest unlanded event in milliseconds, or 0. */
   readonly oldestMs: number;
   readonly events: number;
-  /** Of the part's server, in bytes; undefined where it does not tell. */
+  /** Undefined if the server does not report it. */
   readonly memoryBytes: number | undefined;
-  /** 0: it has no limit of its own. */
+  /** 0 if the server has no limit. */
   readonly memoryLimitBytes: number | undefined;
   readonly clockSkewMs?: number;
 }
@@ -32,7 +29,7 @@ export class QueueGauges {
   readonly #clock: Clock;
   readonly #label: string | undefined;
 
-  /** `label` of each part; by default `partition`, and none where there is only one. */
+  /** `label` names the parts. The default is `partition` for several parts, and no label for one. */
   constructor(registry: Registry, clock: Clock, label?: string) {
     this.#clock = clock;
     this.#label = label;
@@ -58,17 +55,16 @@ export class QueueGauges {
     ).readEach(() => sample(this.size?.memoryLimitBytes));
   }
 
-  /** How far this process's clock and the queue's are apart, in seconds, by the last look. */
+  /** The difference between this process's clock and the queue's. */
   get clockSkewSeconds(): number {
     return Math.max(0, ...[...this.#readings.values()].map(({ clockSkewMs = 0 }) => clockSkewMs)) / 1000;
   }
 
-  /** Takes what was seen of a part of the queue just now. */
   looked(part: string, look: Look): void {
     this.#readings.set(part, { ...look, readAtMs: this.#clock.ms() });
   }
 
-  /** Of the whole queue; memory is that of its fullest server. Undefined while no reading is fresh. */
+  /** The size of the whole queue, with the memory of its fullest server. Undefined without a fresh reading. */
   get size(): Pick<Look, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
     const now = this.#clock.ms();
     const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);

@@ -1,4 +1,4 @@
-// Metrics of files that are watched: gateways and consumers have the same ones.
+// Metrics of watched files, the same in gateways and consumers.
 import type { Registry } from 'prom-client';
 import { CounterFamily, Gauge } from './instruments.ts';
 
@@ -22,7 +22,7 @@ export class ReloadMetrics {
     current.readEach(() => Array.from(this.#current, ([kind, is]) => ({ labels: { kind }, value: is ? 1 : 0 })));
   }
 
-  /** Counts the attempts to load files of this kind. */
+  /** Returns the counter of attempts to load files of this kind. */
   of(kind: string): (current: boolean) => void {
     this.#current.set(kind, true);
     const [reloads, failures] = [this.#reloads.counter({ kind }), this.#failures.counter({ kind })];

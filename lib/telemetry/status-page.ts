@@ -1,9 +1,8 @@
-// The status page and the runbook that it links to, as answers of a process's own address. The page asks for `metrics`
-// and `health/ready` itself, so nothing here depends on the state of the process.
+// The status page, and the runbook that it links to. Both are constant: the page requests `metrics` and `health/ready`
+// itself.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-/** An answer that never changes. */
 interface Page {
   readonly status: number;
   readonly contentType: string;
@@ -27,7 +26,7 @@ const answer = (html: string): Page => ({
   headers: ['Content-Security-Policy', policyOf(html), ...HEADERS],
 });
 
-/** The Markdown text as it is written, with an anchor at each heading, as GitHub names them. */
+/** The Markdown text with an anchor at each heading, named as on GitHub. */
 function runbookPage(markdown: string): string {
   const escaped = markdown.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
   const text = escaped.replace(/^#+ (.*)$/gm, (line, title: string) => {
@@ -45,7 +44,7 @@ function runbookPage(markdown: string): string {
   );
 }
 
-/** Only the inline script and style of this very text run. */
+/** Allows only the inline script and style of this page. */
 function policyOf(html: string): string {
   const hashOf = (tag: string): string => {
     const text = new RegExp(`<${tag}>(.*?)</${tag}>`, 's').exec(html)?.[1];

@@ -1,44 +1,43 @@
-// Spans for OpenTelemetry, for every program: recorded when they end, sent by the official SDK over OTLP/HTTP.
+// OpenTelemetry spans, sent by the official SDK over OTLP/HTTP.
 //
-// The packages are optional peers, loaded only where OTEL_EXPORTER_OTLP_ENDPOINT is set; where they are missing one
-// line says so and the program goes on without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys,
-// OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME itself.
+// The packages are optional peers, loaded only if OTEL_EXPORTER_OTLP_ENDPOINT is set. If they are missing, the program
+// logs one line and runs without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys, OTEL_RESOURCE_ATTRIBUTES and
+// OTEL_SERVICE_NAME itself.
 //
-// Invariant: nothing here fails or waits on behalf of an event. Spans wait in memory, 2,048 at most; the excess is
-// dropped, as is what the receiver does not take. What to record is for the caller to decide.
+// Invariant: no event fails or waits because of a span. At most 2,048 spans wait in memory; later ones are dropped, and
+// so are those that the receiver refuses.
 import { hostname } from 'node:os';
 import type { Span as SdkSpan } from '@opentelemetry/api';
 import type { Clock } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 
-/** The context that a span belongs in: one that came with a request or an event, or that of another span. */
+/** The parent of a span: the context of a request, of an event, or of another span. */
 export interface SpanParent {
   readonly traceparent: string;
   readonly tracestate?: string | undefined;
 }
 
-/** One that is over. Times are Unix milliseconds, with fractions. */
+/** Times are Unix milliseconds, with fractions. */
 export interface FinishedSpan {
   readonly name: string;
   readonly kind: 'server' | 'producer' | 'consumer';
-  /** Undefined: it begins a trace. */
+  /** If undefined, the span begins a trace. */
   readonly parent: SpanParent | undefined;
-  /** Its own context, where it was reserved. */
+  /** Its own context, if `reserve` created it. */
   readonly context?: SpanParent | undefined;
   readonly startMs: number;
   readonly endMs: number;
-  /** By the semantic conventions. */
+  /** Named by OpenTelemetry's semantic conventions. */
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** Why it failed. */
   readonly error?: string | undefined;
 }
 
 export interface Tracing {
-  /** The context of a span of `parent`'s trace that is recorded later: for what has to name it before it is over. */
+  /** Creates the context of a span that is recorded later, so that others can name it as their parent before. */
   reserve(parent: SpanParent): SpanParent;
-  /** Takes a span, and gives the context for those below it. */
+  /** Records a span. Returns the context for its children. */
   record(span: FinishedSpan): SpanParent;
-  /** Sends what waits; gives up after a few seconds. */
+  /** Sends the waiting spans, for at most a few seconds. */
   close(): Promise<void>;
 }
 
@@ -52,7 +51,7 @@ const PACKAGES = [
 const CLOSE_TIMEOUT_MS = 2_000;
 const FAILURE_LOG_INTERVAL_MS = 60_000;
 
-/** Undefined where a package is missing. `service` and `version` name the program. */
+/** Returns undefined if a package is missing. */
 export async function startTracing(
   service: string,
   version: string,
@@ -82,7 +81,6 @@ export async function startTracing(
       generateTraceId: () => ids.generateTraceId(),
       generateSpanId: () => reservedId ?? ids.generateSpanId(),
     },
-    // The caller has decided.
     sampler: new trace.AlwaysOnSampler(),
     spanProcessors: [new trace.BatchSpanProcessor({ exporter: new exporter.OTLPTraceExporter() })],
   });
