@@ -1,5 +1,5 @@
-// ingest-consumer: lands the queue's events in the warehouse. This file ties the parts together, and is the
-// only one that decides about exit codes.
+// ingest-consumer: lands the queue's events in the warehouse. This file creates the parts and maps failures to exit
+// codes.
 import './early-signals.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { problem } from '../lib/ingest/errors.ts';
@@ -31,7 +31,7 @@ const HELP = daemonHelp('consumer', {
   summary: 'lands the events of the queue in the warehouse, one row for each id.',
   connected: 'the queue (exit 4) and the warehouse (exit 5)',
   exits:
-    '4 queue not there at start,\n5 as many replicas run as INGEST_CONSUMER_REPLICAS_MAX allows, ' +
+    '4 queue unavailable at start,\n5 the maximum of INGEST_CONSUMER_REPLICAS_MAX consumers is running, ' +
     'or (--check=connect) the warehouse cannot be used',
 });
 
@@ -72,7 +72,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   let running = Promise.resolve();
   onStop({
     deadlineMs: config.drainTimeoutMs,
-    cutOff: 'what was in hand is left to another replica',
+    cutOff: 'another replica will land the rest',
     stop: async () => {
       stopped.abort();
       replica.stop();
@@ -95,7 +95,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     await running;
   } catch (cause) {
     const failure = cause instanceof TablesDiffer ? new StartFailure(EXIT.configuration, cause.message) : cause;
-    // Its places among the replicas are free immediately.
+    // Closing frees its places among the replicas immediately.
     if (failure instanceof StartFailure) await closeReaders();
     throw failure;
   }

@@ -1,4 +1,4 @@
-// The gateway's process: start in order, stop in order, exit codes. The only place that names its adapters.
+// ingest-gateway: accepts events and queues them. This file creates the parts, starts them and stops them in order.
 import './early-signals.ts';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
@@ -38,9 +38,9 @@ const NAME = 'ingest-gateway';
 const QUEUE_START_MS = 5_000;
 
 const HELP = daemonHelp('gateway', {
-  summary: 'takes events over mutual TLS and puts them on a Redis Stream.',
+  summary: 'accepts events over mutual TLS and adds them to a Redis Stream.',
   connected: 'the queue (exit 4) and the warehouse (exit 5)',
-  exits: '4 queue not there at start,\n5 (--check=connect) warehouse cannot be used',
+  exits: '4 queue unavailable at start,\n5 (--check=connect) warehouse cannot be used',
 });
 
 await startDaemon({
@@ -86,7 +86,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     quotas,
     telemetry: { log, metrics, spans },
   });
-  // Watched before the wait for the queue: a change in that time counts too.
+  // Files that change during the wait for the queue are reloaded too.
   const watched = watchFiles(files, { gateway, quotas, metrics }, log, SYSTEM.clock);
   await startQueue(config.queueUri, streams, SYSTEM.clock, QUEUE_START_MS);
   warehouse?.probe().catch((cause: unknown) => {
@@ -102,7 +102,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   process.on('SIGHUP', () => watched.reload());
   onStop({
     deadlineMs: config.drainTimeoutMs,
-    cutOff: 'closing what is left',
+    cutOff: 'closing the remaining connections',
     stop: async () => {
       watched.stop();
       gateway.beginStop();
@@ -117,7 +117,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   log.info(`listening on https://${address}`);
 }
 
-/** The queue that is made of these streams. With a dispatcher it sheds events of a stream that is unavailable. */
+/** Combines the streams into one queue. With a dispatcher, it sheds the events of an unavailable stream. */
 function oneQueue(uri: string, streams: readonly AcceptingStream[]): Queue {
   const [first, ...others] = streams.map(({ queue }) => queue);
   if (first !== undefined && others.length === 0) return first;
@@ -127,7 +127,6 @@ function oneQueue(uri: string, streams: readonly AcceptingStream[]): Queue {
   );
 }
 
-/** What every queue of this program is opened with. */
 function queueOptions(config: GatewayConfig, log: Log) {
   const { queueUri: uri, queuePartitions: partitions, queueReplicas: replicas } = config;
   const { queueDurability: level, enqueueTimeoutMs, bodyBytesMax } = config;

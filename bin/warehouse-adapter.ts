@@ -1,4 +1,4 @@
-// The warehouse that a URI names: the one place that knows both adapters.
+// Chooses between the SQLite and the PostgreSQL adapter by the warehouse's URI.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
 import { maskedUri } from '../lib/process/uri.ts';
@@ -11,14 +11,11 @@ import { fileFault, inspectSqlite, NO_FILE } from '../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 import { SYSTEM } from './system.ts';
 
-/**
- * `sqlite:<path>`, `postgres://…` or `postgresql://…`; the configuration has refused anything else. Connects to nothing
- * yet.
- */
+/** `uri` is `sqlite:<path>`, `postgres://…` or `postgresql://…`. Connects at the first use. */
 export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
   if (uri.startsWith('sqlite:'))
     return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
-  // A consumer lands three batches side by side and probes; a gateway serves look-ups side by side.
+  // A consumer runs three landings and a probe at the same time, a gateway up to eight look-ups.
   return createPostgresWarehouse(
     role === 'consumer'
       ? { ...SYSTEM, uri, connectionsMax: 4 }
@@ -26,18 +23,18 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/** Connects, and gives a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
+/** Connects and returns a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
   const path = uri.startsWith('sqlite:') ? uri.slice('sqlite:'.length) : undefined;
   const fault = path === undefined ? undefined : fileFault(path);
   if (fault !== undefined && (fault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fault);
-  if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer makes it at its start`;
+  if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer creates it when it starts`;
   const warehouse = openWarehouse(uri, role);
   try {
     if (path === undefined) await inspectPostgres(uri, role);
     else if (role === 'consumer' && inspectSqlite(path) === 0)
-      return `${name}: no tables yet; the consumer makes them at its start`;
+      return `${name}: no tables yet; the consumer creates them when it starts`;
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {
@@ -48,7 +45,7 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   }
 }
 
-/** A WarehouseMisconfigured names the masked URI itself. */
+/** The message of a WarehouseMisconfigured begins with the masked URI already. */
 const warehouseFailure = (uri: string, why: string): StartFailure => {
   const name = `${maskedUri(uri)}: `;
   return new StartFailure(
@@ -57,7 +54,7 @@ const warehouseFailure = (uri: string, why: string): StartFailure => {
   );
 };
 
-/** The warehouse for ingest-admin. Opens nothing yet. */
+/** The warehouse for ingest-admin. Connects at the first use. */
 export const openWarehouseAdmin = (uri: string): WarehouseAdmin =>
   uri.startsWith('sqlite:')
     ? createSqliteAdmin(uri.slice('sqlite:'.length), SYSTEM.clock)

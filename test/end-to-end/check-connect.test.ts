@@ -110,11 +110,11 @@ describe('a SQLite file', () => {
     database.exec('PRAGMA user_version = 99');
     database.close();
     const cases = [
-      [`${folder}/yet.db`, 0, /no file yet; the consumer makes it at its start/],
+      [`${folder}/yet.db`, 0, /no file yet; the consumer creates it when it starts/],
       [`${folder}/missing/yet.db`, 5, /no file can be made in .*\/missing \(ENOENT\)/],
       [`${folder}/file/yet.db`, 5, /no file can be made in .*\/file \(ENOTDIR\)/],
       [folder, 5, /is a directory/],
-      [`${folder}/file`, 0, /no tables yet; the consumer makes them at its start/],
+      [`${folder}/file`, 0, /no tables yet; the consumer creates them when it starts/],
       [newer, 5, /=sqlite:[^ ]*newer.db: the schema has version 99, and this program knows \d+/],
     ] as const;
     const ended = await Promise.all(
