@@ -1,5 +1,5 @@
-// `make dev-cert NAME=shop AUD=ingest-gateway`: a certificate for another producer, issued by the development authority
-// that a gateway has made in the state folder. For development only.
+// `make dev-cert NAME=shop AUD=ingest-gateway`: issues a certificate for another producer, by the development authority
+// in the state folder.
 import { resolve } from 'node:path';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import { producerCertificate } from '../lib/identity/development-certificates.ts';

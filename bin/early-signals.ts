@@ -1,7 +1,8 @@
-// A daemon's first import: what it does about signals before it listens. The first process of a container has no
-// default for them, so one that comes earlier would be lost, and a stop of the container would wait in vain.
+// A daemon's first import: handles signals during the start. Fact: the first process of a container ignores signals
+// that it does not handle, so a stop of the container would wait for its full time-out.
 //
-// There is nothing to drain yet: a start ends with 0, and an answer to a flag that was cut off does not look like one.
+// A start that is interrupted exits with 0, because nothing must be drained. An interrupted `--check` exits with the
+// code of the signal, so that it does not look like success.
 import { onEarlySignals } from '../lib/process/shutdown.ts';
 import { endNow } from './process-end.ts';
 

@@ -1,5 +1,5 @@
-// ingest-admin: looks into the queue and the warehouse, and puts things right. It ties the parts together, and decides
-// about exit codes.
+// ingest-admin: shows and repairs the contents of queue and warehouse. This file creates the parts and maps failures to
+// exit codes.
 import { appendFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HELP, readCommandLine, runCommand, type Command, type CommandLine } from '../lib/admin/command-line.ts';
@@ -23,7 +23,7 @@ import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;
-/** The commands that need a queue to be more than looked at: its metadata is made where there is none. */
+/** These commands write to the queue, so they create its metadata if it has none. */
 const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase', 'land-again']);
 
 const complain = complainer(NAME);
@@ -77,7 +77,7 @@ function session(
   };
 }
 
-/** Durable before anything is erased. */
+/** Resolves when the ids are on disk, before anything is erased. */
 async function appendErased(stateDir: string, ids: readonly string[]): Promise<void> {
   const path = join(stateDir, 'erased-ids');
   try {
@@ -95,7 +95,7 @@ function exitCodeOf(cause: unknown): number {
   return cause instanceof UsageError ? EXIT.configuration : NOT_DONE;
 }
 
-/** Aborts at the first signal: the step under way is finished. The second one ends at once. */
+/** Aborts at the first signal, after which the current step is finished. A second signal ends the process. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -103,7 +103,7 @@ function stopSignal(): AbortSignal {
   return stop.signal;
 }
 
-/** Gives the exit code, and says on standard error what was away or wrong. */
+/** Reports the failure on standard error and returns the exit code. */
 function failed(cause: unknown): number {
   if (cause instanceof QueueFailed) complain(`the queue: ${cause.message}`);
   else if (cause instanceof WarehouseFailed) complain(`the warehouse: ${cause.message}`);
@@ -113,7 +113,7 @@ function failed(cause: unknown): number {
   return exitCodeOf(cause);
 }
 
-// A reader that has seen enough (`| head`) is no failure.
+// A closed pipe (`| head`) is not a failure.
 onOutputFailure(NAME, () => endNow(EXIT.clean), NOT_DONE);
-// What is left, such as a connection that is being given up, must not hold the process.
+// Does not wait for connections that are still closing.
 await endWritten(await main().catch(failed));

@@ -1,8 +1,8 @@
-// `make ingest-run`: a private Redis unless INGEST_QUEUE_URI is set, a consumer that lands into a SQLite file unless
-// INGEST_WAREHOUSE_URI is set, then the gateway with its status page, and lines to try it out.
+// `make ingest-run`: starts a private Redis (unless INGEST_QUEUE_URI is set), a consumer with a SQLite warehouse
+// (unless INGEST_WAREHOUSE_URI is set), and the gateway. Then it prints commands to try.
 //
-// Ctrl-C, SIGTERM or the end of any part ends all of them, the gateway first, which needs the queue to drain, and Redis
-// last. The parts run in process groups of their own, so that a terminal's Ctrl-C reaches this process alone.
+// Ctrl-C, SIGTERM or the end of any part ends all of them: the gateway first, because it needs the queue to drain, and
+// Redis last. Each part has its own process group, so that a terminal's Ctrl-C reaches only this process.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
@@ -23,11 +23,11 @@ const REDIS_OPTIONS = [
 ];
 const complain = complainer('ingest-run');
 
-/** In the order in which they are ended. */
+/** In the order of stopping. */
 const parts: ChildProcess[] = [];
 let stopping = false;
 let exitCode = 0;
-/** Held back until the status page is there, so that its address is the first line. */
+/** Lines wait until the address of the status page is known, which is printed first. */
 let heldLines: string[] | undefined = [];
 let releaseFolder = (): void => undefined;
 
@@ -37,7 +37,7 @@ process.on('exit', () => parts.forEach((part) => part.kill('SIGKILL')));
 try {
   await main();
 } catch (cause) {
-  // While it stops, a part that did not start is a consequence: its end or the signal has been told.
+  // During a stop, a part that did not start is a consequence and was reported already.
   if (!stopping) {
     complain(cause instanceof Error ? cause.message : String(cause));
     exitCode = 1;
@@ -62,7 +62,7 @@ async function main(): Promise<void> {
     ...process.env,
     INGEST_STATE_DIR: stateDir,
     INGEST_ADMIN_ADDR: process.env['INGEST_ADMIN_ADDR'] ?? '127.0.0.1:9465',
-    // The programs write into a pipe here; people read it.
+    // The programs write to a pipe, but people read the text.
     INGEST_LOG_FORMAT: process.env['INGEST_LOG_FORMAT'] ?? 'text',
     ...made,
   };
@@ -86,7 +86,7 @@ function startPart(name: string, command: string, args: readonly string[], env: 
   return child;
 }
 
-/** Resolves with what a line of the log says of the address, once there is one. */
+/** Resolves with the address when the log reports it. */
 function listening(name: string, child: ChildProcess, says = LISTENING, show = showLine): Promise<string> {
   return new Promise((found, failed) => {
     child.once('exit', () => failed(new Error(`${name} did not start`)));
@@ -102,7 +102,7 @@ function listening(name: string, child: ChildProcess, says = LISTENING, show = s
 async function startRedis(): Promise<string> {
   const server = execFileSync(join(root, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
   const data = join(stateDir, 'redis');
-  // Its append-only file holds the bodies of events.
+  // The append-only file contains the bodies of events.
   mkdirSync(data, { recursive: true, mode: 0o700 });
   const port = await freePort();
   const network = ['--bind', '127.0.0.1', '--port', `${port}`, '--dir', data];
@@ -127,13 +127,13 @@ function showHeld(): void {
   heldLines = undefined;
 }
 
-/** A second signal ends all parts at once. */
+/** A second signal ends all parts immediately. */
 function onSignal(): void {
   if (stopping) endNow(130);
   void stop();
 }
 
-/** Ends the parts one after the other, each with time to stop in order. */
+/** Stops the parts one after the other. */
 async function stop(): Promise<void> {
   if (stopping) return;
   stopping = true;

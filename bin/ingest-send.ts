@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// ingest-send: sends events from a file or standard input to the gateway, as a producer should.
+// ingest-send: sends events from a file or standard input to the gateway.
 import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
 import { HELP, readSettings, type SendSettings } from '../lib/send/command-line.ts';
@@ -94,7 +94,7 @@ interface BegunEvent extends InputEvent {
   readonly settled: () => void;
 }
 
-/** Notes each event in the position before it is sent. */
+/** Registers each event with the position before it is sent. */
 async function* begun(events: AsyncIterable<InputEvent>, position: Position | undefined): AsyncGenerator<BegunEvent> {
   for await (const event of events) yield { ...event, settled: position?.begin(event) ?? (() => undefined) };
 }
@@ -111,7 +111,7 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
 
-/** Aborts at the first signal: events in flight are awaited. The second one ends the process. */
+/** Aborts at the first signal, after which events in flight are awaited. A second signal ends the process. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -120,6 +120,6 @@ function stopSignal(): AbortSignal {
   return stop.signal;
 }
 
-// The exit code says what became of the events, whether or not the summary is read.
+// The exit code is about the events, even if nobody reads the summary.
 onOutputFailure('ingest-send', () => undefined, EXIT.notAll);
 await endWritten(await main());

@@ -1,8 +1,8 @@
-// `make api-page`, and the packages: openapi/events.yaml as one page of HTML that loads nothing from elsewhere. Redoc's
-// bundle (MIT, 1.1 MB) and the API file are in it. The first argument is the page's path.
+// `make api-page`: writes openapi/events.yaml and Redoc's bundle (MIT, 1.1 MB) into one HTML page, which loads nothing
+// else. The first argument is the path of the page.
 //
-// Of Redoc only the package itself is fetched, by npm and checked against its digest: its 96 dependencies are in the
-// bundle already. Redoc 3 is not used: it reports its use to its makers.
+// npm fetches only the package of Redoc, because its bundle contains its 96 dependencies. Redoc 3 is not used, because
+// it sends usage data.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -53,7 +53,7 @@ ${licenses.join('\n').replaceAll('--', '- -')}
 `;
 }
 
-/** A script ends at the first `</script`, and reads on at `<!--`. Both are in strings and expressions only. */
+/** Escapes `</script` and `<!--`, which HTML interprets in a script. Here they occur in strings only. */
 function inScript(text: string): string {
   return text.replaceAll(/<(?=\/script|!--)/gi, String.raw`\x3c`);
 }

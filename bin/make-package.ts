@@ -1,10 +1,9 @@
-// `make package`: the packages that users install, compiled to JavaScript, because node strips no types under
-// node_modules.
+// `make package`: builds the packages that users install. They are compiled to JavaScript, because Node does not strip
+// types below node_modules.
 //
-// bin/packages has for each its manifest and a tsconfig.json that names its entries: the package is what these reach by
-// imports, with launchers, Lua files, pages and documents. The version, the license and the lock file are the
-// repository's. `package/`, or the folder that the first argument names, gets NAME-VERSION.tgz and
-// NAME-VERSION.cdx.json, its bill of materials (CycloneDX, by `npm sbom`).
+// bin/packages has a manifest for each package, and a tsconfig.json with its entry points. The package contains the
+// modules that these import, launchers, Lua files, pages and documents. The output, NAME-VERSION.tgz and a bill of
+// materials NAME-VERSION.cdx.json (CycloneDX), is in `package/` or in the folder of the first argument.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -14,7 +13,7 @@ import { print, showStep } from './output.ts';
 const root = resolve(import.meta.dirname, '..');
 const target = resolve(process.argv[2] ?? join(root, 'package'));
 
-/** Package -> what is copied into it besides its modules: from the repository's root -> in the package. */
+/** Package -> other files: path in the repository -> path in the package. */
 const DOCUMENTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'ingest-gateway': {
     'README.md': 'README.md',
@@ -71,8 +70,8 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
 }
 
 /**
- * The version of package.json if its tag `v<version>` is this commit, or if this is not a clone. Otherwise
- * `<version>+git<date>.<revision>`, with the commit's date, which dpkg and rpm rank above the release and by date.
+ * The version of package.json if this commit has the tag `v<version>`, or if this is not a clone. Otherwise
+ * `<version>+git<date>.<revision>`: dpkg and rpm sort it after the release, and by the date of the commit.
  */
 function packageVersion(): string {
   if (!existsSync(join(root, '.git'))) return released;
@@ -81,7 +80,7 @@ function packageVersion(): string {
   return `${released}+git${date}.${revision()}`;
 }
 
-/** The shell scripts that start the programs, and bin/node for them; a program that is its module needs neither. */
+/** Copies the shell scripts that start the programs, and their bin/node. A program that is a module needs neither. */
 function copyLaunchers({ bin, engines }: Manifest, stage: string): void {
   for (const [name, path] of Object.entries(bin).filter(([, file]) => !file.endsWith('.js'))) {
     const launcher = readFileSync(join(root, path), 'utf8').replaceAll(`${name}.ts`, `${name}.js`);
@@ -93,9 +92,8 @@ function copyLaunchers({ bin, engines }: Manifest, stage: string): void {
 }
 
 /**
- * With the lock file's versions: it is put next to a manifest of the package, and npm leaves in it what this package
- * needs. The manifest is without peers: they are the user's, and npm counts a dependency that is another one's peer
- * among those it omits.
+ * Has the versions of the lock file: npm reduces a copy of it to the dependencies of this package. The manifest has no
+ * peer dependencies, because npm would omit a dependency that is also another one's peer.
  */
 function billOfMaterials(manifest: Manifest): string {
   const folder = join(target, 'sbom');

@@ -1,12 +1,12 @@
-// What a program prints: the only file that writes to standard output and standard error. Names and messages of others
-// may be in it, so control characters are escaped.
+// Writes to standard output and standard error. Control characters are escaped, because texts may contain foreign names
+// and messages.
 import { printableLines } from '../lib/process/printable.ts';
 
 export const print = (text: string): void => void process.stdout.write(printableLines(text));
 
 let stepShown = false;
 
-/** Writes lines of a program on standard error, each with its name. */
+/** Returns a function that writes lines to standard error, each with the program's name. */
 export const complainer =
   (name: string) =>
   (text: string): void => {
@@ -14,7 +14,7 @@ export const complainer =
     for (const line of text.split('\n')) process.stderr.write(`${name}: ${printableLines(line)}\n`);
   };
 
-/** Replaces the progress line of a long command on a terminal; an empty text removes it. */
+/** Replaces the progress line on a terminal. An empty text removes the line. */
 export function showStep(text: string): void {
   if (!process.stderr.isTTY) return;
   stepShown = text !== '';

@@ -1,26 +1,26 @@
-// The end of a process: the only file that calls process.exit.
+// Ends the process. Only this file calls process.exit.
 //
-// Fact: process.exit drops what the reader of a pipe has not taken yet, and a pipe holds 64 KiB. Choice: a program ends
-// once its output is written, however slowly it is read.
+// Fact: process.exit drops output that a pipe (64 KiB) has no room for. Choice: a program ends when its output is
+// written, however slow the reader is.
 import { complainer } from './output.ts';
 
-/** Ends immediately. For a second signal, a deadline and a bug: output that still waits for its reader is lost. */
+/** Ends immediately, at a second signal, a deadline or a bug. Unwritten output is lost. */
 export const endNow = (code: number): never => process.exit(code);
 
-/** Ends once standard output and standard error are written; a signal ends it immediately. */
+/** Ends when standard output and standard error are written, or at a signal. */
 export async function endWritten(code: number): Promise<never> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => endNow(code));
   await Promise.all([process.stdout, process.stderr].map(written));
   return endNow(code);
 }
 
-/** Resolves once the stream has written everything, or has failed. */
+/** Resolves when the stream has written everything, or has failed. */
 export const written = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => void stream.write('', () => resolve()));
 
 /**
- * What happens when standard output cannot be written: `closed` runs where its reader went away (`| head`), any other
- * failure (a full disk) ends the program with `failed`. A failing standard error is ignored.
+ * Handles failures of standard output: a closed pipe (`| head`) calls `closed`, any other failure (a full disk) ends
+ * the program with the code `failed`. Failures of standard error are ignored.
  */
 export function onOutputFailure(name: string, closed: () => void, failed: number): void {
   process.stderr.on('error', () => undefined);

@@ -1,5 +1,4 @@
-// A log for looks at things.
 import { createLog } from '../lib/process/log.ts';
 
-/** For connections whose troubles are the result: their own lines would only repeat it. */
+/** A log for commands that report connection failures themselves. */
 export const quietLog = createLog('check', 'error');

@@ -1,4 +1,3 @@
-// A daemon's process: its arguments, environment, output and end.
 import { runDaemon, type Daemon } from '../lib/process/daemon.ts';
 import { processEnvironment } from '../lib/process/env.ts';
 import { EXIT } from '../lib/process/program.ts';
@@ -6,7 +5,7 @@ import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 import { SYSTEM } from './system.ts';
 
-/** Runs the daemon by this process's arguments and environment. Ends the process where there is nothing to run. */
+/** Runs a daemon in this process. Ends the process if the daemon returns an exit code. */
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   process.title = daemon.name;
   process.exitCode = EXIT.fatal;

@@ -1,5 +1,5 @@
-// The state folder of `make ingest-run`. One run holds it at a time: two Redis servers that append to one file destroy
-// it. `run.json` in it has the settings of the queue and the warehouse that the run made, for ingest-admin in a second
+// The state folder of `make ingest-run`. One run uses it at a time, because two Redis servers would destroy a shared
+// append-only file. `run.json` contains the URIs of the run's queue and warehouse, for ingest-admin in another
 // terminal.
 import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -12,7 +12,7 @@ const KEYS = ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'] as const;
 
 const folderOf = (environment: Environment): string => resolve(environment['INGEST_STATE_DIR'] ?? '.ingest');
 
-/** The environment with the settings of the run that holds its state folder, as far as it names no queue itself. */
+/** Adds the URIs of the running `make ingest-run`, unless the environment sets a queue or a warehouse. */
 export function withRunning(environment: Environment): Environment {
   if (KEYS.some((key) => environment[key] !== undefined || environment[`${key}_FILE`] !== undefined))
     return environment;
@@ -23,10 +23,10 @@ export function withRunning(environment: Environment): Environment {
   }
 }
 
-/** Holds the folder until this process ends. Rejects if another run, or the Redis that one left, uses it. */
+/** Locks the folder until this process ends. Rejects if another run, or the Redis of an earlier run, uses it. */
 export async function holdFolder(folder: string) {
   const path = join(folder, 'run.json');
-  // The system releases the lock of an SQLite file when its process ends, however that happens.
+  // The system releases the lock of an SQLite file when its process ends, even after SIGKILL.
   const lock = new DatabaseSync(join(folder, 'run.lock'));
   try {
     lock.exec('BEGIN EXCLUSIVE');
@@ -37,7 +37,7 @@ export async function holdFolder(folder: string) {
   if (uri !== undefined && (await isServing(uri, join(realpathSync(folder), 'redis'))))
     throw new Error(`the Redis of an earlier run still uses ${folder}: end it with redis-cli -u ${uri} shutdown`);
   return {
-    /** Writes the settings of what this run made itself; they hold no password. */
+    /** Writes run.json. The URIs of the run contain no password. */
     publish: (made: Environment): void => writeFileSync(path, `${JSON.stringify(made)}\n`),
     release: (): void => {
       rmSync(path, { force: true });
@@ -46,7 +46,7 @@ export async function holdFolder(folder: string) {
   };
 }
 
-/** Whether a Redis at `uri` has its data in `folder`. */
+/** True if a Redis at `uri` has its data in `folder`. */
 function isServing(uri: string, folder: string): Promise<boolean> {
   const { hostname, port } = new URL(uri);
   return new Promise((found) => {

@@ -1,4 +1,4 @@
-// The only real clock and chance of this process. ingest-client has this file, so it imports no package.
+// The clock and the random source of this process. This file is in ingest-client, so it may not import packages.
 import { SystemClock, SystemRandom, type ClockAndRandom } from '../lib/process/clock.ts';
 
 export const SYSTEM: ClockAndRandom = { clock: new SystemClock(), random: new SystemRandom() };

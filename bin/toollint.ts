@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The program toollint: the process around lib/toollint/command/command-line.ts. It owns the streams, the signals, the
-// environment and the exit. It imports the rest only once the runtime is known to be new enough.
+// toollint: streams, signals, environment and exit around lib/toollint/command/command-line.ts. It imports that file
+// only after it has checked the version of Node.
 import { Console } from 'node:console';
 import { lstatSync, mkdirSync } from 'node:fs';
 import * as nodeModule from 'node:module';
@@ -14,9 +14,9 @@ const EXIT_FAILURE = 2;
 const EXIT_INTERRUPTED = 130;
 const EXIT_OUTPUT_CLOSED = 141;
 
-/** One line without control characters. output.ts would bring another area of lib into the package. */
+/** Writes one line. output.ts is not used, because it would add other parts of lib to the package. */
 function complain(text: string): void {
-  // eslint-disable-next-line no-restricted-syntax -- control characters are taken out here
+  // eslint-disable-next-line no-restricted-syntax -- control characters are removed
   process.stderr.write(`toollint: ${text.replace(/\p{Cc}+/gu, ' ')}\n`);
 }
 
@@ -26,8 +26,8 @@ if (major < 22 || (major === 22 && minor < 15)) {
   endNow(EXIT_FAILURE);
 }
 /**
- * A folder for V8's compile cache that only this user can write; undefined if there is none. The system's temporary
- * folder, node's default, lets another user put in code that runs here.
+ * A folder for V8's compile cache that only this user can write, or undefined. Node's default is the system's temporary
+ * folder, where another user could store code that this process would run.
  */
 function ownCache(): string | undefined {
   try {
@@ -44,26 +44,26 @@ function ownCache(): string | undefined {
   }
 }
 
-// A third of a start. NODE_COMPILE_CACHE names another folder.
+// The cache saves a third of the start. NODE_COMPILE_CACHE names another folder.
 const cache = process.env['NODE_COMPILE_CACHE'] || ownCache();
 if (cache !== undefined) nodeModule.enableCompileCache(cache);
-// The young generation stays small and the old one grows in small steps, which keeps a scan's memory below that of
-// plain ESLint for some CPU time.
+// A small young generation and small growth of the old one keep a scan's memory below that of plain ESLint, at the cost
+// of some CPU time.
 setFlagsFromString('--max-semi-space-size=8');
 setFlagsFromString('--heap-growing-percent=150');
 
 const interrupt = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
-    // A second signal does not wait for the file in work.
+    // A second signal does not wait for the current file.
     if (interrupt.signal.aborted) endNow(EXIT_INTERRUPTED);
     interrupt.abort();
   });
 }
 
-// Rules and configurations are foreign code: what they print must not get into the document.
+// Rules and configurations are foreign code. Their output must not become part of the document.
 globalThis.console = new Console(process.stderr, process.stderr);
-// Each write reports its own failure; these keep a closed pipe from ending the process with a stack trace.
+// Each write reports its own failure. Without these listeners a closed pipe would end the process with a stack trace.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 process.on('uncaughtException', (error: NodeJS.ErrnoException) => {
