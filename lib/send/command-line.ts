@@ -1,4 +1,4 @@
-// The command line of ingest-send, read into settings. All of its text is here.
+// Parses the command line of ingest-send.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -12,32 +12,32 @@ export const HELP = `ingest-send: sends events, one JSON object on each line, to
 Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default); FILE.gz and FILE.zst are decompressed
   --url URL          the gateway (default https://127.0.0.1:8443)
   --cert FILE        client certificate, PEM   } default: the development certificates
-  --key FILE         its key, PEM              } in INGEST_STATE_DIR (.ingest), where
-  --ca FILE          the gateway's CA, PEM     } a gateway made them
+  --key FILE         its key, PEM              } that a gateway made in INGEST_STATE_DIR
+  --ca FILE          the gateway's CA, PEM     } (.ingest)
   --token FILE       a bearer token, if the gateway requires one
-  --concurrency N    events in flight at a time, at most connections x pipelining (default 64)
+  --concurrency N    maximum of events in flight, limited by connections x pipelining (default 64)
   --connections N    connections to the gateway (default 4; with --pipelining 1 as many as --concurrency)
-  --pipelining N     requests on a connection at a time, 1 to 32 (default 16)
-  --rate N           events started in a second, at most (default: no limit)
+  --pipelining N     maximum of unanswered requests on a connection, 1 to 32 (default 16)
+  --rate N           maximum of events started in a second (default: no limit)
   --tries N          tries for one event (default 10)
-  --timeout MS       time for one try, up to the last byte of its answer (default 30000)
+  --timeout MS       time limit of one try, up to the last byte of its answer (default 30000)
   --resend FILE      send the events of a refused file again
   --sample N         send N sample events with new ids, instead of a file
-  --refused FILE     where refused events go (default: FILE.refused, ingest-send.refused for standard input, or that
-                     name with a number if it exists); written only if there are any, never overwritten
-  --json             the summary as one JSON object
-  --quiet            no progress and no messages about waiting
+  --refused FILE     a new file for refused events, created if there are any (default: FILE.refused, or
+                     ingest-send.refused for standard input; with a number if that exists)
+  --json             print the summary as one JSON object
+  --quiet            print no progress and no reasons for waiting
   --help, --version
 
-An event is sent again only if the answer's body says "retryable": true, or if no gateway answered (its id makes that
-safe). Pauses double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After, up to five minutes. A
+An event is sent again only if the answer's body says "retryable": true, or if no gateway answered. Its id makes that
+safe. Pauses double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After, up to five minutes. A
 run stops if the server's certificate is not trusted, and if the first 10 answers are all 401 or 403.
 Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" if the bytes are not UTF-8).
-An interrupted run of a file continues in the next run, after the line in FILE.position. Remove that file to send all
-events again, which is safe as well: they are "duplicate", and "differing" if the gateway has another body for the id.
+The next run of an interrupted file continues after the line in FILE.position. To send all events again, remove that
+file. This is safe: they are "duplicate", and also "differing" if the gateway has another body for the id.
 Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
 
-Exit codes: 0 all were accepted, 1 not all were, 2 wrong usage or unreadable input, 130 interrupted.
+Exit codes: 0 all events were accepted, 1 some were not, 2 wrong usage or unreadable input, 130 interrupted.
 `;
 
 export interface SendSettings {
@@ -45,9 +45,9 @@ export interface SendSettings {
   readonly identity: SenderIdentity;
   /** `undefined` reads standard input. */
   readonly file: string | undefined;
-  /** The file holds refused events. */
+  /** True if the file contains refused events. */
   readonly resend: boolean;
-  /** How many sample events to send instead of a file. */
+  /** The number of sample events to send instead of a file. */
   readonly sample: number | undefined;
   readonly flow: Flow;
   readonly ratePerS: number | undefined;
