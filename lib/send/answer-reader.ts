@@ -1,9 +1,9 @@
 // Reads the answers on one connection, in their order.
 //
-// It accepts only what a gateway sends: HTTP/1.1, a final status, a body with Content-Length, no coding. With several
-// requests on a connection, anything else could make one answer look like two, or two like one.
+// It accepts only answers in the form that a gateway sends: HTTP/1.1, a final status, Content-Length, no coding. With
+// several requests on a connection, any other form could make one answer look like two, or two like one.
 //
-// Limits: 16 KiB of header fields, 64 KiB of body; gateways answer with less.
+// Limits: 16 KiB of header fields, 64 KiB of body. Gateways send less.
 
 export interface GatewayAnswer {
   readonly status: number;
@@ -36,12 +36,12 @@ export class AnswerReader {
     this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
   }
 
-  /** False while bytes of an incomplete answer are held. */
+  /** False if it holds a part of an answer. */
   get isEmpty(): boolean {
     return this.#bytes.length === 0 && this.#head === undefined;
   }
 
-  /** The next complete answer. Throws an Error for anything that is not an answer of a gateway; then it is unusable. */
+  /** The next complete answer. Throws if the bytes are not an answer of a gateway; then the connection must end. */
   next(): GatewayAnswer | undefined {
     this.#head ??= this.#readHead();
     if (this.#head === undefined || this.#bytes.length < this.#head.bodyBytes) return undefined;

@@ -1,10 +1,8 @@
 // A gateway for unit tests of producers, in their own process: `import { startFakeGateway } from
 // 'ingest-client/testing'`.
 //
-// It answers as the gateway does (the producers' contract suite, test/contract/producers.ts, runs against both) and
-// keeps accepted events in memory. All requests are one producer's; ids can be given to another one.
-//
-// It does not queue, land, distinguish producers, read CloudEvents or limit rates.
+// It answers as the gateway does (the same contract suite, test/contract/producers.ts, tests both) and keeps accepted
+// events in memory. It has one producer. It does not land events, read CloudEvents or limit rates.
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { once } from 'node:events';
@@ -15,23 +13,22 @@ import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 
 /**
- * An answer in place of the usual one. `noAnswer` accepts the event and closes the connection. `silence` accepts the
- * event and does not answer, so the producer waits for its own time-out.
+ * `noAnswer` accepts the event and closes the connection. `silence` accepts the event and does not answer, so that the
+ * producer waits for its own time-out.
  */
 export type NextAnswer = 'rateLimited' | 'unavailable' | 'overloaded' | 'internal' | 'noAnswer' | 'silence';
 
 export interface FakeGatewayOptions {
-  /** PEM texts: https in place of http. With `ca`, a client without a certificate of it is answered 401. */
+  /** PEM texts, for https. With `ca`, clients without a certificate of that authority are answered 401. */
   readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer; readonly ca?: string | Buffer };
-  /** The longest body; 262,144 as a gateway's default. */
+  /** The longest body. The default is the gateway's, 262,144. */
   readonly bodyBytesMax?: number;
 }
 
-/** An event that was accepted. */
 export interface FakeEvent {
   readonly id: string;
   readonly type: string;
-  /** The bytes as received. */
+  /** The bytes as received, as text. */
   readonly body: string;
   readonly acceptedAt: string;
 }
@@ -41,11 +38,11 @@ export interface FakeGateway {
   readonly url: string;
   /** Accepted events, each id once, in the order of acceptance. */
   readonly events: readonly FakeEvent[];
-  /** How many requests to `POST /events` arrived. */
+  /** The number of requests to `POST /events`. */
   readonly requests: number;
-  /** Answers to the next requests to `POST /events`, one each. */
+  /** Sets the answers to the next requests to `POST /events`. */
   next(...answers: readonly NextAnswer[]): void;
-  /** The id belongs to another producer from now on: 409. */
+  /** Makes the id another producer's, so that the next request with it is answered 409. */
   giveAway(id: string): void;
   /** Ends the server and its connections. */
   close(): Promise<void>;
@@ -223,7 +220,7 @@ class Gateway implements FakeGateway {
   }
 }
 
-/** The envelope, or its first fault: where (a JSON Pointer) and what is expected there. */
+/** The envelope, or its first mistake with a JSON Pointer. */
 function envelopeOf(
   body: string,
 ): { readonly id: string; readonly type: string } | { readonly path: string; readonly message: string } {
@@ -236,7 +233,7 @@ function envelopeOf(
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { path: '', message: 'must be a JSON object' };
   const { id, type } = value as Readonly<Record<string, unknown>>;
-  // eslint-disable-next-line no-control-regex -- it looks for them
+  // eslint-disable-next-line no-control-regex -- it matches them
   if (typeof id !== 'string' || !/^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u.test(id))
     return { path: '/id', message: 'must be a string of 1 to 256 characters without control characters' };
   if (typeof type !== 'string' || type.length > 256 || !/^[\w-]+(\.[\w-]+)*$/.test(type))

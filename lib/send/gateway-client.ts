@@ -1,10 +1,9 @@
-// Sends events to the gateway over mutual TLS, on a few connections with several requests on each.
+// Sends events to the gateway over mutual TLS, on a few connections with several requests on each. It sends each event
+// once; the sender decides about another try.
 //
-// Limits: a try ends after `timeoutMs`, from the connection to the last byte of the answer. If another request made the
-// connection fail, the try begins again, with `timeoutMs` once more. So a slow event delays the events behind it on its
-// connection by at most one time limit, and costs them no try.
-//
-// It sends each event once and returns what the answer allows; the sender decides about another try.
+// Limits: a try ends after `timeoutMs`, which includes the connection and the last byte of the answer. If the
+// connection failed because of another request, the event is sent again with a new time limit, and this is the same
+// try. So a slow event delays the events behind it by at most one time limit.
 import { connect as connectPlain, isIP } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -24,13 +23,13 @@ export interface GatewayClientOptions extends ClockAndRandom {
 export interface Flow {
   readonly connections: number;
   readonly pipelining: number;
-  /** Events in flight at a time. */
+  /** The maximum of events in flight. */
   readonly concurrency: number;
 }
 
 export const PIPELINING_MAX = 32;
 
-/** The defaults of sendEvents and ingest-send. Without pipelining each event in flight has a connection. */
+/** Applies the defaults of sendEvents and ingest-send. With `pipelining: 1` each event in flight has a connection. */
 export function flowOf(asked: { [name in keyof Flow]?: number | undefined }): Flow {
   const { concurrency = 64, pipelining = 16 } = asked;
   const { connections = pipelining === 1 ? concurrency : 4 } = asked;
@@ -38,8 +37,8 @@ export function flowOf(asked: { [name in keyof Flow]?: number | undefined }): Fl
 }
 
 /**
- * The URL of a gateway, `https://host:port`; events are sent to `/events` below it. Plain `http` only to this machine,
- * for tests. Throws a TypeError that names the mistake.
+ * The URL of a gateway, `https://host:port`, or `http` to this machine for tests. Throws a TypeError that names the
+ * mistake.
  */
 export function gatewayUrl(value: string | URL): URL {
   if (!URL.canParse(String(value))) throw new TypeError(`${String(value)}: expected an https URL`);
@@ -61,11 +60,11 @@ export class GatewayClient {
   readonly #newPipeline: () => Pipeline;
   readonly #pipelines: Pipeline[] = [];
   readonly #requestIds: string;
-  /** Requests without a connection: only while connections recover. */
+  /** Requests that no connection has room for. */
   #waiting: Request[] = [];
   #requests = 0;
 
-  /** Throws a TypeError for a certificate or key that cannot be used. */
+  /** Throws a TypeError for an unusable certificate or key. */
   constructor(options: GatewayClientOptions) {
     const { clock, random, url, identity, pipelining: depth, timeoutMs } = options;
     this.#options = options;
@@ -89,7 +88,7 @@ export class GatewayClient {
     });
   }
 
-  /** Requests without an answer count as lost. */
+  /** Settles requests without an answer as unanswered. */
   close(): void {
     for (const { settle } of this.#waiting.splice(0)) settle(unansweredTry(new Error('the sender was closed')));
     for (const pipeline of this.#pipelines) pipeline.close();
@@ -120,7 +119,7 @@ export class GatewayClient {
     }
   }
 
-  /** The one with the fewest requests. Connections are made as they are needed. */
+  /** The connection with the fewest requests, or a new one while there are fewer than `connections`. */
   #pipelineWithRoom(): Pipeline | undefined {
     const { connections } = this.#options;
     let best: Pipeline | undefined;
@@ -139,11 +138,11 @@ function connectorTo(url: URL, identity: SenderIdentity): ConstructorParameters<
   if (!secure) return (ready) => connectPlain(to, ready).setNoDelay(true);
   const tls = { ...to, ...tlsOptionsOf(identity), ALPNProtocols: ['http/1.1'] };
   const named = isIP(host) === 0 ? { ...tls, servername: host } : tls;
-  // Nothing is written before `ready`: the server's certificate is accepted then.
+  // Nothing is written before `ready`, when the server's certificate has been accepted.
   return (ready) => connectTls(named, ready).setNoDelay(true);
 }
 
-/** The part of a request's header that all requests have. */
+/** The beginning of every request. */
 function requestStart(url: URL, { token }: SenderIdentity): string {
   return [
     `POST ${url.pathname.replace(/\/$/, '')}/events HTTP/1.1`,

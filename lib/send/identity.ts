@@ -1,7 +1,7 @@
-// The producer's certificate, key and token, checked before anything is sent.
+// Checks the producer's certificate and key before anything is sent.
 import { createSecureContext } from 'node:tls';
 
-/** PEM texts. Without `ca` the authorities that Node trusts apply. A plain URL needs none of them. */
+/** PEM texts. Without `ca`, Node's default authorities are used. A plain URL needs none of them. */
 export interface SenderIdentity {
   readonly cert: string | Buffer | undefined;
   readonly key: string | Buffer | undefined;
@@ -13,7 +13,7 @@ type Pem = Omit<SenderIdentity, 'token'>;
 
 const EXPECTED = { cert: 'CERTIFICATE', key: 'PRIVATE KEY', ca: 'CERTIFICATE' } as const;
 
-/** For node:tls. Throws a TypeError that names the option with the mistake. */
+/** Returns options for node:tls. Throws a TypeError that names the option with the mistake. */
 export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string | Buffer } {
   const given: { cert?: string | Buffer; key?: string | Buffer; ca?: string | Buffer } = {};
   for (const name of ['cert', 'key', 'ca'] as const) {
@@ -23,7 +23,7 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
     if (mistake !== undefined) throw new TypeError(`${name}: ${mistake}`);
     given[name] = value as string | Buffer;
   }
-  // Each alone first, so that the message names the right one.
+  // Each alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
     if (given[name] === undefined) continue;
     unusable(name, 'this cannot be read', { [name]: given[name] });

@@ -1,4 +1,4 @@
-// The source of events: a file or standard input, plain or compressed, of events or of an earlier run's refused events.
+// Reads events from a file or standard input, or refused events of an earlier run from their file.
 import { createReadStream, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
@@ -6,29 +6,28 @@ import * as zlib from 'node:zlib';
 import { lines, type Line } from './lines.ts';
 import type { FileLine, Position } from './position.ts';
 
-/** The input is unusable, or cannot be read to its end. The message names the file. */
+/** Unusable or incomplete input. The message names the file. */
 export class InputError extends Error {
   override readonly name = 'InputError';
 }
 
 const OBJECT_WITHIN_LINES = 10;
 
-/** One event. `number`: its line in the file that it first came from; `line`: in the file that is read. */
+/** One event. `line` is its line in this input, `number` its line in the file that it originally came from. */
 export interface InputEvent extends FileLine {
   readonly number: number;
 }
 
 export interface Input {
   readonly events: AsyncGenerator<InputEvent>;
-  /** The size of the file and the bytes read so far; `undefined` for a stream. */
+  /** The size of the file and the bytes read so far. Undefined for a stream. */
   readonly bytes: { readonly total: number; readonly read: () => number } | undefined;
   close(): void;
 }
 
 /**
- * Opens a file, or standard input if `path` is undefined. Names that end in `.gz` or `.zst` are decompressed. With
- * `refused` each line is one of a refused file, and its event is the body in it. Events before `position` are left out.
- * Rejects with InputError.
+ * Opens a file, or standard input if `path` is undefined. Files named `.gz` or `.zst` are decompressed. With `refused`,
+ * the input is a refused file. Events before `position` are skipped. Rejects with InputError.
  */
 export async function openInput(path: string | undefined, refused: boolean, position?: Position): Promise<Input> {
   const name = path ?? 'standard input';
@@ -61,11 +60,11 @@ async function openFile(path: string): Promise<Readable> {
 
 function decompressed(raw: Readable, path: string | undefined): Readable {
   if (path === undefined || !/\.(gz|zst)$/.test(path)) return raw;
-  // Bun and Deno accept a zstd file that was cut off; Node 20 has no zstd.
+  // Bun and Deno do not detect a truncated zstd file. Node 20 has no zstd.
   const zstd = process.versions['bun'] ?? process.versions['deno'] ?? zlib.createZstdDecompress;
   if (path.endsWith('.zst') && typeof zstd !== 'function')
     throw new InputError(`${path}: decompressing zstd needs Node 22.15 or newer`);
-  // The error reaches the reader of the last stream of the pipeline.
+  // Errors appear at the last stream of the pipeline.
   return pipeline(raw, path.endsWith('.gz') ? zlib.createGunzip() : zlib.createZstdDecompress(), () => undefined);
 }
 
@@ -93,8 +92,8 @@ async function* events(
 }
 
 /**
- * The same lines. Throws before the first one if none of the first ten is a JSON object: every event would be refused.
- * It holds lines back only until it has found an object, because the next line of a pipe may be far off.
+ * Yields the same lines. Throws before the first one if none of the first ten is a JSON object, because every event
+ * would be refused. It holds lines back only until the first object: the next line of a pipe may arrive much later.
  */
 async function* objects(all: AsyncIterable<Line>, name: string): AsyncGenerator<Line> {
   const held: Line[] = [];

@@ -1,13 +1,12 @@
-// A sender's unsettled events on disk, so that a crash of its process loses none.
+// Keeps a sender's unsettled events on disk, so that a crash loses none.
 //
 // One JSON object on each line: {"put":1,"body":"…"} ("bodyBase64" if the bytes are not UTF-8), later {"settled":1}.
 //
-// Invariants: `put` resolves after fsync; an unsettled event is in the file, whenever the process or the machine ends.
-// A settled mark is written without fsync: if it is lost, the event is sent once more and is a duplicate.
+// Invariants: `put` resolves after fsync, so an unsettled event is in the file when the process or the machine crashes.
+// A settled line is written without fsync. If it is lost, the event is sent once more and is a duplicate.
 //
-// Limits: events that are put at the same time share one fsync. Beyond REWRITE_BYTES of settled lines the file is
-// written again without them. One process at a time uses it, by FILE.lock (lease.ts); if another one takes the lease
-// from a process that was frozen, `put` of the frozen one rejects.
+// Simultaneous puts share one fsync. After REWRITE_BYTES the file is rewritten without settled events. One process at a
+// time uses it (lease.ts). If another process takes the lease from a frozen one, `put` of the frozen process rejects.
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { open, rename, rm, type FileHandle } from 'node:fs/promises';
@@ -18,10 +17,8 @@ import { lines } from './lines.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
 
-/** The mode of files with events in them. */
 const OWNER_ONLY = 0o600;
 
-/** An event of the journal. */
 export interface Entry {
   readonly number: number;
   readonly body: Buffer;
@@ -42,7 +39,7 @@ export class Journal {
   #file: FileHandle;
   #next: number;
   #pending: string[] = [];
-  /** Whether #pending holds an event. */
+  /** True if #pending contains an event. */
   #puts = false;
   #writing: Promise<void> | undefined;
   #failure: { readonly cause: unknown } | undefined;
@@ -60,9 +57,7 @@ export class Journal {
     this.#next = Math.max(0, ...[...unsettled].slice(-1)) + 1;
   }
 
-  /**
-   * Opens or creates the journal. Rejects if another process has it open or a line is damaged, and with system errors.
-   */
+  /** Opens or creates a journal. Rejects if another process has it open, and if a line is damaged. */
   static async open(path: string, system: ClockAndRandom): Promise<Journal> {
     const name = resolve(path);
     const lease = await Lease.take(`${name}.lock`, system);
@@ -80,14 +75,14 @@ export class Journal {
     }
   }
 
-  /** The events that an earlier process left unsettled, in their order. */
+  /** The unsettled events of earlier processes, in their order. */
   async *resumed(): AsyncGenerator<Entry> {
     if (this.#resumedBytes === 0) return;
     for await (const row of rows(this.#path, this.#resumedBytes - 1))
       if (row.put !== undefined) yield { number: row.put, body: bodyOf(row) };
   }
 
-  /** Resolves with the event's number once it is on disk. After one rejection every call rejects. */
+  /** Resolves with the event's number when it is on disk. After one rejection every call rejects. */
   async put(body: Buffer): Promise<number> {
     const number = this.#next++;
     const content = isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
@@ -98,7 +93,7 @@ export class Journal {
     return number;
   }
 
-  /** The event need not be sent again. */
+  /** Marks an event that must not be sent again. */
   settle(number: number): void {
     this.#unsettled.delete(number);
     this.#pending.push(`${JSON.stringify({ settled: number } satisfies Row)}\n`);
@@ -115,9 +110,9 @@ export class Journal {
     }
   }
 
-  /** Resolves when everything that is pending now is on the disk. */
+  /** Resolves when all lines that are pending now are written. */
   async #written(): Promise<void> {
-    // The write in progress may lack the latest lines; the next one has them all.
+    // The current write may not contain the latest lines. The next one does.
     if (this.#writing !== undefined) await this.#writing;
     this.#writing ??= this.#write().finally(() => (this.#writing = undefined));
     await this.#writing;
@@ -135,13 +130,13 @@ export class Journal {
       if (puts) await this.#synced();
       await this.#appended(Buffer.byteLength(text));
     } catch (cause) {
-      // A line may be cut off now, and must stay the last one.
+      // The last line may be incomplete, so nothing may follow it.
       this.#failure = { cause };
       throw cause;
     }
   }
 
-  /** A line is not safe in a replaced file, nor after another process has read the file. */
+  /** Rejects if the lines went to a replaced file, or if another process has read the file before they were synced. */
   async #synced(): Promise<void> {
     if (!(await isAt(this.#file, this.#path))) throw new Error(`${this.#path}: the journal was removed or replaced`);
     await this.#file.datasync();
@@ -166,7 +161,7 @@ interface Rewritten {
   readonly bytes: number;
 }
 
-/** Replaces the journal by one with the unsettled events only. */
+/** Replaces the journal by one that contains only the unsettled events. */
 async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<number>): Promise<Rewritten> {
   await rm(`${path}.new`, { force: true });
   const file = await open(`${path}.new`, 'wx', OWNER_ONLY);
@@ -181,7 +176,7 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
     await file.sync();
     if (!(await lease.isHeld()) || !(await isAt(file, `${path}.new`))) throw takenOver(path);
     await rename(`${path}.new`, path);
-    // The rename is durable once the folder is.
+    // A rename is durable after a sync of its folder.
     const folder = await open(dirname(path), 'r');
     await folder.sync().finally(() => folder.close());
     return { file, bytes };
@@ -191,7 +186,7 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
   }
 }
 
-/** A crash may have truncated the last line: its event was not sent yet. */
+/** Ignores a last line that a crash truncated, because its event was not sent yet. */
 async function* rows(path: string, endByte = Number.POSITIVE_INFINITY): AsyncGenerator<Row> {
   let damaged = 0;
   for await (const { number, bytes } of lines(createReadStream(path, { end: endByte }) as AsyncIterable<Buffer>)) {

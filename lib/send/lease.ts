@@ -1,18 +1,18 @@
-// The right to use a file, as a lock file next to it, which one process at a time holds.
+// A lock file that one process at a time holds, next to the file that it protects.
 //
-// It does not depend on process ids: two containers on one volume have the same ones. The lock file is created with
-// O_EXCL and holds the boot id of the holder's machine, a random token, and a number that a heartbeat raises. A process
-// that finds the file watches it: if the number stays the same for a lease, the holder has ended.
+// Process ids are not used, because containers that share a volume can have equal ones. The lock file is created with
+// O_EXCL and contains the boot id of the holder's machine, a random token, and a number that a heartbeat increases. If
+// the number does not change for the time of a lease, the holder has ended.
 //
-// A holder that was frozen for longer can lose its lease while it writes. So it asks `isHeld` after each fsync and
-// before it relies on it: its lock file is gone then, or another file has its name.
+// A holder that is frozen for longer can lose the lease while it writes: its lock file is removed or replaced. So it
+// calls `isHeld` after each fsync.
 import { readFileSync } from 'node:fs';
 import { link, open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import type { Clock, ClockAndRandom, Timer } from '../process/clock.ts';
 
 const HEARTBEAT_MS = 300;
 const LEASE_MS = 3_000;
-/** For a holder on another machine (or before a restart): network file systems show its heartbeat late. */
+/** Network file systems show the heartbeat of a holder on another machine late. */
 const REMOTE_LEASE_MS = 10_000;
 
 interface Holder {
@@ -35,7 +35,7 @@ export class Lease {
     this.#holder = holder;
   }
 
-  /** Rejects if another process holds the lease, and with the system's error. */
+  /** Rejects if another process holds the lease. */
   static async take(path: string, { clock, random }: ClockAndRandom): Promise<Lease> {
     const holder = { bootId: bootIdOfMachine(), token: random.bytes(16).toString('hex') };
     for (;;) {
@@ -70,7 +70,7 @@ export class Lease {
 
   async #write(): Promise<void> {
     this.#beat += 1;
-    // The length never changes, so that a reader never finds a part.
+    // The length is constant, so that a reader never sees a part.
     const text = JSON.stringify({ ...this.#holder, beat: this.#beat });
     await this.#file.write(`${text.padEnd(150)}\n`, 0);
   }
@@ -101,7 +101,7 @@ async function removeEnded(path: string, own: Omit<Holder, 'beat'>, clock: Clock
     if (now === undefined) return;
     if (now !== text) throw new Error(`another process has this journal open (${path})`);
   }
-  // Two processes can do this at the same time. The slower one moves the lock of the faster one, and puts it back.
+  // If two processes do this at the same time, the slower one may move the lock of the faster one. It moves it back.
   const moved = `${path}.${own.token}`;
   await rename(path, moved).catch(() => undefined);
   if ((await textOf(moved)) !== text) await link(moved, path).catch(() => undefined);
@@ -118,7 +118,7 @@ function bootIdIn(text: string): string | undefined {
   }
 }
 
-/** Linux's id of the current boot; on other systems all machines share one value. */
+/** Linux's id of the current boot, or one value for all machines on other systems. */
 function bootIdOfMachine(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

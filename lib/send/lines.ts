@@ -1,7 +1,7 @@
-// Splits a byte stream into lines without changing their bytes. Blank lines are skipped. Memory holds one line, of at
-// most LINE_BYTES_MAX, and one chunk.
+// Splits a byte stream into lines without changing their bytes, and skips blank lines. It holds one line, of at most
+// LINE_BYTES_MAX, and one chunk in memory.
 
-/** One line. `number` counts from 1, empty lines included. */
+/** `number` counts from 1 and includes blank lines. */
 export interface Line {
   readonly number: number;
   readonly bytes: Buffer;
@@ -9,7 +9,7 @@ export interface Line {
 
 const LINE_FEED = 0x0a;
 
-/** More than any gateway accepts as one event. */
+/** No gateway accepts a longer event. */
 const LINE_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Throws if a line is longer than LINE_BYTES_MAX. */

@@ -1,11 +1,11 @@
-// One connection to the gateway, with several requests on it at a time, and its successor after a failure.
+// A connection to the gateway with several requests at a time. After a failure it connects again.
 //
 // States: closed (no socket) -> connecting -> open -> closed. A request opens a closed pipeline.
 //
-// Invariants: requests are written in their order, those of one turn of the event loop in one write unless they are
-// long. Only the first unanswered request can fail: if the connection ends, it alone counts as unanswered, and those
-// behind it are handed back to be sent again. Ids make that safe. After such an end requests go one at a time for
-// RECOVERY_ANSWERS answers, because some servers and proxies cannot read several.
+// Invariants: requests are written in order. Those of one turn of the event loop share a write unless they are long. If
+// the connection fails, only the first unanswered request fails; the others are returned to be sent again, which their
+// ids make safe. After a failure, requests are sent one at a time for RECOVERY_ANSWERS answers, because some servers
+// and proxies do not support pipelining.
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../process/clock.ts';
 import { AnswerReader } from './answer-reader.ts';
@@ -13,30 +13,30 @@ import { tryOf, unansweredTry, type Try } from './try.ts';
 
 const RECOVERY_ANSWERS = 32;
 
-/** A write ends with the request that reaches this. */
+/** The approximate maximum of one write. */
 const WRITE_BYTES = 65_536;
 
 export interface Request {
   readonly body: Buffer;
   readonly requestId: string;
   readonly settle: (result: Try) => void;
-  /** Time limit, on the monotonic clock. */
+  /** The time limit, on the monotonic clock. */
   dueMs: number;
-  /** It was on a connection that failed because of another request, and got more time for that once. */
+  /** True after its connection failed because of another request. It received a new time limit once. */
   displaced: boolean;
   isSent: boolean;
 }
 
 export interface PipelineOptions {
   readonly clock: Clock;
-  /** Starts a connection, and calls `ready` once it can be written to. */
+  /** Starts a connection, and calls `ready` when it is writable. */
   readonly connect: (ready: () => void) => Socket;
   readonly depth: number;
-  /** Time limit of a request, for its error. */
+  /** For the message of an overdue request. */
   readonly timeoutMs: number;
-  /** The bytes before a request's body. */
+  /** The header of a request. */
   readonly headOf: (request: Request) => string;
-  /** Some requests were answered. `displaced`: those to send again. */
+  /** Called when there is room for more requests. `displaced` must be sent again. */
   readonly onRoom: (displaced: readonly Request[]) => void;
 }
 
@@ -47,7 +47,7 @@ export class Pipeline {
   #socket: Socket | undefined;
   #isOpen = false;
   #reader = new AnswerReader();
-  /** Unanswered requests, in their order; the first #written of them were written. */
+  /** Unanswered requests, in order. The first #written of them were written. */
   #requests: Request[] = [];
   #written = 0;
   #flushes = false;
@@ -59,7 +59,7 @@ export class Pipeline {
     this.#options = options;
   }
 
-  /** Requests that it accepts now. */
+  /** The number of requests that it accepts now. */
   get room(): number {
     return (this.#recovery > 0 ? 1 : this.#options.depth) - this.#requests.length;
   }
@@ -75,7 +75,7 @@ export class Pipeline {
     this.#watch();
   }
 
-  /** Unanswered requests count as lost. */
+  /** Settles all requests as unanswered. */
   close(): void {
     const requests = this.#requests;
     this.#drop();
@@ -106,7 +106,7 @@ export class Pipeline {
     this.#options.clock.turnEnd(() => this.#flush());
   }
 
-  /** Long requests get a write each: its callback reports whether that request, not the whole turn's, was sent. */
+  /** A long request ends a write, so that the write's callback reports when that request was sent. */
   #flush(): void {
     this.#flushes = false;
     const socket = this.#socket;
@@ -151,7 +151,7 @@ export class Pipeline {
     }
   }
 
-  /** A server that refuses a body before it has read it may never read the rest. */
+  /** Ends the connection if a server refused a body that it has not read, because it may never read the rest. */
   #endUnlessSent(request: Request): void {
     const socket = this.#socket;
     this.#options.clock.turnEnd(() => {
@@ -159,9 +159,9 @@ export class Pipeline {
     });
   }
 
-  /** `cause`: why the first request has no answer; undefined if the connection ends after an answer. */
+  /** `cause` is the failure of the first request, or undefined if the connection ends after an answer. */
   #end(cause: Error | undefined): void {
-    // A request that waited for the turn's end on an idle connection was not sent. It fails only with the connecting.
+    // Requests that were not written do not fail, unless the connection could not be opened.
     const failed = cause !== undefined && (this.#written > 0 || !this.#isOpen) ? this.#requests.shift() : undefined;
     const displaced = this.#requests;
     if (failed !== undefined || displaced.length > 0) this.#recovery = RECOVERY_ANSWERS;
@@ -182,7 +182,7 @@ export class Pipeline {
     this.#reader = new AnswerReader();
   }
 
-  /** One timer for a connection, not for a request: it fires about once in a request's time limit. */
+  /** One timer for the connection, which costs less than one for each request. */
   #watch(): void {
     const [first] = this.#requests;
     if (first === undefined || this.#timer !== undefined) return;

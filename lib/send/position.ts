@@ -1,18 +1,17 @@
-// The place in a file at which an interrupted run continues: FILE.position, written once a second and at the end,
-// removed when the run is complete.
+// FILE.position: the line at which an interrupted run continues. It is written once a second and at the end of the run,
+// and removed when the run is complete.
 //
-// Invariant: every event up to the line that it names was settled. Events after it may have been too; the next run
-// sends these again, at most as many as were in flight, and the gateway answers "duplicate". The line's digest shows
-// whether the file is the same.
+// Invariant: all events up to that line were settled. Later events may be settled too. The next run sends those again,
+// at most as many as were in flight, and the gateway answers "duplicate". The digest of the line detects another file.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../process/clock.ts';
 
 const WRITE_INTERVAL_MS = 1_000;
 
-/** A line of the file, of those that hold an event. */
+/** A line with an event. */
 export interface FileLine {
-  /** Counts from 1, empty lines included. */
+  /** Counts from 1 and includes blank lines. */
   readonly line: number;
   readonly bytes: Buffer;
 }
@@ -34,13 +33,13 @@ export class Position {
   readonly path: string;
   readonly #url: string;
   readonly #before: Written | undefined;
-  /** In the file's order, from the first one that is not settled. */
+  /** In the order of the file, from the first unsettled event. */
   readonly #begun: Begun[] = [];
   #last: FileLine | undefined;
   readonly #clock: Clock;
   #writtenMs: number;
 
-  /** FILE.position of a run to another gateway is ignored. */
+  /** Ignores the file of a run to another gateway. */
   constructor(file: string, url: string, clock: Clock) {
     this.#clock = clock;
     this.#writtenMs = clock.ms();
@@ -49,18 +48,18 @@ export class Position {
     this.#before = writtenAt(this.path, url);
   }
 
-  /** The line after which this run begins; 0 if no earlier run was interrupted. */
+  /** The last line that this run skips, or 0. */
   get line(): number {
     return this.#before?.line ?? 0;
   }
 
-  /** True if an earlier run settled the event; `changed` if the file differs from that run's. */
+  /** True if an earlier run settled the event. `changed` if the file is not the one of that run. */
   passed({ line, bytes }: FileLine): boolean | 'changed' {
     if (this.#before === undefined || line > this.#before.line) return false;
     return line < this.#before.line || digest(bytes) === this.#before.sha256 || 'changed';
   }
 
-  /** Called in the file's order. The result is called when the event is settled. */
+  /** Must be called in the order of the file. Call the returned function when the event is settled. */
   begin(at: FileLine): () => void {
     const begun = { at, settled: false };
     this.#begun.push(begun);
@@ -71,7 +70,6 @@ export class Position {
     };
   }
 
-  /** Throws system errors. */
   write(): void {
     this.#writtenMs = this.#clock.ms();
     if (this.#last === undefined) return;
@@ -81,7 +79,6 @@ export class Position {
     renameSync(`${this.path}.new`, this.path);
   }
 
-  /** The run is complete. */
   remove(): void {
     rmSync(this.path, { force: true });
   }

@@ -1,6 +1,5 @@
-// Progress on standard error. A terminal shows one line that is rewritten: the part of the input that was read, the
-// events settled, their rate, and the reason of the latest retry. A pipe gets the reasons for waiting only, at most one
-// line in ten seconds.
+// Progress on standard error. On a terminal one line is rewritten: the percentage of the input, the events, their rate,
+// and the reason for the latest retry. On a pipe only reasons for waiting are written, at most one in ten seconds.
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';
@@ -48,7 +47,7 @@ export class ProgressLine {
     this.#stderr.write('\n');
   }
 
-  /** `45 % | 12345 events | 2310 events/s | 12 s left`; without the first and last part if the input has no size. */
+  /** `45 % | 12345 events | 2310 events/s | 12 s left`. The first and last part need an input with a size. */
   #text(): string {
     const seconds = (this.#clock.ms() - this.#startMs) / 1000;
     const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];

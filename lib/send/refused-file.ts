@@ -1,21 +1,20 @@
-// The refused events of a run, with their answers: one JSON object on each line. The first one creates the file; an
-// existing file is never changed.
+// The refused events of a run and their answers, a JSON object on each line. The first event creates the file. Existing
+// files are never changed.
 import { isUtf8 } from 'node:buffer';
 import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import type { InputEvent } from './input.ts';
 import type { SendResult } from './sender.ts';
 
-/** The mode: events are nobody else's business. */
 const OWNER_ONLY = 0o600;
 
-/** `name`, or the first of `name.2`, `name.3` … that does not exist yet. */
+/** `name`, or the first of `name.2`, `name.3` … that does not exist. */
 export function freeName(name: string): string {
   if (!existsSync(name)) return name;
   for (let number = 2; ; number += 1) if (!existsSync(`${name}.${number}`)) return `${name}.${number}`;
 }
 
-/** The reason that no file can be created at `path`; `undefined` if it can. The attempt leaves nothing behind. */
+/** The reason that `path` cannot be created, or undefined. Creates and removes the file to find out. */
 export function whyUnwritable(path: string): string | undefined {
   try {
     closeSync(openSync(path, 'wx', OWNER_ONLY));
@@ -38,12 +37,11 @@ export class RefusedFile {
     this.path = path;
   }
 
-  /** True once it holds an event. */
+  /** True if it contains an event. */
   get written(): boolean {
     return this.#written;
   }
 
-  /** Rejects with system errors. */
   async add({ event, code, status, answer }: SendResult<InputEvent> & { kind: 'refused' }): Promise<void> {
     const body = isUtf8(event.bytes)
       ? { body: event.bytes.toString('utf8') }

@@ -1,15 +1,13 @@
-// Events to try a gateway with: new ids each time, a few types, about 300 bytes each.
+// Sample events of about 300 bytes, with new ids.
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { Input, InputEvent } from './input.ts';
 
 const TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.registered', 'stock.changed'];
 
-/** `count` sample events, made as they are asked for. */
 export function sampleInput(count: number, system: ClockAndRandom): Input {
   return { events: samples(count, system), bytes: undefined, close: () => undefined };
 }
 
-// Async, as the sender's other inputs are.
 async function* samples(count: number, system: ClockAndRandom): AsyncGenerator<InputEvent> {
   for (let number = 1; number <= count; number += 1)
     yield await Promise.resolve({ number, line: number, bytes: sample(number, system) });

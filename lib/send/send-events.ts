@@ -1,7 +1,7 @@
 // The sender as a library: `import { sendEvents } from 'ingest-client'`.
 //
-// Retries are bounded, with jitter, and follow `Retry-After`; slow reading of the results slows the sending down. Every
-// event that was started gets a result. `accepted` is the gateway's 202: the event is in the queue and lands.
+// Every event that was started has a result. `accepted` means that the gateway's queue has the event. A caller that
+// reads results slowly slows down the sending.
 import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { flowOf, GatewayClient, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
 import { Journal } from './journal.ts';
@@ -11,53 +11,53 @@ import type { Try } from './try.ts';
 export { NO_ANSWER } from './try.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
-/** The code of an event that JSON.stringify cannot write. It was not sent. */
+/** The code of an event that JSON.stringify cannot serialize, so that it was not sent. */
 export const UNSERIALIZABLE = 'UNSERIALIZABLE';
 
 const SYSTEM = { clock: new SystemClock(), random: new SystemRandom() };
 
 /**
- * An event: text or bytes that hold one JSON object, sent as they are, or an object for JSON.stringify.
- * Ids are shared by all producers of a gateway: begin yours with your name.
+ * An event: the text or the bytes of one JSON object, sent unchanged, or an object for JSON.stringify. All producers of
+ * a gateway share ids, so begin yours with your name.
  */
 export type EventInput = string | Uint8Array | { readonly id: string; readonly type: string };
 
 export interface SendEventsOptions {
-  /** The gateway, e.g. `https://gateway:8443`; `/events` is added. Plain http only to this machine, for tests. */
+  /** The gateway, such as `https://gateway:8443`. `/events` is added. http is allowed to this machine, for tests. */
   readonly url: string | URL;
-  /** The producer's certificate and its key, PEM; both are needed with https. */
+  /** PEM texts of the producer's certificate and its key, which https requires. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
-  /** PEM of the authority that signed the gateway's certificate; left out, the authorities that node trusts. */
+  /** PEM text of the authority of the gateway's certificate. The default is the authorities that Node trusts. */
   readonly ca?: string | Buffer;
-  /** A bearer token, where the gateway requires one. */
+  /** A bearer token, if the gateway requires one. */
   readonly token?: string;
-  /** Events in flight at a time, at most `connections` x `pipelining`; 64. */
+  /** The maximum of events in flight, limited by `connections` x `pipelining`. Default 64. */
   readonly concurrency?: number;
-  /** Connections to the gateway; 4, or as many as `concurrency` if `pipelining` is 1. */
+  /** Connections to the gateway. Default 4, or `concurrency` if `pipelining` is 1. */
   readonly connections?: number;
-  /** Requests on a connection at a time, 1 to 32; 16. */
+  /** The maximum of unanswered requests on a connection, 1 to 32. Default 16. */
   readonly pipelining?: number;
-  /** Tries for one event; 10. */
+  /** Tries for one event. Default 10. */
   readonly tries?: number;
-  /** Milliseconds for one try, up to the last byte of its answer; 30,000. */
+  /** The time limit of one try, up to the last byte of its answer. Default 30,000. */
   readonly timeoutMs?: number;
-  /** Maximum events per second; no limit by default. */
+  /** The maximum of events per second. By default there is no limit. */
   readonly ratePerS?: number;
-  /** Ends the run: the result of an event that waits for another try is `interrupted`. */
+  /** Aborts the run. Events that wait for another try have the result `interrupted`. */
   readonly signal?: AbortSignal;
-  /** Called before each repeated try. */
+  /** Called before the pause of each retry. */
   readonly onRetry?: (retry: Retry) => void;
 }
 
 export interface JournalOptions<T> extends SendEventsOptions {
   /**
-   * A file of unsettled events. An event is in it, after fsync, before its first try. Events left by an earlier run
-   * (its process ended, it was aborted, tries were used up) are sent first; the `event` of such a result is the bytes.
-   * An event leaves the file when the reader asks for the next result after the event's own.
+   * A file of unsettled events. An event is in it, after fsync, before its first try. Unsettled events of earlier runs
+   * are sent first, and the `event` of their results is the bytes. An event leaves the file when the caller requests
+   * the result after its own.
    */
   readonly journal: string;
-  /** Called once the journal holds an event: its source may forget it. */
+  /** Called when the journal has the event, so that its source may forget it. */
   readonly onJournaled?: (event: T) => void;
 }
 
@@ -79,9 +79,9 @@ const OPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Sends events and yields the result of each, in the order in which they settle. The call throws a TypeError or a
- * RangeError for unusable options. The generator throws SendingStopped if no event can be accepted (the server is not
- * trusted, or the first ten answers are 401 or 403), and any error of `events`.
+ * Sends events and yields their results, in the order in which they settle. The call throws a TypeError or a
+ * RangeError for wrong options. The generator throws errors of `events`, and SendingStopped if no event can be
+ * accepted: the server is not trusted, or the first ten answers are 401 or 403.
  */
 export function sendEvents<T extends EventInput>(
   events: AsyncIterable<T> | Iterable<T>,
@@ -134,7 +134,7 @@ async function* sendDirectly<T extends EventInput>(
   }
 }
 
-/** An event, and its number in the journal once that holds it. */
+/** An event and its number in the journal. */
 interface Journaled<T> {
   readonly event: T;
   number?: number;
@@ -183,13 +183,13 @@ function clientOf(options: SendEventsOptions, flow: Flow, timeoutMs: number): Ga
   return new GatewayClient({ ...SYSTEM, ...flow, url, identity: { cert, key, ca, token }, timeoutMs });
 }
 
-/** Node's timers hold milliseconds up to the default of `max`. */
+/** The default of `max` is the longest time of Node's timers. */
 function wholeNumber(name: string, value: number | undefined, max = 2 ** 31 - 1): void {
   if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= max)) return;
   throw new RangeError(`${name} ${value}: expected a whole number from 1 to ${max}`);
 }
 
-/** The bytes to send, or the refusal of an object that JSON cannot hold. */
+/** The bytes to send, or the refusal of an object that cannot be serialized. */
 function bodyOf(event: EventInput): Buffer | Try {
   if (typeof event === 'string') return Buffer.from(event);
   if (event instanceof Uint8Array) return Buffer.from(event.buffer, event.byteOffset, event.byteLength);

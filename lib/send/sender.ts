@@ -1,13 +1,10 @@
-// Sends events as a producer should: a bounded number at a time, with pauses before retries that the answer allows.
+// Sends a bounded number of events at a time, and repeats those that the answer allows to repeat.
 //
-// Invariants: an event that was accepted once is not sent again by this run; sending it again in another run is safe,
-// because its id makes it a duplicate. At most `concurrency` events are between their reading and the reader of the
-// results, so a caller that reads results slowly, or stops, slows or stops the sending.
+// Invariants: a run does not send an accepted event again. At most `concurrency` events are being sent or wait for the
+// reader of the results, so a reader that stops also stops the sending. The order of events is not kept.
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
-// shorter than the gateway's Retry-After. After `triesMax` tries the event counts as refused, with its last answer.
-//
-// It does not keep the events in order.
+// shorter than the gateway's Retry-After. After `triesMax` tries the event is refused, with its last answer.
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
@@ -16,18 +13,18 @@ import type { Try } from './try.ts';
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** The run stops after so many answers 401 or 403 with no other answer before: all events would be refused. */
+/** The run stops if its first answers are this number of 401 or 403, because all events would be refused. */
 const UNAUTHORIZED_MAX = 10;
 
-/** The outcome of one event. `answerMs`: duration of the last try. */
+/** The result of one event. `answerMs` is the duration of the last try. */
 export type SendResult<T> =
   | {
       readonly kind: 'accepted';
       readonly event: T;
-      /** The gateway had an event with this id before; `differs`: with another body, which stays. */
+      /** The gateway already had an event with this id, and with another body if `differs`. It keeps the first body. */
       readonly duplicate: boolean;
       readonly differs: boolean;
-      /** The answer's X-Request-Id, which is in the gateway's log; `undefined` if it had none. */
+      /** The answer's X-Request-Id, which is in the gateway's log. */
       readonly requestId: string | undefined;
       readonly tries: number;
       readonly answerMs: number;
@@ -40,7 +37,7 @@ export type SendResult<T> =
       /** 0 without an answer. */
       readonly status: number;
       readonly answer: unknown;
-      /** Another run may have the event accepted: its tries were used up. */
+      /** True if the tries were used up. The event may be accepted later. */
       readonly retryable: boolean;
       readonly requestId: string | undefined;
       readonly tries: number;
@@ -49,7 +46,6 @@ export type SendResult<T> =
   /** The run was aborted while the event waited for its next try. */
   | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
 
-/** A try that failed and will be repeated after `pauseMs`. */
 export interface Retry {
   readonly code: string;
   readonly status: number;
@@ -58,7 +54,7 @@ export interface Retry {
   readonly pauseMs: number;
 }
 
-/** Nothing that this run sends can be accepted: the server is not trusted, or does not accept this producer. */
+/** The server is not trusted, or does not accept this producer, so that no event can be accepted. */
 export class SendingStopped extends Error {
   override readonly name = 'SendingStopped';
 }
@@ -68,13 +64,13 @@ export interface SenderOptions<T> extends ClockAndRandom {
   readonly send: (event: T) => Promise<Try>;
   readonly concurrency: number;
   readonly triesMax: number;
-  /** Maximum events started per second; `undefined` disables the limit. */
+  /** The maximum of events started per second. `undefined` disables the limit. */
   readonly ratePerS: number | undefined;
   readonly signal: AbortSignal;
   readonly onRetry: (retry: Retry) => void;
 }
 
-/** Throws SendingStopped, and errors of `events`, after the results of the events answered before. */
+/** Throws SendingStopped and errors of `events`, after the results of all events that were answered. */
 export async function* sendAll<T>(
   events: AsyncIterable<T> | Iterable<T>,
   options: SenderOptions<T>,
@@ -85,7 +81,7 @@ export async function* sendAll<T>(
     yield* run.results(source);
   } finally {
     run.stop();
-    // Not awaited: the source may be waiting for its next event.
+    // Not awaited, because the source may be waiting for its next event.
     void Promise.resolve(source.return?.()).catch(() => undefined);
   }
 }
@@ -94,7 +90,7 @@ class Run<T> {
   readonly #options: SenderOptions<T>;
   readonly #stopped = new AbortController();
   readonly #signal: AbortSignal;
-  /** Ends each pause. One listener for all: an AbortSignal warns about more than ten. */
+  /** Functions that end the current pauses. One listener calls all of them: Node warns about more than ten. */
   readonly #pauses = new Set<() => void>();
   readonly #done: SendResult<T>[] = [];
   #sending = 0;
@@ -232,7 +228,7 @@ class Run<T> {
   }
 }
 
-/** The reason in an answer or error, with control characters escaped for a terminal. */
+/** The reason in an answer or error, printable on a terminal. */
 export function reasonOf(answer: unknown): string {
   const { detail, error } = answer as Readonly<Record<string, unknown>>;
   const reason = detail ?? error;

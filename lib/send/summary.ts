@@ -19,7 +19,7 @@ export class Summary {
     this.#startMs = clock.ms();
   }
 
-  /** Events that were not accepted. */
+  /** The number of events that were not accepted. */
   get missing(): number {
     return this.#interrupted + this.#refusedCount;
   }
@@ -45,7 +45,7 @@ export class Summary {
     return `${JSON.stringify({ ...this.#figures(), refusedFile: refusedFile ?? null })}\n`;
   }
 
-  /** One row for each figure: its name, its value. Lines end with a line feed. */
+  /** A line for each figure. */
   table(): string {
     const { accepted, duplicate, differing, refused, refusedByCode, interrupted, retries, ...pace } = this.#figures();
     const rows: [name: string, value: string][] = [

@@ -1,12 +1,12 @@
-// The result of sending an event once: what an answer, or its absence, means (openapi/rules.md, 5).
+// The result of sending an event once (openapi/rules.md, 5).
 import type { GatewayAnswer } from './answer-reader.ts';
 
 /**
- * - `accepted`: the gateway has the event; `duplicate` if it had it before, `differs` if with another body.
+ * - `accepted`: the gateway has the event. `duplicate`: it had the id before. `differs`: with another body.
  * - `refused`: the answer does not allow another try.
- * - `retry`: the body says `retryable: true`, or the gateway did not answer (code NO_ANSWER; `status` is 0 if there was
- *   no answer at all). The id makes another try safe.
- * - `untrusted`: the server's certificate is not accepted. Nothing was sent, and another try cannot help.
+ * - `retry`: the body says `retryable: true`, or the gateway did not answer (code NO_ANSWER, status 0 without any
+ *   answer). The id makes another try safe.
+ * - `untrusted`: the server's certificate is not accepted. Nothing was sent, and another try would fail too.
  *
  * `requestId` is the answer's X-Request-Id, which is in the gateway's log.
  */
@@ -31,16 +31,16 @@ interface NotAccepted {
 /** The code of a try that the gateway did not answer. */
 export const NO_ANSWER = 'NO_ANSWER';
 
-/** Characters kept of an answer that does not come from a gateway. */
+/** The characters of a foreign answer, such as a proxy's page, that the result keeps. */
 const FOREIGN_ANSWER_LENGTH_MAX = 1_000;
 
-/** A gateway never asks for more. A larger number by mistake would stop the sender. */
+/** Gateways never send more. A larger value by mistake would stop the sender. */
 const RETRY_AFTER_MAX_MS = 300_000;
 
-/** The form of codes in the API file, so that any code can be printed. */
+/** The form of codes in the API file. Such a code is printable. */
 const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Node's errors for a server's certificate that is not accepted (node:tls, "X509 certificate error codes"). */
+/** Node's errors for a refused server certificate (node:tls, "X509 certificate error codes"). */
 const TRUST_ERRORS: ReadonlySet<string> = new Set([
   'CERT_CHAIN_TOO_LONG',
   'CERT_HAS_EXPIRED',
@@ -78,8 +78,8 @@ const noAnswer = (status: number, answer: object, requestId: string | undefined)
 });
 
 /**
- * The result that an answer to a request means. A 202 carries the event's id, every other answer of a gateway the
- * request's X-Request-Id. `misplaced`: the answer names another event or request, so the connection is out of step.
+ * The result for an answer to a request. A 202 must have the event's id, every other answer the request's X-Request-Id.
+ * `misplaced`: the answer belongs to another request, so the connection must end.
  */
 export function tryOf(
   answer: GatewayAnswer,
@@ -116,7 +116,7 @@ export function tryOf(
   return inPlace({ kind: 'retry', code, status, answer: members, requestId, afterMs });
 }
 
-/** The members of the JSON object in `text`; undefined for anything else. */
+/** The members of a JSON object, or undefined for any other text. */
 function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -126,7 +126,7 @@ function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** Seconds or a date (RFC 9110, section 10.2.3); 0 without a usable value. */
+/** Accepts seconds and dates (RFC 9110, section 10.2.3). Returns 0 for other values. */
 function retryAfterMs(value: string | undefined, nowMs: number): number {
   if (value === undefined) return 0;
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - nowMs;
