@@ -23,7 +23,7 @@ export function trialText({ address, stateDir, bin, ownCertificates, database }:
 Send an event:
   ${curl} -H 'Content-Type: application/json' -d '${event}' ${address}/events
 
-Look it up; "accepted" becomes "landed" when the consumer has written it to the warehouse:
+Look it up; "accepted" becomes "landed" when the consumer has landed it:
   ${curl} ${address}/events/first
 ${database === undefined ? '' : inspections(quoted(database), bin)}
 Send a hundred sample events:

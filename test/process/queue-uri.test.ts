@@ -86,8 +86,8 @@ describe('the URI of a queue', () => {
     assert.match(fault('redis+cluster://h1,h2/1'), /one database/);
     assert.match(fault('redis://h1:1,h2:1'), /one host/);
     assert.match(fault('redis+cluster://h1?db=1'), /no db/);
-    assert.match(fault('redis://host?db=3'), /no db behind the \?: a database is written redis:\/\/host:port\/3/);
-    assert.match(fault('rediss://[::1]:1/?protocol=3&db=1'), /no protocol behind the \?/);
+    assert.match(fault('redis://host?db=3'), /no db after the \?: a database is written redis:\/\/host:port\/3/);
+    assert.match(fault('rediss://[::1]:1/?protocol=3&db=1'), /no protocol after the \?/);
     assert.match(fault('redis://host?'), /no \? after the host/);
     assert.match(fault('redis://host/abc'), /number of a database: redis:\/\/host:port\/3/);
     assert.match(fault('redis://host/1#a'), /no #/);
