@@ -3,7 +3,7 @@ import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.
 import { printable } from '../process/printable.ts';
 import { rowJson, rowText } from './event.ts';
 import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
-import { bytesText, counted, countText, table, timeText } from './terminal.ts';
+import { bytesText, counted, table, timeText } from './terminal.ts';
 
 /** Which quarantine rows a change concerns. */
 export type Selection =
@@ -72,10 +72,8 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
   const { warehouse, stopped } = session;
   for await (const names of selected(session, selection)) {
     tally.changed += await warehouse.drop(names);
-    session.progress(`${countText(tally.changed)} of ${counted(found, 'row')} removed`);
     if (stopped.aborted) break;
   }
-  session.progress('');
   const dropped = tally.changed;
   if (session.json) printJson(session, { dropped });
   else session.print(`removed ${counted(dropped, 'row')}\n`);

@@ -9,8 +9,8 @@ import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
-import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally as AuditTally } from './session.ts';
-import { counted, countText } from './terminal.ts';
+import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { counted } from './terminal.ts';
 
 /** Rows replayed at a time, and bytes of their bodies in one call. */
 const WINDOW = 256;
@@ -46,35 +46,20 @@ export async function replayRows(session: Session, selection: Selection): Promis
     return OUTCOME.nothing;
   }
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return OUTCOME.nothing;
-  return audited(session, 'replay', selectionText(selection), (tally) =>
-    replaySelected(session, selection, { found, missing, tally }),
-  );
+  return audited(session, 'replay', selectionText(selection), async (tally) => {
+    const replay = new Replaying(session);
+    await replaySelected(session, selection, replay).finally(() => (tally.changed = replay.sent));
+    return outcomeOf(session, replay, missing);
+  });
 }
 
-interface Counts {
-  readonly found: number;
-  readonly missing: number;
-  readonly tally: AuditTally;
-}
-
-async function replaySelected(
-  session: Session,
-  selection: Selection,
-  { found, missing, tally }: Counts,
-): Promise<Outcome> {
-  const replay = new Replaying(session, found);
-  try {
-    for await (const names of selected(session, selection)) {
-      for (let from = 0; from < names.length && !replay.stopped; from += CALL_ROWS)
-        await replay.add(names.slice(from, from + CALL_ROWS));
-      if (replay.stopped) break;
-    }
-    await replay.finish();
-  } finally {
-    session.progress('');
-    tally.changed = replay.sent;
+async function replaySelected(session: Session, selection: Selection, replay: Replaying): Promise<void> {
+  for await (const names of selected(session, selection)) {
+    for (let from = 0; from < names.length && !replay.stopped; from += CALL_ROWS)
+      await replay.add(names.slice(from, from + CALL_ROWS));
+    if (replay.stopped) break;
   }
-  return outcomeOf(session, replay, missing);
+  await replay.finish();
 }
 
 class Replaying {
@@ -86,12 +71,10 @@ class Replaying {
   /** Rows put on the queue. */
   sent = 0;
   readonly #session: Session;
-  readonly #total: number;
   #movedMs: number;
 
-  constructor(session: Session, total: number) {
+  constructor(session: Session) {
     this.#session = session;
-    this.#total = total;
     this.#movedMs = session.clock.ms();
   }
 
@@ -168,9 +151,6 @@ class Replaying {
       const left = new Set(await this.#landed());
       for (const name of ended) if (left.has(name)) await this.#ended(name, states.get(name) === 'done');
     }
-    const { landed, refused, lost, notReplayed } = this.tally;
-    const settled = landed + refused.length + lost.length + notReplayed.length;
-    this.#session.progress(`replaying: ${countText(settled)} of ${counted(this.#total, 'event')}`);
     if (this.waiting.size < before) this.#movedMs = this.#session.clock.ms();
     else await this.#wait();
   }

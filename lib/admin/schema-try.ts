@@ -22,10 +22,8 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
       refused += 1;
       if (first.length < SHOWN_MAX) first.push({ id, problems });
     }
-    session.progress(`${counted(events, 'event')} checked`);
     if (session.stopped.aborted) break;
   }
-  session.progress('');
   const since = timeText(sinceMs);
   if (session.json) printJson(session, { type, since, events, refused, first });
   else {

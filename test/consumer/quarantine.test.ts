@@ -1,7 +1,7 @@
 // Which deliveries are events, and with what words the others go to quarantine.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { classify, entryName, isRejection, quarantineName, rejected } from '../../lib/consumer/quarantine.ts';
+import { classify, entryName, isRejection, quarantineName } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
@@ -86,27 +86,6 @@ describe('a delivery that is no event', () => {
       assert.equal('id' in rejection, id !== undefined);
       assert.equal(`${rejection.code}:`, reason.split(' ')[0]);
     });
-
-  it('keeps what there is of it: its bytes, its times, its trace and the row that it replays', () => {
-    const body = Buffer.from('{');
-    const notes = { traceparent: TRACEPARENT };
-    const [full, empty] = classify([
-      delivery({ body, notes, replayOf: 'q/ingest/0-1' }),
-      delivery({ body: undefined, producer: undefined }),
-    ]);
-    assert.deepEqual(full, {
-      entry: '1-1',
-      source: 'q/ingest',
-      producer: 'shop',
-      body,
-      acceptedAtMs: 7,
-      traceparent: TRACEPARENT,
-      code: 'invalid_event',
-      reason: "invalid_event: the body is not JSON: Expected property name or '}' in JSON at position 1",
-      replayOf: 'q/ingest/0-1',
-    });
-    assert.deepEqual([empty?.producer, empty?.body.length], ['', 0]);
-  });
 });
 
 describe('an event while its type may have a schema', () => {
@@ -138,28 +117,6 @@ describe('an event while its type may have a schema', () => {
     assert.ok(isRejection(entered));
     assert.deepEqual([entered.code, entered.reason], ['schema', 'schema: /a must be integer; /b is missing']);
     assert.deepEqual(counted, ['unmatched']);
-  });
-
-  it('is not counted where its body is no event, or where no folder of schemas is configured', () => {
-    const counted: string[] = [];
-    const add = { add: () => void counted.push('one') };
-    const counts = { matched: add, unmatched: add, unschematized: add };
-    classify([delivery({ body: Buffer.from('{') })], { problemsOf: () => [] }, counts);
-    classify([delivery()], undefined, counts);
-    assert.deepEqual(counted, []);
-  });
-});
-
-describe('an event that the warehouse would not take', () => {
-  it('is a rejection of the same entry, with the reason in place of its type', () => {
-    const [event] = classify([delivery({ replayOf: 'q/ingest/0-1' })]);
-    assert.ok(event !== undefined && !isRejection(event));
-    const { type: _, ...rest } = event;
-    assert.deepEqual(rejected(event, 'id_conflict', 'words'), {
-      ...rest,
-      code: 'id_conflict',
-      reason: 'id_conflict: words',
-    });
   });
 });
 

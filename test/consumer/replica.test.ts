@@ -66,7 +66,9 @@ const longEvent = (id: string): string => {
 
 async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<void> {
   const log = createLog('test', 'error').child({}, { level: 'silent' });
-  const readers = STREAMS.map((stream) => new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri, { stream }), log }));
+  const readers = STREAMS.map(
+    (stream) => new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri, { stream }), log }),
+  );
   assert.deepEqual(new Set(await Promise.all(readers.map((reader) => reader.open(20_000)))), new Set([true]));
   const replica = new Replica({
     ...SYSTEM,

@@ -66,6 +66,8 @@ const HOSTILE_BODIES = [
   ' \t\r\n{ "id" : "x" , "type":"t", "n": 1.0e+400, "n": -0, "deep":[[[[]]]] } \n',
   '{"id":"x","type":"t","data":"\u{1F600}\u2028\u2029\u007f\\\\\\"\\/"}',
   '{"id":"x","type":"t","__proto__":null,"constructor":{"prototype":1}}',
+  // Longer than gateways accept by default.
+  `{"id":"x","type":"t","data":"${'x'.repeat(300 << 10)}"}`,
   `{"id":"x","type":"t","data":"${'\\\\'.repeat(60_000)}${'"'.replace('"', '\\"').repeat(60_000)}"}`,
 ];
 

@@ -108,28 +108,6 @@ describe('the SQLite file', () => {
     assert.deepEqual(land(database, event('1')), ['landed']);
   });
 
-  it('gives back when an event came, when it landed or was rejected, and its trace', async (t) => {
-    const { path } = await open(t);
-    const clock = new VirtualClock();
-    const database = new Database({ path, clock });
-    t.after(() => database.close());
-    const traceparent = '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01';
-    const nine = Array.from({ length: 9 }, (_, at) => ({ ...event(`${at}`), ...(at % 2 === 0 && { traceparent }) }));
-    land(database, ...nine);
-    database.quarantine([{ ...poison('traced'), traceparent }, poison('plain')]);
-    for (const { id, ...given } of nine)
-      assert.deepEqual(database.find(id, 'shop'), {
-        ...{ kind: 'landed', text: `{"id":"${id}"}`, type: 't', acceptedAtMs: 7, landedAtMs: clock.epochMs() },
-        traceparent: given.traceparent,
-      });
-    for (const id of ['traced', 'plain'])
-      assert.deepEqual(database.find(id, 'shop'), {
-        ...{ kind: 'rejected', body: Buffer.of(0, 255), reason: 'invalid_event: x', acceptedAtMs: 7 },
-        rejectedAtMs: clock.epochMs(),
-        traceparent: id === 'traced' ? traceparent : undefined,
-      });
-  });
-
   it('waits for no lock for ever, and leaves no transaction behind', async (t) => {
     const { path, database } = await open(t);
     const writer = other(t, path);

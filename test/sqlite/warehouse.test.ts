@@ -274,22 +274,4 @@ describe('the SQLite warehouse', () => {
     assert.equal((await warehouse.land([event('one')])).length, 1);
     await warehouse.probe();
   });
-
-  it('has a thread from its first call on, which holds the process while a call is under way, and ends with it', async (t) => {
-    const before = new Set(threads);
-    const started = (): Worker[] => [...threads].filter((thread) => !before.has(thread));
-    const warehouse = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
-    await warehouse.close();
-    assert.equal(started().length, 0);
-    await warehouse.prepare();
-    const [thread] = started();
-    assert.ok(thread !== undefined);
-    const [held, released] = [t.mock.method(thread, 'ref').mock, t.mock.method(thread, 'unref').mock];
-    await Promise.all([warehouse.probe(), warehouse.probe()]);
-    assert.deepEqual([held.callCount(), released.callCount()], [2, 1], 'until the last one is answered');
-    await warehouse.close();
-    assert.equal(thread.threadId, -1, 'it has ended');
-    await warehouse.close();
-    assert.equal(started().length, 1);
-  });
 });
