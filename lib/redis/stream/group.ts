@@ -7,7 +7,7 @@ import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
-const script = new Script('join.lua', 'index-value.lua');
+const script = new Script('join.lua');
 
 /** Makes the group where it is missing; gives whether it was. */
 export async function makeGroup(server: Server, stream: string): Promise<boolean> {

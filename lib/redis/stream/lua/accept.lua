@@ -22,8 +22,9 @@
 local SLICES = 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
-local retention, notes = match(ARGV[1], '^(%d+)(.*)$')
-local width = notes == '' and 2 or 3
+local retention = tonumber(ARGV[1])
+local width = retention and 2 or 3
+retention = retention or tonumber(match(ARGV[1], '^%d+'))
 local count = (#ARGV - 1) / (width + 1)
 if count == 0 then return '' end
 -- Digests and producer of event n are argument `before + n * width`.
@@ -55,15 +56,10 @@ end
 
 -- A stream that was deleted by hand takes its index with it.
 if known and call('EXISTS', stream) == 0 then
-  drop_index(stream)
+  for start in string.gmatch(starts, '%d+') do call('UNLINK', ids .. ':' .. start) end
   known, starts = nil, ''
 end
 local keeps = known and retained(stream, retention)
-
-local function compared(value, mine)
-  if sub(value, 1, DIGEST) ~= sub(mine, 1, DIGEST) then return '2' end
-  return sub(value, DIGEST + 1, 2 * DIGEST) == sub(mine, DIGEST + 1, 2 * DIGEST) and '1' or '3'
-end
 
 -- Events come first and ids after them: were there an error in between, an event could come twice, which the warehouse
 -- notices; an id without its event could cost one.
@@ -72,15 +68,17 @@ end
 -- the table takes 8 to 24 more. Choice: fields of at most 14 bytes, and values of 28: two digests and the entry's name
 -- without its first 3 digits, which are the start's. Effect: see deploy/RUNBOOK.md, Sizing.
 local newest = match(starts, '^%d+')
-local verdicts, firsts, noted, size, first = {}, {}, {}, 0, nil
+local firsts, noted, size, first = {}, {}, 0, nil
+local refused = nil
 for at = 1, count do
   local field, here = ARGV[at + 1], before + at * width
   local digests = sub(ARGV[here], 1, 2 * DIGEST)
   local mark = known and known[at]
-  if firsts[field] then
-    verdicts[at] = compared(firsts[field], digests)
-  elseif mark and keeps(entry_ms(mark[1], mark[2])) then
-    verdicts[at] = compared(mark[2], digests)
+  local value = firsts[field] or mark and keeps(entry_name(mark[1], mark[2])) and mark[2]
+  if value then
+    refused = refused or {}
+    if sub(value, 1, DIGEST) ~= sub(digests, 1, DIGEST) then refused[at] = '2'
+    else refused[at] = sub(value, 1, 2 * DIGEST) == digests and '1' or '3' end
   else
     local producer, body, entry = sub(ARGV[here], 2 * DIGEST + 1), ARGV[here + 1], nil
     if width == 2 then
@@ -94,7 +92,6 @@ for at = 1, count do
     firsts[field] = digests
     noted[size + 1], noted[size + 2] = field, digests .. sub(entry, PREFIX + 1)
     size = size + 2
-    verdicts[at] = '0'
   end
 end
 
@@ -108,4 +105,6 @@ if first then
     call('SET', ids, starts == '' and ms or ms .. ' ' .. starts)
   end
 end
-return table.concat(verdicts)
+if not refused then return string.rep('0', count) end
+for at = 1, count do refused[at] = refused[at] or '0' end
+return table.concat(refused)

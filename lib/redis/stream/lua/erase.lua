@@ -12,6 +12,8 @@
 -- acceptance, and the name in the quarantine: it makes no second row there. The id index, which forgets the body's
 -- digest, and the note of a replay point to it.
 local stream, group, entry, body, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+-- The body's digest of an erased event, which no body has: a repeat is a duplicate with another body.
+local NO_BODY = string.rep('.', DIGEST)
 local tag = '{' .. stream .. '}:'
 local call = redis.call
 

@@ -12,7 +12,7 @@ for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
   if value then
     local entry = entry_name(start, value)
     local ms = string.match(entry, '^%d+')
-    local found = retained(stream, ARGV[1])(tonumber(ms)) and redis.call('XRANGE', stream, entry, entry)[1]
+    local found = retained(stream, ARGV[1])(entry) and redis.call('XRANGE', stream, entry, entry)[1]
     if not found then return {} end
     local members = { acceptedAt = ms, traceparent = '' }
     for name = 1, #found[2], 2 do members[found[2][name]] = found[2][name + 1] end

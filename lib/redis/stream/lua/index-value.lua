@@ -1,8 +1,6 @@
 -- A value of the id index: digests of the event's producer and of its body, DIGEST characters each, and the entry's
 -- name without the first PREFIX digits, which are those of its slice's start.
 local DIGEST, PREFIX = 8, 3
--- The body's digest of an event that was erased, which is no event's: a repeat is a duplicate with another body.
-local NO_BODY = string.rep('.', DIGEST)
 
 local function entry_name(start, value)
   local name = string.sub(value, 2 * DIGEST + 1)
@@ -11,14 +9,4 @@ local function entry_name(start, value)
   -- Less than 10 ^ 10 ms lie between a slice's start and its entries, so the prefix has grown by one at most.
   if string.match(entry, '^%d+') - start < 0 then entry = prefix + 1 .. name end
   return entry
-end
-
-local function entry_ms(start, value)
-  return tonumber(string.match(entry_name(start, value), '^%d+'))
-end
-
-local function drop_index(stream)
-  local ids = '{' .. stream .. '}:ids'
-  for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do redis.call('UNLINK', ids .. ':' .. start) end
-  redis.call('UNLINK', ids)
 end
