@@ -8,6 +8,7 @@ queueContract('a queue in memory', () => {
   return Promise.resolve({
     open: (retentionMs) => Promise.resolve(new MemoryQueue(store, retentionMs)),
     land: () => Promise.resolve(store.land()),
+    outage: (during) => during(),
     bodies: () => Promise.resolve([store.entries.map(({ body }) => body ?? '')]),
   });
 });

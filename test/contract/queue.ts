@@ -10,6 +10,8 @@ export interface QueueUnderTest {
   open(retentionMs?: number): Promise<Queue>;
   /** Marks all events as landed. */
   land(): Promise<void>;
+  /** Runs `during` while the queue is unavailable, if it can be. What it has accepted is there afterwards. */
+  outage(during: () => Promise<void>): Promise<void>;
   /** The bodies in each partition, in order. */
   bodies(): Promise<readonly (readonly string[])[]>;
 }
@@ -285,6 +287,22 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       );
       assert.deepEqual(await submitAll(short, [new Recorded('fading', 'q')]), ['accepted']);
       await short.close();
+    });
+
+    it('accepts what is sent again after an outage once, and knows what it accepted before', async () => {
+      const [kept, lost, next] = [new Recorded('kept'), new Recorded('lost'), new Recorded('next')];
+      const [, bodies] = await added(async () => {
+        assert.deepEqual(await submitAll(queue, [kept]), ['accepted']);
+        await under.outage(async () => {
+          const outcomes = await submitAll(queue, [lost]);
+          assert.ok(['accepted', 'unavailable'].includes(outcomes.join()));
+        });
+        await eventually('it is available', () => queue.states().every(({ available }) => available));
+        assert.ok(['accepted', 'duplicate'].includes((await submitAll(queue, [lost.again()])).join()));
+        const second = await submitAll(queue, [lost.again(), kept.again(), next]);
+        assert.deepEqual(second, ['duplicate', 'duplicate', 'accepted']);
+      });
+      assertAdded(bodies, [kept.text, lost.text, next.text]);
     });
 
     it('reports that it is available, and after its end answers later submissions', async () => {

@@ -14,9 +14,8 @@ interface Opened {
   readonly errors: string[];
 }
 
-/** The time-out is short where it is what is tested: on a busy machine it would be one more error elsewhere. */
-function open(t: TestContext, uri: string, connectTimeoutMs = 5_000): Opened {
-  const client = new ByteClient({ ...SYSTEM, uri, name: 'byte-client-test', connectTimeoutMs, pauseMs: () => 20 });
+function open(t: TestContext, uri: string): Opened {
+  const client = new ByteClient({ ...SYSTEM, uri, name: 'byte-client-test' });
   const errors: string[] = [];
   client.on('error', (cause: Error) => errors.push(cause.message));
   void client.connect();
@@ -94,7 +93,7 @@ describe('the client whose answers are bytes', () => {
     const redis = await TestRedis.start();
     await redis.signal('SIGSTOP');
     t.after(() => redis.signal('SIGCONT'));
-    const opened = open(t, redis.uri, 300);
+    const opened = open(t, redis.uri);
     await eventually('it gave up once', () => opened.errors.length > 0);
     assert.match(opened.errors[0] ?? '', /does not answer/);
     await redis.signal('SIGCONT');
@@ -182,7 +181,6 @@ describe('the client whose answers are bytes', () => {
       ...SYSTEM,
       uri: redis.uri,
       name: 'byte-client-test',
-      pauseMs: () => 20,
       gather: (write) => {
         if (!holds) write();
       },

@@ -59,6 +59,11 @@ function describePartitions(partitions: number): void {
     return {
       open: (retentionMs) => openQueue(uris, retentionMs),
       land: async () => void (await Promise.all(streams(partitions).map((stream) => own.land(stream)))),
+      outage: async (during) => {
+        await own.signal('SIGKILL');
+        await during();
+        await own.start();
+      },
       bodies: () =>
         Promise.all(
           streams(partitions).map(async (stream) =>

@@ -3,19 +3,13 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { DurabilityCheck } from '../../lib/redis/accept/durability-check.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
-import {
-  aofRewrite,
-  assertMaster,
-  durabilityFaults,
-  isNotMaster,
-  replicationFaults,
-} from '../../lib/redis/server/facts.ts';
+import { aofRewrite, DurabilityCheck, durabilityFaults, replicationFaults } from '../../lib/redis/server/durability.ts';
+import { assertMaster, isNotMaster } from '../../lib/redis/server/facts.ts';
 import type { MasterLookup } from '../../lib/redis/server/master-lookup.ts';
 import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';

@@ -22,9 +22,7 @@ interface Shared {
 
 async function share(t: TestContext): Promise<Shared> {
   const redis = await TestRedis.start();
-  const shared = new SharedClients(
-    (uri) => new ByteClient({ ...SYSTEM, uri, name: 'shared', connectTimeoutMs: 5_000, pauseMs: () => 20 }),
-  );
+  const shared = new SharedClients((uri) => new ByteClient({ ...SYSTEM, uri, name: 'shared' }));
   const join = (): Sharer => {
     const client = shared.open(redis.uri);
     const told: string[] = [];

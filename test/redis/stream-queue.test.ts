@@ -57,6 +57,11 @@ queueContract('a Redis Stream', async () => {
   return {
     open: (retentionMs) => openQueue(own, { retentionMs }),
     land: () => own.land(),
+    outage: async (during) => {
+      await own.signal('SIGKILL');
+      await during();
+      await own.start();
+    },
     bodies: async () => [(await own.entries()).map(({ fields }) => fields['body'] ?? '')],
   };
 });

@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict';
-import { EventEmitter } from 'node:events';
-import { before, beforeEach, describe, it, type TestContext } from 'node:test';
+import { before, beforeEach, describe, it } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import type { Client } from '../../lib/redis/server/client.ts';
 import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
-import { Reply, type RedisValue } from '../../lib/redis/wire/reply.ts';
 import { Script, type Argument } from '../../lib/redis/wire/script.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
@@ -16,7 +13,6 @@ import { partitionAt } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-import { VirtualClock } from '../support/virtual-clock.ts';
 
 const log = createLog('test', 'error');
 
@@ -132,186 +128,6 @@ describe('a claim', () => {
   it('fails where there is no group', async () => {
     await server.command('XGROUP', 'DESTROY', STREAM, GROUP);
     await assert.rejects(claim(), { code: 'NOGROUP' });
-  });
-});
-
-describe('the reader of a stream, over clients that a test answers for', () => {
-  type Answer = RedisValue | Error | Promise<RedisValue>;
-  const written = (value: RedisValue): string =>
-    value === null
-      ? '*-1\r\n'
-      : typeof value === 'number'
-        ? `:${value}\r\n`
-        : typeof value === 'string'
-          ? `$${Buffer.byteLength(value)}\r\n${value}\r\n`
-          : `*${value.length}\r\n${value.map(written).join('')}`;
-
-  function start(t: TestContext) {
-    const clock = new VirtualClock();
-    /** What the server says to a command of this name, where it is not as usual. */
-    const says = new Map<string, (command: readonly string[]) => Answer>();
-    const groupAt = { id: '0-0' };
-    const usual: Readonly<Record<string, (command: readonly string[]) => RedisValue>> = {
-      HELLO: () => ['role', 'master'],
-      HMGET: () => ['4', '1', 'queue', null, 'secret'],
-      INFO: () => 'master_replid:one\r\n',
-      XINFO: () => [['name', GROUP, 'last-delivered-id', groupAt.id]],
-      XREADGROUP: () => null,
-      // A claim has the group first, and seven arguments.
-      EVALSHA: (command) => (command[4] === GROUP && command.length === 11 ? ['0-0', []] : 0),
-    };
-    const sent: string[][] = [];
-    const answer = async (command: readonly Argument[]): Promise<RedisValue> => {
-      const [name = ''] = command.map(String);
-      sent.push(command.map(String));
-      const said = await (says.get(name) ?? usual[name] ?? (() => 0))(command.map(String));
-      if (said instanceof Error) throw said;
-      return said;
-    };
-    const made: (EventEmitter & { isReady: boolean; readonly did: string[] })[] = [];
-    const client = (): Client => {
-      const did: string[] = [];
-      const one = Object.assign(new EventEmitter(), {
-        ...{ isReady: false, did, close: () => Promise.resolve() },
-        sendCommand: (command: readonly Argument[]) =>
-          answer(command).then((value) => new Reply(Buffer.from(written(value)))),
-        destroy: () => void did.push('destroy'),
-        connect: () => {
-          one.isReady = true;
-          queueMicrotask(() => one.emit('ready'));
-          return Promise.resolve();
-        },
-      });
-      made.push(one);
-      return one;
-    };
-    const reader = new StreamReader({
-      ...{
-        clock,
-        random: SYSTEM.random,
-        part: partitionAt('redis://h:1'),
-        log: log.child({}, { level: 'silent' }),
-        name: 'me',
-      },
-      client,
-    });
-    t.after(() => reader.close());
-    const open = async (): Promise<void> => assert.equal(await reader.open(1_000), true, reader.lastError);
-    const trims = (): number => sent.filter((command) => command.includes('1500')).length;
-    const entries = (...names: readonly string[]): RedisValue => [
-      [STREAM, names.map((name) => [name, ['producer', 'p', 'body', '{}']])],
-    ];
-    return { clock, reader, open, says, sent, made, groupAt, trims, entries };
-  }
-
-  it('begins to look after the stream once it has a place, or counts without one', async (t) => {
-    const refused = start(t);
-    await refused.open();
-    refused.says.set('EVALSHA', () => -1);
-    assert.equal(await refused.reader.register(3), false);
-    await refused.clock.advance(5_000);
-    assert.equal(refused.trims(), 0);
-    const registered = start(t);
-    await registered.open();
-    assert.equal(await registered.reader.register(3), true);
-    await registered.clock.advance(2_000);
-    assert.equal(registered.trims(), 1);
-    const later = start(t);
-    await later.open();
-    later.reader.registerLater(3);
-    await later.clock.advance(2_000);
-    assert.equal(later.trims(), 1);
-  });
-
-  it('is unavailable while one of its connections is, with the reason of that one', async (t) => {
-    const { reader, open, made } = start(t);
-    assert.deepEqual(reader.state(), { available: false, reason: 'not connected yet' });
-    await open();
-    assert.deepEqual(reader.state(), { available: true });
-    assert.equal(reader.waiting, true);
-    const [reading, control] = made;
-    reading?.emit('error', new Error('reading'));
-    assert.deepEqual(reader.state(), { available: false, reason: 'reading' });
-    assert.equal(reader.waiting, false);
-    control?.emit('error', new Error('control'));
-    assert.equal(reader.lastError, 'control');
-  });
-
-  it('acknowledges a thousand entries at a time, and sums up what was acknowledged', async (t) => {
-    const { reader, open, says, sent } = start(t);
-    await open();
-    says.set('XACK', (command) => command.length - 3);
-    const entries = Array.from({ length: 1_001 }, (_, at) => ({ source: 'q', entry: `1-${at}` }));
-    sent.length = 0;
-    assert.equal(await reader.acknowledge(entries), 1_001);
-    assert.deepEqual(
-      sent.map((command) => command.length),
-      [1_003, 4],
-    );
-    assert.deepEqual(sent[1], ['XACK', STREAM, GROUP, '1-1000']);
-    sent.length = 0;
-    assert.equal(await reader.acknowledge([{ source: 'q', entry: '1-1', servers: 3 }]), 0);
-    assert.deepEqual(sent, []);
-  });
-
-  it('says once that the group was gone, where it has read and a new connection meets one that has not', async (t) => {
-    const { reader, open, says, made, groupAt, entries, clock } = start(t);
-    await open();
-    const reconnects = async (): Promise<void> => {
-      made[0]?.emit('ready');
-      await clock.settle();
-    };
-    assert.deepEqual(await reader.read(1, 1, 0), []);
-    await reconnects();
-    assert.deepEqual(await reader.read(1, 1, 0), [], 'it had read nothing');
-    says.set('XREADGROUP', () => entries('1-1'));
-    assert.equal((await reader.read(1, 1, 0)).length, 1);
-    says.delete('XREADGROUP');
-    groupAt.id = '1-1';
-    await reconnects();
-    assert.deepEqual(await reader.read(1, 1, 0), []);
-    groupAt.id = '0-0';
-    await reconnects();
-    await assert.rejects(reader.read(1, 1, 0), {
-      name: 'GroupVanished',
-      message: 'the stream or its group was gone, and is made again',
-    });
-    assert.deepEqual(await reader.read(1, 1, 0), []);
-    await reconnects();
-    assert.deepEqual(await reader.read(1, 1, 0), [], 'it has read nothing of the new one');
-  });
-
-  it('has its control connection made anew where a command is not answered in three seconds', async (t) => {
-    const { reader, open, says, made, clock } = start(t);
-    await open();
-    says.set('XACK', () => new Promise(() => undefined));
-    const failures: unknown[] = [];
-    void reader.acknowledge([{ source: 'q', entry: '1-1' }]).catch((cause: unknown) => failures.push(cause));
-    await clock.advance(0);
-    await clock.advance(2_999);
-    assert.equal(failures.length, 0);
-    await clock.advance(1);
-    assert.match(String(failures[0]), /no answer within 3000 ms/);
-    assert.deepEqual(made[1]?.did, ['destroy']);
-    says.set('XACK', () => new RedisError('NOGROUP none'));
-    await clock.advance(1_000);
-    await assert.rejects(reader.acknowledge([{ source: 'q', entry: '1-1' }]), { name: 'GroupVanished' });
-    says.set('XACK', () => new RedisError('OOM full'));
-    await assert.rejects(reader.acknowledge([{ source: 'q', entry: '1-1' }]), { name: 'RedisError' });
-  });
-
-  it('leaves the group once when it is closed, and asks nothing more', async (t) => {
-    const { reader, open, sent, clock } = start(t);
-    await open();
-    reader.registerLater(3);
-    await reader.join();
-    await clock.settle();
-    sent.length = 0;
-    await Promise.all([reader.close(), reader.close()]);
-    assert.equal(sent.length, 1);
-    assert.deepEqual(sent[0]?.slice(4), [GROUP, 'me', '0']);
-    await clock.advance(60_000);
-    assert.equal(sent.length, 1);
   });
 });
 

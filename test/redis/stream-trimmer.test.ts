@@ -1,16 +1,15 @@
 // What one look of the trimmer drops of stream and id index, on both sides of each bound.
 import assert from 'node:assert/strict';
-import { before, describe, it, type TestContext } from 'node:test';
+import { before, describe, it } from 'node:test';
 import { RETENTION_MS, type QueueLook } from '../../lib/ingest/queue.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import type { RedisValue } from '../../lib/redis/wire/reply.ts';
 import { SYSTEM } from '../support/system.ts';
-import { VirtualClock } from '../support/virtual-clock.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
@@ -21,13 +20,17 @@ before(async () => {
   redis = await TestRedis.start();
 });
 
-async function trimmerOf(stream: string, onLook?: (look: QueueLook) => void, log = LOG): Promise<StreamTrimmer> {
+async function trimmerOf(
+  stream: string,
+  onLook?: (look: QueueLook) => void,
+  { log = LOG, clock = SYSTEM.clock } = {},
+): Promise<StreamTrimmer> {
   const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
   return new StreamTrimmer({
-    ...SYSTEM,
+    clock,
     server: connection.values,
     stream,
     retentionMs: RETENTION_MS,
@@ -115,6 +118,27 @@ describe('a look of the trimmer', () => {
     assert.deepEqual(await left(), names.slice(2));
   });
 
+  it('keeps what is exactly 24 hours old, and drops what is a millisecond older', async () => {
+    const stream = 'exact';
+    const nowMs = Date.now() - 1_000;
+    const boundMs = nowMs - RETENTION_MS;
+    const names = [`${boundMs - 1}-7`, `${boundMs}-0`, `${boundMs}-1`];
+    for (const name of names) await redis.command('XADD', stream, name, 'body', '{}');
+    await landed(stream);
+    // A slice ends where the next one begins.
+    const starts = [boundMs, boundMs - 1, boundMs - 100].map(String);
+    await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
+    for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');
+    const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => nowMs });
+    await (await trimmerOf(stream, undefined, { clock })).look(0);
+    assert.deepEqual(
+      (await redis.entries(stream)).map(({ entry }) => entry),
+      names.slice(1),
+    );
+    assert.equal(await redis.command('GET', `{${stream}}:ids`), starts.slice(0, 2).join(' '));
+    assert.equal(await redis.command('EXISTS', `{${stream}}:ids:${boundMs - 100}`), 0);
+  });
+
   it('drops more than one call may drop, and nothing beyond', async () => {
     const stream = 'many';
     const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
@@ -166,7 +190,7 @@ describe('a look of the trimmer', () => {
     await redis.command('XACK', stream, GROUP, names[1] ?? '', names[3] ?? '');
     await redis.command('XDEL', stream, names[0] ?? '', names[2] ?? '');
     const looks: QueueLook[] = [];
-    const trimmers = await Promise.all([1, 2, 3].map(() => trimmerOf(stream, (look) => looks.push(look), log)));
+    const trimmers = await Promise.all([1, 2, 3].map(() => trimmerOf(stream, (look) => looks.push(look), { log })));
     for (let at = 0; at < 2; at += 1) await Promise.all(trimmers.map((trimmer) => trimmer.look(0)));
     assert.deepEqual(lines, [
       [{ entries: [names[0], names[2]] }, '2 entries were deleted by hand before they were acknowledged'],
@@ -250,96 +274,5 @@ describe('a look of the trimmer', () => {
     );
     await trimmers[1]?.look(0);
     assert.equal(looks[2]?.unlanded, 2);
-  });
-});
-
-describe('a trimmer, whose server a test answers for', () => {
-  type Answer = readonly (number | readonly string[])[];
-  const LOOK: Answer = [0, 0, 3, 4_000, 5, 600, 700, []];
-
-  function start(t: TestContext) {
-    const clock = new VirtualClock();
-    const log = createLog('test', 'error').child({}, { level: 'silent' });
-    const lines: unknown[] = [];
-    for (const level of ['debug', 'error'] as const)
-      t.mock.method(log, level, (fields: object, text: string) => lines.push([level, fields, text]));
-    const replies: (Answer | Error | Promise<Answer>)[] = [];
-    const sent: (readonly string[])[] = [];
-    const send = async (command: readonly (string | Buffer)[]): Promise<RedisValue> => {
-      sent.push(command.slice(3).map(String));
-      const reply = replies.shift() ?? LOOK;
-      if (reply instanceof Error) throw reply;
-      return reply;
-    };
-    const looks: QueueLook[] = [];
-    const trimmer = new StreamTrimmer({
-      ...{ server: { send }, stream: 's', retentionMs: 10, clock, log },
-      onLook: (look) => looks.push(look),
-    });
-    t.after(() => trimmer.stop());
-    return { clock, trimmer, replies, sent, looks, lines };
-  }
-
-  it('looks every two seconds, until it is stopped, and shares looks of the last one and a half', async (t) => {
-    const { clock, trimmer, sent } = start(t);
-    trimmer.start();
-    trimmer.start();
-    await clock.advance(1_999);
-    assert.equal(sent.length, 0);
-    await clock.advance(1);
-    assert.deepEqual(sent, [['s', '10', String(clock.epochMs()), GROUP, '1000', '1500']]);
-    await clock.advance(2_000);
-    assert.equal(sent.length, 2);
-    trimmer.stop();
-    await clock.advance(10_000);
-    assert.equal(sent.length, 2);
-  });
-
-  it('tells what it saw, and of memory nothing where the server does not', async (t) => {
-    const { trimmer, replies, looks, lines } = start(t);
-    await trimmer.look();
-    replies.push([0, 0, 0, 0, 0, -1, -1, []], [0, 0, 0, 0, 0, 0, 0, []]);
-    await trimmer.look();
-    await trimmer.look();
-    assert.deepEqual(looks, [
-      { unlanded: 3, oldestMs: 4_000, events: 5, memoryBytes: 600, memoryLimitBytes: 700 },
-      { unlanded: 0, oldestMs: 0, events: 0, memoryBytes: undefined, memoryLimitBytes: undefined },
-      { unlanded: 0, oldestMs: 0, events: 0, memoryBytes: 0, memoryLimitBytes: 0 },
-    ]);
-    assert.deepEqual(lines, []);
-  });
-
-  it('goes on, call by call with a pause, while there is more to drop, and logs what it dropped', async (t) => {
-    const { clock, trimmer, replies, sent, lines } = start(t);
-    replies.push([7, 1, 0, 0, 0, 0, 0, []], [1, 0, 0, 0, 0, 0, 0, ['1-1']]);
-    const look = trimmer.look();
-    assert.equal(trimmer.look(), look, 'one at a time');
-    await clock.advance(9);
-    assert.equal(sent.length, 1);
-    await clock.advance(1);
-    await look;
-    assert.equal(sent.length, 2);
-    assert.deepEqual(lines, [
-      ['debug', { dropped: 7 }, 'dropped entries past retention'],
-      ['debug', { dropped: 1 }, 'dropped entries past retention'],
-      ['error', { entries: ['1-1'] }, '1 entries were deleted by hand before they were acknowledged'],
-    ]);
-  });
-
-  it('looks again after a look that failed, or was not answered in five seconds', async (t) => {
-    const { clock, trimmer, replies, sent, lines } = start(t);
-    const cause = new Error('cut');
-    replies.push(cause, new Promise(() => undefined));
-    await trimmer.look();
-    assert.deepEqual(lines, [['debug', { err: cause }, 'the queue could not be trimmed']]);
-    let ended = false;
-    void trimmer.look().then(() => (ended = true));
-    await clock.advance(0);
-    await clock.advance(4_999);
-    assert.equal(ended, false);
-    await clock.advance(1);
-    assert.equal(ended, true);
-    await trimmer.look();
-    assert.equal(sent.length, 3);
   });
 });

@@ -15,13 +15,13 @@ import {
   type QueueState,
   type Submission,
 } from '../../ingest/queue.ts';
-import type { Clock, Timer } from '../../process/clock.ts';
+import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import type { RedisConnection } from '../server/client.ts';
+import { DurabilityCheck } from '../server/durability.ts';
 import { membersOf } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
-import { IdIndex } from '../stream/id-index.ts';
-import type { Identify, QueueIdentity } from '../stream/identity.ts';
+import { KnownIdentity } from '../stream/identity.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
@@ -29,7 +29,6 @@ import { withTimeout } from '../wire/deadline.ts';
 import { RewriteRunning } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { Script, type Argument, type Sender, type Server } from '../wire/script.ts';
-import { DurabilityCheck } from './durability-check.ts';
 import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
 import { QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
@@ -38,8 +37,6 @@ import { ReplicatedSender } from './replicated-sender.ts';
 // one string. Choice: a call is bounded in events and in characters; the rest goes into the next call immediately.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
-/** How often the queue's metadata is read again, which may have been deleted by hand. */
-const IDENTIFY_INTERVAL_MS = 10_000;
 
 const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
 const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
@@ -89,21 +86,18 @@ export class StreamQueue implements Queue {
   readonly #stream: string;
   readonly #retentionMs: number;
   readonly #makes: boolean;
-  readonly #identify: Identify;
+  readonly #identity: KnownIdentity;
   readonly #durability: DurabilityCheck;
   /** Takes accepting calls: the connection, or what waits for replicas. */
   readonly #accepting: Sender<Reply>;
   readonly #replicated: ReplicatedSender | undefined;
 
-  #identity: QueueIdentity | undefined;
-  #index = new IdIndex('');
   #awaitsRewrite = false;
   #pending: Submission[] = [];
   readonly #defer: (task: () => void) => void;
   readonly #calls: OutstandingCalls;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
-  readonly #identifying: Timer;
 
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
@@ -120,7 +114,7 @@ export class StreamQueue implements Queue {
     this.#stream = stream;
     this.#retentionMs = retentionMs;
     this.#makes = makes;
-    this.#identify = part.identify;
+    this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#durability = new DurabilityCheck({ ...durability, log: this.#log });
     if (durability.replicas > 0) {
       this.#replicated = new ReplicatedSender({ ...durability, stream, timeoutMs: this.#timeoutMs });
@@ -144,14 +138,12 @@ export class StreamQueue implements Queue {
       onReady: () => {
         void this.#probe.ask();
         void this.#trimmer?.look();
+        if (makes) this.#identity.keepAsking(this.#connection.values);
       },
       onLost: (reason) => {
         this.#calls.serverSpoke();
         this.#probe.says(reason);
       },
-    });
-    this.#identifying = clock.every(IDENTIFY_INTERVAL_MS, () => {
-      if (makes && this.#connection.ready) void this.#learn(this.#connection.values).catch(() => undefined);
     });
     this.#probe = new QueueProbe({
       clock,
@@ -200,7 +192,7 @@ export class StreamQueue implements Queue {
 
   async close(): Promise<void> {
     this.#probe.close();
-    this.#identifying.close();
+    this.#identity.stop();
     this.#trimmer?.stop();
     await this.#replicated?.close();
     await this.#connection.close();
@@ -229,6 +221,7 @@ export class StreamQueue implements Queue {
     const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
     const command: Argument[] = [...ACCEPT.command(this.#stream), retention];
     const events: Argument[] = [];
+    const { index } = this.#identity;
     let at = from;
     for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
       const submission = submissions[at];
@@ -236,8 +229,8 @@ export class StreamQueue implements Queue {
       const { id, producer, text, notes } = submission;
       characters += text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      command.push(this.#index.field(id));
-      events.push(this.#index.digests(producer, text) + producer, text);
+      command.push(index.field(id));
+      events.push(index.digests(producer, text) + producer, text);
       if (hasNotes) events.push(membersOf(notes));
     }
     command.push(...events);
@@ -274,7 +267,7 @@ export class StreamQueue implements Queue {
 
   /** Never rejects: without an answer in time the look-up is `unavailable`. */
   async #lookUp(id: string, producer: string, timeoutMs: number): Promise<QueueLookup> {
-    const args = [String(this.#retentionMs), producer, this.#index.field(id)];
+    const args = [String(this.#retentionMs), producer, this.#identity.index.field(id)];
     try {
       const found = FIND.run(this.#connection, [...FIND.command(this.#stream), ...args]);
       const reply = await withTimeout(this.#clock, found, timeoutMs);
@@ -291,19 +284,12 @@ export class StreamQueue implements Queue {
   /** Rejects with a QueueRefusal if this program must not work with a new connection's server. */
   async #inspect(server: Server, waits: boolean): Promise<void> {
     await assertRights(server, this.#stream, 'gateway', waits ? [['wait', '', '1 1']] : []);
-    await this.#learn(server);
+    await this.#identity.ask(server);
     if (this.#makes) await ensureGroup(server, this.#stream);
     this.#awaitsRewrite = false;
     await this.#durability.check(server).catch((cause: unknown) => {
       this.#awaitsRewrite = cause instanceof RewriteRunning;
       throw cause;
     });
-  }
-
-  /** Learns the queue's identity, and the key of the id index. */
-  async #learn(server: Server): Promise<void> {
-    const secret = this.#identity?.secret;
-    this.#identity = await this.#identify(server, this.#identity);
-    if (this.#identity.secret !== secret) this.#index = new IdIndex(this.#identity.secret);
   }
 }

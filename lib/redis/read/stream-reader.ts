@@ -17,7 +17,7 @@ import {
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { type Client, RedisConnection } from '../server/client.ts';
-import { Histories } from '../server/histories.ts';
+import { Histories } from '../server/facts.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';

@@ -8,6 +8,7 @@
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { serverHello } from '../server/facts.ts';
+import { IdIndex } from './id-index.ts';
 import { keyOf } from './layout.ts';
 import { Script, type Server } from '../wire/script.ts';
 
@@ -128,14 +129,15 @@ async function tell(
 const ASK_INTERVAL_MS = 10_000;
 
 /**
- * A queue's identity as a reader knows it: asked of each connection, and now and then, because a gateway that accepts
- * longer bodies may have started since.
+ * A queue's identity as one side of it knows it: asked of each connection, and every ASK_INTERVAL_MS, because a gateway
+ * that accepts longer bodies may have started since, or the metadata may have been deleted by hand.
  */
 export class KnownIdentity {
   readonly #stream: string;
   readonly #identify: Identify;
   readonly #clock: Clock;
   #known: QueueIdentity | undefined;
+  #index = new IdIndex('');
   #asking: Timer | undefined;
 
   constructor(stream: string, clock: Clock, identify: Identify) {
@@ -154,9 +156,15 @@ export class KnownIdentity {
     return this.#known?.bodyBytesMax;
   }
 
+  get index(): IdIndex {
+    return this.#index;
+  }
+
   /** Rejects as `queueIdentity` does. */
   async ask(server: Server): Promise<void> {
+    const secret = this.#known?.secret;
     this.#known = await this.#identify(server, this.#known);
+    if (this.#known.secret !== secret) this.#index = new IdIndex(this.#known.secret);
   }
 
   /** Asks again now and then. One that is not there is asked the next time. */

@@ -25,9 +25,6 @@ interface ByteClientOptions extends ClockAndRandom {
   readonly uri: string;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
-  readonly connectTimeoutMs?: number;
-  /** How long to wait before try number `retries`, from 0. */
-  readonly pauseMs?: (retries: number) => number;
   /** Writes what was gathered, by calling `write` now or in a moment; now, where it is left out. */
   readonly gather?: (write: () => void) => void;
 }
@@ -74,8 +71,6 @@ export class ByteClient extends EventEmitter {
   constructor(options: ByteClientOptions) {
     super();
     this.#options = {
-      connectTimeoutMs: CONNECT_TIMEOUT_MS,
-      pauseMs: (retries) => reconnectPauseMs(retries, options.random),
       gather: (write) => write(),
       ...options,
     };
@@ -136,7 +131,7 @@ export class ByteClient extends EventEmitter {
   #open(): void {
     this.#become('connecting');
     assert(this.#socket === undefined && this.#waiters.length === 0 && this.#parts.length === 0);
-    const { uri, connectTimeoutMs, clock } = this.#options;
+    const { uri, clock } = this.#options;
     const { protocol, hostname, port } = new URL(uri);
     // A URI has brackets around an IPv6 address.
     const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
@@ -162,7 +157,7 @@ export class ByteClient extends EventEmitter {
     this.#socket = socket;
     socket.setNoDelay(true);
     socket.setKeepAlive(true, 5_000);
-    const limit = clock.after(connectTimeoutMs, () => socket.destroy(new Error('the server does not answer')));
+    const limit = clock.after(CONNECT_TIMEOUT_MS, () => socket.destroy(new Error('the server does not answer')));
     socket.once(protocol === 'rediss:' ? 'secureConnect' : 'connect', () => void this.#greet(socket, limit));
     let cause: Error | undefined;
     socket.on('error', (error: Error) => (cause = error));
@@ -261,7 +256,8 @@ export class ByteClient extends EventEmitter {
     this.emit('idle');
     // A listener may have closed it.
     if (this.#state !== 'lost') return;
-    this.#retry = this.#options.clock.after(this.#options.pauseMs(this.#retries), () => this.#open());
+    const { clock, random } = this.#options;
+    this.#retry = clock.after(reconnectPauseMs(this.#retries, random), () => this.#open());
     this.#retries += 1;
     this.emit('error', cause);
   }
