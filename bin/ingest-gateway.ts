@@ -72,7 +72,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     ...queueOptions(config, log),
     observer: {
       onCall: (seconds, events) => metrics.enqueue.observe(seconds, events),
-      onLook: (look, partition) => metrics.queue.looked(partition, look),
+      onReport: (report, partition) => metrics.queue.reported(partition, report),
     },
   });
   const queue = oneQueue(config.queueUri, streams);

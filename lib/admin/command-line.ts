@@ -14,7 +14,7 @@ import { replayRows } from './replay.ts';
 import { landAgain } from './land-again.ts';
 import { trySchema } from './schema-try.ts';
 import { tailEvents, type Tailing } from './tail.ts';
-import { UsageError, type Outcome, type Session } from './session.ts';
+import { UsageError, type Result, type Session } from './session.ts';
 
 export const HELP = `ingest-admin: looks into the queue and the warehouse, and puts things right.
 
@@ -260,7 +260,7 @@ function none(words: readonly string[]): void {
 }
 
 /** Rejects with QueueFailed or WarehouseFailed if either is unavailable. */
-export async function runCommand(session: Session, command: Command): Promise<Outcome> {
+export async function runCommand(session: Session, command: Command): Promise<Result> {
   switch (command.kind) {
     case 'status':
       return showStatus(session);

@@ -12,7 +12,7 @@ import { isEventId, parseEvent } from '../ingest/event.ts';
 import { streamOf, type QueueAdmin, type QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { audited, UsageError, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
+import { audited, UsageError, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
 /** Wait for a consumer that holds an entry: longer than another consumer needs to claim it. */
@@ -39,12 +39,12 @@ interface Erased {
   readonly unknown: string[];
 }
 
-export async function eraseEvents(session: Session, ids: readonly string[]): Promise<Outcome> {
-  if (!(await session.confirm(`Erase ${counted(ids.length, 'event')} for good?`))) return OUTCOME.nothing;
+export async function eraseEvents(session: Session, ids: readonly string[]): Promise<Result> {
+  if (!(await session.confirm(`Erase ${counted(ids.length, 'event')} for good?`))) return RESULT.nothing;
   return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, ids, tally));
 }
 
-async function eraseAll(session: Session, ids: readonly string[], tally: Tally): Promise<Outcome> {
+async function eraseAll(session: Session, ids: readonly string[], tally: Tally): Promise<Result> {
   await session.recordErased(ids);
   const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
   let looked = 0;
@@ -70,10 +70,10 @@ async function eraseAll(session: Session, ids: readonly string[], tally: Tally):
         `${counted(sum.warehouse, 'row')} in the warehouse, ` +
         `${counted(sum.quarantine, 'row')} in the quarantine\n`,
     );
-  return outcomeOf(session, sum, looked < ids.length);
+  return resultOf(session, sum, looked < ids.length);
 }
 
-async function outcomeOf(session: Session, sum: Erased, interrupted: boolean): Promise<Outcome> {
+async function resultOf(session: Session, sum: Erased, interrupted: boolean): Promise<Result> {
   const { held, already, unknown } = sum;
   if (already > 0) session.tell(`${counted(already, 'event')} had been erased before`);
   for (const id of unknown) session.tell(`no event with the id ${printable(id)} was found`);
@@ -82,7 +82,7 @@ async function outcomeOf(session: Session, sum: Erased, interrupted: boolean): P
   if (interrupted) session.tell('interrupted; run again for the rest');
   const rest = await session.warehouse.eraseTraces();
   if (rest !== undefined) session.tell(rest);
-  return held + unknown.length === 0 && !interrupted ? OUTCOME.done : OUTCOME.nothing;
+  return held + unknown.length === 0 && !interrupted ? RESULT.done : RESULT.nothing;
 }
 
 const nothing = ({ copies, landed, quarantined }: Left): boolean =>

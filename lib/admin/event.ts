@@ -5,7 +5,7 @@ import { isErased } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedCopy } from '../ingest/queue-admin.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable, printableLines } from '../process/printable.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { RESULT, printJson, type Result, type Session } from './session.ts';
 import { timeText } from './terminal.ts';
 
 export interface Known {
@@ -26,7 +26,7 @@ export async function known({ queue, warehouse }: Session, id: string): Promise<
   return { queued, state, landed, quarantined };
 }
 
-export async function showEvent(session: Session, id: string): Promise<Outcome> {
+export async function showEvent(session: Session, id: string): Promise<Result> {
   const found = await known(session, id);
   const { queued, state, landed, quarantined } = found;
   const count = (queued === undefined ? 0 : 1) + (landed === undefined ? 0 : 1) + quarantined.length;
@@ -66,7 +66,7 @@ export async function showEvent(session: Session, id: string): Promise<Outcome> 
     for (const row of quarantined) parts.push(rowText(row));
     session.print(`${parts.join('\n\n')}\n`);
   } else session.tell('no event with this id is in the queue, the warehouse or the quarantine');
-  return count === 0 ? OUTCOME.nothing : OUTCOME.done;
+  return count === 0 ? RESULT.nothing : RESULT.done;
 }
 
 const STATES: Readonly<Record<EntryState, string>> = {

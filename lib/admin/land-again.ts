@@ -1,10 +1,10 @@
 // `land-again --since TIME`: for a warehouse that lost rows (after a restore or a fail-over). Consumers read the
 // entries since that time again; existing rows stay. The queue holds landed events for 24 hours. Quarantined entries
 // are read again too, and keep their row.
-import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
-export async function landAgain(session: Session, sinceMs: number): Promise<Outcome> {
+export async function landAgain(session: Session, sinceMs: number): Promise<Result> {
   const { queue, json } = session;
   const since = timeText(sinceMs);
   let entries = 0;
@@ -15,10 +15,10 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Outc
   if (entries === 0) {
     session.tell(`the queue has no entry since ${since} that the consumers have read`);
     if (json) printJson(session, { entries, since });
-    return OUTCOME.nothing;
+    return RESULT.nothing;
   }
   const question = `Land ${counted(entries, 'entry', 'entries')} since ${since} again?`;
-  if (!(await session.confirm(`${question} Rows that are there stay as they are.`))) return OUTCOME.nothing;
+  if (!(await session.confirm(`${question} Rows that are there stay as they are.`))) return RESULT.nothing;
   return audited(session, 'land-again', `since ${since}`, async (tally) => {
     await Promise.all(queue.streams.map((stream, at) => stream.landAgain(sinceMs, counts[at] ?? 0)));
     tally.changed = entries;
@@ -28,6 +28,6 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Outc
         `${countText(entries)} entries since ${since} are to be landed again; ` +
           'ingest-admin status shows how far it is\n',
       );
-    return OUTCOME.done;
+    return RESULT.done;
   });
 }

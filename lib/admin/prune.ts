@@ -5,7 +5,7 @@
 // machine's, the queue's and the warehouse's.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
-import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { queueStatus } from './status.ts';
 import { counted, durationText, timeText } from './terminal.ts';
 
@@ -17,11 +17,11 @@ const PAUSE_MS = 10;
 const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
-export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Outcome> {
+export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Result> {
   const { json, print, tell } = session;
   // The clocks are read before the ages: a day may pass until the queue answers.
   const nowMs = await earliestClock(session);
-  if (nowMs === undefined) return OUTCOME.nothing;
+  if (nowMs === undefined) return RESULT.nothing;
   const queue = await queueStatus(session.queue);
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
@@ -31,7 +31,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   const what =
     `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from ` +
     `before ${before}`;
-  if (!(await session.confirm(`Remove all ${what}, for good?`))) return OUTCOME.nothing;
+  if (!(await session.confirm(`Remove all ${what}, for good?`))) return RESULT.nothing;
   return audited(session, 'prune', what, async (tally) => {
     let from: PruneCursor | undefined;
     do {
@@ -45,7 +45,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
     if (json) printJson(session, { removed: tally.changed, before });
     else print(`removed ${counted(tally.changed, 'row')} from before ${before}\n`);
     if (from !== undefined) tell('interrupted; run again for the rest');
-    return tally.changed === 0 || from !== undefined ? OUTCOME.nothing : OUTCOME.done;
+    return tally.changed === 0 || from !== undefined ? RESULT.nothing : RESULT.done;
   });
 }
 

@@ -2,7 +2,7 @@
 import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { rowJson, rowText } from './event.ts';
-import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
+import { audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { bytesText, counted, table, timeText } from './terminal.ts';
 
 /** Which quarantine rows a change concerns. */
@@ -13,7 +13,7 @@ export type Selection =
 /** Rows of one statement. */
 const PAGE = 500;
 
-export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<Outcome> {
+export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<Result> {
   const rows: QuarantineRow[] = [];
   for await (const page of session.warehouse.quarantineList(filter, limit + 1)) {
     rows.push(...page);
@@ -25,7 +25,7 @@ export async function listRows(session: Session, filter: QuarantineFilter, limit
   await session.printed();
   if (shown.length === 0) session.tell('no such rows in the quarantine');
   else if (rows.length > limit && !session.json) session.tell('there are older rows; --limit shows more');
-  return shown.length === 0 || session.stopped.aborted ? OUTCOME.nothing : OUTCOME.done;
+  return shown.length === 0 || session.stopped.aborted ? RESULT.nothing : RESULT.done;
 }
 
 const listedJson = ({ acceptedAtMs, quarantinedAtMs, ...row }: QuarantineRow): object => ({
@@ -44,31 +44,30 @@ const cells = (row: QuarantineRow): string[] => [
   printable(row.reason),
 ];
 
-export async function showRow(session: Session, entry: string): Promise<Outcome> {
+export async function showRow(session: Session, entry: string): Promise<Result> {
   const row = await session.warehouse.quarantineRow(entry);
   if (row === undefined) {
     session.tell('the quarantine has no row with this entry');
     if (session.json) printJson(session, null);
-    return OUTCOME.nothing;
+    return RESULT.nothing;
   }
   if (session.json) printJson(session, rowJson(row));
   else session.print(`${rowText(row)}\n`);
-  return OUTCOME.done;
+  return RESULT.done;
 }
 
-export async function dropRows(session: Session, selection: Selection): Promise<Outcome> {
+export async function dropRows(session: Session, selection: Selection): Promise<Result> {
   const found = await selectedCount(session, selection);
   if (found === 0) {
     session.tell('no such rows in the quarantine');
     if (session.json) printJson(session, { dropped: 0 });
-    return OUTCOME.nothing;
+    return RESULT.nothing;
   }
-  if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`)))
-    return OUTCOME.nothing;
+  if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`))) return RESULT.nothing;
   return audited(session, 'drop', selectionText(selection), (tally) => dropSelected(session, selection, found, tally));
 }
 
-async function dropSelected(session: Session, selection: Selection, found: number, tally: Tally): Promise<Outcome> {
+async function dropSelected(session: Session, selection: Selection, found: number, tally: Tally): Promise<Result> {
   const { warehouse, stopped } = session;
   for await (const names of selected(session, selection)) {
     tally.changed += await warehouse.drop(names);
@@ -81,7 +80,7 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
   const rest = await warehouse.eraseTraces();
   if (rest !== undefined) session.tell(rest);
   const wanted = selection.kind === 'entries' ? selection.entries.length : found;
-  return dropped < wanted ? OUTCOME.nothing : OUTCOME.done;
+  return dropped < wanted ? RESULT.nothing : RESULT.done;
 }
 
 /** The selection in the form of the command line. */

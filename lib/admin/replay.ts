@@ -9,7 +9,7 @@ import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
-import { audited, OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted } from './terminal.ts';
 
 /** Rows replayed at a time, and bytes of their bodies in one call. */
@@ -37,19 +37,19 @@ interface Tally {
 
 const noneYet = (): Tally => ({ landed: 0, refused: [], lost: [], notReplayed: [] });
 
-export async function replayRows(session: Session, selection: Selection): Promise<Outcome> {
+export async function replayRows(session: Session, selection: Selection): Promise<Result> {
   const found = await selectedCount(session, selection);
   const missing = selection.kind === 'entries' ? selection.entries.length - found : 0;
   if (found === 0) {
     session.tell('no such rows in the quarantine');
     if (session.json) printJson(session, { ...noneYet(), waiting: 0, missing });
-    return OUTCOME.nothing;
+    return RESULT.nothing;
   }
-  if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return OUTCOME.nothing;
+  if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return RESULT.nothing;
   return audited(session, 'replay', selectionText(selection), async (tally) => {
     const replay = new Replaying(session);
     await replaySelected(session, selection, replay).finally(() => (tally.changed = replay.sent));
-    return outcomeOf(session, replay, missing);
+    return resultOf(session, replay, missing);
   });
 }
 
@@ -188,7 +188,7 @@ class Replaying {
   }
 }
 
-function outcomeOf(session: Session, { tally, waiting, deserted }: Replaying, missing: number): Outcome {
+function resultOf(session: Session, { tally, waiting, deserted }: Replaying, missing: number): Result {
   const { landed, refused, lost, notReplayed } = tally;
   const waitingRows = waiting.size;
   if (session.json) {
@@ -206,7 +206,7 @@ function outcomeOf(session: Session, { tally, waiting, deserted }: Replaying, mi
     session.tell(`interrupted; ${counted(waitingRows, 'event')} on the queue will land; run again for the rest`);
   const all =
     refused.length + lost.length + notReplayed.length + waitingRows + missing === 0 && !session.stopped.aborted;
-  return all ? OUTCOME.done : OUTCOME.nothing;
+  return all ? RESULT.done : RESULT.nothing;
 }
 
 const LISTED_MAX = 20;

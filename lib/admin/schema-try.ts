@@ -2,13 +2,13 @@
 import { basename } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import { printable } from '../process/printable.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
 /** Refused events to show. */
 const SHOWN_MAX = 10;
 
-export async function trySchema(session: Session, path: string, sinceMs: number): Promise<Outcome> {
+export async function trySchema(session: Session, path: string, sinceMs: number): Promise<Result> {
   const check = await session.readSchema(path);
   const type = basename(path, '.json');
   const first: { readonly id: string; readonly problems: readonly string[] }[] = [];
@@ -33,5 +33,5 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
   }
   if (events === 0) session.tell(`no event of the type ${type} has landed since ${since}`);
   if (session.stopped.aborted) session.tell('interrupted: newer events were not checked');
-  return events > 0 && refused === 0 && !session.stopped.aborted ? OUTCOME.done : OUTCOME.nothing;
+  return events > 0 && refused === 0 && !session.stopped.aborted ? RESULT.done : RESULT.nothing;
 }

@@ -8,8 +8,8 @@ import { printable } from '../process/printable.ts';
 import { countText, timeText } from './terminal.ts';
 
 /** The program's exit code. `nothing`: nothing was found, or not all was done. */
-export const OUTCOME = { done: 0, nothing: 1 } as const;
-export type Outcome = (typeof OUTCOME)[keyof typeof OUTCOME];
+export const RESULT = { done: 0, nothing: 1 } as const;
+export type Result = (typeof RESULT)[keyof typeof RESULT];
 
 /** The arguments are not a command of this program. The message says what was expected. */
 export class UsageError extends Error {
@@ -61,8 +61,8 @@ export async function audited(
   session: Pick<Session, 'warehouse' | 'tell' | 'clock' | 'random'>,
   command: string,
   what: string,
-  change: (tally: Tally) => Promise<Outcome>,
-): Promise<Outcome> {
+  change: (tally: Tally) => Promise<Result>,
+): Promise<Result> {
   const record = { id: session.random.uuid(), atMs: session.clock.epochMs(), actor: actor(), command, what };
   await session.warehouse.audit({ ...record, changed: undefined });
   const tally: Tally = { changed: 0 };

@@ -8,11 +8,11 @@ import {
 } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { OUTCOME, printJson, type Outcome, type Session } from './session.ts';
+import { RESULT, printJson, type Result, type Session } from './session.ts';
 import { bytesText, counted, countText, durationText, table, timeText } from './terminal.ts';
 
 /** Prints every part that answers, then rejects if a part of the queue or the warehouse does not. */
-export async function showStatus(session: Session): Promise<Outcome> {
+export async function showStatus(session: Session): Promise<Result> {
   const [queue, warehouse] = await Promise.all([
     queueStatus(session.queue).catch((cause: unknown) => {
       if (cause instanceof QueueFailed) return cause;
@@ -42,7 +42,7 @@ export async function showStatus(session: Session): Promise<Outcome> {
   if (queue instanceof QueueFailed) throw queue;
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   if (warehouse instanceof WarehouseFailed) throw warehouse;
-  return OUTCOME.done;
+  return RESULT.done;
 }
 
 /** The streams that answer, and why the others do not. Rejects if none answers. */

@@ -7,7 +7,7 @@ import type { QueuedStream, StreamEntry } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { bodyJson, bodyText } from './event.ts';
-import { audited, OUTCOME, printJson, type Outcome, type Session, type Tally } from './session.ts';
+import { audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { bytesText, counted, timeText } from './terminal.ts';
 
 const INTERVAL_MS = 200;
@@ -36,7 +36,7 @@ interface Event extends StreamEntry {
   readonly type: string | undefined;
 }
 
-export function tailEvents(session: Session, tailing: Tailing): Promise<Outcome> {
+export function tailEvents(session: Session, tailing: Tailing): Promise<Result> {
   if (!tailing.bodies) return tail(session, tailing, { changed: 0 });
   const { type, producer } = tailing;
   const what = [
@@ -47,7 +47,7 @@ export function tailEvents(session: Session, tailing: Tailing): Promise<Outcome>
   return audited(session, 'tail', what.join(' '), (tally) => tail(session, tailing, tally));
 }
 
-async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<Outcome> {
+async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<Result> {
   const { clock, stopped, queue } = session;
   const { last, follow } = tailing;
   const readings = queue.streams.map((stream) => new Reading(session, stream, tailing));
@@ -63,7 +63,7 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<O
     const read = await Promise.all(readings.map((reading) => reading.more()));
     await show(session, tailing, inOrder(read.flat()), tally);
   }
-  return OUTCOME.done;
+  return RESULT.done;
 }
 
 /** The reading position in one stream. */

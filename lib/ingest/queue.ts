@@ -121,7 +121,7 @@ export interface AcceptedEvent extends Pick<Delivery, 'source' | 'acceptedAtMs'>
 export type EntryName = Pick<Delivery, 'source' | 'entry' | 'servers'>;
 
 /** What a look at a queue, or at one partition of it, saw. */
-export interface QueueLook {
+export interface QueueReport {
   /** Events that have not landed: not yet read, or read and pending. An upper bound after deletions by hand. */
   readonly unlanded: number;
   /** Age of the oldest of them in milliseconds, by the queue's clock; 0 when there is none. */

@@ -10,7 +10,7 @@ import { Gauge, type Labels } from './instruments.ts';
 const FRESH_MS = 15_000;
 
 /** The state of one part of the queue. */
-export interface Look {
+export interface Report {
   readonly unlanded: number;
   /** Age of the oldest unlanded event in milliseconds, or 0. */
   readonly oldestMs: number;
@@ -22,7 +22,7 @@ export interface Look {
   readonly clockSkewMs?: number;
 }
 
-type Reading = Look & { readonly readAtMs: number };
+type Reading = Report & { readonly readAtMs: number };
 
 export class QueueGauges {
   readonly #readings = new Map<string, Reading>();
@@ -60,12 +60,12 @@ export class QueueGauges {
     return Math.max(0, ...[...this.#readings.values()].map(({ clockSkewMs = 0 }) => clockSkewMs)) / 1000;
   }
 
-  looked(part: string, look: Look): void {
-    this.#readings.set(part, { ...look, readAtMs: this.#clock.ms() });
+  reported(part: string, report: Report): void {
+    this.#readings.set(part, { ...report, readAtMs: this.#clock.ms() });
   }
 
   /** The size of the whole queue, with the memory of its fullest server. Undefined without a fresh reading. */
-  get size(): Pick<Look, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
+  get size(): Pick<Report, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
     const now = this.#clock.ms();
     const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);
     const [first] = fresh;
@@ -86,7 +86,7 @@ export class QueueGauges {
   }
 }
 
-const share = ({ memoryBytes = 0, memoryLimitBytes = 0 }: Look): number =>
+const share = ({ memoryBytes = 0, memoryLimitBytes = 0 }: Report): number =>
   memoryLimitBytes > 0 ? memoryBytes / memoryLimitBytes : memoryBytes / Number.MAX_SAFE_INTEGER;
 
 const sample = (value: number | undefined): { labels: Labels; value: number }[] =>

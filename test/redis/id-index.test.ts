@@ -31,7 +31,7 @@ async function openQueue(stream: string): Promise<StreamQueue> {
   let looks = 0;
   const queue = new StreamQueue({
     ...{ clock: new OnceClock(), part: partitionAt(redis.uri, { stream }), connection },
-    ...{ enqueueTimeoutMs: 10_000, log: LOG, observer: { onLook: () => (looks += 1) } },
+    ...{ enqueueTimeoutMs: 10_000, log: LOG, observer: { onReport: () => (looks += 1) } },
   });
   atEnd(() => queue.close());
   connection.open();

@@ -222,7 +222,7 @@ describe("a gateway's queue", () => {
     assert.deepEqual(named.splice(0), [{ partition: 0 }, { partition: 1 }, { partition: 2 }]);
     const looks: string[] = [];
     const parts = acceptingStreams(
-      options(redis.uri, { observer: { onLook: (_, partition) => looks.push(partition) } }),
+      options(redis.uri, { observer: { onReport: (_, partition) => looks.push(partition) } }),
     );
     atEnd(() => parts[0]?.queue.close());
     parts[0]?.connection.open();

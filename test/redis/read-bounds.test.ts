@@ -104,7 +104,7 @@ describe('what the server reads of entries', () => {
     it(`for a look at the queue is ${most} at most, where ${state}`, async (t) => {
       await filled(t, 10);
       await prepare();
-      const looks: number[] = [];
+      const reports: number[] = [];
       const past = state.endsWith('past retention') ? 0 : 48 * HOUR_MS;
       const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
       t.after(() => connection.close());
@@ -113,16 +113,16 @@ describe('what the server reads of entries', () => {
       const trimmer = new StreamTrimmer({
         ...SYSTEM,
         ...{ server: connection.values, stream: STREAM, retentionMs: past, log: LOG },
-        onLook: ({ events }) => looks.push(events),
+        onReport: ({ events }) => reports.push(events),
       });
       await eventually(
         'the clock has gone on',
         async () => Number((await redis.entries())[0]?.entry.split('-')[0]) < Date.now(),
       );
-      const { entries } = await costOf(() => trimmer.look(0));
+      const { entries } = await costOf(() => trimmer.trim(0));
       assert.ok(entries > 0 && entries <= most, `${entries}`);
-      assert.deepEqual(looks, [past === 0 ? 0 : 10]);
-      assert.equal((await costOf(() => trimmer.look(60_000))).entries, 0, 'a look that is shared reads nothing');
+      assert.deepEqual(reports, [past === 0 ? 0 : 10]);
+      assert.equal((await costOf(() => trimmer.trim(60_000))).entries, 0, 'a look that is shared reads nothing');
     });
 
   it('for a claim is 4 MiB and one entry, however many a dead member had', async (t) => {

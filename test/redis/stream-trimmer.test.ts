@@ -1,7 +1,7 @@
 // What one look of the trimmer drops of stream and id index, on both sides of each bound.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { RETENTION_MS, type QueueLook } from '../../lib/ingest/queue.ts';
+import { RETENTION_MS, type QueueReport } from '../../lib/ingest/queue.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
@@ -22,7 +22,7 @@ before(async () => {
 
 async function trimmerOf(
   stream: string,
-  onLook?: (look: QueueLook) => void,
+  onReport?: (report: QueueReport) => void,
   { log = LOG, clock = SYSTEM.clock } = {},
 ): Promise<StreamTrimmer> {
   const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
@@ -35,7 +35,7 @@ async function trimmerOf(
     stream,
     retentionMs: RETENTION_MS,
     log,
-    onLook,
+    onReport,
   });
 }
 
@@ -51,7 +51,7 @@ describe('a look of the trimmer', () => {
     await redis.command('XADD', stream, hoursAgo(1), 'producer', 'p', 'body', '{}');
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');
-    await (await trimmerOf(stream)).look(0);
+    await (await trimmerOf(stream)).trim(0);
     // The slice of 33 hours ends with the one that began 24.1 hours ago; that one holds ids of 23.9.
     assert.equal(await redis.command('GET', `{${stream}}:ids`), starts.slice(0, 3).join(' '));
     const kept = (await redis.command('KEYS', `{${stream}}:ids:*`)) as string[];
@@ -74,13 +74,13 @@ describe('a look of the trimmer', () => {
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     const trimmer = await trimmerOf(stream);
     const kept = async (): Promise<unknown> => redis.command('GET', `{${stream}}:ids`);
-    await trimmer.look(0);
+    await trimmer.trim(0);
     assert.equal(await kept(), starts[0], 'it was not read');
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'STREAMS', stream, '>');
-    await trimmer.look(0);
+    await trimmer.trim(0);
     assert.equal(await kept(), starts[0], 'it was not acknowledged');
     await redis.command('XACK', stream, GROUP, waiting);
-    await trimmer.look(0);
+    await trimmer.trim(0);
     assert.equal(await kept(), null, 'the stream has nothing within retention');
   });
 
@@ -92,7 +92,7 @@ describe('a look of the trimmer', () => {
       await redis.command('XADD', stream, hoursAgo(hours), 'producer', 'p', 'body', '{}');
       await landed(stream);
       await redis.command('SET', `{${stream}}:ids`, hoursAgo(30));
-      await (await trimmerOf(stream)).look(0);
+      await (await trimmerOf(stream)).trim(0);
       assert.equal(await redis.command('EXISTS', `{${stream}}:ids`), there, stream);
     }
   });
@@ -105,16 +105,16 @@ describe('a look of the trimmer', () => {
       names.push(String(await redis.command('XADD', stream, hoursAgo(hours), 'producer', 'p', 'body', '{}')));
     const trimmer = await trimmerOf(stream);
     const left = async (): Promise<string[]> => (await redis.entries(stream)).map(({ entry }) => entry);
-    await trimmer.look(0);
+    await trimmer.trim(0);
     assert.deepEqual(await left(), names, 'nothing was read');
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'STREAMS', stream, '>');
-    await trimmer.look(0);
+    await trimmer.trim(0);
     assert.deepEqual(await left(), names, 'nothing was acknowledged');
     await redis.command('XACK', stream, GROUP, names[1] ?? '', names[3] ?? '');
-    await trimmer.look(0);
+    await trimmer.trim(0);
     assert.deepEqual(await left(), names, 'the first one was not acknowledged');
     await redis.command('XACK', stream, GROUP, names[0] ?? '');
-    await trimmer.look(0);
+    await trimmer.trim(0);
     assert.deepEqual(await left(), names.slice(2));
   });
 
@@ -130,7 +130,7 @@ describe('a look of the trimmer', () => {
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');
     const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => nowMs });
-    await (await trimmerOf(stream, undefined, { clock })).look(0);
+    await (await trimmerOf(stream, undefined, { clock })).trim(0);
     assert.deepEqual(
       (await redis.entries(stream)).map(({ entry }) => entry),
       names.slice(1),
@@ -145,7 +145,7 @@ describe('a look of the trimmer', () => {
     await redis.command('EVAL', fill, '1', stream, hoursAgo(25));
     await landed(stream);
     const young = await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
-    await (await trimmerOf(stream)).look(0);
+    await (await trimmerOf(stream)).trim(0);
     assert.deepEqual(
       (await redis.entries(stream)).map(({ entry }) => entry),
       [young],
@@ -160,7 +160,7 @@ describe('a look of the trimmer', () => {
       await redis.command('XADD', stream, hoursAgo(ageHours), 'body', 'x');
       await landed(stream);
       t.mock.timers.enable({ apis: ['Date'], now: Date.now() + aheadHours * HOUR_MS });
-      await (await trimmerOf(stream)).look(0);
+      await (await trimmerOf(stream)).trim(0);
       t.mock.timers.reset();
       assert.equal(await redis.length(stream), 1, stream);
     }
@@ -169,12 +169,12 @@ describe('a look of the trimmer', () => {
   it('without the group drops nothing, however old', async () => {
     const stream = 'groupless';
     for (const hours of [490, 49, 30, 1]) await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x');
-    const looks: QueueLook[] = [];
-    const trimmer = await trimmerOf(stream, (look) => looks.push(look));
-    await trimmer.look(0);
+    const reports: QueueReport[] = [];
+    const trimmer = await trimmerOf(stream, (report) => reports.push(report));
+    await trimmer.trim(0);
     assert.equal(await redis.length(stream), 4);
-    assert.equal(looks[0]?.unlanded, 4);
-    assert.equal(Math.round((looks[0]?.oldestMs ?? 0) / HOUR_MS), 490);
+    assert.equal(reports[0]?.unlanded, 4);
+    assert.equal(Math.round((reports[0]?.oldestMs ?? 0) / HOUR_MS), 490);
   });
 
   it('takes entries that were deleted by hand off the list, logs them once, and then drops what has landed', async (t) => {
@@ -189,9 +189,11 @@ describe('a look of the trimmer', () => {
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', stream, '>');
     await redis.command('XACK', stream, GROUP, names[1] ?? '', names[3] ?? '');
     await redis.command('XDEL', stream, names[0] ?? '', names[2] ?? '');
-    const looks: QueueLook[] = [];
-    const trimmers = await Promise.all([1, 2, 3].map(() => trimmerOf(stream, (look) => looks.push(look), { log })));
-    for (let at = 0; at < 2; at += 1) await Promise.all(trimmers.map((trimmer) => trimmer.look(0)));
+    const reports: QueueReport[] = [];
+    const trimmers = await Promise.all(
+      [1, 2, 3].map(() => trimmerOf(stream, (report) => reports.push(report), { log })),
+    );
+    for (let at = 0; at < 2; at += 1) await Promise.all(trimmers.map((trimmer) => trimmer.trim(0)));
     assert.deepEqual(lines, [
       [{ entries: [names[0], names[2]] }, '2 entries were deleted by hand before they were acknowledged'],
     ]);
@@ -199,11 +201,11 @@ describe('a look of the trimmer', () => {
       (await redis.entries(stream)).map(({ entry }) => entry),
       names.slice(4),
     );
-    assert.equal(looks.at(-1)?.unlanded, 1);
+    assert.equal(reports.at(-1)?.unlanded, 1);
     await redis.command('XTRIM', stream, 'MAXLEN', '0');
-    await trimmers[0]?.look(0);
+    await trimmers[0]?.trim(0);
     assert.equal(lines.length, 2);
-    assert.equal(looks.at(-1)?.unlanded, 0);
+    assert.equal(reports.at(-1)?.unlanded, 0);
   });
 
   it('keeps the notes of replays until the last replay has landed, for 24 hours at least', async () => {
@@ -218,7 +220,7 @@ describe('a look of the trimmer', () => {
       const entry = String(await redis.command('XADD', name, hoursAgo(hours), 'body', 'x'));
       await redis.command('XGROUP', 'CREATE', name, GROUP, name === waiting ? '0' : '$');
       await redis.command('HSET', notes.replace(stream, name), 'q/s/1-1', entry, '\n', entry);
-      await (await trimmerOf(name)).look(0);
+      await (await trimmerOf(name)).trim(0);
       assert.equal(await redis.command('EXISTS', notes.replace(stream, name)), there, name);
     }
   });
@@ -232,7 +234,7 @@ describe('a look of the trimmer', () => {
       await redis.command('ZADD', key, hoursAgo(60), 'before', hoursAgo(49), 'after', hoursAgo(47), 'young');
       await redis.command('XADD', stream, hoursAgo(50), 'body', 'x');
       await redis.command('XGROUP', 'CREATE', stream, GROUP, landedAll ? '$' : '0');
-      await (await trimmerOf(stream)).look(0);
+      await (await trimmerOf(stream)).trim(0);
       assert.deepEqual(await redis.command('ZRANGE', key, '0', '-1'), left);
     }
   });
@@ -240,39 +242,39 @@ describe('a look of the trimmer', () => {
   it('says how far the group is behind and how much the server holds', async () => {
     const stream = 'seen';
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
-    const looks: QueueLook[] = [];
-    const trimmer = await trimmerOf(stream, (look) => looks.push(look));
-    await trimmer.look(0);
-    assert.equal(looks[0]?.unlanded, 0);
-    assert.equal(looks[0].oldestMs, 0);
-    assert.equal(looks[0].memoryLimitBytes, 0);
-    assert.ok((looks[0].memoryBytes ?? 0) > 100_000);
+    const reports: QueueReport[] = [];
+    const trimmer = await trimmerOf(stream, (report) => reports.push(report));
+    await trimmer.trim(0);
+    assert.equal(reports[0]?.unlanded, 0);
+    assert.equal(reports[0].oldestMs, 0);
+    assert.equal(reports[0].memoryLimitBytes, 0);
+    assert.ok((reports[0].memoryBytes ?? 0) > 100_000);
     for (const hours of [3, 2, 1]) await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x');
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'COUNT', '2', 'STREAMS', stream, '>');
     const [first] = await redis.entries(stream);
     await redis.command('XACK', stream, GROUP, first?.entry ?? '');
-    await trimmer.look(0);
-    assert.equal(looks[1]?.unlanded, 2);
-    assert.equal(looks[1].events, 3);
-    assert.equal(Math.round(looks[1].oldestMs / HOUR_MS), 2);
+    await trimmer.trim(0);
+    assert.equal(reports[1]?.unlanded, 2);
+    assert.equal(reports[1].events, 3);
+    assert.equal(Math.round(reports[1].oldestMs / HOUR_MS), 2);
   });
 
   it('is shared: another process is given the last look, and nothing is read anew', async () => {
     const stream = 'shared';
     await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
-    const looks: QueueLook[] = [];
-    const trimmers = await Promise.all([1, 2].map(() => trimmerOf(stream, (look) => looks.push(look))));
-    await trimmers[0]?.look(60_000);
+    const reports: QueueReport[] = [];
+    const trimmers = await Promise.all([1, 2].map(() => trimmerOf(stream, (report) => reports.push(report))));
+    await trimmers[0]?.trim(60_000);
     await redis.command('XADD', stream, hoursAgo(0.5), 'body', 'x');
-    await trimmers[1]?.look(60_000);
+    await trimmers[1]?.trim(60_000);
     assert.deepEqual(
-      looks.map(({ unlanded, events }) => [unlanded, events]),
+      reports.map(({ unlanded, events }) => [unlanded, events]),
       [
         [1, 1],
         [1, 1],
       ],
     );
-    await trimmers[1]?.look(0);
-    assert.equal(looks[2]?.unlanded, 2);
+    await trimmers[1]?.trim(0);
+    assert.equal(reports[2]?.unlanded, 2);
   });
 });

@@ -5,7 +5,7 @@ import { landAgain } from '../../lib/admin/land-again.ts';
 import { pruneRows } from '../../lib/admin/prune.ts';
 import { dropRows } from '../../lib/admin/quarantine.ts';
 import { replayRows } from '../../lib/admin/replay.ts';
-import type { Outcome, Session } from '../../lib/admin/session.ts';
+import type { Result, Session } from '../../lib/admin/session.ts';
 import { Admission } from '../../lib/gateway/admission.ts';
 import { acceptEvent } from '../../lib/gateway/accept-event.ts';
 import type { GatewayAnswer } from '../../lib/gateway/answers.ts';
@@ -203,29 +203,29 @@ export class Operator extends Program {
     };
   }
 
-  replay(): Promise<Outcome> {
+  replay(): Promise<Result> {
     const filter = { reason: undefined, sinceMs: undefined };
     return this.#run((session) => replayRows(session, { kind: 'filter', filter }));
   }
 
-  drop(entries: readonly string[]): Promise<Outcome> {
+  drop(entries: readonly string[]): Promise<Result> {
     return this.#run((session) => dropRows(session, { kind: 'entries', entries }));
   }
 
-  erase(id: string): Promise<Outcome> {
+  erase(id: string): Promise<Result> {
     return this.#run((session) => eraseEvents(session, [id]));
   }
 
-  prune(): Promise<Outcome> {
+  prune(): Promise<Result> {
     const beforeMs = this.system.clock.epochMs();
     return this.#run((session) => pruneRows(session, { table: 'events', beforeMs }));
   }
 
-  landAgain(): Promise<Outcome> {
+  landAgain(): Promise<Result> {
     return this.#run((session) => landAgain(session, 0));
   }
 
-  async #run(command: (session: Session) => Promise<Outcome>): Promise<Outcome> {
+  async #run(command: (session: Session) => Promise<Result>): Promise<Result> {
     try {
       return await command(this.#session);
     } finally {

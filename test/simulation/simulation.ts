@@ -4,7 +4,7 @@
 import { Random } from '../campaign/random.ts';
 import { drawFaults, type Fault } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
-import { OUTCOME } from '../../lib/admin/session.ts';
+import { RESULT } from '../../lib/admin/session.ts';
 import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
 import {
@@ -477,7 +477,7 @@ class Simulation {
   /** `mark`: counted if the command did everything. */
   async #operate(command: (operator: Operator) => Promise<number>, mark?: Mark): Promise<void> {
     const outcome = await command(new Operator(this.#world, 'operator')).catch(() => undefined);
-    if (outcome === OUTCOME.done && mark !== undefined) this.#parts.marks.reach(mark);
+    if (outcome === RESULT.done && mark !== undefined) this.#parts.marks.reach(mark);
   }
 
   /** Connections and scripts are lost. Returns what restarts the server. */

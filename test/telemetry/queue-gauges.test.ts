@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
-import { QueueGauges, type Look } from '../../lib/telemetry/queue-gauges.ts';
+import { QueueGauges, type Report } from '../../lib/telemetry/queue-gauges.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-const look = (more: Partial<Look>): Look => ({
+const report = (more: Partial<Report>): Report => ({
   ...{ unlanded: 0, oldestMs: 0, events: 0, memoryBytes: undefined, memoryLimitBytes: undefined },
   ...more,
 });
@@ -18,16 +18,16 @@ describe("a queue's gauges", () => {
     const samples = async (): Promise<readonly string[]> =>
       (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
     assert.deepEqual(await samples(), []);
-    gauges.looked('0', look({ unlanded: 2, oldestMs: 5_000, events: 9 }));
+    gauges.reported('0', report({ unlanded: 2, oldestMs: 5_000, events: 9 }));
     await clock.advance(2_000);
     assert.deepEqual(await samples(), [
       'ingest_queue_lag_events 2',
       'ingest_queue_oldest_unlanded_seconds 7',
       'ingest_queue_events 9',
     ]);
-    gauges.looked('0', look({ events: 9, memoryBytes: 5, memoryLimitBytes: 0 }));
+    gauges.reported('0', report({ events: 9, memoryBytes: 5, memoryLimitBytes: 0 }));
     assert.deepEqual((await samples()).slice(3), ['ingest_queue_memory_bytes 5', 'ingest_queue_memory_limit_bytes 0']);
-    gauges.looked('0', look({ clockSkewMs: 90_000 }));
+    gauges.reported('0', report({ clockSkewMs: 90_000 }));
     assert.match(await registry.metrics(), /^ingest_clock_skew_seconds 90$/m);
     assert.equal(gauges.clockSkewSeconds, 90);
     const text = await registry.metrics();
@@ -43,15 +43,15 @@ describe("a queue's gauges", () => {
 
   it('have the label that the program chooses, also for one part', async () => {
     const registry = new Registry();
-    new QueueGauges(registry, new VirtualClock(), 'queue').looked('a', look({ unlanded: 2 }));
+    new QueueGauges(registry, new VirtualClock(), 'queue').reported('a', report({ unlanded: 2 }));
     assert.match(await registry.metrics(), /^ingest_queue_lag_events\{queue="a"\} 2$/m);
   });
 
   it('tell the memory of the first of two servers that are equally full, and prefer one with a limit', () => {
     const gauges = new QueueGauges(new Registry(), new VirtualClock());
-    gauges.looked('0', look({ memoryBytes: 5, memoryLimitBytes: 10 }));
-    gauges.looked('1', look({ memoryBytes: 50, memoryLimitBytes: 100 }));
-    gauges.looked('2', look({ memoryBytes: 5_000_000_000, memoryLimitBytes: 0 }));
+    gauges.reported('0', report({ memoryBytes: 5, memoryLimitBytes: 10 }));
+    gauges.reported('1', report({ memoryBytes: 50, memoryLimitBytes: 100 }));
+    gauges.reported('2', report({ memoryBytes: 5_000_000_000, memoryLimitBytes: 0 }));
     assert.equal(gauges.size?.memoryBytes, 5);
   });
 
@@ -59,14 +59,14 @@ describe("a queue's gauges", () => {
     const gauges = new QueueGauges(new Registry(), new VirtualClock());
     const memory = (): number | undefined => gauges.size?.memoryBytes;
     assert.equal(memory(), undefined);
-    gauges.looked('0', look({ events: 3, memoryBytes: 500, memoryLimitBytes: 10_000 }));
-    gauges.looked('1', look({ events: 4, memoryBytes: 90, memoryLimitBytes: 100 }));
-    gauges.looked('2', look({ events: 5, memoryBytes: 10, memoryLimitBytes: 100 }));
+    gauges.reported('0', report({ events: 3, memoryBytes: 500, memoryLimitBytes: 10_000 }));
+    gauges.reported('1', report({ events: 4, memoryBytes: 90, memoryLimitBytes: 100 }));
+    gauges.reported('2', report({ events: 5, memoryBytes: 10, memoryLimitBytes: 100 }));
     assert.deepEqual(gauges.size && { ...gauges.size, readAtMs: 0 }, {
-      ...look({ events: 12, memoryBytes: 90, memoryLimitBytes: 100 }),
+      ...report({ events: 12, memoryBytes: 90, memoryLimitBytes: 100 }),
       readAtMs: 0,
     });
-    gauges.looked('1', look({ events: 4, memoryBytes: 1, memoryLimitBytes: 100 }));
+    gauges.reported('1', report({ events: 4, memoryBytes: 1, memoryLimitBytes: 100 }));
     assert.equal(memory(), 10);
   });
 
@@ -77,7 +77,7 @@ describe("a queue's gauges", () => {
       ['1', 7],
       ['2', 6],
     ] as const)
-      gauges.looked(part, look({ memoryBytes, memoryLimitBytes: 0 }));
+      gauges.reported(part, report({ memoryBytes, memoryLimitBytes: 0 }));
     assert.equal(gauges.size?.memoryBytes, 7);
   });
 
@@ -86,9 +86,9 @@ describe("a queue's gauges", () => {
     const clock = new VirtualClock();
     const gauges = new QueueGauges(registry, clock);
     await clock.advance(1_000);
-    gauges.looked('0', look({ unlanded: 2, oldestMs: 5_000 }));
-    gauges.looked('1', look({ unlanded: 0, oldestMs: 900_000 }));
-    gauges.looked('2', look({ unlanded: 3, oldestMs: 7_000 }));
+    gauges.reported('0', report({ unlanded: 2, oldestMs: 5_000 }));
+    gauges.reported('1', report({ unlanded: 0, oldestMs: 900_000 }));
+    gauges.reported('2', report({ unlanded: 3, oldestMs: 7_000 }));
     const text = await registry.metrics();
     for (const [part, unlanded] of [
       [0, 2],

@@ -1,5 +1,5 @@
 // The accepting side of each stream of the queue that a URI names. The reading side is opened in open-readers.ts.
-import type { QueueLook } from '../../ingest/queue.ts';
+import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { ByteClient } from '../wire/byte-client.ts';
@@ -22,9 +22,9 @@ export interface StreamsOptions extends ClockAndRandom {
     readonly bodyBytesMax: number;
   };
   readonly durability: Omit<Durability, 'connections'>;
-  /** `onLook` also receives the partition's number. */
+  /** `onReport` also receives the partition's number. */
   readonly observer?: Pick<QueueObserver, 'onCall'> & {
-    readonly onLook?: (look: QueueLook, partition: string) => void;
+    readonly onReport?: (report: QueueReport, partition: string) => void;
   };
 }
 
@@ -57,7 +57,7 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
       ...{ clock, log, part, connection, enqueueTimeoutMs },
       ...(alone ? {} : { defer: turnEnd.defer }),
       durability: { ...durability, connections: Array.from({ length }, (_, n) => connect(`writing-${n}`)) },
-      observer: { ...observer, onLook: (look) => observer?.onLook?.(look, String(at)) },
+      observer: { ...observer, onReport: (report) => observer?.onReport?.(report, String(at)) },
     });
     return { connection, queue };
   });

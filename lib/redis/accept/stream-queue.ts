@@ -10,7 +10,7 @@ import assert from 'node:assert/strict';
 import {
   type Outcome,
   type Queue,
-  type QueueLook,
+  type QueueReport,
   type QueueLookup,
   type QueueState,
   type Submission,
@@ -61,7 +61,7 @@ export interface QueueObserver {
   /** Called once for each answered call, with its duration in seconds and its number of events. */
   readonly onCall?: (seconds: number, events: number) => void;
   /** Called with the result of each check of the stream, every few seconds. */
-  readonly onLook?: (look: QueueLook) => void;
+  readonly onReport?: (report: QueueReport) => void;
 }
 
 export interface StreamQueueOptions {
@@ -130,14 +130,14 @@ export class StreamQueue implements Queue {
         clock,
         server,
         log: this.#log,
-        onLook: observer.onLook,
+        onReport: observer.onReport,
       });
     this.#trimmer?.start();
     this.#connection.tell({
       inspect: (server) => this.#inspect(server, durability.replicas > 0),
       onReady: () => {
         void this.#probe.ask();
-        void this.#trimmer?.look();
+        void this.#trimmer?.trim();
         if (makes) this.#identity.keepAsking(this.#connection.values);
       },
       onLost: (reason) => {

@@ -1,6 +1,6 @@
 // The reading side of each stream of the queue that a URI names, and how a consumer starts there: connections, and a
 // place among the consumers of each stream.
-import { REPLICA_LEASE_MS, type QueueLook } from '../../ingest/queue.ts';
+import { REPLICA_LEASE_MS, type QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
@@ -21,17 +21,17 @@ interface ReadersOptions extends ClockAndRandom {
   readonly partitions: number;
   readonly log: Log;
   /** Called with each reading of a stream, and its partition. */
-  readonly onLook: (look: QueueLook, partition: string) => void;
+  readonly onReport: (report: QueueReport, partition: string) => void;
 }
 
 /** By partition. All have one name, so that operators see one replica. */
-export function streamReaders({ uri, partitions, log, onLook, ...system }: ReadersOptions): readonly StreamReader[] {
+export function streamReaders({ uri, partitions, log, onReport, ...system }: ReadersOptions): readonly StreamReader[] {
   const parts = queuePartitions(uri, partitions, system);
   const name = memberName(system.random);
   return parts.map((part, at) => {
     const own = parts.length === 1 ? log : log.child({ partition: at });
-    const looked = (look: QueueLook): void => onLook(look, String(at));
-    return new StreamReader({ ...system, part, name, log: own, onLook: looked });
+    const reported = (report: QueueReport): void => onReport(report, String(at));
+    return new StreamReader({ ...system, part, name, log: own, onReport: reported });
   });
 }
 

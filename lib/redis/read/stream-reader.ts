@@ -10,7 +10,7 @@ import {
   type AcceptedEvent,
   type Delivery,
   type EntryName,
-  type QueueLook,
+  type QueueReport,
   type QueueReader,
   type QueueState,
 } from '../../ingest/queue.ts';
@@ -42,7 +42,7 @@ export interface StreamReaderOptions extends ClockAndRandom {
   /** Makes the clients of the two connections; ByteClient by default. */
   readonly client?: (uri: string, name: string) => Client;
   /** Called with what each look at the stream saw, every few seconds. */
-  readonly onLook?: (look: QueueLook) => void;
+  readonly onReport?: (report: QueueReport) => void;
 }
 
 export class StreamReader implements QueueReader {
@@ -89,7 +89,7 @@ export class StreamReader implements QueueReader {
       stream,
       retentionMs,
       log,
-      onLook: options.onLook,
+      onReport: options.onReport,
     });
     for (const connection of [this.#reading, this.#control])
       connection.tell({ inspect: (server) => this.#inspect(server, connection) });

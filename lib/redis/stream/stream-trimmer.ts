@@ -4,7 +4,7 @@
 // Trimming is not a part of accepting: it runs also while the queue is idle or Redis full, from any number of
 // processes. A look that fails is made again at the next interval; the accepting and the reading side report what is
 // wrong with the queue.
-import type { QueueLook } from '../../ingest/queue.ts';
+import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -27,7 +27,7 @@ interface TrimmerOptions {
   readonly retentionMs: number;
   readonly clock: Clock;
   readonly log: Log;
-  readonly onLook?: ((look: QueueLook) => void) | undefined;
+  readonly onReport?: ((report: QueueReport) => void) | undefined;
 }
 
 /** The reply of trim.lua. */
@@ -47,38 +47,38 @@ export class StreamTrimmer {
   readonly #options: TrimmerOptions;
   readonly #script = new Script('trim.lua', 'group-place.lua');
   #timer: Timer | undefined;
-  #looking: Promise<void> | undefined;
+  #trimming: Promise<void> | undefined;
 
   constructor(options: TrimmerOptions) {
     this.#options = options;
   }
 
   start(): void {
-    this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => void this.look());
+    this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => void this.trim());
   }
 
   /** Trims the stream, unless another process did so within `sharedMs`. Never rejects. */
-  look(sharedMs = SHARED_MS): Promise<void> {
-    this.#looking ??= this.#look(sharedMs).finally(() => (this.#looking = undefined));
-    return this.#looking;
+  trim(sharedMs = SHARED_MS): Promise<void> {
+    this.#trimming ??= this.#trimAll(sharedMs).finally(() => (this.#trimming = undefined));
+    return this.#trimming;
   }
 
   stop(): void {
     this.#timer?.close();
   }
 
-  async #look(sharedMs: number): Promise<void> {
+  async #trimAll(sharedMs: number): Promise<void> {
     const { clock, log } = this.#options;
     try {
-      while (await this.#trim(sharedMs)) await clock.sleep(PAUSE_MS);
+      while (await this.#call(sharedMs)) await clock.sleep(PAUSE_MS);
     } catch (cause) {
       log.debug({ err: cause }, 'the queue could not be trimmed');
     }
   }
 
   /** One call; true if there is more to drop. */
-  async #trim(sharedMs: number): Promise<boolean> {
-    const { server, stream, retentionMs, clock, log, onLook } = this.#options;
+  async #call(sharedMs: number): Promise<boolean> {
+    const { server, stream, retentionMs, clock, log, onReport } = this.#options;
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
     const command = [...this.#script.command(stream), ...args];
     const askedMs = clock.epochMs();
@@ -88,7 +88,7 @@ export class StreamTrimmer {
     const clockSkewMs =
       serverMs === undefined ? undefined : Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
     const reported = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
-    onLook?.({
+    onReport?.({
       unlanded,
       oldestMs,
       events,
