@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { createServer } from 'node:net';
 import { GATEWAY, TestProcess, event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
 import { TestRedis, freePort } from '../support/redis.ts';
 import { temporaryFolder, atEnd } from '../support/scope.ts';
 
@@ -109,6 +111,24 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
         assert.match(warned.lines.filter((line) => line.includes('"warn"')).join('\n'), fault);
     },
   );
+
+  it('exits with 2 without openssl, and names the package in one sentence', async () => {
+    const path = temporaryFolder();
+    for (const command of ['readlink', 'dirname', 'sed'])
+      symlinkSync(
+        execFileSync('sh', ['-c', `command -v ${command}`], { encoding: 'utf8' }).trim(),
+        join(path, command),
+      );
+    const env = { PATH: path, INGEST_QUEUE_URI: 'redis://127.0.0.1:1', INGEST_GATEWAY_ADDR: '127.0.0.1:0' };
+    const gateway = new Program('ingest-gateway', {
+      env: { ...env, INGEST_STATE_DIR: temporaryFolder(), INGEST_LOG_FORMAT: 'text', INGEST_LOG_LEVEL: 'error' },
+    });
+    assert.equal(await gateway.ended, 2, gateway.output);
+    assert.match(
+      gateway.output,
+      /^ingest-gateway: [^\n]*openssl was not found: install it \(Debian, Ubuntu: apt-get install openssl\), [^\n]*$/,
+    );
+  });
 
   it('exits with 3 if its address belongs to another machine', { tags: ['long'] }, async () => {
     await assertEnds(3, { ...good, INGEST_GATEWAY_ADDR: '192.0.2.1:0' }, [

@@ -2,22 +2,12 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import {
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { developmentCertificates, producerCertificate } from '../../lib/identity/development-certificates.ts';
 import { audienceUri } from '../../lib/identity/producer-identity.ts';
-import { Program } from '../support/program.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -158,24 +148,6 @@ describe('where development certificates cannot be made', () => {
     assert.deepEqual(readdirSync(folder), []);
     await developmentCertificates(folder, FIRST, SYSTEM.clock);
     assert.deepEqual(readdirSync(folder), ['tls']);
-  });
-
-  it('a gateway without openssl exits with 2 and one sentence that names the package', async () => {
-    const path = temporaryFolder();
-    for (const command of ['readlink', 'dirname', 'sed'])
-      symlinkSync(
-        execFileSync('sh', ['-c', `command -v ${command}`], { encoding: 'utf8' }).trim(),
-        join(path, command),
-      );
-    const env = { PATH: path, INGEST_QUEUE_URI: 'redis://127.0.0.1:1', INGEST_GATEWAY_ADDR: '127.0.0.1:0' };
-    const gateway = new Program('ingest-gateway', {
-      env: { ...env, INGEST_STATE_DIR: temporaryFolder(), INGEST_LOG_FORMAT: 'text', INGEST_LOG_LEVEL: 'error' },
-    });
-    assert.equal(await gateway.ended, 2, gateway.output);
-    assert.match(
-      gateway.output,
-      /^ingest-gateway: [^\n]*openssl was not found: install it \(Debian, Ubuntu: apt-get install openssl\), [^\n]*$/,
-    );
   });
 
   it('the reason is told, and no lock is waited for', async () => {
