@@ -1,4 +1,3 @@
-// The verdict on a connection over its life: kept while it holds, made anew when time or trust has changed.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -24,10 +23,7 @@ interface Opened {
   readonly closed: () => boolean;
 }
 
-/**
- * A connection as its server would hand it over: all that an authority looks at. `under`: whose trust was in use when
- * it was accepted.
- */
+/** The parts of a connection that an authority reads. `under`: the authority that accepted the connection. */
 async function opened(
   by: CertificateAuthority | undefined,
   {
@@ -68,7 +64,7 @@ function clockAt(t: TestContext, now: number): (ms: number) => void {
 }
 
 describe('a verdict', () => {
-  it('is made once for a connection and kept', async () => {
+  it('is computed once for a connection and kept', async () => {
     const authority = authorityWith();
     const one = await opened(root);
     const first = judged(authority, one);
@@ -76,7 +72,7 @@ describe('a verdict', () => {
     assert.equal(judged(authority, one), first);
   });
 
-  it('ends with the certificate on an open connection, also without a revocation list', async (t) => {
+  it('ends when the certificate of an open connection expires, even without a revocation list', async (t) => {
     const endMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
     const authority = authorityWith();
     const one = await opened(root, { notAfter: new Date(endMs) });
@@ -89,7 +85,7 @@ describe('a verdict', () => {
     for (const each of [one, below]) assert.equal(judged(authority, each).kind, 'unauthenticated');
   });
 
-  it('rests on the handshake for a chain that only the client has, and only if the handshake was under this trust', async () => {
+  it('is the verdict of the handshake if only the client has the chain and the trust has not changed since', async () => {
     const authority = authorityWith();
     const one = await opened(department, { under: authority });
     assert.equal(judged(authority, one).kind, 'producer');
@@ -100,7 +96,7 @@ describe('a verdict', () => {
 });
 
 describe('new trust', () => {
-  it('closes connections that it does not cover, and no other', async () => {
+  it('closes only connections whose authorities it does not contain', async () => {
     const authority = authorityWith();
     const [known, nobody, refused] = [await opened(root), await opened(undefined), await opened(root, { fault: 'x' })];
     const all = [known, nobody, refused];
@@ -127,7 +123,7 @@ describe('new trust', () => {
     assert.equal(judged(authority, known).kind, 'unauthenticated');
   });
 
-  it('counts at once, whatever was found before', async () => {
+  it('applies immediately to connections with an earlier verdict', async () => {
     const authority = authorityWith({ trust: trusting(other) });
     const one = await opened(root);
     assert.equal(judged(authority, one).kind, 'unauthenticated', 'its handshake began under other material');
@@ -137,7 +133,7 @@ describe('new trust', () => {
   });
 });
 
-describe('a verdict where tokens are required', () => {
+describe('a verdict if tokens are required', () => {
   const SPIFFE_ID = 'spiffe://test/one';
 
   async function start(): Promise<{
@@ -160,7 +156,7 @@ describe('a verdict where tokens are required', () => {
     };
   }
 
-  it('is kept for that very token, and made anew for another one or none', async () => {
+  it('is kept for the same token, and computed again for another token or none', async () => {
     const { ask, tokenOf } = await start();
     const [good, other] = [await tokenOf('here'), await tokenOf('there')];
     const first = await ask(good);
@@ -171,14 +167,14 @@ describe('a verdict where tokens are required', () => {
     assert.equal((await ask(good)).kind, 'producer');
   });
 
-  it('needs a certificate, whatever the token says', async () => {
+  it('is unauthenticated without a certificate, even with a valid token', async () => {
     const { authority, tokenOf } = await start();
     const authorization = await tokenOf('here');
     const verdict = authority.judge((await opened(undefined)).connection, authorization);
     assert.equal((await verdict).kind, 'unauthenticated');
   });
 
-  it('is dropped when the keys change, and not kept where they change while it is found out', async () => {
+  it('is dropped when keys change, and not kept if they change during the verification', async () => {
     const { authority, one, ask, tokenOf } = await start();
     const token = await tokenOf('here');
     const kept = await ask(token);
@@ -201,7 +197,7 @@ describe('the audience of a trusted producer', () => {
   interface Given {
     readonly certificate?: boolean;
     readonly grant?: boolean;
-    /** None: no token keys are configured. */
+    /** Without it, no token keys are configured. */
     readonly tokens?: 'asked' | 'required';
     readonly token?: 'good' | 'of another audience' | 'bad';
   }
@@ -255,7 +251,6 @@ describe('the audience of a trusted producer', () => {
           "operator's producers file",
         ])
           assert.ok(verdict.detail.includes(way), verdict.detail);
-      // What does not rest on a token stays for any.
       const again = authority.judge(connection, 'Bearer other');
       assert.equal(
         again === verdict,
@@ -263,7 +258,7 @@ describe('the audience of a trusted producer', () => {
       );
     });
 
-  it('that an operator grants ends when the grant is taken back, on open connections too', async () => {
+  it('ends on open connections when the operator withdraws the grant', async () => {
     let granted = true;
     const authority = authorityWith({ grants: () => granted });
     const one = await opened(root, { uris: [NAME] });
@@ -273,7 +268,7 @@ describe('the audience of a trusted producer', () => {
     assert.equal(judged(authority, one).kind, 'audienceMissing');
   });
 
-  it('is no other that differs in case, length or form', async () => {
+  it('is compared exactly: another case, length or prefix is another audience', async () => {
     const authority = authorityWith();
     const wanted = audienceUri('here');
     for (const uri of [wanted.toUpperCase(), `${wanted}x`, wanted.slice(0, -1), 'urn:ingest:aud:', `urn:x:${wanted}`])

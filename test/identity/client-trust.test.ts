@@ -1,4 +1,3 @@
-// Which certificates are trusted while their connections are open, and which connections new material keeps.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
@@ -41,21 +40,21 @@ const revocations = (
   nextUpdateMs,
 });
 
-describe('a chain', () => {
-  it('to a configured root is trusted until its certificate ends', async () => {
+describe('a client certificate', () => {
+  it('with a chain to a configured root is trusted until it expires', async () => {
     const notAfter = new Date(Math.ceil(now / 1000) * 1000 + HOUR_MS);
     const leaf = await leafOf(root, { notAfter });
     assert.equal(trusts(new ClientTrust([parsed(other), parsed(root)], []), leaf), notAfter.getTime());
   });
 
-  it('through configured intermediates is trusted, in any order of the file', async () => {
+  it('with configured intermediates is trusted, in any order of the file', async () => {
     const leaf = await leafOf(team);
     const authorities = [parsed(team), parsed(root), parsed(department)];
     trusts(new ClientTrust(authorities, []), leaf);
     trusts(new ClientTrust(authorities.toReversed(), []), leaf);
   });
 
-  it('that the files do not hold rests on the handshake, and on no more than the certificate itself', async () => {
+  it('with an intermediate that the files lack is trusted until it expires, because the handshake accepted it', async () => {
     const leaf = await leafOf(team);
     const trust = new ClientTrust([parsed(root), parsed(team)], []);
     assert.equal(trusts(trust, leaf), leaf.validToDate.getTime());
@@ -63,7 +62,7 @@ describe('a chain', () => {
     refuses(new ClientTrust([parsed(root), parsed(team)], lists), leaf, 'unknown_authority');
   });
 
-  it('to an authority whose certificate was renewed is trusted, with the one that has ended beside it or without', async () => {
+  it('of an authority with a renewed certificate is trusted, with or without the expired one in the file', async () => {
     const ended = new X509Certificate(await anotherCertificate(root, { notAfter: new Date(now - HOUR_MS) }));
     const leaf = await leafOf(root);
     trusts(new ClientTrust([ended, parsed(root)], []), leaf);
@@ -72,8 +71,8 @@ describe('a chain', () => {
   });
 });
 
-describe('time', () => {
-  it('ends the trust in a certificate at its last instant, without a revocation list, also where it was trusted and vouched for', async () => {
+describe('the verdict on a certificate over time', () => {
+  it('changes to expired at the end of its validity, even without a revocation list', async () => {
     const notAfter = new Date(Math.ceil(now / 1000) * 1000 + 60_000);
     const leaf = await leafOf(root, { notAfter });
     const trust = new ClientTrust([parsed(root)], []);
@@ -83,7 +82,7 @@ describe('time', () => {
     refuses(trust, leaf, 'expired', notAfter.getTime() + HOUR_MS);
   });
 
-  it('does not let a certificate in before its first instant', async () => {
+  it('is expired before the beginning of its validity', async () => {
     const notBefore = new Date(Math.floor(now / 1000) * 1000 + 60_000);
     const leaf = await leafOf(root, { notBefore });
     const trust = new ClientTrust([parsed(root)], []);
@@ -91,7 +90,7 @@ describe('time', () => {
     trusts(trust, leaf, notBefore.getTime());
   });
 
-  it('of an authority above bounds it too', async () => {
+  it('changes to expired when an authority of its chain expires', async () => {
     const short = await CertificateAuthority.create(SYSTEM, 'short', 1);
     const leaf = await leafOf(short);
     const untilMs = parsed(short).validToDate.getTime();
@@ -102,7 +101,7 @@ describe('time', () => {
 });
 
 describe('revocation lists', () => {
-  it('revoke what they name, and bound the trust in the rest by their next update', async () => {
+  it('revoke the certificates that they name, and bound the trust in others by their next update', async () => {
     const [bad, good] = await Promise.all([leafOf(root), leafOf(root)]);
     const trust = new ClientTrust([parsed(root)], [revocations(root, [bad])]);
     refuses(trust, bad, 'revoked');
@@ -110,7 +109,7 @@ describe('revocation lists', () => {
     refuses(trust, good, 'no_current_revocation_list', now + HOUR_MS);
   });
 
-  it('are wanted of every authority of a chain, whatever the handshake vouches for', async () => {
+  it('are required for every authority of a chain', async () => {
     const leaf = await leafOf(department);
     const authorities = [parsed(root), parsed(department)];
     refuses(new ClientTrust(authorities, [revocations(root)]), leaf, 'no_current_revocation_list');
@@ -119,12 +118,12 @@ describe('revocation lists', () => {
     refuses(new ClientTrust([parsed(root)], [revocations(root)]), leaf, 'unknown_authority');
   });
 
-  it('revoke an intermediate and all below it', async () => {
+  it('that revoke an intermediate revoke its clients too', async () => {
     const lists = [revocations(root, [parsed(department)]), revocations(department)];
     refuses(new ClientTrust([parsed(root), parsed(department)], lists), await leafOf(department), 'revoked');
   });
 
-  it('of one authority add up, and the latest next update counts', async () => {
+  it('of one authority are combined, with the latest next update', async () => {
     const [first, second, good] = await Promise.all([leafOf(root), leafOf(root), leafOf(root)]);
     const lists = [revocations(root, [first], now + 2 * HOUR_MS), revocations(root, [second], now + HOUR_MS)];
     const trust = new ClientTrust([parsed(root)], lists);
@@ -133,13 +132,13 @@ describe('revocation lists', () => {
     assert.equal(trusts(trust, good), now + 2 * HOUR_MS);
   });
 
-  it('without a next update do not end', async () => {
+  it('without a next update never expire', async () => {
     const leaf = await leafOf(root);
     const list: Revocations = { authority: parsed(root), serials: new Set(), nextUpdateMs: undefined };
     assert.equal(trusts(new ClientTrust([parsed(root)], [list]), leaf), leaf.validToDate.getTime());
   });
 
-  it("say nothing of another authority's certificate with the same serial number", async () => {
+  it("do not apply to another authority's certificate with the same serial number", async () => {
     const leaf = await leafOf(other);
     const lists: Revocations[] = [
       { authority: parsed(root), serials: new Set([leaf.serialNumber]), nextUpdateMs: undefined },
@@ -149,13 +148,13 @@ describe('revocation lists', () => {
   });
 });
 
-describe('new material', () => {
+describe('new trust material', () => {
   const trustOf = (
     authorities: readonly { readonly certificate: string }[],
     lists: readonly Revocations[] = [],
   ): ClientTrust => new ClientTrust(authorities.map(parsed), lists);
 
-  it('keeps a connection whose authorities are all in it byte for byte', async () => {
+  it('keeps a connection if it contains all authorities of its chain byte for byte', async () => {
     const leaf = await leafOf(department);
     const earlier = trustOf([root, department, other]);
     assert.ok(trustOf([root, department]).keeps(leaf, earlier, now));
@@ -166,7 +165,7 @@ describe('new material', () => {
     assert.ok(!trustOf([again, department]).keeps(leaf, earlier, now), 'the root was issued again');
   });
 
-  it('keeps nobody whose certificate, or one above it, is on a list of the authority that issued it', async () => {
+  it('closes a connection if a list of the issuer revokes its certificate or an intermediate', async () => {
     const [bad, good] = await Promise.all([leafOf(department), leafOf(department)]);
     const earlier = trustOf([root, department], [revocations(root), revocations(department)]);
     const listed = (ofRoot: X509Certificate[], ofDepartment: X509Certificate[]): ClientTrust =>
@@ -177,7 +176,7 @@ describe('new material', () => {
     assert.ok(!listed([parsed(department)], []).keeps(good, earlier, now));
   });
 
-  it('keeps a connection by an intermediate that only the client has while the authorities are the same', async () => {
+  it('keeps a connection with an intermediate that only the client has if the authorities are the same', async () => {
     const leaf = await leafOf(department);
     const earlier = trustOf([root]);
     assert.ok(trustOf([root]).keeps(leaf, earlier, now));
@@ -186,7 +185,7 @@ describe('new material', () => {
     assert.ok(!trustOf([root], [revocations(root)]).keeps(leaf, earlier, now), 'the intermediate has no list');
   });
 
-  it('keeps a connection with several possible chains only if it keeps them all, apart from those that have ended', async () => {
+  it('keeps a connection with several possible chains only if it keeps all that have not expired', async () => {
     const again = { certificate: await anotherCertificate(root, {}) };
     const ended = { certificate: await anotherCertificate(root, { notAfter: new Date(now - HOUR_MS) }) };
     const leaf = await leafOf(root);
@@ -195,7 +194,7 @@ describe('new material', () => {
     assert.ok(trustOf([root]).keeps(leaf, trustOf([root, ended]), now));
   });
 
-  it('keeps a self-signed client only while its certificate is configured', () => {
+  it('keeps a client with a self-signed certificate only while that is configured', () => {
     assert.ok(trustOf([root, other]).keeps(parsed(root), trustOf([root]), now));
     assert.ok(!trustOf([other]).keeps(parsed(root), trustOf([root]), now));
   });

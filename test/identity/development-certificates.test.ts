@@ -1,4 +1,3 @@
-// Development certificates: kept while they serve, made anew when they do not.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
@@ -20,7 +19,7 @@ const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url
 const names = (path: string): string => new X509Certificate(readFileSync(path)).subjectAltName ?? '';
 
 describe('development certificates', () => {
-  it('are made in the state folder, with the audience, and with keys that nobody else may read', async () => {
+  it('are made in the state folder, with the audience, and with keys that only the owner can read', async () => {
     const folder = temporaryFolder();
     const made = await developmentCertificates(`${folder}/state`, FIRST, SYSTEM.clock);
     assert.equal(names(made.producerCert), `URI:urn:ingest:producer:development, URI:${FIRST}`);
@@ -38,7 +37,7 @@ describe('development certificates', () => {
     assert.ok(ca !== undefined && server?.verify(ca.publicKey) && producer?.verify(ca.publicKey));
   });
 
-  it('pass the strict check of OpenSSL, which clients such as Python make', async () => {
+  it('pass the strict verification of OpenSSL, which Python uses', async () => {
     const made = await developmentCertificates(temporaryFolder(), FIRST, SYSTEM.clock);
     for (const certificate of [made.cert, made.producerCert]) {
       const args = ['verify', '-x509_strict', '-CAfile', made.clientCa, certificate];
@@ -46,7 +45,7 @@ describe('development certificates', () => {
     }
   });
 
-  it('are kept for the same audience, and made anew for another', async () => {
+  it('are kept for the same audience, and made again for another one', async () => {
     const folder = temporaryFolder();
     const made = await developmentCertificates(folder, FIRST, SYSTEM.clock);
     const before = readFileSync(made.producerCert);
@@ -71,7 +70,7 @@ describe('development certificates', () => {
   });
 
   for (const file of ['cert', 'producerCert'] as const) {
-    it(`are made anew where ${file} ends within a week, or is another authority's`, async () => {
+    it(`are made again if ${file} expires within a week or is signed by another authority`, async () => {
       const folder = temporaryFolder();
       const made = await developmentCertificates(folder, FIRST, SYSTEM.clock);
       const other = await CertificateAuthority.create(SYSTEM, 'another');
@@ -105,7 +104,7 @@ describe('development certificates', () => {
     });
   }
 
-  it('are whole, and the same for all, when several processes make them at once', async () => {
+  it('are complete and identical for processes that start together', async () => {
     const folder = temporaryFolder();
     const all = await Promise.all(
       Array.from({ length: 6 }, async () => {
@@ -119,18 +118,18 @@ describe('development certificates', () => {
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
-  it('wait while another process makes them', async () => {
+  it('are not made while another process holds the lock', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tls.lock'));
     const made = developmentCertificates(folder, FIRST, SYSTEM.clock);
-    await new Promise((resolve) => setTimeout(resolve, 100)); // What must not happen has no event to wait for.
+    await new Promise((resolve) => setTimeout(resolve, 100)); // An absence has no event to wait for.
     assert.deepEqual(readdirSync(folder), ['tls.lock']);
     rmSync(join(folder, 'tls.lock'), { recursive: true });
     await made;
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
-  it('are made although a process that was killed has left its lock', async () => {
+  it('are made even if a killed process left its lock', async () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tls.lock'));
     utimesSync(join(folder, 'tls.lock'), new Date(0), new Date(0));
@@ -140,8 +139,8 @@ describe('development certificates', () => {
   });
 });
 
-describe('where development certificates cannot be made', () => {
-  it('neither half of them nor the lock is left, and the reason is one sentence', async () => {
+describe('a failure to make development certificates', () => {
+  it('leaves no files and no lock, and its message is one sentence', async () => {
     const folder = temporaryFolder();
     const failing = developmentCertificates(folder, 'urn:x\n[unfinished', SYSTEM.clock);
     await assert.rejects(failing, /^Error: development certificates cannot be made: .*$/);
@@ -150,8 +149,8 @@ describe('where development certificates cannot be made', () => {
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
-  it('the reason is told, and no lock is waited for', async () => {
-    // Nobody makes a folder there, not even root.
+  it('reports the path if the lock cannot be created', async () => {
+    // Not even root can create a folder there.
     await assert.rejects(developmentCertificates('/proc/self', FIRST, SYSTEM.clock), {
       code: 'ENOENT',
       path: '/proc/self/tls.lock',
@@ -160,7 +159,7 @@ describe('where development certificates cannot be made', () => {
 });
 
 describe('a certificate for another producer', () => {
-  it('is issued by the development authority, for its name and the audience, with a key that nobody else may read', async () => {
+  it('is issued by the development authority, with its name, the audience, and a key that only the owner can read', async () => {
     const folder = temporaryFolder();
     const { clientCa } = await developmentCertificates(folder, FIRST, SYSTEM.clock);
     const made = await producerCertificate(folder, 'shop', FIRST);
@@ -174,7 +173,7 @@ describe('a certificate for another producer', () => {
     assert.deepEqual([made.cert, made.key], [join(folder, 'tls/shop.pem'), join(folder, 'tls/shop-key.pem')]);
   });
 
-  it('is refused before a gateway has made an authority, or where its key is gone', async () => {
+  it('is refused if the authority or its key does not exist', async () => {
     const folder = temporaryFolder();
     const refused = new RegExp(`^Error: ${folder}/tls holds no development authority with its key; .* start a gateway`);
     await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
@@ -187,7 +186,7 @@ describe('a certificate for another producer', () => {
     });
   });
 
-  it('is refused for a name whose files hold the certificate or the key of another', async () => {
+  it('is refused for a name whose files belong to another certificate', async () => {
     const folder = temporaryFolder();
     await developmentCertificates(folder, FIRST, SYSTEM.clock);
     await producerCertificate(folder, 'shop', FIRST);

@@ -1,4 +1,4 @@
-// What authorities allow below them, judged by OpenSSL in a real handshake with the options of the gateway's server.
+// OpenSSL judges client certificates in real handshakes, with the TLS options of the gateway.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import 'reflect-metadata';
@@ -16,7 +16,6 @@ const team = await department.intermediate('team');
 const client = await CertificateAuthority.create(SYSTEM, 'client');
 const server = await root.issue({ commonName: 'localhost', server: true });
 
-/** DER of an element: its tag and what is in it. */
 function der(tag: number, ...parts: readonly (Buffer | string)[]): Buffer {
   const content = Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part, 'latin1') : part)));
   const length = content.length < 0x80 ? [content.length] : [0x82, content.length >> 8, content.length & 0xff];
@@ -38,7 +37,6 @@ const alternatives = (...names: readonly Buffer[]): x509.Extension =>
   extension('2.5.29.17', der(0x30, ...names), false);
 const usages = (...ids: readonly string[]): x509.Extension => new x509.ExtendedKeyUsageExtension(ids);
 
-/** A client's certificate by `by`, under these names. */
 const leaf = (names: readonly Buffer[], more: CertificateOptions = {}): Promise<string> =>
   anotherCertificate(client, {
     name: 'CN=leaf',
@@ -52,7 +50,7 @@ const leaf = (names: readonly Buffer[], more: CertificateOptions = {}): Promise<
     ],
   });
 
-/** Asserts the verdict of a server that trusts these authorities, the root last. */
+/** Asserts the verdict of a server that trusts these authorities, with the root last. */
 async function assertHandshake(isGood: boolean, certificate: string, authorities: readonly string[]): Promise<void> {
   const fault = await handshakeFault(
     { cert: certificate, key: await client.key() },
@@ -61,7 +59,7 @@ async function assertHandshake(isGood: boolean, certificate: string, authorities
   assert.equal(fault === undefined, isGood, fault ?? 'accepted');
 }
 
-describe('name constraints of an authority, under its own key,', () => {
+describe('name constraints of an authority', () => {
   const v4 = Buffer.from([10, 1, 2, 3]);
   const net = Buffer.from([10, 1, 0, 0, 255, 255, 0, 0]);
   const otherNet = Buffer.from([10, 2, 0, 0, 255, 255, 0, 0]);
@@ -77,7 +75,7 @@ describe('name constraints of an authority, under its own key,', () => {
     ['permit a DNS name below one with a dot', true, [dns('web.shop.test')], constraints([dns('.shop.test')])],
     ['do not permit another DNS name', false, [dns('bank.test')], constraints([dns('shop.test')])],
     [
-      'want each DNS name to be permitted',
+      'require that each DNS name is permitted',
       false,
       [dns('shop.test'), dns('bank.test')],
       constraints([dns('shop.test')]),
@@ -85,12 +83,12 @@ describe('name constraints of an authority, under its own key,', () => {
     ['exclude a DNS name', false, [dns('shop.test')], constraints([], [dns('shop.test')])],
     ['exclude a DNS name below', false, [dns('a.b.shop.test')], constraints([], [dns('shop.test')])],
     [
-      'exclude one that is permitted',
+      'exclude a DNS name that is also permitted',
       false,
       [dns('a.shop.test')],
       constraints([dns('shop.test')], [dns('a.shop.test')]),
     ],
-    ['permit what has no DNS name', true, [uri('spiffe://shop.test/web')], constraints([dns('bank.test')])],
+    ['permit a certificate without a DNS name', true, [uri('spiffe://shop.test/web')], constraints([dns('bank.test')])],
     ['permit a URI by its host', true, [uri('spiffe://shop.test/web')], constraints([uri('shop.test')])],
     ['permit a URI below', true, [uri('spiffe://eu.shop.test/web')], constraints([uri('.shop.test')])],
     ['do not permit a URI below a host', false, [uri('spiffe://eu.shop.test/web')], constraints([uri('shop.test')])],
@@ -106,7 +104,7 @@ describe('name constraints of an authority, under its own key,', () => {
     ['exclude a mailbox', false, [email('a@shop.test')], constraints([], [email('shop.test')])],
     ['permit a directory', true, [], constraints([directory('O=shop')]), 'O=shop, CN=leaf'],
     [
-      'permit a directory in other letters and blanks',
+      'permit a directory with another case and other blanks',
       true,
       [],
       constraints([directory('O=The  Shop')]),
@@ -115,22 +113,22 @@ describe('name constraints of an authority, under its own key,', () => {
     ['do not permit another directory', false, [], constraints([directory('O=shop')]), 'O=bank, CN=leaf'],
     ['exclude a directory', false, [], constraints([], [directory('O=shop')]), 'O=shop, CN=leaf'],
     [
-      'hold for a directory among the names',
+      'apply to a directory among the names',
       false,
       [directory('O=bank')],
       constraints([directory('O=shop')]),
       'O=shop, CN=leaf',
     ],
     [
-      'hold for an email address in the subject',
+      'apply to an email address in the subject',
       false,
       [],
       constraints([email('shop.test')]),
       'E=a@bank.test, CN=leaf',
     ],
-    ['hold for a common name that is a host', false, [], constraints([dns('shop.test')]), 'CN=bank.test'],
+    ['apply to a common name that is a host', false, [], constraints([dns('shop.test')]), 'CN=bank.test'],
     [
-      'hold for no common name beside a DNS name',
+      'do not apply to a common name next to a DNS name',
       true,
       [dns('shop.test')],
       constraints([dns('shop.test')]),
@@ -146,7 +144,7 @@ describe('name constraints of an authority, under its own key,', () => {
       await assertHandshake(isGood, certificate, [await anotherCertificate(root, { extensions: [constrained] })]);
     });
 
-  it('with a bound are refused', async () => {
+  it('with a minimum or a maximum are refused', async () => {
     const bounded = der(0x30, der(0xa0, der(0x30, dns('shop.test'), der(0x80, Buffer.from([1])))));
     const certificate = await leaf([dns('shop.test')]);
     await assertHandshake(false, certificate, [
@@ -154,7 +152,7 @@ describe('name constraints of an authority, under its own key,', () => {
     ]);
   });
 
-  it('hold for all that is below, through an intermediate', async () => {
+  it('apply to clients of its intermediates', async () => {
     const below = [
       department.certificate,
       await anotherCertificate(root, { extensions: [constraints([dns('shop.test')])] }),
@@ -163,7 +161,7 @@ describe('name constraints of an authority, under its own key,', () => {
     await assertHandshake(false, await leaf([dns('bank.test')], { by: department }), below);
   });
 
-  it('of an intermediate hold below it, and those of its root for its own name too', async () => {
+  it('of an intermediate apply to its clients, and those of its root to the intermediate itself', async () => {
     const certificate = await leaf([], { by: department, name: 'O=shop, CN=leaf' });
     const narrow = await anotherCertificate(department, { by: root, extensions: [constraints([directory('O=bank')])] });
     await assertHandshake(false, certificate, [narrow, root.certificate]);
@@ -172,9 +170,9 @@ describe('name constraints of an authority, under its own key,', () => {
   });
 });
 
-describe('a certificate that is self-issued: its subject is the name of its issuer,', () => {
+describe('a self-issued certificate, whose subject equals its issuer,', () => {
   const shopOnly = constraints([dns('shop.test')]);
-  /** Under the name of the root, signed by the root, with another key. */
+  /** A certificate with the name of the root, signed by the root, for another key. */
   const selfIssued = async (name: string): Promise<string> => {
     const { publicKey } = new x509.X509Certificate(root.certificate);
     const issuer = await x509.AuthorityKeyIdentifierExtension.create(publicKey);
@@ -186,19 +184,19 @@ describe('a certificate that is self-issued: its subject is the name of its issu
 
   it('is accepted as a client', async () => assertHandshake(true, await selfIssued('bank.test'), [root.certificate]));
 
-  it("does not escape its authority's name constraints as a client", async () => {
+  it("is subject to its authority's name constraints", async () => {
     const narrow = await anotherCertificate(root, { extensions: [shopOnly] });
     await assertHandshake(true, await selfIssued('shop.test'), [narrow]);
     await assertHandshake(false, await selfIssued('bank.test'), [narrow]);
   });
 
-  it('does not let the clients below it escape the name constraints above it', async () => {
+  it('does not free its clients from the name constraints above it', async () => {
     const renewed = await CertificateAuthority.create(SYSTEM, 'root');
     const identifiers = await Promise.all([
       x509.AuthorityKeyIdentifierExtension.create(new x509.X509Certificate(root.certificate).publicKey),
       x509.SubjectKeyIdentifierExtension.create(new x509.X509Certificate(renewed.certificate).publicKey),
     ]);
-    // Without the identifiers OpenSSL takes it for a root.
+    // Without the key identifiers OpenSSL treats it as a root.
     const crossed = await anotherCertificate(renewed, { by: root, extensions: identifiers });
     const narrow = await anotherCertificate(root, { extensions: [shopOnly] });
     await assertHandshake(true, await leaf([dns('shop.test')], { by: renewed }), [crossed, narrow]);
@@ -208,12 +206,12 @@ describe('a certificate that is self-issued: its subject is the name of its issu
 
 describe('the usages of an authority', () => {
   const cases: readonly (readonly [what: string, isGood: boolean, CertificateOptions])[] = [
-    ['are any where it names none', true, {}],
-    ['may be clients', true, { extensions: [usages(CLIENT_AUTH, SERVER_AUTH)] }],
-    ['that are servers leave clients out', false, { extensions: [usages(SERVER_AUTH)] }],
-    ['that are any leave clients out, as OpenSSL has it', false, { extensions: [usages(ANY_USAGE)] }],
-    ['must be to sign certificates', false, { usages: digitalSignature }],
-    ['must be those of an authority', false, { authority: false, usages: keyCertSign }],
+    ['allow clients if it has none', true, {}],
+    ['allow clients if they include client authentication', true, { extensions: [usages(CLIENT_AUTH, SERVER_AUTH)] }],
+    ['exclude clients if they are for servers', false, { extensions: [usages(SERVER_AUTH)] }],
+    ['exclude clients if they are "any", as OpenSSL decides', false, { extensions: [usages(ANY_USAGE)] }],
+    ['must include signing certificates', false, { usages: digitalSignature }],
+    ['require that it is an authority', false, { authority: false, usages: keyCertSign }],
   ];
   for (const [what, isGood, options] of cases) {
     it(`${what}: of a root`, async () =>
@@ -225,7 +223,7 @@ describe('the usages of an authority', () => {
       ]));
   }
 
-  it("are asked of the client's certificate too", async () => {
+  it("are checked for the client's certificate too", async () => {
     const authorities = [root.certificate];
     await assertHandshake(false, await leaf([], { extensions: [usages(SERVER_AUTH)] }), authorities);
     await assertHandshake(true, await leaf([], { extensions: [usages(CLIENT_AUTH, SERVER_AUTH)] }), authorities);
@@ -249,13 +247,13 @@ describe('the path length of an authority', () => {
     [0, 1, false],
     [2, 0, false],
   ] as const)
-    it(`counts the intermediates below: ${ofRoot} and ${ofDepartment}`, async () =>
+    it(`limits the number of intermediates: ${ofRoot} at the root, ${ofDepartment} at the department`, async () =>
       assertHandshake(isGood, await leaf([], { by: team }), await lengths(ofRoot, ofDepartment)));
 
-  it('of nought lets it issue to clients', async () =>
+  it('of 0 allows it to issue certificates to clients', async () =>
     assertHandshake(true, await leaf([]), [await anotherCertificate(root, { pathLength: 0 })]));
 
-  it('does not count another certificate of the same authority', async () => {
+  it('does not include another certificate of the same authority', async () => {
     const renewed = await CertificateAuthority.create(SYSTEM, 'root');
     const crossed = await anotherCertificate(renewed, { by: root });
     const narrow = await anotherCertificate(root, { pathLength: 0 });
@@ -263,17 +261,17 @@ describe('the path length of an authority', () => {
   });
 });
 
-describe('an extension that is not known', () => {
+describe('an unknown extension', () => {
   const strange = (critical: boolean): x509.Extension => extension('1.3.6.1.4.1.99999.1', der(0x05), critical);
   for (const critical of [true, false])
-    it(`${critical ? 'ends a chain where it is critical' : 'does not matter where it is not critical'}`, async () => {
+    it(`${critical ? 'is refused if it is critical' : 'is ignored if it is not critical'}`, async () => {
       await assertHandshake(!critical, await leaf([]), [
         await anotherCertificate(root, { extensions: [strange(critical)] }),
       ]);
       await assertHandshake(!critical, await leaf([], { extensions: [strange(critical)] }), [root.certificate]);
     });
 
-  it('of those that every verifier knows does not matter', async () => {
+  it('is not a certificate policy or a distribution point, which are accepted', async () => {
     const policies = extension('2.5.29.32', der(0x30, der(0x30, der(0x06, Buffer.from([0x55, 0x1d, 0x20, 0x00])))));
     const points = extension('2.5.29.31', der(0x30, der(0x30, der(0xa0, der(0xa0, uri('http://crl.test/'))))));
     await assertHandshake(true, await leaf([]), [await anotherCertificate(root, { extensions: [policies, points] })]);

@@ -1,5 +1,4 @@
-// Servers of token keys that fail in every way: no token is accepted by what they say, the answer comes in time, and a
-// server that is well again is believed again.
+// Servers of token keys that fail. No token may be accepted by their answers.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
@@ -63,26 +62,27 @@ describe('a key server', () => {
   const plain = Buffer.from(issuer.publicPem).toString('base64url');
   const cases: Readonly<Record<string, (response: ServerResponse) => void>> = {
     'that fails': (response) => json(response, {}, 500),
-    'that gives good keys with a failure': (response) => response.writeHead(500).end(jwks(issuer)),
-    'that sends elsewhere': (response) => response.writeHead(302, { location: 'https://localhost:1/keys' }).end(),
-    'that gives no JSON': (response) => response.end('<html>keys</html>'),
-    'that gives JSON cut off': (response) => response.end(jwks(issuer).slice(0, -4)),
-    'that gives no list': (response) => json(response, { keys: 'keys' }),
-    'that gives something else': (response) => json(response, null),
-    'that gives no key': (response) => json(response, { keys: [] }),
-    'that gives keys that are none': (response) => json(response, { keys: [null, 1, {}, { kty: 'EC', kid: 'first' }] }),
-    'that gives another key under the id': (response) => json(response, { keys: [namesake.jwk] }),
-    'that gives a secret under the id': (response) =>
+    'that returns good keys with a failure': (response) => response.writeHead(500).end(jwks(issuer)),
+    'that redirects': (response) => response.writeHead(302, { location: 'https://localhost:1/keys' }).end(),
+    'that returns HTML': (response) => response.end('<html>keys</html>'),
+    'that returns incomplete JSON': (response) => response.end(jwks(issuer).slice(0, -4)),
+    'that returns no list': (response) => json(response, { keys: 'keys' }),
+    'that returns null': (response) => json(response, null),
+    'that returns no key': (response) => json(response, { keys: [] }),
+    'that returns unusable keys': (response) => json(response, { keys: [null, 1, {}, { kty: 'EC', kid: 'first' }] }),
+    'that returns another key with the id': (response) => json(response, { keys: [namesake.jwk] }),
+    'that returns a secret with the id': (response) =>
       json(response, { keys: [{ kty: 'oct', kid: 'first', k: plain }] }),
-    'that gives a key for another use': (response) => json(response, { keys: [{ ...issuer.jwk, use: 'enc' }] }),
-    'that gives a key for another algorithm': (response) => json(response, { keys: [{ ...issuer.jwk, alg: 'ES384' }] }),
+    'that returns a key for another use': (response) => json(response, { keys: [{ ...issuer.jwk, use: 'enc' }] }),
+    'that returns a key for another algorithm': (response) =>
+      json(response, { keys: [{ ...issuer.jwk, alg: 'ES384' }] }),
     'that closes the connection': (response) => void response.destroy(),
-    'that stops in the middle': (response) =>
+    'that stops in the middle of its answer': (response) =>
       void response.writeHead(200, { 'content-length': 1_000 }).write('{"keys":'),
     'that does not answer': () => undefined,
   };
   for (const [what, answer] of Object.entries(cases))
-    it(`${what} lets no token in, and is not waited for longer than its time-out`, { timeout: 20_000 }, async () => {
+    it(`${what} causes a refusal within its time-out`, { timeout: 20_000 }, async () => {
       const verifier = await keyServer(answer);
       assert.notEqual(await kindBy(verifier), 'producer');
       const claims = { ...bound, aud: 'ingest-gateway', exp: Math.floor(Date.now() / 1000) + 3600 };
@@ -91,16 +91,16 @@ describe('a key server', () => {
     });
 
   for (const [what, certificate] of [
-    ['of an authority that is not known', untrusted],
+    ['of an unknown authority', untrusted],
     ['that has expired', expired],
     ['for another host', elsewhere],
   ] as const)
-    it(`with a certificate ${what} is not believed`, async () => {
+    it(`with a certificate ${what} is not trusted`, async () => {
       const verifier = await keyServer((response) => response.end(jwks(issuer)), certificate);
       assert.equal(await kindBy(verifier), 'unknown');
     });
 
-  it('that is well again is believed again', async () => {
+  it('is used again when it has recovered', async () => {
     let isWell = false;
     const verifier = await keyServer((response) => (isWell ? response.end(jwks(issuer)) : json(response, {}, 503)));
     assert.equal(await kindBy(verifier), 'unknown');
@@ -108,7 +108,7 @@ describe('a key server', () => {
     assert.equal(await kindBy(verifier), 'producer');
   });
 
-  it('with keys that are none beside a good one is believed for the good one', async () => {
+  it('may return unusable keys next to a good one', async () => {
     const verifier = await keyServer((response) => json(response, { keys: [{ kty: 'none' }, {}, issuer.jwk] }));
     assert.equal(await kindBy(verifier), 'producer');
   });

@@ -1,4 +1,3 @@
-// Who a certificate names: the text of alternative names, the producer's name, the audience, and every verdict.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
@@ -33,7 +32,7 @@ describe('the text of alternative names', () => {
       nothing: ['', [], []],
       'one URI': ['URI:urn:a', ['urn:a'], []],
       'several of both kinds, in order': ['DNS:a.b, URI:urn:a, DNS:c, URI:urn:b', ['urn:a', 'urn:b'], ['a.b', 'c']],
-      'kinds that do not count': ['IP Address:127.0.0.1, email:a@b, URI:urn:a', ['urn:a'], []],
+      'other kinds': ['IP Address:127.0.0.1, email:a@b, URI:urn:a', ['urn:a'], []],
       'a quoted name with a comma': ['URI:"urn:a, URI:urn:b"', ['urn:a, URI:urn:b'], []],
       'a quoted name with quotes and backslashes': ['DNS:"a\\"b\\\\", URI:urn:a', ['urn:a'], ['a"b\\']],
       'an escaped quote before what looks like a name': ['URI:"a\\", URI:b"', ['a", URI:b'], []],
@@ -43,11 +42,11 @@ describe('the text of alternative names', () => {
       'a kind in other letters': ['uri:urn:a, dns:b', [], []],
     };
   for (const [name, [text, uris, dnsNames]] of Object.entries(cases)) {
-    it(`is read: ${name}`, () => assert.deepEqual(alternativeNames(text), { uris, dnsNames }));
+    it(`is parsed: ${name}`, () => assert.deepEqual(alternativeNames(text), { uris, dnsNames }));
   }
 });
 
-describe('a name in a certificate cannot smuggle in another', () => {
+describe('a name in a certificate cannot add another name', () => {
   const hostile = [
     'urn:evil, URI:urn:test:producer:victim',
     `urn:evil, URI:${AUDIENCE}`,
@@ -61,20 +60,20 @@ describe('a name in a certificate cannot smuggle in another', () => {
     `${AUDIENCE} `,
   ];
   for (const name of hostile) {
-    it(`in a URI: ${JSON.stringify(name)}`, async () => {
+    it(`as a URI: ${JSON.stringify(name)}`, async () => {
       const identity = await identityOf({ uris: ['urn:first', name] });
       assert.equal(identity.producer, 'urn:first');
       assert.equal(identity.uris.length, 2);
       assert.ok(!identity.uris.includes(AUDIENCE));
     });
 
-    it(`in a DNS name: ${JSON.stringify(name)}`, async () => {
+    it(`as a DNS name: ${JSON.stringify(name)}`, async () => {
       const identity = await identityOf({ uris: ['urn:first'], dnsNames: [name] });
       assert.deepEqual([identity.producer, identity.uris], ['urn:first', ['urn:first']]);
     });
   }
 
-  it('in the common name', async () => {
+  it('as the common name', async () => {
     const identity = await identityOf({ commonName: `x, URI:${AUDIENCE}`, uris: ['urn:first'] });
     assert.deepEqual([identity.producer, identity.uris], ['urn:first', ['urn:first']]);
   });
@@ -83,16 +82,16 @@ describe('a name in a certificate cannot smuggle in another', () => {
 describe('the producer is', () => {
   const cases: Readonly<Record<string, readonly [options: Partial<IssueOptions>, producer: string]>> = {
     'the first URI': [{ uris: ['urn:b', 'urn:a'], dnsNames: ['c'] }, 'urn:b'],
-    'the first URI that is no audience': [{ uris: [AUDIENCE, 'urn:ingest:aud:other', 'urn:a'] }, 'urn:a'],
-    'the first DNS name where there is no other URI': [{ uris: [AUDIENCE], dnsNames: ['b', 'a'] }, 'b'],
+    'the first URI that is not an audience': [{ uris: [AUDIENCE, 'urn:ingest:aud:other', 'urn:a'] }, 'urn:a'],
+    'the first DNS name if there is no other URI': [{ uris: [AUDIENCE], dnsNames: ['b', 'a'] }, 'b'],
     'a DNS name in lower case': [{ uris: [AUDIENCE], dnsNames: ['Shop.EXAMPLE'] }, 'shop.example'],
-    'a common name letter by letter': [{ uris: [AUDIENCE], commonName: 'The Shop' }, 'The Shop'],
+    'a common name, unchanged': [{ uris: [AUDIENCE], commonName: 'The Shop' }, 'The Shop'],
     'a name of 2,048 bytes': [{ uris: [`urn:${'x'.repeat(2_044)}`] }, `urn:${'x'.repeat(2_044)}`],
-    'the common name where there is neither': [{ uris: [AUDIENCE] }, 'common'],
-    'the common name where there are no alternative names': [{}, 'common'],
-    'the common name where the first of them is empty': [{ dnsNames: ['', 'a'] }, 'common'],
+    'the common name if there is neither': [{ uris: [AUDIENCE] }, 'common'],
+    'the common name if there are no alternative names': [{}, 'common'],
+    'the common name if the first DNS name is empty': [{ dnsNames: ['', 'a'] }, 'common'],
     'a URI that ends in a quote': [{ uris: ['urn:a"'] }, 'urn:a"'],
-    'kept letter by letter': [{ uris: ['spiffe://Test/Producer/%41'] }, 'spiffe://Test/Producer/%41'],
+    'a URI, unchanged': [{ uris: ['spiffe://Test/Producer/%41'] }, 'spiffe://Test/Producer/%41'],
   };
   for (const [name, [options, producer]] of Object.entries(cases)) {
     it(name, async () => assert.equal((await identityOf(options)).producer, producer));
@@ -109,14 +108,14 @@ describe('the verdict', () => {
     });
   });
 
-  it('on a certificate that its handshake found wrong is unauthenticated, whatever else is known of it', async () => {
+  it('on a certificate that its handshake refused is unauthenticated', async () => {
     const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
     const verdict = clientIdentity({ certificate, fault: 'CERT_REVOKED' }, trust, trust, Date.now());
     assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
     assert.match(verdict.detail, /CERT_REVOKED/);
   });
 
-  it('on a DNS name or a common name with a colon or a slash is unauthenticated: it is not the workload of that URI', async () => {
+  it('on a DNS name or a common name with a colon or a slash is unauthenticated', async () => {
     for (const options of [
       { dnsNames: ['spiffe://example.org/alice'] },
       { dnsNames: ['urn:test:producer:shop', 'shop.test'], uris: [AUDIENCE] },
@@ -135,7 +134,7 @@ describe('the verdict', () => {
       );
   });
 
-  it('on a name of more than 2,048 bytes is unauthenticated, and says so', async () => {
+  it('on a name of more than 2,048 bytes is unauthenticated, with the limit', async () => {
     for (const options of [
       { uris: [`urn:${'x'.repeat(2_045)}`, AUDIENCE] },
       { uris: [AUDIENCE], dnsNames: ['x'.repeat(60_000)] },
@@ -150,7 +149,7 @@ describe('the verdict', () => {
       );
   });
 
-  it('on a certificate that is not trusted is unauthenticated, and says why', async () => {
+  it('on a certificate that is not trusted any more is unauthenticated, with the reason', async () => {
     const nobody = new ClientTrust([], []);
     const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
     assert.deepEqual(clientIdentity({ certificate, fault: undefined }, nobody, trust, Date.now()), {
@@ -160,8 +159,7 @@ describe('the verdict', () => {
     });
   });
 
-  it('on a certificate that names nobody is unauthenticated, also where it has no subject at all', async () => {
-    // What a handshake vouches for is not looked at again.
+  it('on a certificate without a name is unauthenticated, also without a subject', async () => {
     const withoutSubject = new X509Certificate(await certificateWithoutSubject([AUDIENCE]));
     for (const certificate of [await issued({ commonName: '', uris: [AUDIENCE] }), withoutSubject]) {
       const verdict = clientIdentity({ certificate, fault: undefined }, trust, trust, Date.now());

@@ -1,4 +1,3 @@
-// Revocation lists as OpenSSL writes them, by keys of every kind, and lists that are not by the authority they name.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -16,7 +15,7 @@ const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url
 
 const SERIAL = '00D3A1';
 
-/** An authority with a key of this kind, and its list, which revokes SERIAL. */
+/** An authority with this kind of key, and its list that revokes SERIAL. */
 function authorityBy(key: readonly string[], list: readonly string[] = []) {
   const folder = temporaryFolder();
   const run = (...args: readonly string[]): Buffer => execFileSync(OPENSSL, args, { cwd: folder, stdio: 'pipe' });
@@ -41,7 +40,7 @@ describe('a revocation list', () => {
     ['P-384', ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-384'], []],
     ['Ed25519', ['-newkey', 'ed25519'], []],
   ] as const)
-    it(`by a key of the kind ${kind} is read, and is by its authority alone`, async () => {
+    it(`signed with a ${kind} key is parsed, and belongs to its authority only`, async () => {
       const { authority, list: found } = authorityBy(key, list);
       assert.deepEqual([...found.serials], ['D3A1']);
       assert.equal(found.issuer, 'O=Shop, CN=root');
@@ -52,18 +51,18 @@ describe('a revocation list', () => {
       assert.ok(!found.isBy(new X509Certificate((await CertificateAuthority.create(SYSTEM, 'root')).certificate)));
     });
 
-  it('with serial numbers that begin with zero bytes has them as node writes them', async () => {
+  it('has serial numbers without leading zero bytes, as Node writes them', async () => {
     const root = await CertificateAuthority.create(SYSTEM, 'root');
     const list = readRevocationList(await root.revocationList(['0a', '8000', '00ff']));
     assert.deepEqual([...list.serials], ['0A', '8000', 'FF']);
   });
 
-  it('may revoke nothing', async () => {
+  it('may be empty', async () => {
     const root = await CertificateAuthority.create(SYSTEM, 'root');
     assert.equal(readRevocationList(await root.revocationList([])).serials.size, 0);
   });
 
-  it('that is cut off, or something else, is not read', async () => {
+  it('is refused if it is incomplete or something else', async () => {
     const root = await CertificateAuthority.create(SYSTEM, 'root');
     const der = Buffer.from((await root.revocationList(['01'])).replaceAll(/-----[^-]+-----|\s/g, ''), 'base64');
     for (let length = 0; length < der.length; length += 7)

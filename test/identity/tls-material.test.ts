@@ -1,4 +1,3 @@
-// TLS files, taken as a whole or refused as a whole with a line for each that is wrong.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
@@ -24,7 +23,7 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 const load = (files: TlsFiles): Promise<TlsMaterial> => loadTlsMaterial(files, SYSTEM.clock.epochMs());
 
 const HOUR_MS = 3_600_000;
-/** In whole seconds, and by one look at the clock: each call gives the same. */
+/** Certificates have whole seconds. */
 const NEXT_SECOND_MS = Math.ceil(Date.now() / 1000) * 1000;
 const soon = (hours: number): Date => new Date(NEXT_SECOND_MS + hours * HOUR_MS);
 
@@ -62,7 +61,7 @@ async function refusal(files: TlsFiles): Promise<string> {
 }
 
 describe('TLS material', () => {
-  it('is the files, whom they trust, and when each ends', async () => {
+  it('has the files, the trust and the expiry of each file', async () => {
     const material = await load(FILES);
     assert.deepEqual(material.context, { cert: server.certificate, key: server.key, ca: root.certificate });
     assert.equal(judged(material, good), 'trusted');
@@ -72,7 +71,7 @@ describe('TLS material', () => {
     ]);
   });
 
-  it('ends with the certificate of a file that ends first', async () => {
+  it('expires with the first certificate of a file that expires', async () => {
     const files = {
       ...FILES,
       cert: write('chain.pem', server.certificate + earlier.certificate),
@@ -86,7 +85,7 @@ describe('TLS material', () => {
     assert.deepEqual([judged(material, good), judged(material, second)], ['trusted', 'trusted']);
   });
 
-  it('reads certificates under every label that OpenSSL reads, and text around them', async () => {
+  it('reads certificates under every label that OpenSSL accepts, with other text around them', async () => {
     for (const label of ['TRUSTED CERTIFICATE', 'X509 CERTIFICATE']) {
       const text = `subject=second root\n${second.certificate.replaceAll(' CERTIFICATE', ` ${label}`)}the end\n`;
       const material = await load({ ...FILES, clientCa: write('labelled.pem', root.certificate + text) });
@@ -94,7 +93,7 @@ describe('TLS material', () => {
     }
   });
 
-  it('has a digest that tells whether the same clients are trusted, whatever the server shows', async () => {
+  it('has a digest of the authorities and lists, but not of the server certificate', async () => {
     const first = await load(FILES);
     const digests = [
       { ...FILES, clientCa: write('both.pem', root.certificate + second.certificate) },
@@ -108,12 +107,12 @@ describe('TLS material', () => {
   });
 });
 
-describe('TLS files that cannot be used are refused', () => {
+describe('unusable TLS files are refused', () => {
   const missing = join(folder, 'missing.pem');
   const text = write('text.pem', 'no PEM');
   const broken = write('broken.pem', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
 
-  it('all of them at once, a line for each, with the key that names it', async () => {
+  it('all together, with a line and the key for each', async () => {
     assert.equal(
       await refusal({ cert: missing, key: missing, clientCa: text, clientCrl: missing }),
       [
@@ -135,7 +134,7 @@ describe('TLS files that cannot be used are refused', () => {
       assert.equal(await refusal({ ...FILES, ...change }), line);
   });
 
-  it('where certificate and key do not belong together', async () => {
+  it('if the certificate does not belong to the key', async () => {
     const key = write('wrong-key.pem', good.key);
     const names = `INGEST_TLS_CERT="${FILES.cert}", INGEST_TLS_KEY="${key}"`;
     assert.match(await refusal({ ...FILES, key }), new RegExp(`^${names}: the files do not work together \\(.+\\)$`));
@@ -146,7 +145,7 @@ describe('TLS files that cannot be used are refused', () => {
     );
   });
 
-  it('where a list is signed by nobody who is configured, or cannot be read', async () => {
+  it('if no configured authority signed a list, or it is malformed', async () => {
     const files = await withList(`${await root.revocationList([])}${await second.revocationList([])}`);
     const place = `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}`;
     assert.equal(await refusal(files), `${place}: a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA`);
@@ -156,7 +155,7 @@ describe('TLS files that cannot be used are refused', () => {
 });
 
 describe('TLS files that change', () => {
-  it('are refused if they have expired, do not fit together or lack a file, and the last good ones stay', async () => {
+  it('are refused if they have expired, contradict each other or are incomplete, and the last good ones stay', async () => {
     const files = {
       ...FILES,
       cert: write('watched.pem', server.certificate),
@@ -192,7 +191,7 @@ describe('TLS files that change', () => {
     assert.equal(judged(material.value, revoked), 'revoked');
   });
 
-  it('name the first file that has expired by its key and path', async () => {
+  it('are reported by key and path when the first one has expired', async () => {
     const files = { ...FILES, clientCrl: '/etc/crl.pem' };
     const [loaded, nowMs] = [await load(FILES), Date.now()];
     const expired = (file: 'cert' | 'client_ca' | 'crl', atMs: number): string | undefined =>
@@ -211,7 +210,7 @@ describe('revocation lists', () => {
   const missing = (names: string): string =>
     `expected a revocation list of each authority in INGEST_TLS_CLIENT_CA; missing: ${names}`;
 
-  it('are needed of every root and every intermediate that has not expired, and those without one are named', async () => {
+  it('are required for every root and intermediate that has not expired, and missing ones are named', async () => {
     const department = await root.intermediate('department');
     const ended = await CertificateAuthority.create(SYSTEM, 'ended', -1);
     const authorities = root.certificate + second.certificate + department.certificate + ended.certificate;
@@ -230,7 +229,7 @@ describe('revocation lists', () => {
     await load({ ...(await withList(lists.join(''))), clientCa });
   });
 
-  it('of a renewed authority count for its earlier certificate too, and not for another name or for a certificate that may sign none', async () => {
+  it('apply to a renewed authority, but not to another name or to a certificate that may not sign lists', async () => {
     const list = await withList(root.revocationList([]));
     const renewed = write('renewed.pem', root.certificate + (await anotherCertificate(root, {})));
     await load({ ...list, clientCa: renewed });
@@ -243,7 +242,7 @@ describe('revocation lists', () => {
       assert.match(await refusal({ ...list, clientCa }), /signed by no certificate in INGEST_TLS_CLIENT_CA$/);
   });
 
-  it('that do not count yet are refused, because OpenSSL would refuse every producer', async () => {
+  it('that are not valid yet are refused, because OpenSSL would refuse every producer', async () => {
     const files = await withList(root.revocationList([], { thisUpdate: soon(1) }));
     assert.equal(
       await refusal(files),
@@ -251,7 +250,7 @@ describe('revocation lists', () => {
     );
   });
 
-  it('revoke what each of them names, and end with the one whose next update is due first', async () => {
+  it('revoke the certificates that each names, and expire with the earliest next update', async () => {
     const due = soon(2);
     const lists = await Promise.all([
       root.revocationList([revoked.serial], { nextUpdate: soon(3) }),
@@ -267,7 +266,7 @@ describe('revocation lists', () => {
     assert.deepEqual(material.expiry[2], { file: 'crl', atMs: due.getTime() });
   });
 
-  it('name certificates by the number, however it is written', async () => {
+  it('identify certificates by the number, in any encoding', async () => {
     const keys = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
     const signing = { name: 'ECDSA', hash: 'SHA-256' };
     const common = { notBefore: new Date(Date.now() - HOUR_MS), notAfter: soon(1), signingAlgorithm: signing };

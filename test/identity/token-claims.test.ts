@@ -1,5 +1,4 @@
-// Whatever a token says, in its claims and in its header: it is refused as not authenticated, or as without the
-// audience. It is never accepted, and never an error of ours.
+// Generated claims and headers of tokens. A wrong one is always refused, and never causes an internal error.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -33,7 +32,7 @@ const identity: ClientIdentity = {
 };
 const nowS = Math.floor(Date.now() / 1000);
 const bound = boundTo({ cert: issued.certificate, key: issued.key, serial: issued.serial });
-/** Good claims, bound by the certificate or by the subject. */
+/** Valid claims, bound by the thumbprint or by the subject. */
 const byThumbprint = { ...bound, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
 const bySubject = { sub: SPIFFE_ID, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
 
@@ -45,7 +44,7 @@ async function kindOf(payload: string, header: object = {}): Promise<string> {
 }
 
 const REFUSED = ['unauthenticated', 'audienceMissing'];
-/** Any JSON value, with the numbers, dates and objects that trip up comparisons. */
+/** Any JSON value, with values that break careless comparisons. */
 const anyValue = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
   fc.constantFrom(null, true, 0, -1, 1e308, '', [], {}, [[]], { length: 1 }, ['spiffe://test/one'], '9'.repeat(400)),
@@ -53,7 +52,7 @@ const anyValue = fc.oneof(
 const RUNS = { numRuns: 300 };
 
 describe('any JSON value', () => {
-  it('is what a good token is without: both forms of it are accepted', async () => {
+  it('is compared with two valid tokens, which are accepted', async () => {
     for (const claims of [byThumbprint, bySubject]) assert.equal(await kindOf(JSON.stringify(claims)), 'producer');
   });
 
@@ -65,11 +64,11 @@ describe('any JSON value', () => {
     iss: { of: bySubject, isGood: (value) => value === 'https://issuer.test' },
     exp: { of: bySubject, isGood: (value) => typeof value === 'number' && value > nowS },
     nbf: { of: bySubject, isGood: (value) => typeof value === 'number' && value <= nowS },
-    // Not asked for, but of a type (RFC 7519, section 4.1.6).
+    // Not required, but a number (RFC 7519, section 4.1.6).
     iat: { of: bySubject, isGood: () => true },
   };
   for (const [claim, { of, isGood }] of Object.entries(own))
-    it(`as the claim ${claim} is never an error, and accepted only where it is the right one`, () =>
+    it(`as the claim ${claim} is accepted only if it is the right one`, () =>
       fc.assert(
         fc.asyncProperty(anyValue, async (value) => {
           const claims = claim === 'x5t#S256' ? { ...of, cnf: { [claim]: value } } : { ...of, [claim]: value };
@@ -79,7 +78,7 @@ describe('any JSON value', () => {
         RUNS,
       ));
 
-  it('as all claims together is never accepted', () =>
+  it('in every claim together is never accepted', () =>
     fc.assert(
       fc.asyncProperty(
         fc.record(Object.fromEntries(Object.keys(own).map((claim) => [claim, anyValue]))),
@@ -91,7 +90,7 @@ describe('any JSON value', () => {
       RUNS,
     ));
 
-  it('in place of the claims, JSON or not, is no token', () =>
+  it('or any text in place of the claims is never accepted', () =>
     fc.assert(
       fc.asyncProperty(
         fc.oneof(
@@ -107,7 +106,7 @@ describe('any JSON value', () => {
 
   const part = (value: unknown): string =>
     Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
-  it('in a header that nobody signed is no token', () =>
+  it('in an unsigned header is never accepted', () =>
     fc.assert(
       fc.asyncProperty(
         fc.oneof(

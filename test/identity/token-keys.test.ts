@@ -1,4 +1,3 @@
-// Which keys may have signed a bearer token, by which algorithm, and where they come from.
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate, type KeyObject } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -54,7 +53,7 @@ describe('the signature of a token', () => {
   ];
   for (const [algorithms, { privateKey, publicKey }] of keys)
     for (const alg of algorithms)
-      it(`may be of ${alg}`, async () => {
+      it(`may use ${alg}`, async () => {
         const by = await verifierOf(JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }));
         const token = await new SignJWT({ ...boundTo(certificate), aud: 'ingest-gateway', exp: inS(3600) })
           .setProtectedHeader({ alg })
@@ -62,7 +61,7 @@ describe('the signature of a token', () => {
         assert.equal((await by.verify(`Bearer ${token}`, identity, Date.now())).kind, 'producer');
       });
 
-  it('must be there, and of no symmetric algorithm', async () => {
+  it('is required, and may not use a symmetric algorithm', async () => {
     const claims = { ...boundTo(certificate), aud: 'ingest-gateway', exp: inS(3600) };
     for (const token of [unsigned(claims), await signedWithPublicKey(issuer, issuer.publicPem, claims), 'a.b.c'])
       assert.deepEqual(await verifier.verify(`Bearer ${token}`, identity, Date.now()), {
@@ -72,7 +71,7 @@ describe('the signature of a token', () => {
       });
   });
 
-  it('is tried with every key that may have made it, where the token names none', async () => {
+  it('is verified with every possible key if the token names none', async () => {
     const [first, second, stranger] = await Promise.all([
       TokenIssuer.create(),
       TokenIssuer.create(),
@@ -96,7 +95,7 @@ describe('token keys', () => {
   const verdictBy = async (by: TokenVerifier, of = issuer): Promise<string> =>
     (await by.verify(`Bearer ${await of.token(boundTo(certificate))}`, identity, Date.now())).kind;
 
-  it('of a file are replaced by others', async () => {
+  it('of a file can be replaced', async () => {
     const next = await TokenIssuer.create('next');
     const path = join(temporaryFolder(), 'jwks.json');
     writeFileSync(path, jwks(issuer));
@@ -109,12 +108,12 @@ describe('token keys', () => {
 
   for (const [what, text] of [
     ['that is missing', undefined],
-    ['that is no JSON', 'keys'],
+    ['that is not JSON', 'keys'],
     ['without keys', '{}'],
     ['with an empty list of keys', '{"keys":[]}'],
-    ['that says null', 'null'],
+    ['that contains null', 'null'],
   ] as const)
-    it(`of a file ${what} are refused with the setting that names it`, async () => {
+    it(`of a file ${what} are refused with the name of the setting`, async () => {
       const path = join(temporaryFolder(), 'jwks.json');
       if (text !== undefined) writeFileSync(path, text);
       await assert.rejects(
@@ -125,7 +124,7 @@ describe('token keys', () => {
       );
     });
 
-  it('of a server count for ten minutes, whatever the verdict: then they are asked for again', async () => {
+  it('of a server are valid for ten minutes, for every verdict', async () => {
     const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, (_request, response) => {
       response.end(jwks(issuer));
     });
@@ -140,11 +139,11 @@ describe('token keys', () => {
     };
     const first = await untilMs(issuer, sinceMs);
     assert.ok(first >= sinceMs + 600_000 && first <= Date.now() + 600_000, String(first - sinceMs));
-    assert.equal(await untilMs(issuer, sinceMs + 60_000), first, 'counted from when the keys came');
+    assert.equal(await untilMs(issuer, sinceMs + 60_000), first, 'counted from the arrival of the keys');
     assert.equal(await untilMs(await TokenIssuer.create('first'), sinceMs), first);
   });
 
-  it('of a server that are not to be had again are not known, and asked for again soon; others are told of', async (t) => {
+  it('of a server that fails later are unknown and requested again soon, and new keys are reported', async (t) => {
     let keys: string | undefined = jwks(issuer);
     const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, (_request, response) => {
       if (keys === undefined) response.writeHead(503);
@@ -163,7 +162,7 @@ describe('token keys', () => {
       return await verdictBy(by);
     };
     assert.equal(await later(), 'producer');
-    assert.equal(changes, 0, 'the same keys came again');
+    assert.equal(changes, 0, 'the keys were the same');
     keys = undefined;
     assert.equal(await later(), 'unknown');
     const { untilMs } = await by.verify(`Bearer ${await issuer.token(boundTo(certificate))}`, identity, Date.now());
@@ -174,7 +173,7 @@ describe('token keys', () => {
     assert.equal(changes, 1);
   });
 
-  it('that a server does not give may be had later: the verdict is not known, and asked for again soon', async () => {
+  it('of a server that does not answer are requested again soon, and the verdict is unknown', async () => {
     const by = await create('https://127.0.0.1:1/jwks.json');
     const nowMs = Date.now();
     assert.deepEqual(await by.verify(`Bearer ${await issuer.token(boundTo(certificate))}`, identity, nowMs), {

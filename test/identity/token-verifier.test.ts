@@ -1,5 +1,3 @@
-// What a bearer token says of the producer on its connection; which keys may have signed it is in token-keys.test.ts,
-// the table of forged ones in test/end-to-end/identity-token.test.ts.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -39,18 +37,18 @@ async function kindOf(claims: Parameters<TokenIssuer['token']>[0], by = verifier
 describe('a token is bound to the certificate', () => {
   it('by its thumbprint', async () => assert.equal(await kindOf(boundTo(certificate)), 'producer'));
   it('by its SPIFFE id', async () => assert.equal(await kindOf({ sub: SPIFFE_ID }), 'producer'));
-  it('and not by another name in it', async () => assert.equal(await kindOf({ sub: PLAIN_URI }), 'unauthenticated'));
-  it('and not by a SPIFFE id in other letters', async () =>
+  it('but not by another name in it', async () => assert.equal(await kindOf({ sub: PLAIN_URI }), 'unauthenticated'));
+  it('but not by a SPIFFE id in another case', async () =>
     assert.equal(await kindOf({ sub: SPIFFE_ID.replace('one', 'One') }), 'unauthenticated'));
-  it('and not by a SPIFFE id beside a binding to another', async () =>
+  it('but not by a SPIFFE id next to the thumbprint of another certificate', async () =>
     assert.equal(await kindOf({ sub: SPIFFE_ID, cnf: { 'x5t#S256': 'x' } }), 'unauthenticated'));
-  it('and not by a SPIFFE id beside any other confirmation', async () => {
+  it('but not by a SPIFFE id next to any other confirmation', async () => {
     for (const cnf of [null, { jkt: 'x' }]) assert.equal(await kindOf({ sub: SPIFFE_ID, cnf }), 'unauthenticated');
   });
 });
 
 describe('the verdict on a token', () => {
-  it('ends with the token or with the certificate, whichever is first', async () => {
+  it('ends when the token or the certificate expires', async () => {
     const exp = inS(60);
     const short = await verifier.verify(
       `Bearer ${await issuer.token({ ...boundTo(certificate), exp })}`,
@@ -66,21 +64,21 @@ describe('the verdict on a token', () => {
     assert.equal(long.untilMs, LATER_MS);
   });
 
-  it('needs the audience, among others or alone', async () => {
+  it('requires the audience, alone or among others', async () => {
     const bound = boundTo(certificate);
     assert.equal(await kindOf({ ...bound, aud: ['a', 'ingest-gateway'] }), 'producer');
     for (const aud of ['a', ['a', 'b'], [], 'INGEST-GATEWAY', 'ingest-gateway '])
       assert.equal(await kindOf({ ...bound, aud }), 'audienceMissing', JSON.stringify(aud));
   });
 
-  it('needs the issuer where one is configured', async () => {
+  it('requires the issuer if one is configured', async () => {
     const strict = await create({ issuer: 'https://issuer' });
     assert.equal(await kindOf({ ...boundTo(certificate), iss: 'https://issuer' }, strict), 'producer');
     assert.equal(await kindOf({ ...boundTo(certificate), iss: 'https://other' }, strict), 'unauthenticated');
     assert.equal(await kindOf(boundTo(certificate), strict), 'unauthenticated');
   });
 
-  it('may change for a token that is not valid yet, and for an unknown key', async () => {
+  it('is short for a token that is not valid yet, and for an unknown key', async () => {
     const nowMs = Date.now();
     const early = await verifier.verify(
       `Bearer ${await issuer.token({ ...boundTo(certificate), nbf: inS(60) })}`,
@@ -93,7 +91,7 @@ describe('the verdict on a token', () => {
     assert.deepEqual([unknown.kind, unknown.untilMs], ['unauthenticated', nowMs + 500]);
   });
 
-  it('is that a token is required if the field holds no bearer token', async () => {
+  it('is that a token is required if the field has no bearer token', async () => {
     for (const authorization of [
       undefined,
       '',
@@ -108,19 +106,23 @@ describe('the verdict on a token', () => {
     }
   });
 
-  it('takes the scheme in any case and space around the token', async () => {
+  it('accepts the scheme in any case and spaces around the token', async () => {
     const token = await issuer.token(boundTo(certificate));
     for (const authorization of [`bearer ${token}`, `BEARER   ${token}  `])
       assert.equal((await verifier.verify(authorization, identity, Date.now())).kind, 'producer');
   });
 });
 
-describe('a token is refused, in words that its sender may see,', () => {
+describe('a token is refused with a public reason', () => {
   for (const [what, claims, detail] of [
-    ['that has expired', { exp: inS(-60) }, 'the token has expired'],
-    ['that never expires', { exp: undefined }, "the token's claim exp is not accepted"],
-    ['for nobody', { aud: undefined }, "the token's claim aud is not accepted"],
-    ['bound to nothing', { cnf: undefined, sub: undefined }, 'the token is not bound to the client certificate'],
+    ['if it has expired', { exp: inS(-60) }, 'the token has expired'],
+    ['if it never expires', { exp: undefined }, "the token's claim exp is not accepted"],
+    ['if it has no audience', { aud: undefined }, "the token's claim aud is not accepted"],
+    [
+      'if it is bound to nothing',
+      { cnf: undefined, sub: undefined },
+      'the token is not bound to the client certificate',
+    ],
   ] as const)
     it(what, async () => {
       const token = await issuer.token({ ...boundTo(certificate), ...claims });
@@ -131,7 +133,7 @@ describe('a token is refused, in words that its sender may see,', () => {
       });
     });
 
-  it('for another audience, until it ends', async () => {
+  it('if it is for another audience, until it expires', async () => {
     const exp = inS(60);
     const token = await issuer.token({ ...boundTo(certificate), aud: 'other', exp });
     const verdict = await verifier.verify(`Bearer ${token}`, identity, Date.now());

@@ -1,4 +1,4 @@
-// The clock and the random source that programs hand in, and the tests' own clock, which keeps the same contract.
+// The system's clock and the virtual clock of the tests have the same contract.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SystemClock, SystemRandom, type Clock } from '../../lib/process/clock.ts';
@@ -6,7 +6,6 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 
 interface Subject {
   readonly clock: Clock;
-  /** Lets so much time pass. */
   readonly pass: (ms: number) => Promise<void>;
 }
 
@@ -23,7 +22,7 @@ const SUBJECTS: Readonly<Record<string, () => Subject>> = {
 
 for (const [name, make] of Object.entries(SUBJECTS)) {
   describe(name, () => {
-    it('runs a call once after its time, and not before', async () => {
+    it('runs a call once, after its time', async () => {
       const { clock, pass } = make();
       const begunMs = clock.ms();
       const endsMs: number[] = [];
@@ -35,7 +34,7 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       assert.ok((endsMs[0] ?? 0) - begunMs >= 19);
     });
 
-    it('does not run a call that was closed', async () => {
+    it('does not run a closed call', async () => {
       const { clock, pass } = make();
       let runs = 0;
       clock.after(5, () => (runs += 1)).close();
@@ -45,7 +44,7 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       assert.equal(runs, 0);
     });
 
-    it('does not end a sleep at once that is longer than a timer can be', async () => {
+    it('sleeps longer than a timer can', async () => {
       const { clock, pass } = make();
       const stop = new AbortController();
       let ended = false;
@@ -56,7 +55,7 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       await waiting;
     });
 
-    it('repeats a call until it is closed', async () => {
+    it('repeats a call until its timer is closed', async () => {
       const { clock, pass } = make();
       let runs = 0;
       const timer = clock.every(5, () => (runs += 1) === 3 && timer.close());
@@ -64,7 +63,7 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       assert.equal(runs, 3);
     });
 
-    it('ends a sleep after its time, or with its signal, and never fails', async () => {
+    it('ends a sleep after its time or by its signal, without an error', async () => {
       const { clock, pass } = make();
       let slept = false;
       const sleeping = clock.sleep(10).then(() => (slept = true));
@@ -78,7 +77,7 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       await clock.sleep(1_000_000, AbortSignal.abort());
     });
 
-    it('runs a task at the end of the turn, after the promises of this turn', async () => {
+    it('runs a task at the end of the turn, after its promises', async () => {
       const { clock } = make();
       const order: string[] = [];
       const ended = new Promise<void>((resolve) =>
@@ -92,9 +91,9 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       assert.deepEqual(order, ['promise', 'turn end']);
     });
 
-    it('moves the wall clock and the monotonic clock alike', async () => {
+    it('advances the wall clock and the monotonic clock together', async () => {
       const { clock, pass } = make();
-      // The wall clock between two looks at the other one: this process may be held up anywhere.
+      // The process can be suspended between any two calls, so the wall clock is read between two monotonic readings.
       const look = (): [number, number, number] => [clock.ms(), clock.epochMs(), clock.ms()];
       const [firstMs, epochMs, secondMs] = look();
       await pass(50);
@@ -106,7 +105,7 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
 }
 
 describe('a virtual clock', () => {
-  it('runs calls in the order of their times, and those of one moment in the order in which they were set', async () => {
+  it('runs calls in the order of their times, and simultaneous ones in the order of their creation', async () => {
     const clock = new VirtualClock();
     const order: string[] = [];
     clock.after(20, () => order.push('c'));
@@ -121,13 +120,13 @@ describe('a virtual clock', () => {
 describe('the system random source', () => {
   const random = new SystemRandom();
 
-  it('draws fractions from 0 to less than 1', () => {
+  it('returns fractions of at least 0 and less than 1', () => {
     const drawn = Array.from({ length: 1_000 }, () => random.fraction());
     assert.ok(drawn.every((fraction) => fraction >= 0 && fraction < 1));
     assert.ok(new Set(drawn).size > 900);
   });
 
-  it('draws version 4 UUIDs and as many bytes as it is asked for', () => {
+  it('returns UUIDs of version 4 and the requested number of bytes', () => {
     assert.match(random.uuid(), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     assert.equal(random.bytes(48).length, 48);
     assert.notDeepEqual(random.bytes(48), random.bytes(48));

@@ -1,4 +1,4 @@
-// How a daemon's process begins and ends: flags, exit codes, and signals, without a process of its own.
+// The start and the stop of a daemon, in the process of the test.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import type { AddressInfo } from 'node:net';
@@ -18,7 +18,7 @@ interface Ran {
   readonly complaints: readonly string[];
 }
 
-/** Runs a daemon that does nothing but what `how` says. */
+/** Runs a daemon that does nothing by default. */
 async function run(
   args: readonly string[],
   how: Partial<Daemon<typeof GOOD>> = {},
@@ -47,7 +47,7 @@ async function run(
     end,
   });
   for (const listener of process.listeners('uncaughtException'))
-    if (!before.has(listener)) process.off('uncaughtException', listener); // A failure here is the test's.
+    if (!before.has(listener)) process.off('uncaughtException', listener); // So that errors of the test reach the runner.
   return { exitCode, printed, complaints };
 }
 
@@ -66,7 +66,7 @@ interface Line {
   readonly err?: { readonly message: string };
 }
 
-/** What is written to the log from now on, until the test ends. */
+/** Collects the lines of the log until the test ends. */
 function logged(t: TestContext): readonly Line[] {
   const lines: Line[] = [];
   t.mock.method(fs, 'writeSync', (_fd: number, text: string) => {
@@ -76,8 +76,8 @@ function logged(t: TestContext): readonly Line[] {
   return lines;
 }
 
-describe('a daemon that is asked something', () => {
-  it('says that its configuration is good, with the warnings, and connects to nothing', async () => {
+describe('a daemon with --check', () => {
+  it('prints that its configuration is good and its warnings, and does not connect', async () => {
     const connected: string[] = [];
     const connect = (): Promise<void> => Promise.resolve(void connected.push('connected'));
     const { exitCode, printed, complaints } = await run(['--check'], { connect });
@@ -87,7 +87,7 @@ describe('a daemon that is asked something', () => {
     assert.deepEqual(connected, []);
   });
 
-  it('prints what it found where it connects, a line each', async () => {
+  it('prints a line for each connection with --check=connect', async () => {
     const { exitCode, printed } = await run(['--check=connect'], {
       connect: (_, found) => {
         found('the queue answers');
@@ -99,7 +99,7 @@ describe('a daemon that is asked something', () => {
     assert.equal(printed, 'the configuration is good\nthe queue answers\nthe warehouse answers\n');
   });
 
-  it('ends a check with the code of what it found wrong', async () => {
+  it('exits with the code of a failed connection', async () => {
     const connect = (): Promise<void> => Promise.reject(new StartFailure(EXIT.queue, 'the queue is unavailable'));
     const { exitCode, complaints } = await run(['--check=connect'], { connect });
     assert.equal(exitCode, EXIT.queue);
@@ -108,7 +108,7 @@ describe('a daemon that is asked something', () => {
 });
 
 describe('a daemon that starts', () => {
-  it('ends with the code of a failed start, and with 1 where the start itself is broken', async () => {
+  it('exits with the code of a failed start, and with 1 for a bug in the start', async () => {
     const failing = (cause: Error): Promise<Ran> => run([], { run: () => Promise.reject(cause) });
     const { exitCode, complaints } = await failing(new StartFailure(EXIT.bind, 'the port is taken'));
     assert.equal(exitCode, EXIT.bind);
@@ -116,7 +116,7 @@ describe('a daemon that starts', () => {
     assert.equal((await failing(new Error('a bug'))).exitCode, EXIT.fatal);
   });
 
-  it('says in its log how it was set, and that it cannot start, a line for each problem', async (t) => {
+  it('logs its settings, and a line for each problem of a failed start', async (t) => {
     const lines = logged(t);
     const refuse = (): Promise<void> => Promise.reject(new StartFailure(EXIT.queue, 'the first\nthe second'));
     const { exitCode, complaints } = await run([], { read: talkative, run: refuse }, undefined, undefined, {
@@ -132,7 +132,7 @@ describe('a daemon that starts', () => {
     assert.equal(lines[3]?.exitCode, EXIT.queue);
   });
 
-  it('tells of a start that is broken: in the log, or before there is one on standard error', async (t) => {
+  it('reports a bug in the start in the log, or on standard error before the log exists', async (t) => {
     const lines = logged(t);
     const bug = new Error('a bug');
     const { complaints } = await run([], { read: talkative, run: () => Promise.reject(bug) });
@@ -150,7 +150,7 @@ describe('a daemon that starts', () => {
     assert.deepEqual((await unread(Object.assign(new Error('bare'), { stack: undefined }))).complaints, ['bare']);
   });
 
-  it('ends with 1 at an error that nobody caught, and the log has it', async (t) => {
+  it('logs an uncaught error and exits with 1', async (t) => {
     const lines = logged(t);
     const codes: number[] = [];
     const before = new Set(process.listeners('uncaughtException'));
@@ -166,7 +166,7 @@ describe('a daemon that starts', () => {
   });
 });
 
-/** A daemon that runs and stops so; gives the codes that it ended with, and sends it a signal. */
+/** A running daemon with this stop: the exit codes so far, and a function that sends a signal. */
 async function stopping(
   t: TestContext,
   clock: VirtualClock,
@@ -188,7 +188,7 @@ async function stopping(
 }
 
 describe('a daemon that is stopped', () => {
-  it('ends with 0 once it has stopped, and not before', async (t) => {
+  it('exits with 0 when its stop has finished', async (t) => {
     const clock = new VirtualClock();
     const { codes, signal } = await stopping(t, clock, () => clock.sleep(1_000));
     signal('SIGTERM');
@@ -199,7 +199,7 @@ describe('a daemon that is stopped', () => {
     assert.equal(clock.pending, 0);
   });
 
-  it('ends with 0 when its time is over, whatever is left', async (t) => {
+  it('exits with 0 at its deadline, even if the stop has not finished', async (t) => {
     const clock = new VirtualClock();
     const { codes, signal } = await stopping(t, clock, () => new Promise(() => undefined));
     signal('SIGINT');
@@ -209,7 +209,7 @@ describe('a daemon that is stopped', () => {
     assert.deepEqual(codes, [0]);
   });
 
-  it('ends with 1 where the stop fails', async (t) => {
+  it('exits with 1 if the stop fails', async (t) => {
     const clock = new VirtualClock();
     const { codes, signal } = await stopping(t, clock, () => Promise.reject(new Error('a bug')));
     signal('SIGTERM');
@@ -217,7 +217,7 @@ describe('a daemon that is stopped', () => {
     assert.deepEqual(codes, [1]);
   });
 
-  it('says in its log how the stop went', async (t) => {
+  it('logs the course of the stop', async (t) => {
     const lines = logged(t);
     const told = async (stop: Stop['stop'], ...signals: ('SIGTERM' | 'SIGINT')[]): Promise<unknown[]> => {
       const clock = new VirtualClock();
@@ -241,7 +241,7 @@ describe('a daemon that is stopped', () => {
     assert.deepEqual((await told(never, 'SIGTERM', 'SIGINT'))[1], [
       ...['warn', 'second signal: ending immediately', 'SIGINT'],
     ]);
-    // The process is not there any more when the time would be over.
+    // A real process has ended before the deadline.
     assert.deepEqual((await told(() => Promise.reject(new Error('a bug')), 'SIGTERM')).slice(0, 2), [
       ['info', 'stopping', 'SIGTERM'],
       ['fatal', 'stopping failed', 'a bug'],
@@ -252,7 +252,7 @@ describe('a daemon that is stopped', () => {
     ['SIGTERM', 143],
     ['SIGINT', 130],
   ] as const)
-    it(`ends with ${code} at a second signal, ${name}, and does not begin to stop again`, async (t) => {
+    it(`exits with ${code} at a second signal, ${name}, without another stop`, async (t) => {
       const clock = new VirtualClock();
       let stops = 0;
       const { codes, signal } = await stopping(t, clock, () => {
@@ -267,7 +267,7 @@ describe('a daemon that is stopped', () => {
 });
 
 describe('an address of a daemon', () => {
-  it('is that of its listener, or a failed start that names its key, the address and the remedy', async () => {
+  it('is the address of its listener; if it cannot be bound, the failure names key, address and remedy', async () => {
     const wanted = { host: '::1', port: 1 };
     const listen = (address: BindAddress): Promise<AddressInfo> =>
       Promise.resolve({ address: address.host, port: 4321, family: 'IPv6' });
@@ -283,7 +283,7 @@ describe('an address of a daemon', () => {
   });
 });
 
-it('the listeners of a stop take the place of the early ones, which ignore SIGHUP and end with the code of a shell', (t) => {
+it('the listeners of a stop replace the early ones, which exit with the code of a shell and ignore SIGHUP', (t) => {
   const names = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const;
   const before = new Map(names.map((name) => [name, new Set(process.listeners(name))]));
   const own = (name: (typeof names)[number]) => process.listeners(name).filter((each) => !before.get(name)?.has(each));

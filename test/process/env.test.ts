@@ -1,5 +1,3 @@
-// Reading an environment: all problems at once, each with key, value and what was expected, and no secret in any of
-// them.
 import assert from 'node:assert/strict';
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,20 +16,20 @@ const file = (name: string, content: string): string => {
   return join(folder, name);
 };
 
-/** The consumer's or gateway's settings, beside the URIs that they cannot do without. */
+/** Settings with the required URIs. */
 const gateway = (environment: Environment): Settings =>
   new Settings({ INGEST_QUEUE_URI: 'redis://h', ...environment }, 'gateway');
 const consumer = (environment: Environment): Settings =>
   new Settings({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: 'sqlite:w', ...environment }, 'consumer');
 
-/** The URI that an environment gives, and the problems that it makes. */
+/** The URI in an environment, and its problems. */
 function uri(environment: Environment, key: Key = 'INGEST_QUEUE_URI'): [unknown, readonly string[]] {
   const settings = new Settings(environment, 'gateway');
   return [settings.get(key), settings.report().problems];
 }
 
-describe('the settings as the log shows them', () => {
-  it('are those that were given to this program, as they were given, without any secret', () => {
+describe('the settings in the log', () => {
+  it('are those of this program that the environment sets, without secrets', () => {
     const given = {
       INGEST_QUEUE_URI: 'redis+sentinel://:hunter2@h:1,i:2/main',
       INGEST_WAREHOUSE_URI_FILE: '/run/secrets/warehouse',
@@ -53,7 +51,7 @@ describe('the settings as the log shows them', () => {
 });
 
 describe('an environment', () => {
-  it('tells all its problems in one report, each with key, value and what was expected', () => {
+  it('has all its problems in one report, each with key, value and expectation', () => {
     const settings = gateway({
       INGEST_QUEUE_URI: 'http://user:hunter2@h/',
       INGEST_QUEUE_DURABILITY: 'maybe',
@@ -71,11 +69,11 @@ describe('an environment', () => {
     assert.deepEqual(
       [settings.get('INGEST_BODY_BYTES_MAX'), settings.get('INGEST_GATEWAY_ADDR')],
       [262_144, { host: '127.0.0.1', port: 8443 }],
-      'a value with a problem stands at its default',
+      'the default replaces a value with a problem',
     );
   });
 
-  it('gives defaults for what is unset or empty', () => {
+  it('has defaults for unset and empty settings', () => {
     const settings = gateway({ INGEST_BODY_BYTES_MAX: '', INGEST_LOG_LEVEL: '', INGEST_AUDIENCE: '' });
     assert.deepEqual(
       [
@@ -90,7 +88,7 @@ describe('an environment', () => {
     assert.deepEqual(settings.report(), { problems: [], warnings: [] });
   });
 
-  it("reads a program's own keys only: another's may hold anything", () => {
+  it("may have any value for another program's key", () => {
     const settings = consumer({ INGEST_BODY_BYTES_MAX: 'x', INGEST_GATEWAY_ADDR: 'y' });
     assert.deepEqual(settings.report(), { problems: [], warnings: [] });
     assert.throws(
@@ -99,7 +97,7 @@ describe('an environment', () => {
     );
   });
 
-  it('takes whole numbers in plain digits within their bounds, and nothing else', () => {
+  it('may have whole numbers in plain digits within their bounds', () => {
     for (const [text, number] of [
       ['1', 1],
       ['10000', 10_000],
@@ -120,7 +118,7 @@ describe('an environment', () => {
     }
   });
 
-  it('takes addresses with a port, IPv6 ones in brackets', () => {
+  it('may have addresses with a port, and IPv6 addresses in brackets', () => {
     for (const [text, address] of [
       ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
       ['localhost:65535', { host: 'localhost', port: 65535 }],
@@ -150,7 +148,7 @@ describe('an environment', () => {
 });
 
 describe('a flag', () => {
-  it('is on with 1 and off with 0 or without a value, and says so where it is neither', () => {
+  it('is on with 1, off with 0 or without a value, and a problem otherwise', () => {
     const read = (text: string): unknown => {
       const settings = gateway({ INGEST_ADMIN_ONLY: text });
       return settings.report().problems[0] ?? settings.get('INGEST_ADMIN_ONLY');
@@ -163,7 +161,7 @@ describe('a flag', () => {
 });
 
 describe('the endpoint of spans', () => {
-  it('is an http or an https URL, and without one no spans are exported', () => {
+  it('must be an http or https URL; without it no spans are exported', () => {
     const read = (endpoint: string): unknown => {
       const settings = gateway({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
       return [settings.exportsSpans, settings.report().problems.length];
@@ -176,20 +174,20 @@ describe('the endpoint of spans', () => {
   });
 });
 
-it('an address is of this machine alone where its host is a loopback address or localhost', () => {
+it('an address is loopback if its host is a loopback address or localhost', () => {
   const here = (host: string): boolean => isLoopback({ host, port: 1 });
   for (const host of ['127.0.0.1', '127.10.20.30', '::1', 'localhost']) assert.equal(here(host), true, host);
   for (const host of ['128.0.0.1', '0.0.0.0', '::', '::10', '127.0.0.1.example.org', 'x127.0.0.1', 'localhost.org'])
     assert.equal(here(host), false, host);
 });
 
-it('an address is written with the host in brackets where it is IPv6', () => {
+it('the text of an IPv6 address has brackets', () => {
   assert.equal(addressText({ host: '::1', port: 1 }), '[::1]:1');
   assert.equal(addressText({ host: 'localhost', port: 8443 }), 'localhost:8443');
 });
 
 describe('an unknown key', () => {
-  it('is a warning that names the nearest known one; other prefixes are none of our business', () => {
+  it('with the prefix of the project is a warning that names the nearest known key', () => {
     const { warnings, problems } = gateway({
       INGEST_QUEUE_URL: 'x',
       INGEST_LOGLEVEL: 'x',
@@ -204,12 +202,12 @@ describe('an unknown key', () => {
     ]);
   });
 
-  it('is the file form of a key that is no URI', () => {
+  it('can be the _FILE form of a key that is not a URI', () => {
     const { warnings } = gateway({ INGEST_AUDIENCE_FILE: '/x', INGEST_WAREHOUSE_URI_FILE: '' }).report();
     assert.deepEqual(warnings, ['INGEST_AUDIENCE_FILE is not a known key; the nearest one is INGEST_AUDIENCE']);
   });
 
-  it('is found for every single slip in a known key, behind the prefix that says whose it is', () => {
+  it('with one typing error names the intended key', () => {
     const prefixed = KNOWN_KEYS.filter((key) => key.startsWith('INGEST_'));
     fc.assert(
       fc.property(
@@ -230,7 +228,7 @@ describe('an unknown key', () => {
     );
   });
 
-  it('names both where two are equally near, and else the nearest alone', () => {
+  it('names both known keys if two are equally near', () => {
     assert.deepEqual(gateway({ INGEST_TLS_CLIENT_CR: 'x', INGEST_TLS_CLIENT_CXRL: 'x' }).report().warnings, [
       'INGEST_TLS_CLIENT_CR is not a known key; the nearest one is INGEST_TLS_CLIENT_CA or INGEST_TLS_CLIENT_CRL',
       'INGEST_TLS_CLIENT_CXRL is not a known key; the nearest one is INGEST_TLS_CLIENT_CRL',
@@ -239,14 +237,14 @@ describe('an unknown key', () => {
 });
 
 describe('a URI', () => {
-  it('is read from its key, or from the file that its _FILE key names, without the last line break', () => {
+  it('is read from its key, or from the file of its _FILE key, without the last line break', () => {
     const wanted = 'redis://user:p%40ss@host:6379/2';
     assert.deepEqual(uri({ INGEST_QUEUE_URI: wanted }), [wanted, []]);
     assert.deepEqual(uri({ INGEST_QUEUE_URI_FILE: file('uri', `${wanted}\n`) }), [wanted, []]);
     assert.deepEqual(uri({ INGEST_QUEUE_URI: '', INGEST_QUEUE_URI_FILE: file('uri', wanted) }), [wanted, []]);
   });
 
-  it('names one queue: two with a blank between them are a problem that shows no password', () => {
+  it('of a queue may not be two URIs with a blank, and the problem shows no password', () => {
     for (const value of ['redis://a redis://u:secret@b', 'redis://u:secret@a/0 redis://b']) {
       const { problems } = readConsumerConfig({ INGEST_QUEUE_URI: value, INGEST_WAREHOUSE_URI: 'sqlite:a' }).report;
       assert.match(problems.join(), /^INGEST_QUEUE_URI=/);
@@ -254,7 +252,7 @@ describe('a URI', () => {
     }
   });
 
-  it('of PostgreSQL begins with either of its two schemes', () => {
+  it('of PostgreSQL may have either of its two schemes', () => {
     for (const value of ['postgres://h/db', 'postgresql://h/db'])
       assert.deepEqual(uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: value }, 'INGEST_WAREHOUSE_URI'), [
         value,
@@ -262,7 +260,7 @@ describe('a URI', () => {
       ]);
   });
 
-  it('has no blank, and the problem shows no part of a URI with a password', () => {
+  it('with a blank is a problem that shows no password', () => {
     for (const value of [
       'redis://u:first second@h',
       'redis://h/0 1',
@@ -281,7 +279,7 @@ describe('a URI', () => {
       ]);
   });
 
-  it('is missed by name, with both ways to give it, when it is required', () => {
+  it('that is required and missing is a problem that names both of its keys', () => {
     assert.deepEqual(uri({ INGEST_QUEUE_URI: 'redis://h' }, 'INGEST_WAREHOUSE_URI'), [undefined, []]);
     const [value, [problem]] = uri({});
     assert.equal(value, undefined);
@@ -302,13 +300,13 @@ describe('a URI', () => {
     assert.match(problem ?? '', /postgres:\/\/ is missing .* sqlite:<path> or postgres:\/\/ or postgresql:\/\/$/);
   });
 
-  it('may not be given twice', () => {
+  it('may not be set twice', () => {
     const [value, problems] = uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_QUEUE_URI_FILE: file('uri', 'redis://h') });
     assert.equal(value, undefined);
     assert.match(problems.join(), /^INGEST_QUEUE_URI_FILE=.*only one of INGEST_QUEUE_URI and INGEST_QUEUE_URI_FILE/);
   });
 
-  it('has one problem, that names the file, when its file is absent, empty or a folder', () => {
+  it('from a missing file, an empty file or a folder is a problem that names the file', () => {
     for (const [path, why] of [
       [join(folder, 'absent'), /ENOENT/],
       [file('empty', '\n'), /empty/],
@@ -322,7 +320,7 @@ describe('a URI', () => {
     }
   });
 
-  it('of another scheme or without a host is a problem that does not show the password, from a file either', () => {
+  it('of another scheme or without a host is a problem that shows no password', () => {
     for (const text of [
       'http://u:hunter2@host',
       'redis:hunter2',
@@ -344,7 +342,7 @@ describe('a URI', () => {
     }
   });
 
-  it('whose password has a #, / or ? is a problem that says how these are written, without the password', () => {
+  it('with #, / or ? in its password is a problem that explains the encoding and shows no password', () => {
     for (const start of ['redis://user', 'postgres://user', 'redis+sentinel://user'])
       for (const password of ['12#34', 'ab#cd', '12/34', 'ab?cd']) {
         const key = start.startsWith('redis') ? 'INGEST_QUEUE_URI' : 'INGEST_WAREHOUSE_URI';
@@ -360,14 +358,14 @@ describe('a URI', () => {
       }
   });
 
-  it('whose password has a % that begins no escape is a problem that says how it is written', () => {
+  it('with a % that is not part of an escape is a problem that explains the encoding', () => {
     const expected = 'expected user, password and path to be percent-encoded: a % itself is written %25';
     const [value, problems] = uri({ INGEST_QUEUE_URI: 'redis://user:50%er@host' });
     assert.equal(value, undefined);
     assert.deepEqual(problems, [`INGEST_QUEUE_URI="redis://user:***@host": ${expected}`]);
   });
 
-  it('is shown without password and query', () => {
+  it('is masked without its password and query', () => {
     assert.equal(maskedUri('rediss://user:hunter2@host:6379/1'), 'rediss://user:***@host:6379/1');
     assert.equal(maskedUri('redis://:hunter2@host'), 'redis://:***@host');
     assert.equal(maskedUri('postgres://host/db?password=hunter2'), 'postgres://host/db?***');
@@ -383,7 +381,7 @@ describe('a URI', () => {
     assert.equal(shown('INGEST_WAREHOUSE_URI', 'sqlite:a b/c.db'), '"sqlite:a b/c.db"');
   });
 
-  it('never shows its password, whatever it is', () => {
+  it('is masked for any password', () => {
     fc.assert(
       fc.property(fc.string({ minLength: 6 }), (password) => {
         const text = `redis://user:${encodeURIComponent(`!${password}!`)}@host`;

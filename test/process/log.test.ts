@@ -1,4 +1,3 @@
-// Lines of the log as people read them, and lines that are held back.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -12,8 +11,8 @@ const anyText = fc.string({ unit: anyCharacter, maxLength: 40 });
 const line = (fields: Readonly<Record<string, unknown>>, colors = false): string =>
   textLine(JSON.stringify(fields), colors);
 
-describe('a line of the log for people', () => {
-  it('has time, level, name, message, and then the other fields, without the process', () => {
+describe('a line of the text log', () => {
+  it('has time, level, name and message before the other fields, and no process id', () => {
     const fields = {
       level: 'warn',
       time: '2026-01-31T12:00:00.000Z',
@@ -27,7 +26,7 @@ describe('a line of the log for people', () => {
     assert.equal(line({ msg: 'no level' }), 'INFO  no level\n');
   });
 
-  it('has fields bare where they cannot be misread, and as JSON elsewhere', () => {
+  it('has fields as JSON unless their plain text is unambiguous', () => {
     const fields = {
       a: 'bare:1',
       b: 'two words',
@@ -46,13 +45,13 @@ describe('a line of the log for people', () => {
     );
   });
 
-  it('has the stack of an error below it, or its message where it has none', () => {
+  it('is followed by the stack of an error, or by its message', () => {
     assert.equal(line({ msg: 'no', err: { message: 'why', stack: 'why\n  at x' } }), 'INFO  no\n    why\n      at x\n');
     assert.equal(line({ msg: 'no', err: { message: 'why' } }), 'INFO  no\n    why\n');
     assert.equal(line({ msg: 'no', err: {} }), 'INFO  no\n');
   });
 
-  it('has a level in the colour of its severity where the terminal has colours', () => {
+  it('has a colored level on a terminal with colors', () => {
     for (const [level, code] of [
       ['debug', '90'],
       ['warn', '33'],
@@ -63,7 +62,7 @@ describe('a line of the log for people', () => {
     assert.equal(line({ level: 'info', msg: 'm' }, true), 'INFO  m\n');
   });
 
-  it('is one line without control characters, whatever its message and fields hold', () =>
+  it('is one line without control characters for any message and field', () =>
     fc.assert(
       fc.property(anyText, anyText, anyText, (msg, key, value) => {
         const json = JSON.stringify({ level: 'info', time: 't', name: 'n', msg, [`k${key}`]: value, list: [value] });
@@ -72,11 +71,11 @@ describe('a line of the log for people', () => {
       }),
     ));
 
-  it('that is no JSON is shown without control characters too', () =>
+  it('that is not JSON has no control characters either', () =>
     assert.equal(textLine('no JSON \u009b31m\n', false), 'no JSON \\u009b31m\n'));
 });
 
-it('a throttled line is written once an interval, with the number of those held back', async () => {
+it('a throttled line is written once in an interval, with the number of suppressed ones', async () => {
   const clock = new VirtualClock();
   const throttled = new Throttled(clock, 1_000);
   const written: number[] = [];

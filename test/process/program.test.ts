@@ -1,4 +1,3 @@
-// What every program has in common: modes, versions, exit codes, and messages.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -14,7 +13,7 @@ import {
 } from '../../lib/process/program.ts';
 
 describe('the arguments of a program', () => {
-  it('name its mode, in the long form and in the short one; without arguments it runs', () => {
+  it('select its mode, in a long or a short form; without arguments it runs', () => {
     for (const [args, mode] of [
       [[], 'run'],
       [['--check'], 'check'],
@@ -27,12 +26,12 @@ describe('the arguments of a program', () => {
       assert.equal(modeOf(args), mode);
   });
 
-  it('name the first of several modes, unless one of them is help', () => {
+  it('select the first of several modes, or help if it is among them', () => {
     assert.equal(modeOf(['--check', '--version']), 'check');
     assert.equal(modeOf(['--version', '--help', '--check']), 'help');
   });
 
-  it('that are not known are refused with 2, by name', () => {
+  it('are refused with exit code 2 if one is unknown', () => {
     for (const args of [['--hlep'], ['--check', 'x']])
       assert.throws(
         () => modeOf(args),
@@ -46,18 +45,18 @@ describe('the arguments of a program', () => {
 });
 
 describe('a program', () => {
-  it('has the exit codes that its operators know', () => {
+  it('has the documented exit codes', () => {
     assert.deepEqual(EXIT, { clean: 0, fatal: 1, configuration: 2, bind: 3, queue: 4, replicas: 5, warehouse: 5 });
   });
 
-  it('tells the version of the package and the revision of the source', () => {
+  it('reports the version of the package and the revision of the source', () => {
     const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
     assert.equal(version(), (JSON.parse(manifest) as { version: string }).version);
     assert.equal(versionLine('ingest-send'), `ingest-send ${version()} (${revision()})\n`);
     assert.match(revision(), /^(?:[0-9a-f]{12}|unreleased)$/);
   });
 
-  it('that is configured wrongly ends with 2 and all problems, a line each', () => {
+  it('with a wrong configuration exits with 2 and a line for each problem', () => {
     const { exitCode, message } = configurationFailure({ problems: ['A: a', 'B: b'] });
     assert.equal(exitCode, 2);
     assert.equal(message, 'A: a\nB: b');

@@ -1,4 +1,3 @@
-// The three kinds of INGEST_QUEUE_URI, and what is wrong with those that are none.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readAdminConfig } from '../../lib/admin/config.ts';
@@ -32,7 +31,7 @@ describe('the URI of a queue', () => {
       assert.deepEqual(queueAddress(uri), { kind: 'server', uri });
   });
 
-  it('names sentinels and a master, whose user, password and database go to the master alone', () => {
+  it('names sentinels and a master, and only the master receives user, password and database', () => {
     assert.deepEqual(parts('redis+sentinel://us%2Cer:p%40ss@s1:26379,[::1]:5,s3/the-master?db=3'), {
       kind: 'sentinel',
       hosts: ['s1:26379', '[::1]:5', 's3:26379'],
@@ -42,14 +41,14 @@ describe('the URI of a queue', () => {
     });
   });
 
-  it('names a master without a user and a database', () => {
+  it('may name a master without a user and a database', () => {
     const given = parts('redis+sentinel://s1/main') as { readonly uri: string };
     assert.equal(given.uri, 'redis://s1:26379');
     const user = parts('redis+sentinel://user@s1/main') as { readonly uri: string };
     assert.equal(user.uri, 'redis://user@s1:26379');
   });
 
-  it('names nodes of a cluster, over TLS where its scheme says so', () => {
+  it('names nodes of a cluster, over TLS with the scheme for it', () => {
     assert.deepEqual(parts('rediss+cluster://:secret@h1:7000,h2'), {
       kind: 'cluster',
       hosts: ['h1:7000', 'h2:6379'],
@@ -59,7 +58,7 @@ describe('the URI of a queue', () => {
     });
   });
 
-  it('is no list of hosts where something stands before its scheme', () => {
+  it('may not have anything before its scheme', () => {
     assert.deepEqual(listUri('redis+cluster://h1,h2')?.hosts, ['h1', 'h2']);
     for (const text of [' redis+cluster://h1,h2', '1redis://h1', 'redis://h1 ?', ''])
       assert.equal(listUri(text)?.hosts[0] === 'h1', false, text);
@@ -80,7 +79,7 @@ describe('the URI of a queue', () => {
     assert.match(fault('dispatcher://h1,h2?db=3'), /^expected no \?/);
   });
 
-  it('is told in words what it lacks', () => {
+  it('with a mistake has a message that explains it', () => {
     assert.match(fault('redis+sentinel://s1,s2'), /name of the master/);
     assert.match(fault('redis+sentinel://s1/m?db=x'), /number of a database/);
     assert.match(fault('redis+cluster://h1,h2/1'), /one database/);
@@ -94,7 +93,7 @@ describe('the URI of a queue', () => {
     assert.match(fault('redis+sentinel://s1/m#a'), /no #/);
   });
 
-  it('goes with a number of partitions only where it is a cluster', () => {
+  it('allows a number of partitions only for a cluster', () => {
     const problems = (uri: string, partitions: string): readonly string[] =>
       readGatewayConfig({ INGEST_QUEUE_URI: uri, INGEST_QUEUE_PARTITIONS: partitions }).report.problems;
     assert.deepEqual(problems('redis+cluster://h1', '12'), []);
@@ -104,7 +103,7 @@ describe('the URI of a queue', () => {
     ]);
   });
 
-  it('is looked at in every key that names a queue', () => {
+  it('is checked by every program', () => {
     const both = { INGEST_QUEUE_URI: 'redis://host?db=3' };
     const problems = [
       readGatewayConfig(both),
@@ -115,7 +114,7 @@ describe('the URI of a queue', () => {
     assert.deepEqual(problems, [named, named, named]);
   });
 
-  it('passes the reading of the environment with several hosts, and does not with an empty one', () => {
+  it('may have several hosts, but not an empty one', () => {
     const read = (uri: string): unknown => new Settings({ INGEST_QUEUE_URI: uri }, 'gateway').report().problems.length;
     assert.equal(read('redis+cluster://user:p@h1:1,h2:2,[::1]:3'), 0);
     assert.equal(read('redis+cluster://h1:1,,h2'), 1);

@@ -1,4 +1,3 @@
-// Files that change at run time: they are read whole, and the last good content stays in use.
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +7,7 @@ import { keepingLog } from '../support/gateway-in-process.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-/** Watches a file whose good contents begin with a letter. */
+/** Watches a file. Content that begins with a letter is good. */
 async function watched(path: string, parse = (): string => readFileSync(path, 'utf8')) {
   const clock = new VirtualClock();
   const { log, lines } = keepingLog();
@@ -30,7 +29,7 @@ async function watched(path: string, parse = (): string => readFileSync(path, 'u
       onOutcome: (good) => outcomes.push(good),
     });
   atEnd(() => files.stop());
-  /** Lets the time pass that lies between two reads, and waits for the end of the second one. */
+  /** Advances the clock to the next read, and waits for its end. */
   const pass = async (ms = 250): Promise<void> => {
     await eventually('the next read is due later', () => clock.pending === 1);
     await clock.advance(ms);
@@ -40,7 +39,7 @@ async function watched(path: string, parse = (): string => readFileSync(path, 'u
 }
 
 describe('watched files', () => {
-  it('are used as a writer leaves them, and not while they are half written', async () => {
+  it('are used only when they are completely written', async () => {
     const path = join(temporaryFolder(), 'slow.pem');
     writeFileSync(path, 'a');
     const { files, changes, watch, pass, clock } = await watched(path);
@@ -60,7 +59,7 @@ describe('watched files', () => {
     assert.equal(clock.pending, 0);
   });
 
-  it('keep the last good content while they are refused, and are current again once they are good', async () => {
+  it('keep their last good content while they are refused, and are current when they are good again', async () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'good');
     const { files, lines, outcomes, watch, pass } = await watched(path);
@@ -88,7 +87,7 @@ describe('watched files', () => {
     assert.deepEqual(lines, [{ level: 'info', msg: 'files reloaded and in use', kind: 'list' }]);
   });
 
-  it('that are good only from some time on are in use without another change', async () => {
+  it('that become valid later are used without another change', async () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'early');
     let valid = true;
@@ -107,7 +106,7 @@ describe('watched files', () => {
     assert.deepEqual([outcomes, files.value], [[false, true], 'later']);
   });
 
-  it('are loaded again on demand, changed or not', async () => {
+  it('are loaded again on demand, even without a change', async () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'same');
     const { files, changes, watch } = await watched(path);
@@ -116,7 +115,7 @@ describe('watched files', () => {
     assert.deepEqual(changes, ['same']);
   });
 
-  it('that changed between the first read and the watch are a change', async () => {
+  it('that changed between the first read and the watch are loaded again', async () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'old');
     const { changes, watch, pass } = await watched(path);
@@ -126,7 +125,7 @@ describe('watched files', () => {
     assert.deepEqual(changes, ['new']);
   });
 
-  it('may be a mounted secret, which is a symbolic link swapped two folders up', async () => {
+  it('may be a mounted secret, which changes through a symbolic link two folders up', async () => {
     const folder = temporaryFolder();
     for (const version of ['v1', 'v2']) {
       mkdirSync(join(folder, version));
@@ -144,7 +143,7 @@ describe('watched files', () => {
     assert.deepEqual(changes, ['v2']);
   });
 
-  it('may be a folder: of another file, other content or another name in it', async () => {
+  it('may be a folder, and a change of a name or a file in it is a change', async () => {
     const folder = temporaryFolder();
     const path = join(folder, 'one.json');
     const { changes, watch, pass } = await watched(folder, () => 'folder');
@@ -165,7 +164,7 @@ describe('watched files', () => {
     }
   });
 
-  it('can be stopped before their first read is done', async () => {
+  it('can be stopped before their first read has ended', async () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'a');
     const { files, clock, watch } = await watched(path);

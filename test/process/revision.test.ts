@@ -1,4 +1,3 @@
-// The revision that a program names: of a package, of a clone, of a worktree.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -8,7 +7,7 @@ import { revisionOf } from '../../lib/process/revision.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 describe('the revision of a program', () => {
-  it('is unreleased where there is neither a package nor a clone, and what the manifest of a package says', () => {
+  it('is the one in the manifest of a package, and unreleased without a package or a clone', () => {
     const root = temporaryFolder();
     writeFileSync(join(root, 'package.json'), '{}');
     assert.equal(revisionOf(root), 'unreleased');
@@ -16,7 +15,7 @@ describe('the revision of a program', () => {
     assert.equal(revisionOf(root), '0123456789ab');
   });
 
-  it("is what git says of a clone's HEAD: on a branch, packed, detached and in a worktree", () => {
+  it("is a clone's HEAD: on a branch, packed, detached and in a worktree", () => {
     const root = join(temporaryFolder(), 'clone');
     mkdirSync(root);
     const git = (...args: string[]): string => {

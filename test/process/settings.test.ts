@@ -1,5 +1,3 @@
-// One table of settings in four places: the parser, each program's --help (test/contract/help.test.ts), the list of
-// known keys and deploy/configure.md. None may know a key, a default or a bound that another does not.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -11,7 +9,7 @@ import { daemonHelp, environmentFile, settingsHelp, settingsLists } from '../../
 const PAGE = readFileSync(new URL('../../deploy/configure.md', import.meta.url), 'utf8');
 const DAEMONS: readonly Program[] = ['gateway', 'consumer'];
 
-/** What a program cannot start without, so that its report is about the one value that a test sets. */
+/** The required settings of a program, so that its report is about the value that a test sets. */
 function required(program: Program): Record<string, string> {
   return Object.fromEntries(
     settingsOf(program).flatMap(([key, setting]) =>
@@ -21,11 +19,11 @@ function required(program: Program): Record<string, string> {
 }
 
 describe('the table of settings', () => {
-  it('is in deploy/configure.md as `make settings` writes it', () => {
+  it('equals the lists in deploy/configure.md, which `make settings` writes', () => {
     assert.equal(/<!-- settings -->\n([^]*?)\n<!-- \/settings -->/.exec(PAGE)?.[1], settingsLists());
   });
 
-  it('has every key once in deploy/configure.md, the ten that every operator decides about first', () => {
+  it('has every key once in deploy/configure.md, with the ten that every operator needs first', () => {
     const listed = [...PAGE.matchAll(/^\* \*\*`([A-Z_]+)`\*\*/gm)].map(([, key]) => key);
     assert.deepEqual(listed.slice(0, 10), FIRST_KEYS);
     assert.deepEqual(listed.toSorted(), [...KEYS].sort());
@@ -43,7 +41,7 @@ describe('the table of settings', () => {
   });
 
   for (const program of DAEMONS) {
-    it(`is the environment file of ingest-${program}: every setting as a comment that says what the program does without it`, () => {
+    it(`equals the environment file of ingest-${program}, which has every setting and its default as a comment`, () => {
       const lines = environmentFile(program).split('\n');
       assert.deepEqual(
         lines.filter((line) => line !== '' && !line.startsWith('#')),
@@ -65,7 +63,7 @@ describe('the table of settings', () => {
       for (const [key] of settingsOf(program)) assert.deepEqual(values.get(key), unset.get(key), key);
     });
 
-    it(`is what ingest-${program} parses: bounds hold at their ends, and one past them is a problem that names key and bounds`, () => {
+    it(`has the bounds that ingest-${program} checks: a value outside is a problem that names key and bounds`, () => {
       for (const [key, setting] of settingsOf(program)) {
         if (setting.kind !== 'integer') continue;
         const problems = (value: number): readonly string[] =>
@@ -79,7 +77,7 @@ describe('the table of settings', () => {
     });
   }
 
-  it('is help for people: default and values of a key behind it, the meaning below, lines of at most 110 characters', () => {
+  it('is in --help, with default, values and meaning of each key, in lines of at most 110 characters', () => {
     const help = settingsHelp('gateway');
     for (const row of [
       'Settings, from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it):\n',
@@ -97,13 +95,13 @@ describe('the table of settings', () => {
     for (const line of help.split('\n').slice(1)) assert.ok(line.length <= 110 && line === line.trimEnd(), line);
   });
 
-  it('is help of a program, below its name and what it does', () => {
+  it('is in --help after the name and the summary of the program', () => {
     const help = daemonHelp('consumer', { summary: 'lands events', connected: 'both', exits: '4 no queue' });
     assert.match(help, /^ingest-consumer: lands events\n/);
     assert.ok(help.includes('  INGEST_WAREHOUSE_URI (required)\n'));
   });
 
-  it('is an environment file with a heading, and each setting below its meaning', () => {
+  it('is an environment file with each meaning before its setting', () => {
     assert.match(
       environmentFile('gateway'),
       /^#INGEST_QUEUE_URI=\n\n# partitions of a queue .*\n# .*\n#INGEST_QUEUE_PARTITIONS=8\n\n/m,

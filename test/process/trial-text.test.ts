@@ -1,4 +1,4 @@
-// The commands that `make ingest-run` prints. test/end-to-end/ingest-run.long.ts runs them.
+// test/end-to-end/ingest-run.long.ts runs the commands.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { trialText, type Trial } from '../../lib/process/trial-text.ts';
@@ -18,15 +18,15 @@ const commands = (trial: Partial<Trial> = {}): readonly string[] =>
     .filter((line) => line.startsWith('  '))
     .map((line) => line.trim());
 
-describe('the text to try the gateway', () => {
-  it('leaves the warehouse out where another one was configured', () => {
+describe('the text of make ingest-run', () => {
+  it('has no query for a configured warehouse', () => {
     assert.equal(commands({ database: undefined }).length, 3);
     const text = trialText({ ...TRIAL, database: undefined });
     assert.ok(!text.includes('warehouse'));
     assert.match(text, /\/events\/first\n\n+Send a hundred/);
   });
 
-  it('names placeholders where certificates were configured', () => {
+  it('has placeholders for configured certificates', () => {
     assert.match(
       commands({ ownCertificates: true })[0] ?? '',
       /--cacert CA\.pem --cert PRODUCER\.pem --key PRODUCER-KEY\.pem /,

@@ -1,4 +1,3 @@
-// The fake gateway of ingest-client/testing: the producers' contract on plain HTTP and on TLS, and what is asked of it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
@@ -60,7 +59,7 @@ describeProducerContract(
   })),
 );
 
-it('the fake gateway accepts an event whose answer never comes, so that the next try is a duplicate', async () => {
+it('the fake gateway accepts an event even if it sends no answer, so that the next try is a duplicate', async () => {
   const gateway = await startFakeGateway();
   atEnd(() => gateway.close());
   gateway.next('noAnswer', 'overloaded', 'internal');
@@ -78,7 +77,7 @@ it('the fake gateway accepts an event whose answer never comes, so that the next
   );
 });
 
-it('the fake gateway is silent until the time-out of the producer, and refuses to do what it does not know', async () => {
+it('the fake gateway can leave a producer to its time-out, and refuses unknown kinds of answers', async () => {
   const gateway = await startFakeGateway();
   atEnd(() => gateway.close());
   gateway.next('silence');
@@ -90,7 +89,7 @@ it('the fake gateway is silent until the time-out of the producer, and refuses t
   assert.throws(() => gateway.next('typo' as 'internal'), { name: 'TypeError', message: /typo: expected one of/ });
 });
 
-it('the fake gateway accepts no event that came behind one without an answer', async () => {
+it('the fake gateway accepts no later event of a connection that it closed', async () => {
   const gateway = await startFakeGateway();
   atEnd(() => gateway.close());
   gateway.next('noAnswer');
@@ -101,7 +100,7 @@ it('the fake gateway accepts no event that came behind one without an answer', a
   assert.equal(duplicates, 1);
 });
 
-it('the fake gateway refuses a client without a certificate of its authority, and asks for none without one', async () => {
+it('the fake gateway refuses a client without a certificate of its authority, if it has an authority', async () => {
   const pki = await Pki.create();
   const { certificate: cert, key } = pki.server;
   const ca = pki.authority.certificate;
@@ -121,7 +120,7 @@ it('the fake gateway refuses a client without a certificate of its authority, an
   assert.equal((await asked(lax.url, { ca }, post)).status, 202);
 });
 
-it('the fake gateway has the limit for bodies that it is given', async () => {
+it('the fake gateway has a configurable limit for bodies', async () => {
   const gateway = await startFakeGateway({ bodyBytesMax: 30 });
   atEnd(() => gateway.close());
   const statuses: number[] = [];

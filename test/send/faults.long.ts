@@ -1,4 +1,3 @@
-// Four senders and every program of the way, through seven faults, with one and with sixteen requests on a connection.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +40,7 @@ async function startAll(pipelining: number) {
 
 describe('four senders and seven faults', () => {
   for (const pipelining of [1, 16])
-    it(`end with one row for every event, at pipelining depth ${pipelining}`, async () => {
+    it(`lead to one row for every event, at pipelining depth ${pipelining}`, async () => {
       const { redis, store, pipeline, link, ids, send } = await startAll(pipelining);
       const senders = Array.from({ length: SENDERS }, (_, sender) => send(sender));
       const [, , , last] = senders;

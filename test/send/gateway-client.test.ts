@@ -1,4 +1,3 @@
-// One try against servers that are broken or hostile: a raw TLS server that writes what each case says.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -13,18 +12,18 @@ import { SYSTEM } from '../support/system.ts';
 const BODY = Buffer.from('{"id":"e-1","type":"t"}');
 const ACCEPTED = '{"id":"e-1","status":"accepted"}';
 
-/** Stands for the request's X-Request-Id in what the server writes. */
+/** Replaced by the request's X-Request-Id in the server's answers. */
 const REQUEST_ID = '<request id>';
 
 let pki: Pki;
 let server: Server;
-/** Requests on a connection at a time. */
+/** The maximum of unanswered requests on a connection. */
 let depth = 16;
 let client: GatewayClient;
-/** Gives up soon, where that is the subject. */
+/** A client with a short time limit. */
 let hasty: GatewayClient;
 let connections: TLSSocket[] = [];
-/** What the server does about the first bytes of a request. */
+/** Handles the first bytes of a request. */
 let answer: (socket: TLSSocket, request: string) => void;
 
 before(async () => {
@@ -62,7 +61,7 @@ function clientFor(
   return new GatewayClient({ ...SYSTEM, url, connections: 4, pipelining: depth, timeoutMs: WITHIN_MS, ...options });
 }
 
-/** The result of one try where the server writes `text`. */
+/** The result of one try if the server writes `text`. */
 async function tryWith(text: string, body = BODY): Promise<Try> {
   answer = (socket, request) => socket.write(text.replace(REQUEST_ID, requestIdIn(request)), 'latin1');
   return client.send(body);
@@ -70,7 +69,6 @@ async function tryWith(text: string, body = BODY): Promise<Try> {
 
 const requestIdIn = (request: string): string => /^X-Request-Id: (.*)\r$/m.exec(request)?.[1] ?? '';
 
-/** An answer with its length. */
 const response = (status: number, body: string, headers = 'Content-Type: application/json\r\n'): string =>
   `HTTP/1.1 ${status} Some Words\r\n${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 
@@ -81,14 +79,14 @@ const problem = (members: object, status = 503, headers = ''): string =>
     `Content-Type: application/problem+json\r\nX-Request-Id: ${REQUEST_ID}\r\n${headers}`,
   );
 
-/** Asserts that the try counts as unanswered, and gives what it says. */
+/** Asserts that the try is unanswered, and returns its reason. */
 function unanswered(result: Try): string {
   assert.equal(result.kind, 'retry', JSON.stringify(result));
   assert.equal(result.kind === 'retry' && result.code, NO_ANSWER);
   return result.kind === 'retry' ? String((result.answer as { error: unknown }).error) : '';
 }
 
-/** Writes until the connection is closed, which may be before the try's time-out is noticed here, or behind it. */
+/** Writes until the connection is closed. */
 function every20Ms(socket: TLSSocket, text: string): void {
   const timer = setInterval(() => socket.write(text), 20);
   socket.once('close', () => clearInterval(timer));
@@ -103,7 +101,7 @@ for (const pipelining of [1, 16])
 
 function describeTries(): void {
   describe('a try against a broken or hostile server', () => {
-    it('counts a switch of protocols as no answer, and closes the connection', async () => {
+    it('treats a switch of protocols as no answer, and closes the connection', async () => {
       connections = [];
       assert.match(
         unanswered(await tryWith('HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')),
@@ -113,7 +111,7 @@ function describeTries(): void {
       assert.equal(connections.length, 1);
     });
 
-    it('ends after its time-out although bytes keep arriving', async () => {
+    it('ends at its time limit even if bytes keep arriving', async () => {
       answer = (socket) => {
         socket.write('HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n');
         every20Ms(socket, ' ');
@@ -121,11 +119,11 @@ function describeTries(): void {
       assert.match(unanswered(await hasty.send(BODY)), /no answer within 300 ms/);
     });
 
-    it('counts an interim answer as no answer, even if the answer follows', async () => {
+    it('treats an interim answer as no answer, even if the answer follows', async () => {
       unanswered(await tryWith(`HTTP/1.1 103 Early Hints\r\n\r\n${response(202, ACCEPTED)}`));
     });
 
-    it('ends after its time-out where the server never answers', async () => {
+    it('ends at its time limit if the server never answers', async () => {
       answer = () => undefined;
       assert.match(unanswered(await hasty.send(BODY)), /no answer within 300 ms/);
     });
@@ -134,39 +132,39 @@ function describeTries(): void {
       ['names another id', '{"id":"e-2","status":"accepted"}'],
       ['names no id', '{"status":"accepted"}'],
       ['has another status', '{"id":"e-1","status":"received"}'],
-      ['is no JSON', 'accepted'],
+      ['is not JSON', 'accepted'],
       ['is null', 'null'],
     ] as const) {
-      it(`does not take a 202 for an acceptance that ${what}`, async () => {
+      it(`is not accepted by a 202 that ${what}`, async () => {
         unanswered(await tryWith(response(202, body)));
       });
     }
 
-    it('does not take a 202 of another content type for an acceptance', async () => {
+    it('is not accepted by a 202 of another content type', async () => {
       unanswered(await tryWith(response(202, ACCEPTED, 'Content-Type: text/html\r\n')));
       unanswered(await tryWith(response(202, ACCEPTED, '')));
     });
 
-    it('does not take another status for an acceptance', async () => {
+    it('is not accepted by another status', async () => {
       for (const status of [200, 201, 204, 304])
         unanswered(await tryWith(response(status, status === 204 || status === 304 ? '' : ACCEPTED)));
     });
 
-    it('does not follow a redirection', async () => {
+    it('does not follow a redirect', async () => {
       connections = [];
       const text = unanswered(await tryWith(response(307, '', 'Location: https://127.0.0.1:1/events\r\n')));
       assert.match(text, /307/);
       assert.ok(connections.length <= 1);
     });
 
-    it('counts what a proxy answers in words of its own as no answer, and keeps the status', async () => {
+    it('treats a page of a proxy as no answer, and keeps its status', async () => {
       const result = await tryWith(response(502, '<html>Bad Gateway</html>', 'Content-Type: text/html\r\n'));
       assert.match(unanswered(result), /status 502/);
       assert.equal(result.kind === 'retry' && result.status, 502);
       assert.equal(result.kind === 'retry' && (result.answer as { body: unknown }).body, '<html>Bad Gateway</html>');
     });
 
-    it('counts an error document without a usable code or retryable as no answer', async () => {
+    it('treats an error without a usable code or retryable as no answer', async () => {
       for (const members of [
         { code: 'INVALID_EVENT' },
         { retryable: true },
@@ -188,7 +186,7 @@ function describeTries(): void {
       assert.equal(fits.kind, 'accepted');
     });
 
-    it('counts header fields without an end, bad chunks and other nonsense as no answer', async () => {
+    it('treats endless header fields, bad chunks and other nonsense as no answer', async () => {
       for (const text of [
         `HTTP/1.1 202 Accepted\r\nX: ${'a'.repeat(200_000)}\r\n\r\n`,
         'HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n',
@@ -199,12 +197,12 @@ function describeTries(): void {
         unanswered(await tryWith(text));
     });
 
-    it('counts an answer that is cut off as no answer', async () => {
+    it('treats an incomplete answer as no answer', async () => {
       answer = (socket) => socket.end(response(202, ACCEPTED).slice(0, -5));
       unanswered(await client.send(BODY));
     });
 
-    it('takes an answer that comes before the body was sent, and gives that connection up', async () => {
+    it('accepts an answer that arrives before the body was sent, and closes that connection', async () => {
       connections = [];
       let answered = false;
       answer = (socket, request) => {
@@ -226,7 +224,7 @@ function describeTries(): void {
       patient.close();
     });
 
-    it('does not use a connection for a second event on which an answer came too much', async () => {
+    it('does not use a connection for another event after a surplus answer', async () => {
       answer = (socket) =>
         socket.write(`${response(202, ACCEPTED)}${response(202, '{"id":"e-2","status":"accepted"}')}`, 'latin1');
       await hasty.send(BODY);
@@ -235,8 +233,8 @@ function describeTries(): void {
     });
   });
 
-  describe('what an answer allows', () => {
-    it('is another try after Retry-After, in seconds or as a date, and never after more than five minutes', async () => {
+  describe('the result of an answer', () => {
+    it('is another try after Retry-After, in seconds or as a date, and at most five minutes', async () => {
       const afterMs = async (header: string): Promise<number> => {
         const result = await tryWith(problem({ code: 'QUEUE_UNAVAILABLE', retryable: true }, 503, header));
         assert.equal(result.kind === 'retry' && result.code, 'QUEUE_UNAVAILABLE');
@@ -252,7 +250,7 @@ function describeTries(): void {
         assert.equal(await afterMs(`Retry-After: ${none}\r\n`), 0, none);
     });
 
-    it('is no other try where the body says retryable: false', async () => {
+    it('is a refusal if the body says retryable: false', async () => {
       const members = { code: 'EVENT_ID_CONFLICT', retryable: false, detail: 'taken' };
       const { requestId, ...result } = (await tryWith(problem(members, 409))) as Try & { requestId: string };
       assert.match(requestId, /^[\w-]+-\d+$/);
@@ -264,7 +262,7 @@ function describeTries(): void {
       });
     });
 
-    it('is another try or none as the body says, whatever the status is', async () => {
+    it('depends on retryable in the body, for any status', async () => {
       for (const status of [400, 401, 408, 409, 429, 500, 503])
         for (const retryable of [true, false]) {
           const { kind } = await tryWith(problem({ code: 'SOME_CODE', retryable }, status));
@@ -272,7 +270,7 @@ function describeTries(): void {
         }
     });
 
-    it('is told as accepted with what the gateway says of duplicates and with the request id', async () => {
+    it('is an acceptance with duplicate, differs and the request id', async () => {
       for (const [duplicate, differs] of [
         [false, false],
         [true, false],
@@ -289,14 +287,14 @@ function describeTries(): void {
       }
     });
 
-    it('has no request id where the header is none', async () => {
+    it('has no request id if the header is not usable', async () => {
       for (const header of ['', 'X-Request-Id: \u0080\r\n', `X-Request-Id: ${'a'.repeat(129)}\r\n`]) {
         const result = await tryWith(response(202, ACCEPTED, `Content-Type: application/json\r\n${header}`));
         assert.equal(result.kind === 'accepted' && result.requestId, undefined);
       }
     });
 
-    it('is nothing more where the server is not trusted', async () => {
+    it('is untrusted if the server is not trusted', async () => {
       const { cert, key } = await pki.producer('untrusting');
       const untrusting = clientFor({ identity: { cert, key, ca: undefined, token: undefined } });
       const result = await untrusting.send(BODY);
@@ -308,7 +306,7 @@ function describeTries(): void {
       );
     });
 
-    it('is another try where the connection is lost', async () => {
+    it('is another try if the connection is lost', async () => {
       answer = (socket) => socket.destroy();
       assert.match(unanswered(await client.send(BODY)), /\w/);
     });
@@ -332,7 +330,7 @@ function describeTries(): void {
       assert.ok(seen.endsWith(BODY.toString()));
     });
 
-    it('uses its connection again', async () => {
+    it('reuses its connection', async () => {
       connections = [];
       for (let at = 0; at < 3; at += 1) assert.equal((await tryWith(response(202, ACCEPTED))).kind, 'accepted');
       assert.ok(connections.length <= 1, String(connections.length));
@@ -341,7 +339,7 @@ function describeTries(): void {
 }
 
 describe('the URL of a gateway', () => {
-  it('is read with a host, a port and a path in front of /events', () => {
+  it('may have a host, a port and a path before /events', () => {
     for (const text of [
       'https://gateway',
       'https://gateway:8443/',
@@ -368,7 +366,7 @@ describe('the URL of a gateway', () => {
     ['https://gateway?x=1', /without a query/],
     ['https://gateway#x', /without a query/],
   ] as const) {
-    it(`is refused at once: ${text}`, () => {
+    it(`is refused: ${text}`, () => {
       assert.throws(
         () => gatewayUrl(text),
         (cause: unknown) => {

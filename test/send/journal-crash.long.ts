@@ -1,4 +1,3 @@
-// The journal of sendEvents under a producer that is killed under load, with every program of the way.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { appendFileSync, readFileSync } from 'node:fs';
@@ -9,9 +8,9 @@ import { Pipeline } from '../support/pipeline.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, start, temporaryFolder } from '../support/scope.ts';
 
-describe('a producer with a journal that is killed at random under load', () => {
+describe('a producer with a journal that is killed at random times under load', () => {
   for (const pipelining of [1, 16])
-    it(`has exactly one row for every event that its journal holds, at pipelining depth ${pipelining}`, () =>
+    it(`has exactly one row for every event of its journal, at pipelining depth ${pipelining}`, () =>
       assertOneRowEach(pipelining));
 });
 

@@ -1,5 +1,5 @@
-// A process of journal.test.ts that opens the journal in its argument and puts an event. Then it puts one event for each
-// line of its input, and prints the error if it cannot.
+// A process for journal.test.ts: opens the journal in its argument and puts an event. Then it puts one event for each
+// line of its input, or prints the error.
 import { createInterface } from 'node:readline';
 import { Journal } from '../../lib/send/journal.ts';
 import { SYSTEM } from '../support/system.ts';

@@ -1,4 +1,3 @@
-// The journal of sendEvents: the file alone.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +10,6 @@ import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const folder = temporaryFolder();
-/** A process that opens a journal, puts an event, and puts one more for each line of its input. */
 function startHolder(path: string) {
   const program = new URL('journal-holder.ts', import.meta.url).pathname;
   const holder = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, path]);
@@ -28,7 +26,7 @@ async function resumed(journal: Journal): Promise<[number, string][]> {
   return found.map(({ number, body }) => [number, body.toString()]);
 }
 
-/** What the next process finds in it. */
+/** The unsettled events that the next process finds. */
 async function leftIn(path: string): Promise<string[]> {
   const journal = await Journal.open(path, SYSTEM);
   const bodies = (await resumed(journal)).map(([, body]) => body);
@@ -37,7 +35,7 @@ async function leftIn(path: string): Promise<string[]> {
 }
 
 describe('a journal', () => {
-  it('gives the next process what was not settled, in order and byte for byte', async () => {
+  it('returns unsettled events to the next process, in order and byte for byte', async () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     assert.deepEqual(await resumed(journal), []);
@@ -55,12 +53,12 @@ describe('a journal', () => {
     );
     next.settle(entries[1]?.number ?? 0);
     const more = await next.put(Buffer.from('d'));
-    assert.ok(more > (entries.at(-1)?.number ?? 0), 'a number of its own');
+    assert.ok(more > (entries.at(-1)?.number ?? 0), 'a new number');
     await next.close();
     assert.deepEqual(await leftIn(path), ['b\n', binary.toString(), 'd']);
   });
 
-  it('holds an event once put has resolved, and a mark soon after settle', async () => {
+  it('contains an event when put has resolved, and a mark soon after settle', async () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     const number = await journal.put(Buffer.from('{"id":"1"}'));
@@ -69,10 +67,10 @@ describe('a journal', () => {
     await eventually('the mark is written', () => readFileSync(path, 'utf8').endsWith('{"settled":1}\n'));
     await journal.close();
     assert.deepEqual(await leftIn(path), []);
-    assert.equal(statSync(path).size, 0, 'nothing of what is settled');
+    assert.equal(statSync(path).size, 0, 'no settled events');
   });
 
-  it('has an event on the disk before put resolves, and does not wait for the disk at a mark', async (t) => {
+  it('syncs an event before put resolves, but not a mark', async (t) => {
     const probe = await open(newPath(), 'w');
     const handles = Object.getPrototypeOf(probe) as FileHandle;
     await probe.close();
@@ -93,7 +91,7 @@ describe('a journal', () => {
     assert.equal(syncs, 1);
   });
 
-  it('does without the end of a line that a crash cut off, and refuses a file that is damaged elsewhere', async () => {
+  it('ignores a last line that a crash truncated, and refuses a file that is damaged elsewhere', async () => {
     const path = newPath();
     writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"bo');
     assert.deepEqual(await leftIn(path), ['a']);
@@ -104,7 +102,7 @@ describe('a journal', () => {
     assert.equal(existsSync(`${path}.lock`), false);
   });
 
-  it('is open in one process at a time, also if process ids say nothing, and free after the holder has ended', async () => {
+  it('is open in one process at a time, without process ids, and free after the holder has ended', async () => {
     const path = newPath();
     const holder = startHolder(path);
     await once(holder.stdout, 'data');
@@ -117,7 +115,7 @@ describe('a journal', () => {
     assert.equal(existsSync(`${path}.lock`), false);
   });
 
-  it('is free after a lock that nobody renews, and taken by one of several that ask', async () => {
+  it('is free if nobody renews its lock, and then one of several processes opens it', async () => {
     const freed = async (left: string): Promise<void> => {
       const path = newPath();
       writeFileSync(`${path}.lock`, left);
@@ -129,7 +127,7 @@ describe('a journal', () => {
     await Promise.all(['', 'nonsense', '1234'].map(freed));
   });
 
-  it('takes nothing more in a process that was frozen while another one took over', async () => {
+  it('accepts no more events in a frozen process after another one has taken over', async () => {
     const path = newPath();
     const holder = startHolder(path);
     const output: string[] = [];
@@ -146,7 +144,7 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['kept']);
   });
 
-  it('promises nothing once its file was replaced', async () => {
+  it('rejects put after its file was replaced', async () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     await journal.put(Buffer.from('a'));
@@ -156,7 +154,7 @@ describe('a journal', () => {
     await assert.rejects(journal.close(), /was removed or replaced/);
   });
 
-  it('is readable for its owner only, also if it was not before', async () => {
+  it('is readable only for its owner, even if it was readable for others before', async () => {
     const path = newPath();
     writeFileSync(path, '{"put":1,"body":"a"}\n', { mode: 0o644 });
     const journal = await Journal.open(path, SYSTEM);
@@ -164,7 +162,7 @@ describe('a journal', () => {
     await journal.close();
   });
 
-  it('is written anew when it holds 16 MiB of what is settled, with what is not', async () => {
+  it('is rewritten with its unsettled events when it has 16 MiB of settled ones', async () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     await journal.put(Buffer.from('kept'));
@@ -176,7 +174,7 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['kept', 'after']);
   });
 
-  it('takes nothing more once the disk has refused something', async () => {
+  it('rejects every put after a failed write', async () => {
     const journal = await Journal.open(newPath(), SYSTEM);
     await journal.close();
     await assert.rejects(journal.put(Buffer.from('late')), /closed|EBADF/);

@@ -1,5 +1,5 @@
-// A process of journal.test.ts: sends events with new ids until it is killed, and notes each id once the journal holds its
-// event. Arguments: the options as JSON, the file of noted ids, and how many events (0 sends what the journal holds).
+// A process for journal-crash.long.ts: sends events with new ids until it is killed, and notes each id when the journal
+// has its event. Arguments: the options as JSON, the file for ids, and the number of events (0: those of the journal).
 import { openSync, writeSync } from 'node:fs';
 import { sendEvents, type JournalOptions } from '../../lib/send/send-events.ts';
 

@@ -1,4 +1,3 @@
-// sendEvents in this process, against the fake gateway: its options, what it sends, and its journal.
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -29,7 +28,7 @@ async function kinds(results: AsyncIterable<{ readonly kind: string }>): Promise
 const event = (id: string): { id: string; type: string } => ({ id, type: 't' });
 
 describe('sendEvents', () => {
-  it('sends text and bytes as they are and objects as JSON', async () => {
+  it('sends text and bytes unchanged, and objects as JSON', async () => {
     const padded = new Uint8Array(Buffer.from('xx{"id":"b","type":"t"} ')).subarray(2);
     const events: EventInput[] = [' {"id":"a","type":"t"}', padded, event('c')];
     assert.deepEqual(await kinds(sendEvents(events, { url: gateway.url, concurrency: 1 })), Array(3).fill('accepted'));
@@ -51,15 +50,20 @@ describe('sendEvents', () => {
       'RangeError',
       /^concurrency 0: expected a whole number from 1 to 2147483647$/,
     ],
-    ['a pipeline that is too deep', { pipelining: 33 }, 'RangeError', /^pipelining 33: expected .* from 1 to 32$/],
+    [
+      'too many requests on a connection',
+      { pipelining: 33 },
+      'RangeError',
+      /^pipelining 33: expected .* from 1 to 32$/,
+    ],
     ['no connections', { connections: 0 }, 'RangeError', /^connections 0: expected/],
     ['half a try', { tries: 1.5 }, 'RangeError', /^tries 1\.5: expected/],
     ['an endless time-out', { timeoutMs: Infinity }, 'RangeError', /^timeoutMs Infinity: expected/],
     ['a time-out beyond a timer', { timeoutMs: 2 ** 31 }, 'RangeError', /^timeoutMs 2147483648: expected/],
     ['a rate of 0', { ratePerS: 0 }, 'RangeError', /^ratePerS 0: expected more than 0$/],
-    ['a rate that is no number', { ratePerS: NaN }, 'RangeError', /^ratePerS NaN: expected more than 0$/],
+    ['a rate that is not a number', { ratePerS: NaN }, 'RangeError', /^ratePerS NaN: expected more than 0$/],
   ] as const)
-    it(`refuses ${what} when it is called`, () => {
+    it(`refuses ${what} at the call`, () => {
       const given: SendEventsOptions = { url: gateway.url, ...options };
       assert.throws(() => sendEvents([], given), { name, message: why });
     });
@@ -85,7 +89,7 @@ describe('sendEvents', () => {
       });
   });
 
-  it('refuses an option that it does not know', () => {
+  it('refuses an unknown option', () => {
     const options = { url: gateway.url, retries: 3 };
     assert.throws(() => sendEvents([], options), {
       name: 'TypeError',
@@ -93,7 +97,7 @@ describe('sendEvents', () => {
     });
   });
 
-  it('refuses an event that JSON cannot hold, sends the others, and puts none such into the journal', async () => {
+  it('refuses an event that cannot be serialized, sends the others, and keeps it out of the journal', async () => {
     const circular: Record<string, unknown> = { id: 'circular', type: 't' };
     circular['self'] = circular;
     const strange = [circular, { id: 'big', type: 't', n: 1n }, { id: 'none', type: 't', toJSON: () => undefined }];
@@ -109,7 +113,7 @@ describe('sendEvents', () => {
     assert.doesNotMatch(readFileSync(journal, 'utf8'), /circular|big|none/);
   });
 
-  it('adds no listener to a signal for each event that waits', async () => {
+  it('adds at most one listener to a signal while events wait', async () => {
     const { signal } = new AbortController();
     gateway.next(...Array<NextAnswer>(40).fill('unavailable'));
     let most = 0;
@@ -124,7 +128,7 @@ describe('sendEvents', () => {
     assert.equal(gateway.events.length, 40);
   });
 
-  it('takes the largest numbers', () => {
+  it('accepts the largest numbers', () => {
     const most = 2 ** 31 - 1;
     assert.doesNotThrow(() =>
       sendEvents([], {
@@ -138,7 +142,7 @@ describe('sendEvents', () => {
     );
   });
 
-  it('calls onRetry, stops by its signal, and tries as often as it is told', async () => {
+  it('calls onRetry, stops by its signal, and respects the number of tries', async () => {
     gateway.next('unavailable', 'unavailable');
     assert.deepEqual(await kinds(sendEvents([event('a')], { url: gateway.url, tries: 1 })), ['refused']);
     const stop = new AbortController();
@@ -147,7 +151,7 @@ describe('sendEvents', () => {
     assert.equal(gateway.requests, 2);
   });
 
-  it('sends nothing if it is aborted before, and does not wait for a source that waits', async () => {
+  it('sends nothing after an abort, and does not wait for its source', async () => {
     assert.deepEqual(await kinds(sendEvents([event('a')], { url: gateway.url, signal: AbortSignal.abort() })), []);
     assert.equal(gateway.requests, 0);
     const stop = new AbortController();
@@ -173,18 +177,18 @@ describe('sendEvents with a journal', () => {
     options = { url: gateway.url, journal, onJournaled: ({ id }) => journaled.push(id) };
   });
 
-  it('has an event in the journal before its first try', async () => {
+  it('writes an event to the journal before its first try', async () => {
     gateway.next('unavailable');
     const onRetry = (): void => {
       assert.deepEqual(journaled, ['a']);
       assert.match(readFileSync(options.journal, 'utf8'), /^\{"put":1,"body":"\{\\"id\\":\\"a\\"/);
     };
     assert.deepEqual(await kinds(sendEvents([event('a')], { ...options, onRetry })), ['accepted']);
-    assert.deepEqual(journaled, ['a'], 'once, however many tries it takes');
+    assert.deepEqual(journaled, ['a'], 'once for all tries');
     assert.match(readFileSync(options.journal, 'utf8'), /\{"settled":1\}\n$/);
   });
 
-  it('sends first what an earlier run left: what was interrupted, what used up its tries, what nobody read', async () => {
+  it('first sends the events of earlier runs: interrupted ones, those with used-up tries, and results nobody read', async () => {
     const stop = new AbortController();
     gateway.next('unavailable');
     const aborted = sendEvents([event('a')], { ...options, signal: stop.signal, onRetry: () => stop.abort() });
@@ -211,12 +215,12 @@ describe('sendEvents with a journal', () => {
     );
   });
 
-  it('forgets what is refused for good', async () => {
+  it('removes a refused event from the journal', async () => {
     assert.deepEqual(await kinds(sendEvents([event('')], options)), ['refused']);
     assert.deepEqual(await kinds(sendEvents([], options)), []);
   });
 
-  it('sends nothing that its journal did not take', async () => {
+  it('sends nothing that is not in its journal', async () => {
     const results = sendEvents([event('a')], { ...options, journal: join(folder, 'absent', 'journal') });
     await assert.rejects(kinds(results), { code: 'ENOENT' });
     const refusing = sendEvents([event('a')], {

@@ -25,7 +25,7 @@ describe('lines', () => {
     );
   });
 
-  it('gives the same lines wherever the chunks are cut', async () => {
+  it('returns the same lines for any chunks', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.string({ unit: fc.constantFrom('a', '\n', ' ', '\r', '\u00e9', '"') }),
@@ -45,7 +45,7 @@ describe('lines', () => {
     );
   });
 
-  it('numbers a last line without a line feed behind those before it', async () => {
+  it('numbers a last line without a line feed', async () => {
     const numbers = async (...texts: readonly string[]): Promise<number[]> =>
       (await cut(texts.map((text) => Buffer.from(text)))).map(({ number }) => number);
     assert.deepEqual(await numbers('a'), [1]);
@@ -53,10 +53,10 @@ describe('lines', () => {
     assert.deepEqual(await numbers('a\n'), [1]);
   });
 
-  it('holds no line of more than 64 MiB, however it is cut, and says which it is', async () => {
+  it('refuses a line of more than 64 MiB by its number', async () => {
     const half = Buffer.alloc(32 << 20, 'x');
     const feed = Buffer.from('\n');
-    assert.equal((await cut([feed, half, half, feed, half, half])).length, 2, 'as many bytes are allowed in each');
+    assert.equal((await cut([feed, half, half, feed, half, half])).length, 2, '64 MiB are allowed in each line');
     await assert.rejects(cut([feed, half, half, Buffer.from('x')]), /^Error: line 2 is longer than 67108864 bytes$/);
   });
 });

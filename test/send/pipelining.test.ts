@@ -1,4 +1,3 @@
-// Several requests on a connection: sendEvents against a TLS server that answers them as each case says.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -43,7 +42,7 @@ async function serve(answer: (seen: Seen) => void) {
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1');
       let inRead = 0;
-      // `answer` may end the connection, or answer nothing more on it.
+      // `answer` may end the connection.
       while (!socket.writableEnded && socket.listenerCount('data') > 0) {
         const [whole, , requestId = '', length = '0'] =
           /^(POST [^]*?X-Request-Id: (\S+)\r\nContent-Length: (\d+)\r\n\r\n)/.exec(text) ?? [];
@@ -83,7 +82,7 @@ function triesOf(results: readonly Outcome[]): Map<string, number> {
 }
 
 describe('a sender with pipelining', () => {
-  it('has connections x pipelining events in flight, or as many as its concurrency, in one write for a turn', async () => {
+  it('has connections x pipelining events in flight, limited by concurrency, and one write for a turn', async () => {
     for (const [options, inFlight, connections] of [
       [{}, 64, 4],
       [{ connections: 2, pipelining: 8 }, 16, 2],
@@ -103,7 +102,7 @@ describe('a sender with pipelining', () => {
     }
   });
 
-  it('fails the event that a connection is lost for, and sends the events behind it again without a try', async () => {
+  it('fails one event of a lost connection, and sends those after it again in the same try', async () => {
     let cut = 0;
     const server = await serve((seen) => {
       if (seen.id !== 'e-3' || (cut += 1) > 1) return void seen.socket.write(accepted(seen));
@@ -130,7 +129,7 @@ describe('a sender with pipelining', () => {
       http(400, { code: 'INVALID_EVENT', retryable: false }, 'X-Request-Id: another\r\n'),
     ],
   ] as const)
-    it(`closes the connection after ${what}, and has each event accepted`, async () => {
+    it(`closes the connection after ${what}, and all events are accepted in the end`, async () => {
       let broken = false;
       const server = await serve((seen) => {
         if (broken) return void seen.socket.write(accepted(seen));
@@ -142,7 +141,7 @@ describe('a sender with pipelining', () => {
       assert.ok(server.connections >= 2);
     });
 
-  it('accepts an answer that says Connection: close, and sends the events behind it on another connection', async () => {
+  it('accepts an answer with Connection: close, and sends later events on another connection', async () => {
     const server = await serve((seen) => {
       if (seen.id === 'e-2' && !seen.socket.writableEnded)
         return void seen.socket.end(accepted(seen, 'Connection: close\r\n'));
@@ -153,13 +152,13 @@ describe('a sender with pipelining', () => {
     assert.equal(server.connections, 2);
   });
 
-  it('counts an error without the X-Request-Id of its request as no answer', async () => {
+  it('treats an error without the X-Request-Id of its request as no answer', async () => {
     const server = await serve((seen) => seen.socket.write(http(400, { code: 'INVALID_EVENT', retryable: false })));
     const [result] = await send(server.url, 1, { tries: 1 });
     assert.ok(result?.kind === 'refused' && result.code === 'NO_ANSWER' && result.retryable);
   });
 
-  it('holds up other events behind one that is never answered for no longer than its time limit', async () => {
+  it('delays events after an unanswered one by at most its time limit', async () => {
     const server = await serve((seen) => {
       // Answers of a connection are in order.
       if (seen.id === 'e-0') seen.socket.removeAllListeners('data');
@@ -174,14 +173,14 @@ describe('a sender with pipelining', () => {
     assert.ok(performance.now() - startMs < 700 + WITHIN_MS);
   });
 
-  it('ends every try of a server that answers nothing', async () => {
+  it('ends all tries if the server never answers', async () => {
     const server = await serve(() => undefined);
     const results = await send(server.url, 40, { connections: 2, timeoutMs: 300, tries: 1 });
     assert.deepEqual([...new Set(results.map((result) => result.kind === 'refused' && result.code))], ['NO_ANSWER']);
     assert.equal(results.length, 40);
   });
 
-  it('sends one request at a time for a while after a connection failed', async () => {
+  it('sends one request at a time for a while after a failed connection', async () => {
     let isFirst = true;
     let most = 0;
     const open: Seen[] = [];
@@ -197,7 +196,7 @@ describe('a sender with pipelining', () => {
     assert.equal(most, 1);
   });
 
-  it('keeps the connection if the first of several long events is refused while the others are on their way', async () => {
+  it('keeps the connection if the first of several long events is refused while it writes the others', async () => {
     let isFirst = true;
     const server = await serve((seen) => {
       if (!isFirst) return void seen.socket.write(accepted(seen));
@@ -210,7 +209,7 @@ describe('a sender with pipelining', () => {
     assert.deepEqual([server.connections, server.seen.length], [1, 17]);
   });
 
-  it('reads answers that arrive in pieces of any length', async () => {
+  it('accepts answers in pieces of any length', async () => {
     for (const length of [1, 2, 3, 5, 17, 64, 151]) {
       let text = '';
       const server = await serve((seen) => {

@@ -1,5 +1,4 @@
-// ingest-send against a server of the test's own, which answers as the gateway's contract allows; the way through the
-// real gateway is in test/end-to-end/landing.test.ts.
+// ingest-send against a server of this test. test/end-to-end/landing.test.ts uses the real gateway.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,7 +19,6 @@ import { SYSTEM } from '../support/system.ts';
 const folder = mkdtempSync(join(tmpdir(), 'ingest-send-'));
 const path = (name: string): string => join(folder, name);
 
-/** A request that arrived. */
 interface Arrival {
   readonly body: string;
   readonly atMs: number;
@@ -31,9 +29,9 @@ interface Arrival {
 let server: Server;
 let url: string;
 let arrivals: Arrival[] = [];
-/** The id of the event that each answer is for. */
+/** The id of the event of each answer. */
 const ids = new WeakMap<ServerResponse, unknown>();
-/** Answers one request; `tries` counts those of the same body. */
+/** Answers a request. `tries` is the number of requests with this body. */
 let answer: (response: ServerResponse, body: string, tries: number) => void;
 
 function respond(response: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
@@ -112,7 +110,7 @@ function send(input: string, ...args: string[]): Program {
   return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
 }
 
-/** The table's counts: accepted and refused, and those of the others that are not 0. */
+/** The figures of the table: accepted, refused, and all others that are not 0. */
 function figures(program: Program): Record<string, number> {
   const always = new Set(['accepted', 'refused']);
   const found: Record<string, number> = {};
@@ -129,31 +127,27 @@ const event = (id: string): string => `{"id":"${id}","type":"t"}`;
 
 describe('ingest-send --concurrency', { tags: ['long'] }, () => {
   for (const concurrency of [1, 5, 20]) {
-    it(`${concurrency} has ${concurrency} of 40 events on their way at a time, and all of them in the end`, async () => {
+    it(`${concurrency} sends at most ${concurrency} of 40 events at a time, and all of them in the end`, async () => {
       const waiting: ServerResponse[] = [];
       let most = 0;
       answer = (response) => {
         waiting.push(response);
         most = Math.max(most, waiting.length);
-        // Answered in full groups: with fewer at a time than wanted no group fills up.
+        // A group is answered when it is full, so the test ends only if enough events are in flight.
         if (waiting.length === concurrency) setImmediate(() => waiting.splice(0).forEach((one) => accepted(one)));
       };
       const lines = Array.from({ length: 40 }, (_, at) => `{"id":"e-${at}","type":"a"}\n`).join('');
       const program = send(lines, '--concurrency', String(concurrency), '--pipelining', '1');
       assert.equal(await program.ended, 0, program.output);
       assert.equal(most, concurrency);
-      assert.equal(
-        new Set(arrivals.map(({ socket }) => socket)).size,
-        concurrency,
-        'each on a connection that is kept',
-      );
+      assert.equal(new Set(arrivals.map(({ socket }) => socket)).size, concurrency, 'each on its connection');
       assert.equal(arrivals.length, 40);
     });
   }
 });
 
 describe('ingest-send', () => {
-  it('sends each line byte for byte over connections that it keeps, and tells what was accepted', async () => {
+  it('sends each line byte for byte on a few connections, and reports the accepted events', async () => {
     const input = Array.from({ length: 40 }, (_, at) => ` ${event(String(at))}  `);
     answer = (response, _body, _tries) => accepted(response, arrivals.length % 4 === 0 ? { duplicate: true } : {});
     const program = send(input.join('\n'), '--concurrency', '4');
@@ -164,7 +158,7 @@ describe('ingest-send', () => {
     assert.equal(existsSync(path('ingest-send.refused')), false);
   });
 
-  it('tries again only what is retryable, after the pause that the gateway asks for', { tags: ['long'] }, async () => {
+  it('tries again only after retryable answers, and waits for Retry-After', { tags: ['long'] }, async () => {
     answer = (response, body, tries) => {
       if (body.includes('busy') && tries === 1)
         problem(response, 503, 'QUEUE_OVERLOADED', true, { 'Retry-After': '1' });
@@ -179,7 +173,7 @@ describe('ingest-send', () => {
     const program = send(
       ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map(event).join('\n'),
       ...['--refused', 'some.refused'],
-      // With more, a lost connection makes the events behind it arrive twice.
+      // With pipelining, a lost connection makes later events arrive twice.
       ...['--pipelining', '1'],
     );
     assert.equal(await program.ended, 1, program.output);
@@ -209,34 +203,30 @@ describe('ingest-send', () => {
     );
   });
 
-  it(
-    'ends in its time against a server that switches protocols or drips, and shows no control characters',
-    { tags: ['long'] },
-    async () => {
-      const drips: NodeJS.Timeout[] = [];
-      answer = (response, body) => {
-        if (body.includes('switch'))
-          response.socket?.write('HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
-        else if (body.includes('drip')) drips.push(setInterval(() => response.writeProcessing(), 20));
-        else
-          respond(
-            response,
-            503,
-            { code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'a\u001b]0;x\u0007\u009b31mred' },
-            { 'Content-Type': 'application/problem+json', 'Retry-After': '0' },
-          );
-      };
-      const tries = ['--tries', '2', '--timeout', '3000'];
-      const refused = ['--refused', 'hostile.refused'];
-      const program = send(['red', 'switch', 'drip'].map(event).join('\n'), '--concurrency', '1', ...tries, ...refused);
-      assert.equal(await program.ended, 1, program.output);
-      drips.forEach(clearInterval);
-      assert.deepEqual(figures(program), { accepted: 0, refused: 3, NO_ANSWER: 2, QUEUE_UNAVAILABLE: 1, retries: 3 });
-      assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u001b\]0;x\\u0007\\u009b31mred/);
-      // eslint-disable-next-line no-control-regex -- it looks for them
-      assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
-    },
-  );
+  it('ends in time against a hostile server, and prints no control characters', { tags: ['long'] }, async () => {
+    const drips: NodeJS.Timeout[] = [];
+    answer = (response, body) => {
+      if (body.includes('switch'))
+        response.socket?.write('HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+      else if (body.includes('drip')) drips.push(setInterval(() => response.writeProcessing(), 20));
+      else
+        respond(
+          response,
+          503,
+          { code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'a\u001b]0;x\u0007\u009b31mred' },
+          { 'Content-Type': 'application/problem+json', 'Retry-After': '0' },
+        );
+    };
+    const tries = ['--tries', '2', '--timeout', '3000'];
+    const refused = ['--refused', 'hostile.refused'];
+    const program = send(['red', 'switch', 'drip'].map(event).join('\n'), '--concurrency', '1', ...tries, ...refused);
+    assert.equal(await program.ended, 1, program.output);
+    drips.forEach(clearInterval);
+    assert.deepEqual(figures(program), { accepted: 0, refused: 3, NO_ANSWER: 2, QUEUE_UNAVAILABLE: 1, retries: 3 });
+    assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u001b\]0;x\\u0007\\u009b31mred/);
+    // eslint-disable-next-line no-control-regex -- it matches them
+    assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
+  });
 
   it('sends its token', { tags: ['long'] }, async () => {
     writeFileSync(path('token'), 'abc.def.ghi\n');
@@ -246,7 +236,7 @@ describe('ingest-send', () => {
   });
 
   it(
-    'ends on a signal while it waits, says what is left, and sends the rest in the next run',
+    'ends at a signal while it waits, reports the rest, and sends the rest in the next run',
     { tags: ['long'] },
     async () => {
       answer = (response, body) =>
@@ -266,17 +256,17 @@ describe('ingest-send', () => {
     },
   );
 
-  it('continues an interrupted file where it was, and knows when the file is another one', async () => {
+  it('continues an interrupted file after its position, and detects another file', async () => {
     const lines = Array.from({ length: 300 }, (_, at) => event(`file-${at}`));
     writeFileSync(path('long.ndjson'), `\n${lines.join('\n')}\n`);
     const held: ServerResponse[] = [];
     answer = (response, body) => (/file-(2\d\d|9)"/.test(body) ? void held.push(response) : accepted(response));
-    // Answers of a connection are in order: the tenth event would hold up the events behind it.
+    // Without pipelining, the tenth event does not delay the answers of later ones.
     const program = send('', '--concurrency', '8', '--pipelining', '1', 'long.ndjson');
-    // The tenth event holds the position, seven more follow it until one of the third hundred is reached.
+    // The tenth event and seven of the third hundred have no answer.
     await eventually('all that is answered was sent', () => held.length === 8);
     program.signal('SIGTERM');
-    // The tenth event is never accepted; others may be sent before the signal arrives.
+    // Other events may be sent before the signal arrives.
     answer = (response, body) => (body === event('file-9') ? void response.destroy() : accepted(response));
     held.splice(0).forEach((one) => (ids.get(one) === 'file-9' ? one.destroy() : accepted(one)));
     assert.equal(await program.ended, 130, program.output);
@@ -307,7 +297,7 @@ describe('ingest-send', () => {
     assert.equal(existsSync(path('long.ndjson.position')), false);
   });
 
-  it('stops at once at a server that it does not trust, and says why', { tags: ['long'] }, async () => {
+  it('stops at an untrusted server, with the reason', { tags: ['long'] }, async () => {
     const other = await CertificateAuthority.create(SYSTEM, 'another authority');
     writeFileSync(path('other-ca.pem'), other.certificate);
     const program = send([event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
@@ -318,11 +308,11 @@ describe('ingest-send', () => {
   });
 
   it(
-    'stops when the first ten answers are 401 or 403, and goes on where another answer came before them',
+    'stops if the first ten answers are 401 or 403, and continues after any other answer',
     { tags: ['long'] },
     async () => {
       const input = Array.from({ length: 100 }, (_, at) => event(String(at)));
-      // No answer is not one of the ten.
+      // A lost connection is not an answer.
       answer = (response) =>
         arrivals.length === 1
           ? void response.socket?.destroy()
@@ -342,7 +332,7 @@ describe('ingest-send', () => {
     },
   );
 
-  it('writes to a pipe only the reason for waiting, and nothing with --quiet', { tags: ['long'] }, async () => {
+  it('writes only reasons for waiting to a pipe, and nothing with --quiet', { tags: ['long'] }, async () => {
     answer = (response, _body, tries) =>
       tries === 1 ? problem(response, 503, 'QUEUE_UNAVAILABLE', true) : accepted(response);
     const program = send(event('one'));
@@ -357,7 +347,7 @@ describe('ingest-send', () => {
     assert.doesNotMatch(quiet.output, /waiting/);
   });
 
-  it('rewrites one line on a terminal: part of the file, events, rate, time left, reason for waiting', async () => {
+  it('rewrites one line on a terminal: percentage, events, rate, time left, reason for waiting', async () => {
     writeFileSync(path('terminal.ndjson'), ['early', 'late'].map((id) => `${event(id)}\n`).join(''));
     let shown = '';
     answer = (response, body) =>
@@ -380,7 +370,7 @@ describe('ingest-send', () => {
     assert.match(shown, /\r100 % \| 2 events \| [^\r]*<end>\r?\naccepted +2\r?\n/);
   });
 
-  it('never overwrites refused events, and sends them again with --resend, each byte as it was', async () => {
+  it('never overwrites refused events, and sends them again byte for byte with --resend', async () => {
     const binary = Buffer.concat([Buffer.from('{"id":"'), Buffer.from([0xff, 0xfe]), Buffer.from('","type":"t"}')]);
     answer = (response) => problem(response, 400, 'INVALID_EVENT', false);
     writeFileSync(path('some.ndjson'), Buffer.concat([Buffer.from(`\n${event('text')}\n`), binary]));
@@ -418,7 +408,7 @@ describe('ingest-send', () => {
   });
 
   it(
-    'reads gzip and zstd by the name of the file, and stops with a sentence where they are cut off',
+    'reads gzip and zstd by the name of the file, and stops with a sentence if it is incomplete',
     { tags: ['long'] },
     async () => {
       const input = Array.from({ length: 500 }, (_, at) => event(`z${at}`)).join('\n');
@@ -443,18 +433,18 @@ describe('ingest-send', () => {
     },
   );
 
-  it('starts no more events in a second than --rate says', { tags: ['long'] }, async () => {
+  it('starts at most --rate events in a second', { tags: ['long'] }, async () => {
     const input = Array.from({ length: 60 }, (_, at) => event(`rate${at}`)).join('\n');
     const program = send(input, '--rate', '20');
     assert.equal(await program.ended, 0);
     const times = arrivals.map(({ atMs }) => atMs);
     assert.ok(
       (times.at(-1) ?? 0) - (times[0] ?? 0) >= 2_200,
-      'sixty events at 20/s take 2.95 s, less what the first one waits for its connection',
+      'sixty events at 20/s take 2.95 s, minus the time for the first connection',
     );
   });
 
-  it('tells differing duplicates, and how fast answers came', { tags: ['long'] }, async () => {
+  it('reports differing duplicates and the time of answers', { tags: ['long'] }, async () => {
     answer = (response) => accepted(response, { duplicate: true, differs: true });
     const program = send([event('a'), event('b')].join('\n'));
     assert.equal(await program.ended, 0);
@@ -469,7 +459,7 @@ describe('ingest-send', () => {
     assert.match(program.output, /^p99 ms +\d+\.\d$/m);
   });
 
-  it('ends with 2 and one sentence for an input or a refused file that cannot be used', async () => {
+  it('exits with 2 and one sentence for an unusable input or refused file', async () => {
     writeFileSync(path('fine.ndjson'), event('fine'));
     for (const [args, why] of [
       [['.'], /expected a file, found a directory/],
@@ -488,7 +478,7 @@ describe('ingest-send', () => {
     }
   });
 
-  it('stops with 2 before it sends a file without a JSON object on a line, and says what to do', async () => {
+  it('exits with 2 for a file without JSON objects on its lines, and names the remedy', async () => {
     const array = JSON.stringify([{ id: 'a', type: 't' }], null, 2);
     writeFileSync(path('array.json'), array);
     writeFileSync(path('table.csv'), 'id,type\n'.repeat(20));
@@ -514,7 +504,7 @@ describe('ingest-send', () => {
     assert.equal(await send('', 'empty.ndjson').ended, 0);
   });
 
-  it('prints its summary as JSON with --json, and keeps refused events for their owner only', async () => {
+  it('prints its summary as JSON with --json, and makes refused events readable only for the owner', async () => {
     answer = (response, body) =>
       body.includes('bad') ? problem(response, 400, 'INVALID_EVENT', false) : accepted(response, { duplicate: true });
     const program = send([event('good'), event('bad')].join('\n'), '--json', '--refused', 'json.refused');
@@ -535,14 +525,14 @@ describe('ingest-send', () => {
     assert.equal(statSync(path('json.refused')).mode & 0o777, 0o600);
   });
 
-  it('says that a certificate without --ca needs a gateway that Node trusts', async () => {
+  it('warns that --cert without --ca needs a gateway that Node trusts', async () => {
     const args = ['--url', url, '--cert', path('producer.pem'), '--key', path('producer-key.pem')];
     const program = new Program('ingest-send', { args, cwd: folder, input: event('one') });
     assert.equal(await program.ended, 1);
     assert.match(program.output, /--cert without --ca: /);
   });
 
-  it('sends sample events, each with its own id', async () => {
+  it('sends sample events with different ids', async () => {
     const program = send('', '--sample', '25');
     assert.equal(await program.ended, 0, program.output);
     const events = arrivals.map(({ body }) => JSON.parse(body) as { id: string; type: string });
@@ -550,7 +540,7 @@ describe('ingest-send', () => {
     assert.ok(arrivals.every(({ body }) => body.length > 200 && body.length < 400));
   });
 
-  it('refuses wrong options with 2 and a word about each', async () => {
+  it('exits with 2 for a wrong option, and names the mistake', async () => {
     const wrong: readonly (readonly [args: readonly string[], why: RegExp])[] = [
       [['--url', 'http://127.0.0.1'], /--url http:\/\/127\.0\.0\.1: expected an https URL/],
       [['--concurrency', '0'], /--concurrency 0: expected a whole number from 1 to 1000/],

@@ -1,4 +1,4 @@
-// The sender as a library, imported by the package's own name, against the real gateway.
+// The library, imported by the name of the package, against the real gateway.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { sendEvents, SendingStopped, type EventInput, type SendEventsOptions, type SendResult } from 'ingest-gateway';
@@ -25,7 +25,7 @@ async function all<T extends EventInput>(results: AsyncIterable<SendResult<T>>):
 }
 
 describe('sendEvents', () => {
-  it('reads no further ahead than its concurrency, and ends its source when the reader stops', async () => {
+  it('reads at most its concurrency ahead, and ends its source when the reader stops', async () => {
     let read = 0;
     let ended = false;
     async function* source(): AsyncGenerator<string> {
@@ -48,7 +48,7 @@ describe('sendEvents', () => {
     assert.ok(ended);
   });
 
-  it('tries again while the queue is unavailable, and has each event accepted once', async () => {
+  it('tries again while the queue is unavailable, until each event is accepted', async () => {
     await redis.signal('SIGKILL');
     const retries: string[] = [];
     const results = all(
@@ -67,7 +67,7 @@ describe('sendEvents', () => {
     assert.ok(retries.length >= 2 && retries.every((code) => code === 'QUEUE_UNAVAILABLE'), retries.join());
   });
 
-  it('throws where the server is not trusted, and what its source throws', async () => {
+  it('throws if the server is not trusted, and errors of its source', async () => {
     const { ca: _, ...untrusting } = options;
     await assert.rejects(all(sendEvents([event('x')], untrusting)), (cause: unknown) => {
       assert.ok(cause instanceof SendingStopped);

@@ -1,4 +1,3 @@
-// The sender's pauses, in virtual time.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { sendAll } from '../../lib/send/sender.ts';
@@ -6,7 +5,7 @@ import type { Try } from '../../lib/send/try.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-it('pauses double from 0.1 s to 10 s, half of them by chance, and are never shorter than Retry-After', async () => {
+it('the pauses of a sender double from 0.1 s to 10 s with 50 % jitter, and are never shorter than Retry-After', async () => {
   const pausesWith = async (fraction: number, afterMs: number): Promise<number[]> => {
     const clock = new VirtualClock();
     const pauses: number[] = [];

@@ -1,15 +1,14 @@
-// Counters, gauges and histograms: what is added is what a scrape shows.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import { CounterFamily, Gauge, HistogramFamily } from '../../lib/telemetry/instruments.ts';
 
-/** The samples of a registry's only metric, a line each. */
+/** The samples of a registry's only metric, one on each line. */
 const samplesOf = async (registry: Registry): Promise<readonly string[]> =>
   (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 
 describe('the counters of a metric', () => {
-  it('begin at 0, grow by one or by a number, and are one counter for the same labels', async () => {
+  it('begin at 0, increase by one or by a number, and are the same for the same labels', async () => {
     const registry = new Registry();
     const family = new CounterFamily(registry, 'c_total', 'C.');
     assert.deepEqual(await samplesOf(registry), []);
@@ -19,7 +18,7 @@ describe('the counters of a metric', () => {
     assert.deepEqual(await samplesOf(registry), ['c_total{of="a"} 5', 'c_total{of="b"} 0']);
   });
 
-  it('have a total, which adds up all of them', () => {
+  it('have a total', () => {
     const family = new CounterFamily(new Registry(), 'c_total', 'C.');
     assert.equal(family.total(), 0);
     family.counter({ of: 'a' }).add(2);
@@ -30,7 +29,7 @@ describe('the counters of a metric', () => {
 });
 
 describe('a gauge', () => {
-  it('has no sample until it has an owner, which is asked at each scrape', async () => {
+  it('has no sample without an owner, and calls its owner at each scrape', async () => {
     const registry = new Registry();
     const gauge = new Gauge(registry, 'g', 'G.');
     assert.deepEqual(await samplesOf(registry), []);
@@ -50,7 +49,7 @@ describe('a histogram', () => {
     family: new HistogramFamily(registry, 'h', 'H.', [1, 2]),
   });
 
-  it('has bounds that belong to their own bucket, and one bucket for all above', async () => {
+  it('has buckets that include their bound, and a bucket for all larger values', async () => {
     const { registry, family } = histogram();
     for (const value of [0, 1, 1.5, 2, 2.5]) family.distribution().observe(value);
     assert.deepEqual(await samplesOf(registry), [
@@ -59,7 +58,7 @@ describe('a histogram', () => {
     ]);
   });
 
-  it('counts an observation of several events for each of them, in its sum too', async () => {
+  it('multiplies an observation by the number of events, also in its sum', async () => {
     const { registry, family } = histogram();
     family.distribution().observe(1.5, 4);
     assert.deepEqual(await samplesOf(registry), [
@@ -68,7 +67,7 @@ describe('a histogram', () => {
     ]);
   });
 
-  it('is one distribution for the same labels, and shows them on every sample', async () => {
+  it('has one distribution for the same labels, which every sample has', async () => {
     const { registry, family } = histogram();
     family.distribution({ of: 'a' }).observe(1);
     family.distribution({ of: 'a' }).observe(3);

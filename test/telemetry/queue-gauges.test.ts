@@ -1,4 +1,3 @@
-// What programs tell of a queue of several parts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
@@ -11,7 +10,7 @@ const report = (more: Partial<Report>): Report => ({
 });
 
 describe("a queue's gauges", () => {
-  it('have names and help texts, no label for a queue of one part, and no sample of what is not known', async () => {
+  it('have names and help texts, no label for a queue of one part, and no sample for unknown values', async () => {
     const registry = new Registry();
     const clock = new VirtualClock();
     const gauges = new QueueGauges(registry, clock);
@@ -41,13 +40,13 @@ describe("a queue's gauges", () => {
       assert.ok(text.includes(`# HELP ${help}\n`), help);
   });
 
-  it('have the label that the program chooses, also for one part', async () => {
+  it('have the label that the program sets, also for one part', async () => {
     const registry = new Registry();
     new QueueGauges(registry, new VirtualClock(), 'queue').reported('a', report({ unlanded: 2 }));
     assert.match(await registry.metrics(), /^ingest_queue_lag_events\{queue="a"\} 2$/m);
   });
 
-  it('tell the memory of the first of two servers that are equally full, and prefer one with a limit', () => {
+  it('show the memory of the first of two equally full servers, and prefer one with a limit', () => {
     const gauges = new QueueGauges(new Registry(), new VirtualClock());
     gauges.reported('0', report({ memoryBytes: 5, memoryLimitBytes: 10 }));
     gauges.reported('1', report({ memoryBytes: 50, memoryLimitBytes: 100 }));
@@ -55,7 +54,7 @@ describe("a queue's gauges", () => {
     assert.equal(gauges.size?.memoryBytes, 5);
   });
 
-  it('add up events, and tell the memory of the fullest server, by its share of its limit', () => {
+  it('show all events, and the memory of the server that uses most of its limit', () => {
     const gauges = new QueueGauges(new Registry(), new VirtualClock());
     const memory = (): number | undefined => gauges.size?.memoryBytes;
     assert.equal(memory(), undefined);
@@ -70,7 +69,7 @@ describe("a queue's gauges", () => {
     assert.equal(memory(), 10);
   });
 
-  it('tell the memory of the largest server where none has a limit', () => {
+  it('show the memory of the largest server if none has a limit', () => {
     const gauges = new QueueGauges(new Registry(), new VirtualClock());
     for (const [part, memoryBytes] of [
       ['0', 5],
@@ -81,7 +80,7 @@ describe("a queue's gauges", () => {
     assert.equal(gauges.size?.memoryBytes, 7);
   });
 
-  it('have the lag of each part, and the age of the oldest event of all; nothing unlanded has no age', async () => {
+  it('show the lag and the age of each part, and age 0 without unlanded events', async () => {
     const registry = new Registry();
     const clock = new VirtualClock();
     const gauges = new QueueGauges(registry, clock);
@@ -97,7 +96,7 @@ describe("a queue's gauges", () => {
     ] as const)
       assert.match(text, new RegExp(`^ingest_queue_lag_events\\{partition="${part}"\\} ${unlanded}$`, 'm'));
     assert.match(text, /^ingest_queue_oldest_unlanded_seconds\{partition="1"\} 0$/m);
-    // Of a queue that is unavailable the age grows, and the size is not known any more.
+    // The queue is unavailable: the age increases, and the size is unknown.
     await clock.advance(14_999);
     assert.equal(gauges.size?.events, 0);
     await clock.advance(1);

@@ -1,4 +1,4 @@
-// The status page as an answer: its header fields, its size and its methods. test/browser looks at it in a browser.
+// test/browser tests the page in a browser.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ before(async () => {
 });
 
 describe('the status page', () => {
-  it('is one file of at most 30,000 bytes that names nothing to load', async () => {
+  it('is one file of at most 30,000 bytes that loads nothing', async () => {
     const response = await fetch(url);
     const body = await response.text();
     assert.equal(response.status, 200);
@@ -36,7 +36,7 @@ describe('the status page', () => {
     assert.doesNotMatch(body, /innerHTML|insertAdjacentHTML|document\.write|eval\(| on\w+="| style="/);
   });
 
-  it('allows its own script and style by their hashes, and connections to its own process', async () => {
+  it('allows only its own script and style, and connections to its own process', async () => {
     const response = await fetch(url);
     const { headers } = response;
     const body = await response.text();
@@ -66,7 +66,7 @@ describe('the status page', () => {
     }
   });
 
-  it('links to chapters that the runbook has, and the runbook is on the same address', async () => {
+  it('links to existing chapters of the runbook on the same address', async () => {
     const body = await (await fetch(url)).text();
     const alerts = [...new Set(Array.from(body.matchAll(/'(Ingest[A-Z]\w+)'/g), ([, name = '']) => name))];
     assert.ok(alerts.length >= 10, alerts.join());

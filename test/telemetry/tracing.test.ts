@@ -1,4 +1,3 @@
-// Spans as a receiver of OpenTelemetry gets them, and what happens where it does not take them.
 import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import { registerHooks } from 'node:module';
@@ -55,8 +54,8 @@ after(() => {
 });
 
 describe('the packages of OpenTelemetry', () => {
-  // A package that was loaded once is there for good, so this comes first.
-  it('are named, and nothing is traced, where one of them is missing', async () => {
+  // A loaded package stays loaded, so this test must be first.
+  it('are named in the log if one is missing, and nothing is traced', async () => {
     const hooks = registerHooks({
       resolve(specifier, context, next) {
         if (specifier === '@opentelemetry/resources') throw new Error(`Cannot find package '${specifier}'`);
@@ -77,7 +76,7 @@ describe('the packages of OpenTelemetry', () => {
 });
 
 describe('a span', () => {
-  it('reaches the receiver with its name, kind, trace, times and attributes, and the program that sent it', async () => {
+  it('reaches the receiver with its name, kind, trace, times, attributes and program', async () => {
     const receiver = await OtlpReceiver.start();
     const { tracing, lines } = await startedFor(receiver.url);
     const { traceparent, tracestate } = tracing.record(SPAN);
@@ -100,7 +99,7 @@ describe('a span', () => {
     assert.deepEqual(lines, [['spans of sampled and of refused requests are exported']]);
   });
 
-  it('begins a trace where it has no parent, and those recorded below it belong to it', async () => {
+  it('without a parent begins a trace that its children belong to', async () => {
     const receiver = await OtlpReceiver.start();
     const { tracing } = await startedFor(receiver.url);
     const top = tracing.record({ ...SPAN, parent: undefined });
@@ -119,7 +118,7 @@ describe('a span', () => {
     assert.notEqual(third?.spanId, second?.spanId);
   });
 
-  it('has the context that was reserved for it, and the next one has its own', async () => {
+  it('has its reserved context, and the next span has another one', async () => {
     const receiver = await OtlpReceiver.start();
     const { tracing } = await startedFor(receiver.url);
     const parent = { traceparent: PARENT, tracestate: 'vendor=1' };
@@ -139,7 +138,7 @@ describe('a span', () => {
 });
 
 describe('a receiver of spans', () => {
-  it('that refuses them is a warning in the log, and nothing fails', async () => {
+  it('that refuses spans causes a warning and no failure', async () => {
     const receiver = await OtlpReceiver.start();
     receiver.status = 400;
     const { tracing, lines } = await startedFor(receiver.url);
@@ -154,19 +153,19 @@ describe('a receiver of spans', () => {
     assert.equal(heldBack, 0);
   });
 
-  it('that refuses them is in the log before the program ends', async () => {
+  it('that refuses spans is logged before the program ends', async () => {
     const receiver = await OtlpReceiver.start();
     receiver.status = 400;
     const { promise: warning, resolve: warned } = Promise.withResolvers<void>();
     const { tracing, lines } = await startedFor(receiver.url, warned);
-    // A whole batch is sent at once.
+    // A full batch is sent immediately.
     for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
     await warning;
     assert.equal(lines[1]?.[1], 'spans could not be exported');
     await tracing.close();
   });
 
-  it('that does not answer is waited for no longer than two seconds at the end', async (t) => {
+  it('that does not answer delays the end of the program by at most two seconds', async (t) => {
     const held: ServerResponse[] = [];
     const server = createServer((request, response) => {
       request.resume();
