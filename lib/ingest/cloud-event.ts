@@ -1,16 +1,14 @@
-// CloudEvents 1.0 in binary content mode (HTTP protocol binding 1.0.2, section 3.1), made into the equivalent
-// structured event (JSON event format 1.0.2), so that queue, warehouse and look-up know one form.
+// Converts a CloudEvent 1.0 in binary content mode (HTTP protocol binding 1.0.2, section 3.1) to the structured form
+// (JSON event format 1.0.2), so that queue, warehouse and lookup know one form.
 //
-// Invariants: what comes out is one JSON object whose members are the attributes, in the order of their header fields,
-// and `data` with the very bytes of the body where its media type says JSON, else `data_base64`. A body that is no JSON
-// text by itself never becomes part of the object, so it cannot add members to it.
-//
-// What it does not do: check `id` and `type` against the envelope's schema; parseEvent does that to the result.
+// Invariants: the result is one JSON object with the attributes in the order of their header fields, and with `data` as
+// the exact bytes of a JSON body, or else `data_base64`. Only a body that is JSON by itself becomes part of the object,
+// so a body cannot add members. parseEvent checks `id` and `type` of the result.
 import { isUtf8 } from 'node:buffer';
 import type { EventFault } from './errors.ts';
 import { detailOf, isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type ValidEvent } from './event.ts';
 
-/** A header field: its name in lower case, its value as HTTP gives it, one character for each byte. */
+/** The name in lower case, and the value with one character for each byte. */
 export type CloudEventField = readonly [name: string, value: string];
 
 export interface StructuredEvent {
@@ -20,27 +18,24 @@ export interface StructuredEvent {
 
 const PREFIX = 'ce-';
 const REQUIRED = ['specversion', 'id', 'source', 'type'] as const;
-/** Attribute names (CloudEvents 1.0.2, "Naming conventions"). */
+/** CloudEvents 1.0.2, "Naming conventions". */
 const ATTRIBUTE_NAME = /^[a-z0-9]+$/;
-/**
- * Members of the JSON format that are no attributes of a header: the media type has its own header, the data is the
- * body.
- */
+/** Members of the JSON format that are not header attributes. */
 const NOT_HEADERS: ReadonlySet<string> = new Set(['data', 'datacontenttype']);
 const JSON_MEDIA_TYPE = /^[^;]*[/+]json[ \t]*(?:;|$)/i;
 
-/** True where the head is that of a CloudEvent in binary mode. `contentType` is the field's value. */
+/** `contentType` is the field's value. */
 export function isBinaryMode(fields: Iterable<CloudEventField>, contentType: string | undefined): boolean {
   if (contentType?.toLowerCase().startsWith('application/cloudevents') === true) return false;
   for (const [name] of fields) if (name === 'ce-specversion' || name === 'ce-id') return true;
   return false;
 }
 
-/** True for the media types of batched content mode, which is not accepted. */
+/** Batched content mode is not accepted. */
 export const isBatchedMode = (contentType: string | undefined): boolean =>
   contentType?.toLowerCase().startsWith('application/cloudevents-batch') === true;
 
-/** The structured form of an event whose attributes are in `fields` and whose data is `body`. Never throws. */
+/** `fields` are the header fields, and `body` is the data. Never throws. */
 export function structuredEvent(
   fields: Iterable<CloudEventField>,
   contentType: string | undefined,
@@ -64,7 +59,7 @@ export function structuredEvent(
 
 const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 
-/** What makes an event no CloudEvent 1.0, beyond `id` and `type`: its other required attributes, and its time. */
+/** The faults of a CloudEvent 1.0 beyond `id` and `type`. */
 export function cloudEventFaults(event: Readonly<Record<string, unknown>>): EventFault[] {
   const { specversion, source, time } = event;
   const faults: EventFault[] = [];
@@ -81,14 +76,11 @@ export function cloudEventFaults(event: Readonly<Record<string, unknown>>): Even
   return faults;
 }
 
-/** RFC 3339, section 5.6. A leap second is allowed, which Date does not know. */
+/** RFC 3339, section 5.6. It allows a leap second, which Date does not know. */
 const isTime = (value: unknown): boolean =>
   typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value.replace(/:60/, ':59').toUpperCase()));
 
-/**
- * What the sender of a CloudEvent should know of its type, where CloudEvents allows that type and the envelope does
- * not.
- */
+/** Advice for a type that CloudEvents allows and the envelope does not. */
 export function typeAdvice(body: Buffer): string | undefined {
   const value = jsonValue(body);
   const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
@@ -100,9 +92,8 @@ export function typeAdvice(body: Buffer): string | undefined {
 }
 
 /**
- * The id that a CloudEvent's `source` and `id` make together, by which CloudEvents tells events apart: `<source> <id>`.
- * A source is a URI reference, which holds no space, so no two pairs make the same. Gives what is wrong where they make
- * none.
+ * The id that a CloudEvent's `source` and `id` form together: `<source> <id>`. A source is a URI reference without
+ * spaces, so two pairs never form the same id. Returns the fault if they form none.
  */
 export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
   const path = '/source';
@@ -132,10 +123,7 @@ function attributesOf(fields: Iterable<CloudEventField>, faults: EventFault[]): 
   return attributes;
 }
 
-/**
- * A field's value decoded: a quoted string unquoted, then one round of percent-decoding. Undefined where it is not
- * valid.
- */
+/** Removes quotes and decodes percent-encoding once. `undefined` if the value is not valid. */
 function attributeValue(raw: string): string | undefined {
   if (!/^[\t\x20-\x7e]*$/.test(raw)) return undefined;
   const quoted = /^"((?:[^"\\]|\\.)*)"$/.exec(raw)?.[1];
@@ -148,11 +136,11 @@ function attributeValue(raw: string): string | undefined {
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined;
 }
 
-/** `,"data":…`, `,"data_base64":…`, nothing for an empty body, or what is wrong with the body. */
+/** `,"data":…`, `,"data_base64":…`, '' for an empty body, or the fault of the body. */
 function dataMember(contentType: string | undefined, body: Buffer): string | EventFault {
   if (body.length === 0) return '';
   const json = jsonText(body);
-  // Without a media type the data is JSON where it can be (JSON event format, section 3.1).
+  // Without a media type, the data is JSON if possible (JSON event format, section 3.1).
   if (contentType === undefined ? json !== undefined : JSON_MEDIA_TYPE.test(contentType)) {
     return json === undefined
       ? { path: '/data', message: `must be JSON in UTF-8, as the content type ${contentType} says` }
@@ -161,11 +149,10 @@ function dataMember(contentType: string | undefined, body: Buffer): string | Eve
   return `,"data_base64":"${body.toString('base64')}"`;
 }
 
-/** The body as text where it is JSON. */
 const jsonText = (body: Buffer): string | undefined =>
   jsonValue(body) === undefined ? undefined : body.toString('utf8');
 
-/** Undefined where the body is no JSON, which has no such value. */
+/** `undefined` if the body is not JSON. */
 function jsonValue(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
   try {

@@ -1,13 +1,11 @@
-// Finds the envelope of a plain event in its bytes, without making a value of them.
+// Finds the envelope of a plain event in its bytes.
 //
-// Fact: JSON.parse makes every member of an event, to have two of them read; with a backlog of bodies of 250 KiB that
-// garbage takes a consumer over 300 MiB (test/end-to-end/large-bodies.long.ts). Choice: one pass over the bytes that
-// keeps to the grammar of RFC 8259 and makes `id` and `type` alone.
+// Fact: JSON.parse creates every member of an event, of which two are read; with a backlog of 250 KiB bodies that
+// garbage takes a consumer over 300 MiB (test/end-to-end/large-bodies.long.ts). Choice: one pass over the bytes by the
+// grammar of RFC 8259, which creates `id` and `type` only.
 //
-// Invariant: an envelope given here is the one that parseEvent gives. For everything else the answer is `undefined`,
-// and the caller asks parseEvent: bodies that are not events, and events that are not plain (an escape in a key of the
-// envelope, in `id` or in `type`, a second `id`). So the one possible fault is a wrong envelope;
-// test/ingest/envelope-scan.test.ts looks for one.
+// Invariant: a returned envelope equals the one of parseEvent. For everything else the result is `undefined`, and the
+// caller uses parseEvent: for bodies that are not events, and for an escape in a key, `id` or `type`, or a second `id`.
 import { isUtf8 } from 'node:buffer';
 import { DEPTH_MAX, isEnvelope, type Envelope } from './event.ts';
 
@@ -24,7 +22,8 @@ const OBJECT_ENDS = 0x7d;
 const ARRAY_OPENS = 0x5b;
 const ARRAY_ENDS = 0x5d;
 
-// One table for each question, because a look-up costs less than the comparisons. Behind the body it says no.
+// One table for each question, because a lookup costs less than comparisons. Every table is false for 0, which also
+// stands for the end of the body.
 const tableOf = (has: (character: string) => boolean): Uint8Array =>
   Uint8Array.from({ length: 256 }, (_, unit) => Number(has(String.fromCharCode(unit))));
 const IS_SPACE = tableOf((character) => ' \t\n\r'.includes(character));
@@ -35,16 +34,16 @@ const ESCAPE = /^(?:["\\/bfnrt]|u[\dA-Fa-f]{4})/;
 const MEMBERS = ['id', 'type'] as const;
 const LITERALS = ['true', 'false', 'null'] as const;
 
-/** No position: the bytes are no JSON, or not plain. */
+/** Not a position: the bytes are not JSON, or not plain. */
 const NONE = -1;
 
-// Scanning is synchronous, so one of each serves all.
+// Scanning is synchronous, so one of each is enough.
 let bytes: Buffer = Buffer.alloc(0);
 let names: { id: string | undefined; type: string | undefined };
-/** Of the string that was read last. */
+/** For the last string. */
 let hasEscape = false;
 
-/** The envelope of `body` where it is plain. `undefined` says nothing about the body. */
+/** `undefined` means nothing about the body. */
 export function scanEnvelope(body: Buffer): Envelope | undefined {
   bytes = body;
   names = { id: undefined, type: undefined };
@@ -59,7 +58,7 @@ function afterSpace(from: number): number {
   return at;
 }
 
-/** The position after the value at `from`, which `depth` levels surround. */
+/** The position after the value at `from`, at this depth of nesting. */
 function afterValue(from: number, depth: number): number {
   const unit = bytes[from];
   if (unit === QUOTE) return afterString(from);
@@ -78,7 +77,7 @@ function afterValue(from: number, depth: number): number {
   }
 }
 
-/** A member of the envelope, at depth 1, is noted where its name asks for that. */
+/** Stores the member if it belongs to the envelope. */
 function afterMember(from: number, depth: number): number {
   const keyEnd = afterString(from);
   if (keyEnd === NONE) return NONE;
@@ -93,7 +92,7 @@ function afterMember(from: number, depth: number): number {
   return end;
 }
 
-/** Which member of the envelope the key is that was read last; undefined where it would have to be decoded. */
+/** The envelope's name of the last key, '' for other keys, or `undefined` if the key would have to be decoded. */
 function nameOf(from: number, end: number): 'id' | 'type' | '' | undefined {
   if (hasEscape) return undefined;
   for (const name of MEMBERS) if (end - from === name.length + 2 && holds(name, from + 1)) return name;
@@ -119,7 +118,7 @@ function afterString(from: number): number {
   }
 }
 
-/** The position after the number or the literal at `from`. */
+/** The position after the number or literal at `from`. */
 function afterScalar(from: number): number {
   for (const word of LITERALS) if (holds(word, from)) return from + word.length;
   const first = bytes[from] === MINUS ? from + 1 : from;
@@ -131,7 +130,6 @@ function afterScalar(from: number): number {
   return at;
 }
 
-/** At least one digit. */
 function afterDigits(from: number): number {
   let at = from;
   while (IS_DIGIT[bytes[at] ?? 0] === 1) at += 1;

@@ -1,12 +1,11 @@
-// What is left of an event that an operator erased: its id and type, and that it was erased.
+// The body of an erased event: only its id and type remain.
 //
-// It replaces the body, in queue, warehouse and quarantine alike, so that the id's row stays and the id stays taken. It
-// is recognised by its bytes alone, so gateways refuse a producer's event of exactly this form.
+// It replaces the body in queue, warehouse and quarantine, so the row stays and the id remains taken. It is recognized
+// by its bytes, so gateways refuse a producer's event of this form.
 
-/** The body of an erased event. `type` is undefined where what was erased had none. */
+/** `type` is undefined if the erased body had none. */
 export const erasedBody = (id: string, type: string | undefined): string => JSON.stringify({ id, type, erased: true });
 
-/** Whether a body is that of an erased event. */
 export function isErased(body: string | Buffer): boolean {
   const isCandidate =
     typeof body === 'string' ? body.endsWith(ENDING) : body.subarray(-ENDING.length).equals(END_BYTES);
@@ -24,7 +23,7 @@ export function isErased(body: string | Buffer): boolean {
 const ENDING = ',"erased":true}';
 const END_BYTES = Buffer.from(ENDING);
 
-/** The members `id` and `type` of bytes that may be no event, each where it is a string. */
+/** The members `id` and `type` of any bytes, if they are strings. */
 export function namesIn(body: Buffer): { readonly id: string | undefined; readonly type: string | undefined } {
   const none = { id: undefined, type: undefined };
   try {

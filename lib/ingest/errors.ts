@@ -1,13 +1,9 @@
-// The error catalogue, as data. It is the one list behind every refusal: status, code, whether to retry, title.
+// The error catalogue: status, code, retryability and title of every refusal.
 //
-// Invariant: the rows are the table in openapi/events.yaml and in the README, and the label values of
-// `ingest_errors_total`; a test holds the four equal. `code`, `status` and `retryable` are the contract
-// (openapi/rules.md, 5); `title` is public and stable; what happened in this one case is the caller's `detail`.
-// The text of an internal failure is never part of an answer.
-/**
- * One row. `retryAfterS` is the Retry-After header in seconds (RFC 9110, section 10.2.3), where nothing longer is
- * known.
- */
+// Invariant: a test keeps it equal to the tables in openapi/events.yaml and on the producers' page, and to the label
+// values of `ingest_errors_total`. `code`, `status` and `retryable` are the contract (openapi/rules.md, 5); `title` is
+// stable; the caller adds `detail`, which never holds the text of an internal failure.
+/** `retryAfterS` is the Retry-After header (RFC 9110, section 10.2.3), unless a longer time is known. */
 export interface CatalogueEntry<Code extends string = string> {
   readonly code: Code;
   readonly status: number;
@@ -122,26 +118,25 @@ export const CATALOGUE = Object.freeze({
   ),
 });
 
-/** Every code once, in the catalogue's order. */
 export const ERROR_CODES: readonly ErrorCode[] = [...new Set(Object.values(CATALOGUE).map((entry) => entry.code))];
 
-/** The problem type of a code (RFC 9457, section 3.1.1): a name, not an address to fetch. */
+/** RFC 9457, section 3.1.1: a name, not an address to fetch. */
 export const problemType = (code: ErrorCode): string => `urn:ingest:error:${code}`;
 
-/** Why a body is not an event: where (JSON Pointer, RFC 6901; `''` is the whole body) and what is expected there. */
+/** A fault of a body: its place (JSON Pointer, RFC 6901; `''` is the whole body) and the expectation. */
 export interface EventFault {
   readonly path: string;
   readonly message: string;
 }
 
-/** What only some have. `headers` are name, value, name, value …; `retryAfterS` takes the place of the catalogue's. */
+/** `headers` are alternating names and values; `retryAfterS` replaces the catalogue's. */
 interface ProblemExtras {
   readonly errors?: readonly EventFault[];
   readonly headers?: readonly string[];
   readonly retryAfterS?: number;
 }
 
-/** A refusal as problem details (RFC 9457). `detail` is public: it never holds the text of an internal failure. */
+/** A refusal as problem details (RFC 9457). `detail` is public. */
 export function problem(refusal: Refusal, detail: string, more: ProblemExtras = {}) {
   const { status, code, retryable, title } = CATALOGUE[refusal];
   const { errors, headers, retryAfterS = CATALOGUE[refusal].retryAfterS } = more;

@@ -1,42 +1,40 @@
-// The event envelope: what one is, and the one check that decides whether bytes are one.
+// The event envelope, and the check that decides whether bytes are an event.
 //
-// Invariant: a valid event is UTF-8 text of one JSON object whose `id` and `type` keep the rules below. The text is
-// handed on as it came; nothing is trimmed, folded, normalised or re-serialised. Both the gateway and the consumer
-// use this very check, so what one accepts the other cannot refuse.
+// Invariant: a valid event is UTF-8 text of one JSON object whose `id` and `type` follow the rules below. Its text is
+// passed on unchanged. The gateway and the consumer use this check, so one never refuses an event that the other
+// accepted.
 //
-// Limits: 64 levels of nesting (DEPTH_MAX). The caller bounds the number of bytes. Members beyond `id` and
-// `type` are not looked at (openapi/rules.md, 2); a second `id` or `type` is refused, because readers disagree on which
-// of two members counts (RFC 8259, section 4).
+// Limits: DEPTH_MAX levels of nesting. The caller limits the bytes. Other members are not checked (openapi/rules.md,
+// 2). A second `id` or `type` is refused, because readers disagree on which one is valid (RFC 8259, section 4).
 import { isUtf8 } from 'node:buffer';
 import { Kind, Type, TypeRegistry, type Static, type TSchema } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import type { EventFault } from './errors.ts';
 
-/** Longest `id` and `type`, in Unicode characters (code points). */
+/** In Unicode code points. */
 export const NAME_CHARACTERS_MAX = 256;
 
-/** Deepest nesting of arrays and objects that is read; the envelope itself is level 1. */
+/** Including the envelope itself. */
 export const DEPTH_MAX = 64;
 
-/** The same with and without the flag `u` of regular expressions: a pair of surrogates is a character. */
+/** Valid with and without the flag `u`: a pair of surrogates is a character. */
 const ID_PATTERN = '^(?:[^\\u0000-\\u001F\\u007F\\uD800-\\uDFFF]|[\\uD800-\\uDBFF][\\uDC00-\\uDFFF])*$';
 const TYPE_PATTERN = '^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$';
 
-// Fact: TypeBox counts maxLength in UTF-16 units and compiles patterns without the `u` flag, while JSON Schema counts
-// code points. Choice: a kind of our own that means what JSON Schema means. Most ids are printable ASCII, where
-// both counts agree, so that case is one small regular expression.
+// Fact: TypeBox counts UTF-16 units and compiles patterns without the flag `u`; JSON Schema counts code points. Choice:
+// a custom kind that follows JSON Schema. Most ids are printable ASCII, for which both agree.
 const ASCII_ID = /^[\x20-\x7e]{1,256}$/;
 // eslint-disable-next-line no-control-regex -- control characters are what it refuses
 const UNICODE_ID = /^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u;
 
-/** True for a string that may be an event's id: 1 to 256 code points, no control characters, no lone surrogates. */
+/** 1 to 256 code points, without control characters and lone surrogates. */
 export function isEventId(value: unknown): value is string {
   return typeof value === 'string' && (ASCII_ID.test(value) || UNICODE_ID.test(value));
 }
 
 TypeRegistry.Set('EventId', (_schema: TSchema, value: unknown) => isEventId(value));
 
-/** The envelope (openapi/rules.md, 2). Its JSON form is in openapi/events.yaml too. */
+/** See openapi/rules.md, 2. openapi/events.yaml has its JSON form too. */
 export const EventSchema = Type.Object(
   {
     id: Type.Unsafe<string>({
@@ -53,7 +51,7 @@ export const EventSchema = Type.Object(
 
 export type Envelope = Static<typeof EventSchema>;
 
-/** A body that is an event. `text` is the body as it came. */
+/** `text` is the unchanged body. */
 export interface ValidEvent {
   readonly valid: true;
   readonly id: string;
@@ -61,7 +59,7 @@ export interface ValidEvent {
   readonly text: string;
 }
 
-/** A body that is not an event, with every fault that was found (at least one). */
+/** With at least one fault. */
 export interface InvalidEvent {
   readonly valid: false;
   readonly detail: string;
@@ -79,7 +77,6 @@ const isCloser = (unit: number): boolean => (unit | BRACE_BIT) === 0x7d;
 
 const envelope = TypeCompiler.Compile(EventSchema);
 
-/** Whether a value is an envelope: an object whose `id` and `type` keep the rules. */
 export const isEnvelope = (value: unknown): value is Envelope => envelope.Check(value);
 
 const EXPECTED: Readonly<Record<string, string>> = {
@@ -88,17 +85,14 @@ const EXPECTED: Readonly<Record<string, string>> = {
   '/type': `must be 1 to ${NAME_CHARACTERS_MAX} characters: words of letters, digits, "_" or "-", joined by dots`,
 };
 
-/** What else must hold of an event of one form: gives the faults of its members. */
+/** A further check of an event's members. */
 export type MemberCheck = (event: Readonly<Record<string, unknown>>) => readonly EventFault[];
 
-/**
- * Decides whether `body` is one event. Never throws; reads at most DEPTH_MAX levels deep.
- * The happy path makes the text, the parsed value and the verdict, and nothing else.
- */
+/** Decides whether `body` is one event. Never throws. */
 export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | InvalidEvent {
   if (!isUtf8(body)) return fault('the body is not valid UTF-8');
   const text = body.toString('utf8');
-  // A byte order mark is no JSON (RFC 8259, section 8.1); JSON.parse refuses it by itself.
+  // JSON.parse refuses a byte order mark (RFC 8259, section 8.1).
   if (nestsTooDeep(text)) return fault(`the body is nested deeper than ${DEPTH_MAX} levels`);
   let value: unknown;
   try {
@@ -118,7 +112,7 @@ export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | Inva
 const NO_FAULTS: readonly EventFault[] = [];
 const failed = (errors: readonly EventFault[]): InvalidEvent => ({ valid: false, detail: detailOf(errors), errors });
 
-/** The first problem as a sentence. */
+/** A sentence about the first fault. */
 export function detailOf([first, ...more]: readonly EventFault[]): string {
   if (first === undefined) return 'the envelope failed its schema';
   const about = first.path === '' ? 'the body' : first.path.slice(1);
@@ -132,7 +126,7 @@ function fault(message: string): InvalidEvent {
   return { valid: false, detail: message, errors: [{ path: '', message }] };
 }
 
-/** One entry per path, in the schema's own order. Runs after a failure only. */
+/** One fault for each path, in the schema's order. */
 function faultsOf(value: unknown): EventFault[] {
   const paths = new Set(Array.from(envelope.Errors(value), ({ path }) => path));
   const isMissing = (path: string): boolean => path !== '' && isRecord(value) && !Object.hasOwn(value, path.slice(1));
@@ -142,8 +136,8 @@ function faultsOf(value: unknown): EventFault[] {
   }));
 }
 
-// Fact: JSON.parse keeps the last of two members with one name and says nothing. Choice: two searches tell that most
-// texts name `id` and `type` once; only the others are read character by character.
+// Fact: JSON.parse silently keeps the last of two members with one name. Choice: two searches show that most texts name
+// `id` and `type` once; only the others are read by character.
 function mayRepeatName(text: string): boolean {
   return isTwice(text, '"id"') || isTwice(text, '"type"') || text.includes('\\u00');
 }
@@ -153,7 +147,7 @@ function isTwice(text: string, name: string): boolean {
   return first !== -1 && text.includes(name, first + name.length);
 }
 
-/** The name that two members of the envelope have; `text` is JSON. */
+/** The repeated name; `text` is JSON. */
 function repeatedName(text: string): string | undefined {
   const seen = new Set<string>();
   let depth = 0;
@@ -174,14 +168,14 @@ function repeatedName(text: string): string | undefined {
   return undefined;
 }
 
-/** Whether a colon follows the string that ends at `end`. */
+/** A colon follows the string that ends at `end`. */
 function isKey(text: string, end: number): boolean {
   let at = end + 1;
   while (text.charCodeAt(at) <= SPACE) at += 1;
   return text.charCodeAt(at) === COLON;
 }
 
-/** V8's message. It never quotes the body, because a refusal is logged and a body may hold secrets. */
+/** V8's message, without quotes from the body: a refusal is logged, and a body may hold secrets. */
 function notJson(text: string, cause: unknown): string {
   if (text === '') return 'the body is empty';
   const { message } = cause as SyntaxError;
@@ -192,10 +186,10 @@ function notJson(text: string, cause: unknown): string {
   return `the body is not JSON: Unexpected token in JSON${position}`;
 }
 
-/** Each halving parses a part of the text again: 16 parts of this length take about as long as one long body. */
+/** Each halving parses a part of the text again. 16 parts of this length take about as long as one long body. */
 const LOCATED_LENGTH_MAX = 65_536;
 
-/** V8 names no position for an unexpected token: it is the last character of the shortest part that has this fault. */
+/** V8 reports no position for an unexpected token. It is the last character of the shortest prefix with this fault. */
 function unexpectedToken(text: string): number {
   let [sound, faulty] = [0, text.length];
   while (faulty - sound > 1) {
@@ -215,9 +209,8 @@ function hasUnexpectedToken(text: string): boolean {
   }
 }
 
-// Fact: JSON.parse takes 200,000 levels, and what walks the value afterwards may not. Choice: few texts hold more
-// than 64 opening brackets at all, and counting those with indexOf runs at memory speed; only the others are read
-// character by character, strings left out.
+// Fact: JSON.parse accepts 200,000 levels, which later code may not. Choice: `indexOf` counts opening brackets at
+// memory speed, and few texts have more than DEPTH_MAX; only those are read by character.
 function nestsTooDeep(text: string): boolean {
   return openers(text, '{') + openers(text, '[') > DEPTH_MAX && passesDepth(text);
 }
@@ -228,7 +221,7 @@ function openers(text: string, bracket: string): number {
   return count;
 }
 
-/** Whether a level lies past DEPTH_MAX. Texts that are no JSON may get either answer; the parser refuses them. */
+/** For a text that is not JSON, the result does not matter: the parser refuses it. */
 function passesDepth(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -245,7 +238,7 @@ function passesDepth(text: string): boolean {
   return false;
 }
 
-/** Where the string that opens at `from` closes; the text's end where it never does. */
+/** The end of the text if the string does not close. */
 function endOfString(text: string, from: number): number {
   let at = from + 1;
   while (at < text.length) {

@@ -1,7 +1,7 @@
-// A queue made of several queues: the hash of an event's id chooses one of them.
+// A queue made of several queues. The hash of an event's id selects one of them.
 //
-// Invariant: a repeated id always meets the queue that knows it. No other queue takes the events of one that is
-// unavailable, so a retry is a duplicate if the first try was accepted after all.
+// Invariant: a repeated id always reaches the queue that knows it. No other queue accepts the events of an unavailable
+// one, so a retry is a duplicate if the first attempt was accepted.
 //
 // Limit: the order of events of different queues is not kept.
 import { partitionOf } from './partition.ts';
@@ -11,7 +11,7 @@ export class PartitionedQueue implements Queue {
   readonly #queues: readonly Queue[];
   readonly #whenUnavailable: 'shed' | 'unavailable';
 
-  /** `queues` by partition, one at least; `whenUnavailable` is the outcome of an event whose queue is unavailable. */
+  /** `whenUnavailable` is the outcome of an event whose queue is unavailable. */
   constructor(queues: readonly Queue[], whenUnavailable: 'shed' | 'unavailable') {
     this.#queues = queues;
     this.#whenUnavailable = whenUnavailable;

@@ -1,11 +1,9 @@
-// The queue as an operator's program sees it: what it holds, what became of single entries, and the two changes that an
-// operator may make: putting a quarantined entry back, and erasing an event.
-//
-// Every method rejects with QueueFailed where the queue is unavailable or refuses; the same call again is then safe.
+// The queue port of ingest-admin. Every method rejects with QueueFailed if the queue is unavailable or refuses; the
+// same call is then safe to repeat.
 import { partitionOf } from './partition.ts';
 import type { EntryName } from './queue.ts';
 
-/** The queue did not answer, or refused. The message is for people and holds no secret. */
+/** The message is for people and holds no secret. */
 export class QueueFailed extends Error {
   override readonly name = 'QueueFailed';
 }
@@ -13,61 +11,57 @@ export class QueueFailed extends Error {
 /** A member of the group `warehouse`. */
 export interface Replica {
   readonly name: string;
-  /** Entries that it took and has not acknowledged. */
+  /** Its pending entries. */
   readonly holds: number;
-  /** Since its last sign of life, in milliseconds; undefined where it gives none any more. */
+  /** Milliseconds since its last sign of life, if it still gives signs. */
   readonly signMs: number | undefined;
 }
 
 export interface PartitionStatus {
-  /** The stream's, and where there are several queues its queue's. */
+  /** The stream's name. */
   readonly name: string;
   readonly stream: string;
   readonly events: number;
-  /** Of the stream and its id index, as the server estimates it; undefined where it does not tell. */
+  /** The server's estimate for the stream and its id index. */
   readonly memoryBytes: number | undefined;
   readonly unread: number;
   readonly pending: number;
-  /** Age of the oldest event that has not landed, in milliseconds; 0 when there is none. */
+  /** In milliseconds, or 0. */
   readonly oldestUnlandedMs: number;
   readonly replicas: readonly Replica[];
 }
 
 export interface ServerStatus {
-  /** Name and version. */
   readonly name: string;
-  /** Names of the partitions that it holds. */
+  /** Names of the partitions on this server. */
   readonly partitions: readonly string[];
   readonly memoryBytes: number | undefined;
-  /** 0: it has no limit of its own. */
+  /** 0 if the server has no limit. */
   readonly memoryLimitBytes: number | undefined;
-  /** Why accepted events may get lost with the server, in words. */
+  /** Reasons why the server may lose accepted events. */
   readonly faults: readonly string[];
 }
 
 export interface QueueStatus {
   readonly servers: readonly ServerStatus[];
   readonly partitions: readonly PartitionStatus[];
-  /** Why each of the other partitions does not answer. */
+  /** The failures of the other partitions. */
   readonly away: readonly string[];
 }
 
-/** An entry as it is on the queue. */
+/** An entry on the queue. */
 export interface QueuedCopy extends EntryName {
   readonly stream: string;
-  /** Of its event; undefined where the entry holds none. */
   readonly id: string | undefined;
   readonly producer: string | undefined;
   readonly acceptedAtMs: number;
   readonly body: Buffer;
-  /** The quarantine row that it replays. */
   readonly replayOf: string | undefined;
 }
 
-/** A quarantine row to put back: `replayOf` is its name. */
+/** A quarantine row to replay: `replayOf` is its name. */
 export interface Replay {
   readonly replayOf: string;
-  /** The event's id; undefined where it is not known. */
   readonly id: string | undefined;
   readonly traceparent: string | undefined;
   readonly producer: string;
@@ -82,12 +76,12 @@ export interface Replayed {
 }
 
 /**
- * The state of an entry for the group `warehouse`: not read yet; held by a member; acknowledged; or not on the queue
- * any more without having been acknowledged.
+ * The state of an entry for the group `warehouse`: unread, pending, acknowledged, or deleted before it was
+ * acknowledged.
  */
 export type EntryState = 'unread' | 'held' | 'done' | 'gone';
 
-/** What became of an attempt to erase an entry. `held`: a living consumer has it in hand, and acknowledges it soon. */
+/** The result of erasing an entry. `held`: a living consumer has it, and acknowledges it soon. */
 export type Erasure = 'erased' | 'held' | 'gone';
 
 /** One entry of a stream, read outside the consumer group. */
@@ -95,7 +89,7 @@ export interface StreamEntry {
   readonly stream: string;
   readonly entry: string;
   readonly producer: string | undefined;
-  /** The event's id if the body does not hold it. */
+  /** Set if the body does not hold the event's id. */
   readonly noted: string | undefined;
   readonly body: Buffer;
 }
@@ -127,7 +121,7 @@ export interface QueuedStream {
    */
   replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
   states(entries: readonly string[]): Promise<readonly EntryState[]>;
-  /** How many replicas give signs of life. */
+  /** The number of replicas with a recent sign of life. */
   replicasAlive(): Promise<number>;
   /**
    * Notes an erasure, so that a consumer that holds the event lands it without its body. Events that are accepted

@@ -1,7 +1,5 @@
-// The trace context that a producer sends with an event (W3C Trace Context, level 1): kept as it came, where it is one.
-//
-// Invariant: a context that is not well-formed is ignored, as the recommendation says; the event is accepted without
-// it.
+// A producer's trace context (W3C Trace Context, level 1), kept unchanged. A malformed context is ignored, as the
+// recommendation requires.
 
 export interface TraceContext {
   /** `<version>-<trace id>-<parent id>-<flags>`. */
@@ -9,16 +7,13 @@ export interface TraceContext {
   readonly tracestate?: string;
 }
 
-/** A longer one need not be passed on (section 3.3.1.5). */
+/** A longer one may be dropped (section 3.3.1.5). */
 const TRACESTATE_CHARACTERS_MAX = 512;
-/**
- * Version ff and ids of zeros are invalid; what a later version adds behind the flags is not looked at (section 3.2.4).
- */
+/** Version ff and ids of zeros are invalid. Additions of later versions are ignored (section 3.2.4). */
 const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[\x21-\x7e]{1,64})?$/;
 const TRACESTATE = /^[\t\x20-\x7e]+$/;
 
-/** The context that the fields of these names make; undefined where they make none. */
 export function traceContext(
   traceparent: string | undefined,
   tracestate: string | undefined,
@@ -30,6 +25,6 @@ export function traceContext(
   return passesOn ? { traceparent, tracestate } : { traceparent };
 }
 
-/** Whether the caller records its trace (the flag `sampled`, section 3.2.2.5.1). */
+/** The flag `sampled` (section 3.2.2.5.1). */
 export const isSampled = ({ traceparent }: TraceContext): boolean =>
   (Number.parseInt(traceparent.slice(53, 55), 16) & 1) === 1;

@@ -1,10 +1,8 @@
-// The warehouse as an operator's program sees it: counts, rows of one id for any producer, and the quarantine.
-//
-// Every method rejects with WarehouseFailed where the warehouse is unavailable, or its tables are not there; nothing
-// makes or migrates them here, that is the consumer's. Tables: lib/ingest/warehouse.ts.
+// The warehouse port of ingest-admin. Every method rejects with WarehouseFailed if the warehouse is unavailable or its
+// tables are missing. Only the consumer creates and migrates them. Tables: lib/ingest/warehouse.ts.
 import type { LandingEvent, PruneCursor, Pruned, Pruning } from './warehouse.ts';
 
-/** The warehouse did not answer, or refused. The message is for people and holds no secret. */
+/** The message is for people and holds no secret. */
 export class WarehouseFailed extends Error {
   override readonly name = 'WarehouseFailed';
 }
@@ -34,22 +32,22 @@ export interface QuarantineBody extends QuarantineRow {
   readonly body: Buffer;
 }
 
-/** Which quarantine rows; all of them when neither is given. */
+/** Selects quarantine rows; all of them by default. */
 export interface QuarantineFilter {
-  /** The code that a reason begins with, e.g. `id_conflict`. */
+  /** The code at the beginning of a reason, e.g. `id_conflict`. */
   readonly reason: string | undefined;
-  /** Rows put there at this time or later, in Unix milliseconds. */
+  /** Rows quarantined since this Unix time in milliseconds. */
   readonly sinceMs: number | undefined;
 }
 
 export interface WarehouseCounts {
   readonly events: number;
-  /** `events` is an estimate: past COUNT_EXACT_MAX rows, counting takes too long. */
+  /** `events` is an estimate, because counting more than COUNT_EXACT_MAX rows takes too long. */
   readonly estimated: boolean;
   readonly quarantine: readonly { readonly code: string; readonly rows: number }[];
 }
 
-/** What an operator changed; see lib/admin/session.ts. */
+/** A change by an operator; see lib/admin/session.ts. */
 export interface AuditRecord {
   readonly id: string;
   readonly atMs: number;
@@ -64,45 +62,44 @@ export interface AuditRecord {
 export const COUNT_EXACT_MAX = 1_000_000;
 
 export interface WarehouseAdmin {
-  /** For messages: the masked URI. */
+  /** The masked URI, for messages. */
   readonly place: string;
   counts(): Promise<WarehouseCounts>;
   /** The row of an id, of any producer. */
   landed(id: string): Promise<LandedRow | undefined>;
-  /** Rows of a type that landed at a time or later, the oldest first, some at a time. */
+  /** Pages of rows that landed since a time, oldest first. */
   landedSince(type: string, sinceMs: number): AsyncIterable<readonly Pick<LandedRow, 'id' | 'body'>[]>;
   quarantineOf(id: string): Promise<readonly QuarantineBody[]>;
   quarantineRow(entry: string): Promise<QuarantineBody | undefined>;
-  /** The newest rows first, some at a time; `limit` at most. */
+  /** Pages of rows, newest first; `limit` rows at most. */
   quarantineList(filter: QuarantineFilter, limit: number): AsyncIterable<readonly QuarantineRow[]>;
   quarantineCount(filter: QuarantineFilter): Promise<number>;
-  /** Names of rows, in the order of names, behind `after`. */
+  /** Names of rows in order, from the one after `after`. */
   quarantineNames(filter: QuarantineFilter, after: string, limit: number): Promise<readonly string[]>;
-  /** Which of some rows are there. */
+  /** Returns the rows that exist. */
   present(entries: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Removes rows and gives how many there were. */
+  /** Removes rows and returns their number. */
   drop(entries: readonly string[]): Promise<number>;
-  /** Unix time in milliseconds by the warehouse's clock; undefined if it has none of its own. */
+  /** Unix time in milliseconds by the warehouse's clock, if it has one. */
   clock(): Promise<number | undefined>;
   /**
-   * Examines the next `limit` old rows, the oldest first, and removes those of the type in `pruning` that were also
+   * Examines the next `limit` old rows, oldest first, and removes those of the type in `pruning` that were also
    * accepted before `beforeMs`.
    */
   prune(pruning: Pruning, from: PruneCursor | undefined, limit: number): Promise<Pruned>;
-  /** Makes the row of an event, unless its id has one, or the warehouse refuses what the event holds. */
+  /** Inserts the row of an event, unless its id has a row or the warehouse refuses the event. */
   land(event: LandingEvent): Promise<void>;
-  /** Overwrites the body of an id's row. */
   overwriteLanded(id: string, body: string): Promise<void>;
   overwriteQuarantined(entry: string, body: string): Promise<void>;
   /**
-   * Removes from the warehouse's own files what was overwritten. Gives what only the operator can do about the rest, in
-   * words for people; undefined where there is no rest. Rejects where the same call may do it later.
+   * Removes overwritten data from the warehouse's own files. Returns a sentence about what remains for the operator to
+   * do, if anything. Rejects if the same call may succeed later.
    */
   eraseTraces(): Promise<string | undefined>;
-  /** Writes a record, or its `changed` where it is there already. */
+  /** Inserts a record, or updates the `changed` of an existing one. */
   audit(record: AuditRecord): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The code of a quarantine reason, `<code>: <words>`. */
+/** The code of a reason `<code>: <words>`. */
 export const reasonCode = (reason: string): string => reason.split(':', 1)[0] ?? reason;

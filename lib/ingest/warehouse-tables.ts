@@ -1,4 +1,4 @@
-// The operator's view of a warehouse, in the SQL that SQLite and PostgreSQL share. Parameters are $1, $2 and so on.
+// The SQL of ingest-admin that SQLite and PostgreSQL share. Parameters are $1, $2 and so on.
 import { originalText } from './warehouse.ts';
 import {
   COUNT_EXACT_MAX,
@@ -9,32 +9,32 @@ import {
   type WarehouseAdmin,
 } from './warehouse-admin.ts';
 
-/** Rows of one statement of a list. */
+/** Rows of one page. */
 const PAGE = 1_000;
-/** The same, with bodies. */
+/** Rows of one page with bodies. */
 const BODIES_PAGE = 100;
 
 export type SqlValue = string | number | Uint8Array | null;
 export type SqlRow = Readonly<Record<string, unknown>>;
 
-/** The calls, which reject with WarehouseFailed, and what differs between the two. */
+/** The calls, which reject with WarehouseFailed, and the differences between the two. */
 export interface Dialect {
   readonly rows: (sql: string, ...values: readonly SqlValue[]) => Promise<readonly SqlRow[]>;
-  /** Gives how many rows were changed. */
+  /** Returns the number of changed rows. */
   readonly change: (sql: string, ...values: readonly SqlValue[]) => Promise<number>;
-  /** The code of a quarantine reason, as an index has it. */
+  /** An expression for the code of a reason, as an index has it. */
   readonly code: string;
-  /** Gives `rows`: how many events there are, at little cost; too few or too many. */
+  /** Returns `rows`, an inexact but cheap number of events. */
   readonly estimate: string;
-  /** A column of times as Unix milliseconds or RFC 3339. */
+  /** Converts a column of times to Unix milliseconds or RFC 3339. */
   readonly shown: (column: string) => string;
-  /** A column of times as text that `time` reads, without a loss. */
+  /** Converts a column of times to text that `time` reads without loss. */
   readonly exact: (column: string) => string;
-  /** A parameter of RFC 3339, or of `exact`, as columns have times. */
+  /** Converts a parameter (RFC 3339, or from `exact`) to a time. */
   readonly time: (parameter: string) => string;
-  /** A parameter for `time`, later than any. */
+  /** A parameter for `time` that is later than every time. */
   readonly afterAllTimes: string;
-  /** The texts of a JSON array, as rows. */
+  /** Converts a JSON array of texts to rows. */
   readonly texts: (parameter: string) => string;
 }
 
@@ -92,7 +92,7 @@ function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, texts }
     (await rows(`SELECT entry FROM events_quarantine WHERE ${sql}`, ...values)).map(({ entry }) => String(entry));
   const bodies = async (where: string, value: string): Promise<readonly QuarantineBody[]> =>
     (await rows(`SELECT ${ABOUT}, body FROM events_quarantine WHERE ${where}`, value)).map(bodyOf);
-  /** The rows of a filter. Only what is given is in the condition, so that an index of it is used. */
+  /** Only given filters are in the condition, so that an index is used. */
   const matches = ({ reason, sinceMs }: QuarantineFilter, values: SqlValue[]): string => {
     const given = (value: string): string => `$${values.push(value)}`;
     const byReason = reason === undefined ? 'TRUE' : `${code} = ${given(reason)}`;
@@ -149,7 +149,7 @@ function changes({
   };
 }
 
-/** No row is older than 1970, and PostgreSQL does not read the years before 0 in this form. */
+/** No row is older than 1970, and PostgreSQL does not read years before 0 in this form. */
 const timeText = (ms: number): string => new Date(Math.max(0, ms)).toISOString();
 
 const timeMs = (shown: unknown): number => (typeof shown === 'number' ? shown : Date.parse(String(shown)));

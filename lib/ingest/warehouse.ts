@@ -1,19 +1,14 @@
-// The warehouse port: one row per id for ever, and a quarantine for what cannot be one.
+// The warehouse port: one permanent row for each id, and a quarantine for events that cannot have one.
 //
-// The primary key decides which of two events with one id is the row; nothing else remembers. SQLite and PostgreSQL
-// implement it; test/contract/warehouse.ts is the suite that both run.
-//
-// Tables (names are part of the contract with those who query them):
+// The primary key alone decides which of two events with one id has the row. test/contract/warehouse.ts is the suite
+// that SQLite and PostgreSQL both run. The names of the tables and columns are a contract with those who query them:
 //   events(id primary key, type, producer, accepted_at, landed_at, body, traceparent)
 //   events_quarantine(entry primary key, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
 //   ingest_audit(id primary key, at, actor, command, what, changed)
 import { createHash } from 'node:crypto';
 import { isErased } from './erased.ts';
 
-/**
- * One event to land. It has passed parseEvent, so `body` is valid UTF-8; it is stored byte for byte. Times are Unix
- * milliseconds, 0 to TIME_MS_MAX.
- */
+/** One valid event to land. `body` is stored unchanged. Times are Unix milliseconds, 0 to TIME_MS_MAX. */
 export interface LandingEvent {
   readonly id: string;
   readonly type: string;
@@ -23,54 +18,46 @@ export interface LandingEvent {
   readonly traceparent?: string | undefined;
 }
 
-/** An event that may have landed before. */
 export type LandedBefore = Pick<LandingEvent, 'id' | 'producer' | 'body'>;
 
-/** The last time that a JavaScript Date can hold, and that both PostgreSQL and SQLite keep. */
+/** The last time of a JavaScript Date; PostgreSQL and SQLite keep it too. */
 export const TIME_MS_MAX = 8.64e15;
 
 /**
- * What became of each event of a batch, in the batch's order.
- * - `landed`: this call made the row.
- * - `duplicate`: the same producer's row was there already, with the same body, or either was erased.
- * - `reused`: the same producer's row was there already, with another body.
+ * The outcome for each event of a batch, in order:
+ * - `landed`: this call inserted the row.
+ * - `duplicate`: the producer's row with the same body already exists, or one of the two was erased.
+ * - `reused`: the producer's row already exists with another body.
  * - `conflict`: the row of this id belongs to another producer, so this event cannot land.
  */
 export type LandingOutcome = 'landed' | RepeatOutcome;
 export type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
 
 /**
- * The row of an event's id, as the warehouse itself compares it: neither its body nor its producer leaves the
- * warehouse, so a landing transaction brings back a few bytes for each event, however long the rows are. `own`: of the
- * same producer. `same`: with the same body, or with an erased one.
+ * The existing row of an event's id, compared by the warehouse itself, so that no body leaves it. `own`: it has the
+ * same producer. `same`: it has the same body, or an erased one.
  */
 export interface ComparedRow {
   readonly own: boolean;
   readonly same: boolean;
 }
 
-/**
- * The outcome of an event whose id has a row. An entry may be read again while its event is being erased, so an erased
- * body equals any body.
- */
+/** An entry may be read again while its event is being erased, so an erased body equals any body. */
 export function repeatOutcome(body: Buffer, { own, same }: ComparedRow): RepeatOutcome {
   if (!own) return 'conflict';
   return same || isErased(body) ? 'duplicate' : 'reused';
 }
 
 /**
- * SQL for the erased body of a row. `id` is a parameter with the id as a JSON string; `type` is a column, and types
- * need no escapes.
+ * SQL for the erased body of a row. `id` is a parameter with a JSON string; `type` is a column, whose values need no
+ * escapes.
  */
 export const erasedBodySql = (id: string, type: string): string =>
   `'{"id":' || ${id} || ',"type":"' || ${type} || '","erased":true}'`;
 
-/**
- * One entry that cannot land. `id` is absent where none could be read. `body` is the raw bytes. The quarantine takes
- * anything: a NUL in `producer`, which text columns refuse, is kept in the form of storableText.
- */
+/** One entry that cannot land. `id` is unset if it could not be read. A NUL in `producer` is stored by storableText. */
 export interface QuarantinedEntry {
-  /** The row's name: see quarantineRowName. */
+  /** See quarantineRowName. */
   readonly entry: string;
   readonly id?: string;
   readonly producer: string;
@@ -80,7 +67,7 @@ export interface QuarantinedEntry {
   readonly traceparent?: string | undefined;
 }
 
-/** The event of an entry, as its quarantine row is named by it. */
+/** The event of an entry, for the name of its quarantine row. */
 export interface QuarantinedEvent {
   /** `<queue id>/<stream>`. */
   readonly source: string;
@@ -93,9 +80,9 @@ export interface QuarantinedEvent {
 const ROW_DIGEST_CHARACTERS = 16;
 
 /**
- * The name of an entry's quarantine row. A server that lacks the last writes of the one before (a fail-over) gives
- * their entries' names to other events, so the name alone does not identify an event; the digest does, and is keyed
- * with the queue's id, which no client knows.
+ * The name of an entry's quarantine row. After a fail-over, a server without its predecessor's last writes may give
+ * their names to other events, so the name includes a digest of the event. It is keyed with the queue's id, which no
+ * client knows.
  */
 export function quarantineRowName({ source, entry, producer, id, body }: QuarantinedEvent): string {
   const digest = createHash('sha256').update(JSON.stringify([source, producer, id]));
@@ -104,19 +91,19 @@ export function quarantineRowName({ source, entry, producer, id, body }: Quarant
 }
 
 /**
- * A name as a text column can hold it: a NUL becomes the two characters `\0`, and a backslash becomes two of them,
- * so that no two names become one. Only the quarantine stores names this way.
+ * A name for a text column: a NUL becomes `\0`, and a backslash is doubled, so different names stay different. Only the
+ * quarantine stores names this way.
  */
 export function storableText(name: string): string {
   return name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0');
 }
 
-/** The name that storableText made `stored` of. */
+/** Reverses storableText. */
 export function originalText(stored: string): string {
   return stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept));
 }
 
-/** The state of an event for the producer that sent it. */
+/** The state of an event for its producer. */
 export type WarehouseLookup =
   | {
       readonly kind: 'landed';
@@ -137,18 +124,18 @@ export type WarehouseLookup =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'unavailable' };
 
-/** Which rows are old: those of `table` that landed, or were put in quarantine, before `beforeMs` (Unix time). */
+/** Selects rows of `table` that landed, or were quarantined, before `beforeMs` (Unix time). */
 export interface Pruning {
   readonly table: 'events' | 'quarantine';
   readonly beforeMs: number;
-  /** Of events: only those of this type. */
+  /** Only for events: those of this type. */
   readonly type?: string | undefined;
 }
 
 /** Time and key of a row, in the warehouse's own form. */
 export type PruneCursor = readonly [at: string, key: string];
 
-/** `next` is where the next step begins; undefined: there is no older row any more. */
+/** `next` is the start of the next step, if there are older rows. */
 export interface Pruned {
   readonly removed: number;
   readonly next: PruneCursor | undefined;
@@ -160,12 +147,12 @@ export const PRUNED_TABLES = {
 } as const;
 
 /**
- * The youngest that may be removed, in milliseconds: the queue knows an id for 24 hours, and what left the warehouse
- * before would land as a second row.
+ * The minimum age of pruned rows, in milliseconds. The queue knows an id for 24 hours, so an event whose row was pruned
+ * earlier could land again.
  */
 export const PRUNE_AGE_MS_MIN = 48 * 60 * 60 * 1000;
 
-/** A column as a schema has it. `required`: it may not be null and has no default. */
+/** `required`: the column may not be null and has no default. */
 export interface Column {
   readonly table: string;
   readonly name: string;
@@ -184,7 +171,7 @@ const QUARANTINE_COLUMNS = [
   'traceparent',
 ];
 
-/** Why this program cannot work with tables of another version; undefined if it can. */
+/** The reason why this program cannot use tables of another version, if any. */
 export function unfitness(columns: readonly Column[]): string | undefined {
   for (const [table, known] of [
     ['events', EVENT_COLUMNS],
@@ -199,26 +186,25 @@ export function unfitness(columns: readonly Column[]): string | undefined {
   return undefined;
 }
 
-/** The batch was refused for what it holds, not because the warehouse is unavailable: halve it and try again. */
+/** The warehouse refused the content of the batch: split it and try again. */
 export class BatchRefused extends Error {
   override readonly name = 'BatchRefused';
 }
 
-/** The batch took longer than a call may, and nothing of it was written: a smaller one may pass. */
+/** The batch took too long, and nothing was written: a smaller one may succeed. */
 export class BatchTooSlow extends Error {
   override readonly name = 'BatchTooSlow';
 }
 
 /**
- * The warehouse answers, and cannot work as it is configured: a wrong database, schema, role, password, right or
- * encoding. Trying again helps only after somebody has changed something. The message names the masked URI and the
- * cause.
+ * The warehouse is available but not usable: its database, schema, role, password, rights or encoding is wrong.
+ * Retrying helps only after a change. The message names the masked URI and the cause.
  */
 export class WarehouseMisconfigured extends Error {
   override readonly name = 'WarehouseMisconfigured';
 }
 
-/** The tables have a form that this version neither uses nor migrates; waiting does not help. */
+/** This version neither uses nor migrates tables of this form. */
 export class TablesDiffer extends WarehouseMisconfigured {}
 
 export const tablesDiffer = (place: string, why: string): TablesDiffer =>
@@ -228,26 +214,25 @@ export const tablesDiffer = (place: string, why: string): TablesDiffer =>
 
 export interface Warehouse {
   /**
-   * Makes or migrates the schema. Safe when several processes do it at once. Resolves with undefined once the schema is
-   * up to date, or with the reason why its migration waits: the tables can be used as they are, and the same call may
-   * migrate them later. Rejects when the warehouse is unavailable.
+   * Creates or migrates the schema. Safe for several processes at the same time. Resolves with undefined if the schema
+   * is up to date, or with the reason why its migration waits: the tables are usable, and the same call may migrate
+   * them later. Rejects if the warehouse is unavailable.
    */
   prepare(): Promise<string | undefined>;
   /**
-   * Writes a batch in one transaction. Rejects with BatchRefused when an event in it can never be stored, with
-   * BatchTooSlow when it took too long, with anything else when the warehouse is unavailable (nothing was written, or
-   * it is not known; the same batch again is safe).
+   * Writes a batch in one transaction. Rejects with BatchRefused if an event can never be stored, with BatchTooSlow if
+   * it took too long, or with another error if the warehouse is unavailable. The same batch is safe to repeat.
    */
   land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
-  /** Writes quarantine rows; a row that is there already is left alone. */
+  /** Inserts quarantine rows. Existing rows stay unchanged. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
-  /** Removes the quarantine rows of these names, whose events were replayed and have landed now. */
+  /** Removes the quarantine rows of these names: their events have landed after a replay. */
   release(rows: readonly string[]): Promise<void>;
-  /** Whether each event has landed: its id has a row of its producer, with its body or an erased one. One query. */
+  /** For each event: its id has a row of its producer with its body or an erased one. One query. */
   haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]>;
-  /** A landed row wins over a quarantine row of the same id. Rejects never. */
+  /** A landed row has priority over a quarantine row. Never rejects. */
   find(id: string, producer: string): Promise<WarehouseLookup>;
-  /** Resolves when the warehouse can be written to, rejects when not. */
+  /** Rejects if the warehouse cannot be written to. */
   probe(): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// The accepting side of each stream of the queue that a URI names. The reading side is opened in open-readers.ts.
+// Opens the accepting side of each stream that a queue URI names.
 import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -31,13 +31,13 @@ export interface StreamsOptions extends ClockAndRandom {
 /** Shown by `CLIENT LIST`. */
 const NAME = 'ingest-gateway';
 
-/** A stream's accepting side, whose connection is to be opened. */
+/** The accepting side of one stream. The caller opens its connection. */
 export interface AcceptingStream {
   readonly connection: RedisConnection;
   readonly queue: StreamQueue;
 }
 
-/** By partition. `makes`: see QueuePartition. */
+/** In order of partitions. `makes`: see QueuePartition. */
 export function acceptingStreams(options: StreamsOptions, makes = true): readonly AcceptingStream[] {
   const { uri, partitions, limits, durability, observer, clock, random } = options;
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
@@ -65,9 +65,7 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
 
 const LOOK_MS = 25;
 
-/**
- * Connects, and asks until every part would take an event. Gives why not, where none does in time or one is refused.
- */
+/** Connects, and polls until every stream accepts events. Returns the reason if none does in time or one is refused. */
 async function whyNotStarted(
   streams: readonly AcceptingStream[],
   clock: Clock,
@@ -87,7 +85,7 @@ async function whyNotStarted(
     );
     if (states.every(({ available }) => available)) return undefined;
     if (refusal !== undefined) return refusal;
-    // A rewrite may take minutes. The gateway listens meanwhile, and is not ready.
+    // A rewrite may take minutes. Meanwhile the gateway listens and is not ready.
     if (streams.every(({ queue }, at) => states[at]?.available === true || queue.awaitsRewrite)) return undefined;
     if (clock.ms() > deadline) {
       const reason = states.find((state) => !state.available)?.reason ?? '';
@@ -97,7 +95,9 @@ async function whyNotStarted(
   }
 }
 
-/** The same as a StartFailure, which names `uri`, the value of INGEST_QUEUE_URI. */
+/**
+ * Waits until the queue accepts events. Rejects with a StartFailure that names `uri`, the value of INGEST_QUEUE_URI.
+ */
 export async function startQueue(
   uri: string,
   streams: readonly AcceptingStream[],
@@ -114,7 +114,7 @@ export async function startQueue(
   );
 }
 
-/** Connects, makes nothing, and gives a sentence about a gateway's queue. Rejects with a StartFailure. */
+/** Connects without writing anything, and returns a sentence about the queue. Rejects with a StartFailure. */
 export async function inspectGatewayQueue(options: StreamsOptions, timeoutMs: number): Promise<string> {
   const { uri, partitions, clock, random } = options;
   const about = await inspectQueue({ uri, partitions, program: 'gateway' }, { clock, random });

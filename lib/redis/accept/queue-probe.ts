@@ -1,7 +1,7 @@
-// The queue's state: asked by a probe at intervals, and learned from calls that are refused or overdue.
+// The state of the queue, from periodic probes and from refused or overdue calls.
 //
-// Invariants: the queue is available only while a probe was answered lately. A server that stays silent for
-// STALL_MAX_MS is reported to the owner, who makes new connections. Each change is logged once.
+// Invariants: the queue is available only if a probe succeeded lately. If the server is silent for STALL_MAX_MS, the
+// owner reconnects. Each change is logged once.
 import { NOT_ASKED, type QueueState } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -12,12 +12,12 @@ import { NoAnswer } from '../wire/errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
 
 /**
- * Interval and time limit of the probe. If a call may take longer than that, the queue is not available meanwhile, and
- * events are refused only once a call's time is over.
+ * If the enqueue time-out is longer, the probe may take as long: the queue is unavailable meanwhile, and events are
+ * refused only after their own time-out.
  */
 const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;
-/** After this long without any answer the connection is thrown away. */
+/** After this long without a reply, the connection is replaced. */
 const STALL_MAX_MS = 3_000;
 
 interface QueueProbeOptions {
@@ -25,9 +25,7 @@ interface QueueProbeOptions {
   readonly call: () => Promise<unknown>;
   readonly connection: RedisConnection;
   readonly calls: OutstandingCalls;
-  /** How long a call may take. */
   readonly callTimeoutMs: number;
-  /** The server has been silent for too long. */
   readonly onSilent: (reason: string) => void;
   readonly clock: Clock;
   readonly log: Log;
@@ -35,12 +33,11 @@ interface QueueProbeOptions {
 
 export class QueueProbe {
   readonly #options: QueueProbeOptions;
-  /** After this long without an answer events are refused. */
   readonly #timeoutMs: number;
   readonly #timer: Timer;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
-  /** Why the queue takes no events; undefined if it does. */
+  /** The reason why the queue accepts no events, or `undefined`. */
   #reason: string | undefined = NOT_ASKED;
 
   constructor(options: QueueProbeOptions) {
@@ -57,7 +54,9 @@ export class QueueProbe {
     return { available: true };
   }
 
-  /** Asks once, by a no-op write, which also fails when Redis is full or read-only; returns the new state. */
+  /**
+   * Probes once with a write that changes nothing, which fails if Redis is full or read-only. Returns the new state.
+   */
   async ask(): Promise<QueueState> {
     if (this.#asking) return this.state();
     this.#asking = true;
@@ -68,7 +67,7 @@ export class QueueProbe {
       calls.serverSpoke();
       this.says(undefined);
     } catch (cause) {
-      // A frozen server must be noticed even when no event is sent: its connection may be dead for good.
+      // A frozen server is detected even without events: its connection may be dead.
       if (cause instanceof NoAnswer) calls.serverSilent(clock.ms() - this.#timeoutMs);
       this.says(connection.ready ? messageOf(cause) : connection.lastError);
     } finally {
@@ -77,12 +76,11 @@ export class QueueProbe {
     return this.state();
   }
 
-  /** A call was refused. */
   refused(cause: unknown): void {
     this.says(messageOf(cause));
   }
 
-  /** Sets the reason, `undefined` if the queue takes events, and logs a change. */
+  /** Sets the reason, or `undefined` if the queue accepts events, and logs a change. */
   says(reason: string | undefined): void {
     if (reason === this.#reason) return;
     const before = this.#reason;

@@ -1,15 +1,13 @@
-// Accepting calls that are answered only once replicas have acknowledged what the call relies on: a WAIT follows each
-// call.
+// Accepting calls that replicas must acknowledge: a WAIT follows each call.
 //
-// Invariant: an answer is given only after `replicas` replicas have acknowledged everything that the master had written
-// when it ran the call. A call that wrote nothing itself (every id was known, or a probe) does not show when those ids
-// were written, and it depends on the server's version if WAIT covers them; so another write follows the call, and the
-// second WAIT is for that one.
+// Invariant: a reply is returned only after `replicas` replicas have everything that the master had written when it ran
+// the call. A call that wrote nothing (all ids were known, or a probe) does not show when those ids were written, and
+// whether WAIT covers them depends on the server's version. So another write and a second WAIT follow it.
 //
-// Fact: WAIT holds up every later command of its connection; with one connection and calls of 9 events half of the
-// throughput is lost. Choice: CONNECTIONS of them take turns; look-ups use the queue's own connection.
+// Fact: WAIT blocks every later command of its connection; one connection with calls of 9 events loses half of the
+// throughput. Choice: CONNECTIONS take turns. Lookups use the queue's own connection.
 //
-// Limits: WAIT is not consensus. A fail-over that promotes a replica which had not acknowledged loses what it lacks.
+// Limit: WAIT is not consensus. A fail-over to a replica without an event loses it.
 import assert from 'node:assert/strict';
 import type { RedisConnection } from '../server/client.ts';
 import { NoConnection } from '../wire/errors.ts';
@@ -17,22 +15,20 @@ import { keyOf } from '../stream/layout.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument, Sender } from '../wire/script.ts';
 
-/** How many connections one stream's accepting calls take turns on. */
 export const CONNECTIONS = 4;
 
-/** Too few replicas acknowledged in time: the event is in the master, and may be lost in a fail-over. */
+/** Too few replicas acknowledged in time: the event is on the master, and a fail-over may lose it. */
 class NotReplicated extends Error {
   override readonly name = 'NotReplicated';
 }
 
-/** The part of a call's time that replicas are given. */
+/** The share of a call's time that WAIT may use. */
 const WAIT_SHARE = 0.6;
 
 interface ReplicatedSenderOptions {
   readonly replicas: number;
   readonly connections: readonly RedisConnection[];
   readonly stream: string;
-  /** How long a call may take, in milliseconds. */
   readonly timeoutMs: number;
 }
 
@@ -55,7 +51,7 @@ export class ReplicatedSender implements Sender<Reply> {
     for (const connection of this.#options.connections) connection.open();
   }
 
-  /** An accepting call (accept.lua). */
+  /** Sends a call of accept.lua. */
   async send(command: readonly Argument[]): Promise<Reply> {
     const connection = this.#next();
     const answer = connection.send(command);

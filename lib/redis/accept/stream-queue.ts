@@ -1,11 +1,11 @@
-// The accepting side of the queue on one Redis Stream; partitioned-queue.ts has several.
+// The accepting side of the queue on one Redis Stream.
 //
-// Way of a submission: pending (this turn of the event loop) → outstanding (sent, unanswered) → settled. Submissions of
-// one turn travel in one script call, which Redis runs as one atomic step.
+// A submission is pending (this turn of the event loop), then outstanding (sent, no reply), then settled. All
+// submissions of a turn travel in one script call, which Redis runs atomically.
 //
-// Invariants: every submission is settled once, within the time-out plus one timer's lateness. `accepted` and
-// `duplicate` are said only after Redis has answered so. While a call is overdue the queue counts as stalled and
-// refuses immediately, so a frozen server makes at most one time-out's worth of submissions wait in memory.
+// Invariants: each submission is settled once, within the time-out plus the lateness of one timer. `accepted` and
+// `duplicate` come from Redis only. While a call is overdue, the queue refuses events immediately, so a frozen server
+// keeps at most one time-out's worth of submissions in memory.
 import assert from 'node:assert/strict';
 import {
   type Outcome,
@@ -33,19 +33,19 @@ import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
 import { QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
 
-// Fact: Redis runs one script at a time, at about 8 µs for each event, and a call's arguments are joined into
-// one string. Choice: a call is bounded in events and in characters; the rest goes into the next call immediately.
+// Fact: Redis runs one script at a time, at about 8 µs for each event, and the arguments of a call are joined into one
+// string. Choice: calls are bounded in events and characters; the next call carries the rest.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
 const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
 const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
 
-/** By the digits that accept.lua answers. */
+/** By the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
 const DIGIT_ZERO = 0x30;
 
-/** The protection of accepted events against a failure of the server. */
+/** Protection of accepted events against a failure of the server. */
 export interface Durability {
   /** A server that may lose accepted events is refused (`require`) or logged (`warn`). */
   readonly level: 'warn' | 'require';
@@ -60,7 +60,7 @@ const WARN: Durability = { level: 'warn', replicas: 0, connections: [] };
 export interface QueueObserver {
   /** Called once for each answered call, with its duration in seconds and its number of events. */
   readonly onCall?: (seconds: number, events: number) => void;
-  /** Called with the result of each check of the stream, every few seconds. */
+  /** Called with each report of the trimmer, every few seconds. */
   readonly onReport?: (report: QueueReport) => void;
 }
 
@@ -69,7 +69,7 @@ export interface StreamQueueOptions {
   readonly log: Log;
   readonly part: QueuePartition;
   readonly connection: RedisConnection;
-  /** How long a submission waits for the queue's answer, in milliseconds. */
+  /** How long a submission waits for a reply, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly durability?: Durability;
   /** Runs a task at the end of this turn of the event loop; the clock's `turnEnd` by default. */
@@ -88,7 +88,7 @@ export class StreamQueue implements Queue {
   readonly #makes: boolean;
   readonly #identity: KnownIdentity;
   readonly #durability: DurabilityCheck;
-  /** Takes accepting calls: the connection, or what waits for replicas. */
+  /** The connection, or the sender that waits for replicas. */
   readonly #accepting: Sender<Reply>;
   readonly #replicated: ReplicatedSender | undefined;
 
@@ -118,7 +118,7 @@ export class StreamQueue implements Queue {
     this.#durability = new DurabilityCheck({ ...durability, log: this.#log });
     if (durability.replicas > 0) {
       this.#replicated = new ReplicatedSender({ ...durability, stream, timeoutMs: this.#timeoutMs });
-      // In parallel with the queue's own connection, not after it: a start has five seconds for all of them.
+      // Opened in parallel with the queue's own connection: a start has five seconds for all of them.
       this.#replicated.open();
     }
     this.#accepting = this.#replicated ?? this.#connection;
@@ -162,8 +162,8 @@ export class StreamQueue implements Queue {
   submit(submission: Submission): void {
     this.#pending.push(submission);
     if (this.#pending.length > 1) return;
-    // Fact: sockets that became readable together are read in one poll phase, and the check phase follows it.
-    // Choice: send there. The events of one turn share one call, and a lone event waits for nothing.
+    // Fact: sockets that become readable together are read in one poll phase, which the check phase follows. Choice:
+    // calls are sent there, so the events of a turn share one call, and a single event waits for no timer.
     this.#defer(this.#flush);
   }
 
@@ -180,12 +180,11 @@ export class StreamQueue implements Queue {
     return [this.state()];
   }
 
-  /** No connection is used before the server has rewritten its append-only file. */
+  /** The server is still rewriting its append-only file, and no connection is used before. */
   get awaitsRewrite(): boolean {
     return !this.#connection.ready && this.#awaitsRewrite;
   }
 
-  /** Asks the queue once whether it would take an event. */
   probe(): Promise<QueueState> {
     return this.#probe.ask();
   }
@@ -213,10 +212,12 @@ export class StreamQueue implements Queue {
     return ACCEPT.run(this.#accepting, command);
   }
 
-  /** Sends one call with the submissions from `from` on, as many as it may carry; returns the first that is left. */
+  /**
+   * Sends one call with as many submissions from index `from` on as it may carry. Returns the index of the next one.
+   */
   #send(submissions: readonly Submission[], from: number): number {
     assert(from < submissions.length);
-    // Fact: an argument more costs every event. Choice: only a call with notes has it.
+    // Fact: one more argument costs every event. Choice: only a call with notes has it.
     const hasNotes = submissions.some(({ notes }) => notes !== undefined);
     const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
     const command: Argument[] = [...ACCEPT.command(this.#stream), retention];
@@ -265,7 +266,7 @@ export class StreamQueue implements Queue {
     settleAll(call, 'unavailable');
   }
 
-  /** Never rejects: without an answer in time the look-up is `unavailable`. */
+  /** Never rejects: without a reply in time the lookup is `unavailable`. */
   async #lookUp(id: string, producer: string, timeoutMs: number): Promise<QueueLookup> {
     const args = [String(this.#retentionMs), producer, this.#identity.index.field(id)];
     try {
@@ -281,7 +282,7 @@ export class StreamQueue implements Queue {
     }
   }
 
-  /** Rejects with a QueueRefusal if this program must not work with a new connection's server. */
+  /** Rejects with a QueueRefusal if this program must not use the server of a new connection. */
   async #inspect(server: Server, waits: boolean): Promise<void> {
     await assertRights(server, this.#stream, 'gateway', waits ? [['wait', '', '1 1']] : []);
     await this.#identity.ask(server);

@@ -1,6 +1,4 @@
-// A connection of an operator's program: opened at its first use, for one command, and closed with it.
-//
-// A failure is a QueueFailed; an answer that does not come in time fails too.
+// A connection of ingest-admin: opened at first use. Each failure, including a missing reply, is a QueueFailed.
 import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -19,11 +17,11 @@ const ANSWER_TIMEOUT_MS = 10_000;
 export interface AdminConnectionOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
   readonly log: Log;
-  /** The prefix of a failure's message, where there are several connections. */
+  /** Prefix of failure messages, for a queue of several streams. */
   readonly name?: string | undefined;
   /** See RedisConnection. */
   readonly inspect?: (server: Server) => Promise<void>;
-  /** Who makes its client; ByteClient by default. */
+  /** Creates the client; a ByteClient by default. */
   readonly client?: ((uri: string, name: string) => Client) | undefined;
 }
 
@@ -31,7 +29,7 @@ export class AdminConnection {
   readonly #clock: Clock;
   readonly #connection: RedisConnection;
   readonly #name: string | undefined;
-  /** A node of a Redis Cluster behind such a URI is reported as one. */
+  /** With a plain URI, a node of a Redis Cluster is reported as such. */
   readonly #plain: boolean;
   #opening: Promise<void> | undefined;
 
@@ -43,7 +41,7 @@ export class AdminConnection {
     if (inspect !== undefined) this.#connection.tell({ inspect });
   }
 
-  /** The server's answers as values; what fails is not told as a QueueFailed: for use within `telling`. */
+  /** Parsed replies. Failures are not QueueFailed: use it within `telling`. */
   readonly values: Server = { send: async (command) => (await this.send(command)).value() };
 
   send(command: readonly Argument[]): Promise<Reply> {
@@ -54,14 +52,14 @@ export class AdminConnection {
     return withTimeout(this.#clock, script.run(this.#connection, command), ANSWER_TIMEOUT_MS);
   }
 
-  /** Connects where that has not been done, does `work`, and tells what fails as a QueueFailed. */
+  /** Connects if necessary, runs `work`, and converts its failure to a QueueFailed. */
   async telling<T>(work: () => Promise<T>): Promise<T> {
     try {
       await (this.#opening ??= this.#open());
       return await work();
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
-      // A script's answer to an error reaches the caller as it is; NOSCRIPT is its sender's business.
+      // NOSCRIPT is handled by the sender of the script.
       if (cause instanceof RedisError && cause.code === 'NOSCRIPT') throw cause;
       const refusal = this.#plain ? clusterRefusal(cause) : cause;
       const message = messageOf(refusal);

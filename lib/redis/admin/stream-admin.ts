@@ -29,11 +29,11 @@ import { Script, type Argument, type Server } from '../wire/script.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 
-/** Bytes of values that one call of count.lua should read: Redis does nothing else meanwhile. */
+/** Bytes of values that one call of count.lua should read, because it blocks Redis. */
 const COUNT_BYTES = 4 << 20;
 const COUNT_ENTRIES_FIRST = 16;
 const COUNT_ENTRIES_MAX = 1_000;
-/** Entries that one call of states.lua looks at. */
+/** Entries that one call of states.lua checks. */
 const STATES_MAX = 16;
 
 const SCRIPTS = {
@@ -57,7 +57,7 @@ interface QueueAdminOptions extends PartitionsOptions, Pick<AdminConnectionOptio
   readonly partitions: number;
 }
 
-/** The streams of the queue that a URI names. `makes: false` is for commands that only look. */
+/** Opens each stream that a queue URI names. `makes: false` is for commands that change nothing. */
 export function queueAdmin({ uri, partitions, log, client, ...options }: QueueAdminOptions): QueueAdmin {
   const { clock, random } = options;
   const parts = queuePartitions(uri, partitions, options);
@@ -83,7 +83,7 @@ export class StreamAdmin implements QueuedStream {
     this.name = stream;
     this.#stream = stream;
     const inspect = async (server: Server): Promise<void> => {
-      // Another node may have the metadata, and be away: what this one holds can be shown without.
+      // The metadata may be on another node that is unavailable. Without it, this stream can still be shown.
       this.#identity = await identify(server).catch((cause: unknown) => {
         if (makes || cause instanceof QueueRefusal) throw cause;
         this.#unidentified = cause;
@@ -164,7 +164,6 @@ export class StreamAdmin implements QueuedStream {
   states(entries: readonly string[]): Promise<readonly EntryState[]> {
     return this.#telling(async () => {
       const states: EntryState[] = [];
-      // The script reads each entry.
       for (let from = 0; from < entries.length; from += STATES_MAX) {
         const some = entries.slice(from, from + STATES_MAX);
         states.push(...((await this.#run(SCRIPTS.states, [GROUP, ...some])).value() as readonly EntryState[]));
@@ -229,7 +228,7 @@ export class StreamAdmin implements QueuedStream {
     return this.#connection.close();
   }
 
-  /** The name may be another event's by now: see Delivery. */
+  /** By now the name may belong to another event: see Delivery. */
   #assertReadHere(servers = 0): void {
     if (servers !== this.#histories.of(this))
       throw new Error('the queue is on another server since its entries were read; run again');
@@ -252,7 +251,7 @@ export class StreamAdmin implements QueuedStream {
     return this.#connection.run(script, [...script.command(this.#stream), ...args]);
   }
 
-  /** Those of one event. */
+  /** Keeps the entries of one event. */
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
     const servers = this.#histories.of(this);
     const { deliveries } = entriesOf(reply, this.#source);
@@ -265,22 +264,20 @@ export class StreamAdmin implements QueuedStream {
   }
 }
 
-/** Unix time in milliseconds by the server's clock. */
 async function clockOf(server: Server): Promise<number> {
   const [seconds, microseconds] = (await server.send(['TIME'])) as readonly string[];
   return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
 }
 
-/** The name before the first entry of a time. */
+/** The name just before the first entry of a time. */
 const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms) - 1}-18446744073709551615`);
 
-/** How many entries the next call looks at, after one of `count` has looked at so many of so many bytes. */
+/** The number of entries that the next call may read, from the entries and bytes that the last one read. */
 function pageEntries(count: number, entries: number, bytes: number): number {
   const fitting = Math.floor((COUNT_BYTES * entries) / Math.max(1, bytes));
   return Math.max(1, Math.min(4 * count, fitting, COUNT_ENTRIES_MAX));
 }
 
-/** How much a stream holds, how far its group is, and its members. */
 async function partitionStatus(server: Server, stream: string): Promise<Omit<PartitionStatus, 'name'>> {
   const [events, replicas, memoryBytes, behind] = await Promise.all([
     server.send(['XLEN', stream]),
@@ -292,7 +289,7 @@ async function partitionStatus(server: Server, stream: string): Promise<Omit<Par
   return { stream, events: Number(events), memoryBytes, unread, pending, oldestUnlandedMs, replicas };
 }
 
-/** Members that hold something, and those that give signs of life. */
+/** Members that hold entries or give signs of life. */
 async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
   const [members, signs, nowMs] = await Promise.all([
     server.send(['XINFO', 'CONSUMERS', stream, GROUP]).catch((cause: unknown) => {
@@ -319,7 +316,7 @@ async function replicasOf(server: Server, stream: string): Promise<readonly Repl
     .filter(({ holds, signMs }) => holds > 0 || signMs !== undefined);
 }
 
-/** The server's estimate, of the stream, and of the slices of its id index. */
+/** The server's estimate for the stream and the slices of its id index. */
 async function memoryOf(server: Server, stream: string): Promise<number | undefined> {
   const ids = keyOf(stream, 'ids');
   try {

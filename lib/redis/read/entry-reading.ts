@@ -1,11 +1,10 @@
-// Reads entries for one member of the consumer group, in this order: its own pending ones whose answer was lost, those
-// of dead or frozen members, new ones.
+// Reads entries for one member of the consumer group: first its own pending ones after a lost reply, then those of dead
+// or frozen members, then new ones.
 //
-// Invariants: after a lost answer this member's pending entries are read again immediately, before they could be
-// claimed. Entries of other members are claimed first thing and then every CLAIM_INTERVAL_MS, before new ones are read,
-// because they are the oldest.
+// Invariants: after a lost reply, this member's pending entries are read again before another member can claim them.
+// Entries of other members are claimed every CLAIM_INTERVAL_MS, before new ones are read, because they are older.
 //
-// Limit: ANSWER_TIMEOUT_MS without a byte of the answer, beyond what a read may block; then the connection is replaced.
+// Limit: ANSWER_TIMEOUT_MS without a byte of the reply, in addition to the block time; then the connection is replaced.
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/client.ts';
@@ -18,19 +17,17 @@ import { GROUP } from '../stream/layout.ts';
 
 export const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
-/** Bytes after which one claim takes no more. */
+/** A claim stops after this many bytes. */
 const CLAIM_BYTES = 4 << 20;
 
 interface EntryReadingOptions {
   readonly clock: Clock;
-  /** Used for reading alone. */
+  /** Used only for reading. */
   readonly connection: RedisConnection;
   readonly stream: string;
-  /** The member's name in the group. */
   readonly member: string;
-  /** See Delivery. */
   readonly source: () => string;
-  /** See Delivery: of the server that this connection has. */
+  /** The number of the server that this connection uses: see Delivery. */
   readonly servers: () => number;
 }
 
@@ -38,9 +35,9 @@ export class EntryReading {
   readonly #options: EntryReadingOptions;
   readonly #claimScript = new Script('claim.lua');
   #claimedMs = Number.NEGATIVE_INFINITY;
-  /** Where in the group's list the next claim begins; '-' is its beginning. */
+  /** The entry at which the next claim begins; '-' is the first. */
   #claimCursor = '-';
-  /** The last of its own pending entries that were read again after a lost answer; undefined: no answer was lost. */
+  /** The last of its own pending entries that it has read again. Set after a lost reply only. */
   #againFrom: string | undefined;
 
   constructor(options: EntryReadingOptions) {
@@ -48,18 +45,17 @@ export class EntryReading {
     options.connection.tell({ onLost: () => (this.#againFrom = '0') });
   }
 
-  /** Another server is there: what is in hand is read again, because it may not be acknowledged any more. */
+  /** After a change of servers, entries in hand are read again, because they may not be acknowledged there. */
   readAgain(): void {
     this.#againFrom = '0';
   }
 
-  /** The next read claims from the group's beginning. */
+  /** The next read claims from the first entry on. */
   begin(): void {
     this.#claimedMs = Number.NEGATIVE_INFINITY;
     this.#claimCursor = '-';
   }
 
-  /** See QueueReader. */
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     const servers = this.#options.servers();
     return readFrom(servers, await this.#read(max, idleMs, waitMs));
@@ -67,7 +63,7 @@ export class EntryReading {
 
   async #read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     if (this.#againFrom !== undefined) {
-      // What was taken with an answer that never came is this member's. What is in hand meanwhile comes once more.
+      // Entries of a lost reply belong to this member. Entries in hand are delivered once more.
       const own = await this.#readGroup(max, 0, this.#againFrom);
       this.#againFrom = own.last;
       if (own.deliveries.length > 0) return own.deliveries;
@@ -96,7 +92,7 @@ export class EntryReading {
   }
 
   async #readGroup(max: number, waitMs: number, from: string): Promise<ReadEntries> {
-    // BLOCK 0 would wait for ever.
+    // BLOCK 0 would wait forever.
     const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
     const { stream, member } = this.#options;
     const some = ['GROUP', GROUP, member, 'COUNT', String(max), ...block];
@@ -105,17 +101,16 @@ export class EntryReading {
       if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
       throw cause;
     });
-    // The wait was ended by force: the stream is gone, or the server is no master any more. It says which when it is
-    // asked again.
+    // The server ended the block: the stream was deleted, or the server is not a master. The next command reports
+    // which.
     if (reply === undefined) return this.#readGroup(max, 0, from);
-    // An array of one stream, which is its name and its entries; no array where there is nothing.
+    // An array with one stream (its name and its entries), or null.
     if (reply.array() === undefined) return { deliveries: [], last: undefined };
     reply.array();
     reply.text();
     return entriesOf(reply, this.#options.source());
   }
 
-  /** A command on the reading connection that may block for `waitMs`. */
   async #send(command: readonly Argument[], waitMs: number): Promise<Reply> {
     try {
       return await withTimeout(
@@ -126,8 +121,7 @@ export class EntryReading {
       );
     } catch (cause) {
       if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      // An error that Redis answered a command with lost nothing; what a script did before its error, or anything else,
-      // may have.
+      // If Redis replies with an error, no entries were lost, except by a script that failed halfway.
       const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
       if (lost) this.#againFrom ??= '0';
       if (cause instanceof NoAnswer) this.#options.connection.restart('the server does not answer');

@@ -1,7 +1,6 @@
-// A replica's membership in the consumer group: its place among the counted replicas, kept by a sign of life each
-// second.
+// The membership of a replica in the consumer group, renewed by a sign of life each second.
 //
-// Invariant: a replica that gives no sign for REPLICA_LEASE_MS is not counted, and is again when it comes back.
+// Invariant: a replica without a sign for REPLICA_LEASE_MS is not counted until it gives one again.
 import { hostname } from 'node:os';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import type { Clock, Random, Timer } from '../../process/clock.ts';
@@ -10,15 +9,14 @@ import type { RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
 
 const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
-/** Members without a sign of life and without pending entries are removed after this long, looked for this often. */
+/** Idle members without pending entries are removed after this long. */
 const MEMBER_IDLE_MAX_MS = 10 * 60_000;
 const TIDY_INTERVAL_MS = 60_000;
 
-/** A name that no member of the group ever had: two members of one name would share what is pending. */
+/** A unique name: two members of one name would share their pending entries. */
 export const memberName = (random: Random): string => `${hostname()}-${process.pid}-${random.uuid().slice(0, 8)}`;
 
 interface MembershipOptions {
-  /** Runs a script, with a time limit. */
   readonly run: (script: Script, command: readonly string[]) => Promise<RedisValue>;
   readonly clock: Clock;
   readonly log: Log;
@@ -42,28 +40,27 @@ export class Membership {
     this.#tidiedMs = options.clock.ms();
   }
 
-  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
+  /** The replicas with a recent sign of life, including this one. */
   get replicas(): number {
     return this.#replicas;
   }
 
-  /** See QueueReader. */
   async register(replicasMax: number): Promise<boolean> {
     if ((await this.#sign(replicasMax)) === -1) return false;
     this.registerLater(replicasMax);
     return true;
   }
 
-  /** Counts this process as soon as the queue takes its sign of life, without asking for a place. */
+  /** Gives signs of life as soon as the queue accepts them, without asking for a place. */
   registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
     if (this.#signs !== undefined) return;
     this.#signs = this.#options.clock.every(SIGN_OF_LIFE_INTERVAL_MS, () => void this.#showLife());
-    // Without one, others would take this member for dead until the first interval is over.
+    // Without a first sign, others would consider this member dead during the first interval.
     void this.#showLife();
   }
 
-  /** Gives no more signs, and leaves the group where the queue is there. */
+  /** Stops the signs, and leaves the group if the queue is reachable. */
   async end(reachable: boolean): Promise<void> {
     this.#signs?.close();
     if (reachable) await this.#leaveGroup(0).catch(() => undefined);
@@ -77,10 +74,7 @@ export class Membership {
     return replicas;
   }
 
-  /**
-   * Gives a sign of life. A replica that was frozen for longer than its lease may find its place taken: it warns and
-   * keeps running.
-   */
+  /** A replica that was frozen for longer than its lease may have lost its place. It warns and continues. */
   async #showLife(): Promise<void> {
     const { clock, log } = this.#options;
     try {
@@ -93,7 +87,7 @@ export class Membership {
       this.#tidiedMs = clock.ms();
       await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
     } catch (cause) {
-      // The queue is unreachable; the reading side logs that.
+      // The reading side logs that the queue is unavailable.
       log.debug({ err: cause }, 'no sign of life sent');
     }
   }

@@ -1,5 +1,4 @@
-// The reading side of each stream of the queue that a URI names, and how a consumer starts there: connections, and a
-// place among the consumers of each stream.
+// Opens the reading side of each stream that a queue URI names, and registers a consumer on them.
 import { REPLICA_LEASE_MS, type QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -11,20 +10,19 @@ import { memberName } from './membership.ts';
 import { StreamReader } from './stream-reader.ts';
 
 const QUEUE_START_MS = 5_000;
-/** While its place is taken a replica asks again, for a little longer than a dead one is counted. */
+/** A replica waits for a place a little longer than a dead replica keeps one. */
 const REGISTER_TIMEOUT_MS = REPLICA_LEASE_MS + 1_500;
 const REGISTER_INTERVAL_MS = 250;
 
 interface ReadersOptions extends ClockAndRandom {
   readonly uri: string;
-  /** Of a queue on a Redis Cluster. */
+  /** Used for a Redis Cluster only. */
   readonly partitions: number;
   readonly log: Log;
-  /** Called with each reading of a stream, and its partition. */
   readonly onReport: (report: QueueReport, partition: string) => void;
 }
 
-/** By partition. All have one name, so that operators see one replica. */
+/** In order of partitions. All readers have one name, so operators see one replica. */
 export function streamReaders({ uri, partitions, log, onReport, ...system }: ReadersOptions): readonly StreamReader[] {
   const parts = queuePartitions(uri, partitions, system);
   const name = memberName(system.random);
@@ -36,8 +34,8 @@ export function streamReaders({ uri, partitions, log, onReport, ...system }: Rea
 }
 
 /**
- * Connects to every stream that is there, and takes a place among its consumers. Throws a StartFailure if none is
- * there, or if one has as many consumers as it may. A consumer takes its place on the other streams later.
+ * Connects and registers on every reachable stream; the others follow later. Throws a StartFailure if no stream is
+ * reachable, or if one has the maximum of replicas.
  */
 export async function joinReplicas(
   readers: readonly StreamReader[],
@@ -59,7 +57,7 @@ export async function joinReplicas(
     log.error({ reason }, 'the queue is there and takes no commands; starting, and waiting until it does');
   }
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;
-  // One after the other, so that of two consumers that start at the same time one has the places on all streams.
+  // In order, so that one of two consumers that start together gets a place on every stream.
   for (const reader of reachable) {
     if ((await placeOn(reader, replicasMax, deadline, clock, stopped, log)) !== 'taken') continue;
     throw new StartFailure(
@@ -70,7 +68,7 @@ export async function joinReplicas(
   }
 }
 
-/** The place of a replica that has just died is free after its lease. `unknown`: the queue refused, or a stop. */
+/** `unknown`: the queue refused, or the program was stopped. */
 async function placeOn(
   reader: StreamReader,
   replicasMax: number,

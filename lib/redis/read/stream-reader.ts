@@ -1,10 +1,8 @@
-// The reading side of the queue on a Redis Stream: one member of the consumer group `warehouse`.
+// The reading side of the queue on a Redis Stream: one member of the consumer group `warehouse`. It delivers an entry
+// again until the entry is acknowledged.
 //
-// Invariant: an entry is given to the caller again and again until it is acknowledged. In which order entries are read
-// is entry-reading.ts.
-//
-// Two connections: a blocked XREADGROUP holds up every command behind it, so reading has one of its own. A connection
-// on which a command gets no answer for ANSWER_TIMEOUT_MS is replaced: the server was frozen, or the network cut.
+// Two connections: a blocked XREADGROUP delays every later command of its connection. A connection without a reply for
+// ANSWER_TIMEOUT_MS is replaced, because the server is frozen or the network is cut.
 import {
   GroupVanished,
   type AcceptedEvent,
@@ -31,17 +29,17 @@ import { GROUP, keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
-/** Entries of one acknowledgement: Redis does nothing else meanwhile. */
+/** Entries of one acknowledgement, which blocks Redis. */
 const ACKNOWLEDGE_MAX = 1_000;
 
 export interface StreamReaderOptions extends ClockAndRandom {
   readonly part: QueuePartition;
   readonly log: Log;
-  /** This member's name in the group; a new one by default. */
+  /** A new name by default. */
   readonly name?: string;
-  /** Makes the clients of the two connections; ByteClient by default. */
+  /** Creates both clients; ByteClients by default. */
   readonly client?: (uri: string, name: string) => Client;
-  /** Called with what each look at the stream saw, every few seconds. */
+  /** Called with each report of the trimmer, every few seconds. */
   readonly onReport?: (report: QueueReport) => void;
 }
 
@@ -58,7 +56,7 @@ export class StreamReader implements QueueReader {
 
   readonly #histories = new Histories();
   #hasRead = false;
-  /** A new connection met a group that has read nothing, although this member has read from it. */
+  /** A new connection found a group that has read nothing, although this member has read from it. */
   #vanished = false;
   #closing: Promise<void> | undefined;
 
@@ -100,25 +98,24 @@ export class StreamReader implements QueueReader {
   }
 
   /**
-   * Begins to connect, and keeps at it. True once both connections are established, false when they do not within
-   * `timeoutMs`. Rejects with a QueueRefusal where this program must not work with the queue as it is.
+   * Connects, and keeps trying. Resolves with false if a connection is not established within `timeoutMs`. Rejects with
+   * a QueueRefusal if this program must not use the queue.
    */
   async open(timeoutMs: number): Promise<boolean> {
     const opened = await Promise.all([this.#reading, this.#control].map((one) => one.opened(timeoutMs)));
     return !opened.includes(false);
   }
 
-  /** Why there is no connection, in words that hold no secret. */
+  /** Never holds a secret. */
   get lastError(): string {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
   }
 
-  /** How many replicas gave a sign of life lately, this one included, by this one's last sign. */
   get replicas(): number {
     return this.#membership.replicas;
   }
 
-  /** Whether the servers answer, and take no commands yet: replicas, or reading their data. */
+  /** The servers reply but accept no commands yet: they are replicas or loading their data. */
   get waiting(): boolean {
     return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
   }
@@ -129,7 +126,7 @@ export class StreamReader implements QueueReader {
     return true;
   }
 
-  /** Counts this process as a replica as soon as the queue takes its sign of life, without asking for a place. */
+  /** See Membership. */
   registerLater(replicasMax: number): void {
     this.#membership.registerLater(replicasMax);
     this.#trimmer.start();
@@ -137,7 +134,7 @@ export class StreamReader implements QueueReader {
 
   async join(): Promise<boolean> {
     this.#entries.begin();
-    // The queue may be another one since the connection was made: wiped, and begun again.
+    // The queue may have been deleted and created again since the connection was made.
     const server: Server = { send: (command) => this.#command(command) };
     await this.#identity.ask(server);
     this.#identity.keepAsking(server);

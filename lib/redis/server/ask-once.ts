@@ -1,14 +1,13 @@
-// Questions about where a queue's master is, to servers that need not be it: each on a connection of its own, which is
-// closed after the answer.
+// Questions to servers that need not be the master, each on its own short-lived connection.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Server } from '../wire/script.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 
-/** For the connection and the answers together. A server that is frozen, or behind a cut network, costs as long. */
+/** For the connection and the replies together. A frozen or unreachable server costs as long. */
 const TIMEOUT_MS = 1_000;
 
-/** Connects, gives `ask` the server, and its answer. Rejects when the server is not there, or not in time. */
+/** Connects and runs `ask`. Rejects if the server is unavailable or does not reply in time. */
 export async function askOnce<T>(
   system: ClockAndRandom,
   uri: string,
@@ -21,7 +20,7 @@ export async function askOnce<T>(
   const server: Server = { send: (command) => client.sendCommand(command).then((reply) => reply.value()) };
   const answer = ready.then(() => ask(server));
   void client.connect();
-  // Of answer and error only the first one counts.
+  // Only the first of the two results is used.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {
     return await withTimeout(system.clock, Promise.race([lost, answer]), timeoutMs);
@@ -31,8 +30,7 @@ export async function askOnce<T>(
 }
 
 /**
- * The first answer that one of several servers gives, asked one after the other from number `first` on; `ask` receives
- * the number. Rejects with the last one's reason.
+ * Asks several servers in turn, from number `first` on, and returns the first result. Rejects with the last failure.
  */
 export async function askAny<T>(
   system: ClockAndRandom,

@@ -1,14 +1,11 @@
-// One supervised connection to the master of a queue: a Redis 7.0 or newer (or Valkey) server.
+// One supervised connection to the master of a queue (Redis 7.0 or newer, or Valkey).
 //
-// States: see NEXT. Commands are sent only while ready and fail immediately otherwise: they are not queued, because
-// their senders would have given up before an answer came, and the queue would have no bound. A client that lost its
-// server connects again by itself, with pauses of 50 to 500 ms. With a MasterLookup it is thrown away instead, and the
-// lookup is asked again.
+// Commands are sent only in state `ready` and fail immediately otherwise. They are not queued: their senders would have
+// given up before the reply, and such a queue would have no bound.
 //
-// Invariant: a connection is ready only after its server has said that it is a master and after `inspect` has passed. A
-// client that is not trusted any more (the inspection failed, a command met a code of NOT_MASTER, the owner called
-// `restart`) is thrown away, and its name is resolved again, at most once in REOPEN_INTERVAL_MS. A
-// connection that does not get ready in time is thrown away too.
+// Invariant: a connection is ready only after its server has reported that it is a master and `inspect` has passed. If
+// the inspection fails, a command meets a code of NOT_MASTER, or the owner calls `restart`, the client is replaced, at
+// most once in REOPEN_INTERVAL_MS. With a MasterLookup, the master is looked up again each time.
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument, Server } from '../wire/script.ts';
@@ -21,14 +18,14 @@ import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS, withTimeout } from '../wire/deadline.
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 
-/** How long a stop waits for the last answers: a frozen server must not hold it up. */
+/** Limit for the last replies at shutdown, if the server is frozen. */
 const CLOSE_TIMEOUT_MS = 500;
 
-/** A ByteClient, or one partition's part of a shared one (shared-clients.ts). It reconnects by itself. */
+/** A ByteClient, or one partition's share of one (shared-clients.ts). It reconnects by itself. */
 export interface Client {
   readonly isReady: boolean;
   readonly bytesReceived?: number;
-  /** `ready`, `error` with the cause, and `refused` with each RedisError that a command met. */
+  /** Emits `ready`, `error` with the cause, and `refused` with each RedisError that a command received. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
   sendCommand(command: readonly Argument[]): Promise<Reply>;
@@ -39,28 +36,25 @@ export interface Client {
 const REOPEN_INTERVAL_MS = 1_000;
 
 export interface ConnectionOptions extends ClockAndRandom {
-  /** `redis://` or `rediss://`, with user, password and database as usual; or who knows one. */
+  /** A `redis://` or `rediss://` URI, or a lookup that returns one. */
   readonly uri: string | MasterLookup;
-  /** Shown by `CLIENT LIST`. */
   readonly name: string;
   readonly log: Log;
 }
 
-/** The listeners of a connection; each method is optional. */
 export interface ConnectionListener {
-  /** Asks a new connection's server whether this program may work with it. A rejection throws the connection away. */
+  /** Checks whether this program may use a new connection's server. If it rejects, the connection is closed. */
   readonly inspect?: (server: Server) => Promise<void>;
-  /** Called each time the connection gets ready, and each time it is lost. */
   readonly onReady?: () => void;
   readonly onLost?: (reason: string) => void;
-  /** Called each time an inspection finds what waiting does not mend; the connection keeps trying nevertheless. */
+  /** Called each time an inspection fails for a reason that waiting does not fix. The connection keeps trying. */
   readonly onRefused?: (refusal: QueueRefusal) => void;
 }
 
-/** `paused`: no client, and the next attempt is due later. */
+/** `paused`: there is no client, and the next attempt is due later. */
 type State = 'new' | 'looking up' | 'connecting' | 'inspecting' | 'ready' | 'paused' | 'closed';
 
-/** The states that may follow each one. A client that becomes ready again is inspected again. */
+/** The states that may follow each one. A client that is ready again is inspected again. */
 const NEXT: Readonly<Record<State, readonly State[]>> = {
   new: ['looking up', 'connecting', 'closed'],
   'looking up': ['connecting', 'paused', 'closed'],
@@ -79,21 +73,21 @@ export class RedisConnection {
   readonly #watch: MasterWatch;
   #state: State = 'new';
   #client: Client | undefined;
-  /** Counts inspections, so that one that a new connection has overtaken says nothing. */
+  /** Counts inspections: the result of an earlier one is ignored. */
   #inspection = 0;
-  /** For the state: that a client gets ready in time, or that the next attempt is made. */
+  /** Limits connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
   #lastError = 'not connected yet';
   #waiting = false;
-  /** `host:port` of the server that is being connected to, and of the one that was ready last. */
+  /** `host:port` of the current server, and of the last one that was ready. */
   #server = '';
   #readyServer: string | undefined;
-  /** What the server said when the last client was thrown away, for the next look-up. */
+  /** The reply that ended the last client, for the next lookup. */
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
 
-  /** `make` makes a client that is not connected yet; a ByteClient by default. */
+  /** `make` creates an unconnected client; a ByteClient by default. */
   constructor(
     options: ConnectionOptions,
     make = (uri: string, name: string): Client => new ByteClient({ ...options, uri, name }),
@@ -103,36 +97,34 @@ export class RedisConnection {
     this.#make = make;
   }
 
-  /** Tells `listener` from now on, together with those before; to be called before `open`. */
+  /** Adds a listener. Call it before `open`. */
   tell(listener: ConnectionListener): void {
     this.#listener = { ...this.#listener, ...listener };
   }
 
-  /** The same connection, with values for answers. */
+  /** The same connection with parsed replies. */
   readonly values: Server = { send: (command) => this.send(command).then((reply) => reply.value()) };
 
   get ready(): boolean {
     return this.#state === 'ready' && this.#client?.isReady === true;
   }
 
-  /** Bytes that the server has sent on this connection; 0 where the client does not count them. */
+  /** Bytes that the server has sent on this connection; 0 if the client does not count them. */
   get bytesReceived(): number {
     return this.#client?.bytesReceived ?? 0;
   }
 
-  /**
-   * Whether the server answers but takes no writes, for example because it is a replica: waiting or a fail-over helps.
-   */
+  /** The server replies but accepts no writes, for example because it is a replica: waiting or a fail-over helps. */
   get waiting(): boolean {
     return !this.ready && this.#waiting;
   }
 
-  /** Why the connection is not ready, in words that hold no secret. */
+  /** The reason why the connection is not ready. It never holds a secret. */
   get lastError(): string {
     return this.#lastError;
   }
 
-  /** Begins to connect, and keeps trying. */
+  /** Connects, and keeps trying. */
   open(): void {
     if (this.#state !== 'new' && this.#state !== 'paused') return;
     const { uri, clock } = this.#options;
@@ -142,8 +134,8 @@ export class RedisConnection {
   }
 
   /**
-   * Begins to connect; gives whether it got ready within `timeoutMs`. Rejects with what an inspection finds that
-   * waiting does not mend. For an owner that has no listeners for the two itself.
+   * Connects, and resolves with true if the connection is ready within `timeoutMs`. Rejects with a QueueRefusal. For
+   * owners without their own listeners for `onReady` and `onRefused`.
    */
   async opened(timeoutMs: number): Promise<boolean> {
     if (this.ready) return true;
@@ -159,8 +151,8 @@ export class RedisConnection {
   }
 
   /**
-   * Sends one command. Rejects immediately while the connection is not ready; has no time-out of its own (the caller's
-   * deadline decides, and `restart` ends what never comes).
+   * Sends one command. Rejects immediately while the connection is not ready. It has no time limit: the caller sets
+   * one, and `restart` ends calls without a reply.
    */
   send(command: readonly Argument[]): Promise<Reply> {
     if (this.#state !== 'ready' || this.#client === undefined)
@@ -168,10 +160,7 @@ export class RedisConnection {
     return this.#client.sendCommand(command);
   }
 
-  /**
-   * Throws the client away, with what is outstanding on it, and makes a new one, at most once in REOPEN_INTERVAL_MS.
-   * Nothing where there is none.
-   */
+  /** Replaces the client and fails its outstanding commands. Does nothing without a client. */
   restart(reason: string, waiting = false): void {
     const client = this.#client;
     if (client === undefined) return;
@@ -181,7 +170,7 @@ export class RedisConnection {
     client.destroy();
   }
 
-  /** Waits a moment for outstanding answers, then closes. Idempotent. */
+  /** Waits briefly for outstanding replies, then closes. Idempotent. */
   async close(): Promise<void> {
     if (this.#state === 'closed') return;
     const client = this.#client;
@@ -201,7 +190,7 @@ export class RedisConnection {
     assert(NEXT[this.#state].includes(state), `${this.#state} → ${state}`);
     assert((this.#client !== undefined) === HAS_CLIENT.has(state), state);
     this.#state = state;
-    // One time limit for connecting and inspecting together.
+    // Connecting and inspecting share one time limit.
     if (state === 'inspecting') return;
     this.#timer?.close();
     const { clock } = this.#options;
@@ -268,7 +257,7 @@ export class RedisConnection {
     this.#become('ready');
     const before = this.#readyServer;
     this.#readyServer = this.#server;
-    // After a fail-over both are notified.
+    // After a fail-over, the log line has both servers.
     const moved = before === undefined || before === this.#server ? {} : { before };
     this.#options.log.info({ server: this.#server, ...moved }, 'connected to the queue');
     this.#listener.onReady?.();
@@ -277,7 +266,7 @@ export class RedisConnection {
   #failed(client: Client, cause: unknown): void {
     if (client !== this.#client) return;
     const reason = messageOf(cause);
-    // The master may be another server now.
+    // By now the master may be another server.
     if (typeof this.#options.uri !== 'string') this.restart(reason);
     else this.#lost('connecting', reason);
   }

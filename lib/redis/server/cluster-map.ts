@@ -1,17 +1,15 @@
-// Which node of a Redis Cluster is the master of a key's slot now.
+// The master of a key's slot in a Redis Cluster.
 //
-// Nodes are asked with CLUSTER SLOTS, one after the other, each time from another one on, so that one which is cut off
-// from the others does not mislead for long. A client that meets MOVED goes where it points, without a question. The
-// seeds of the URI stay among those that are asked, with all nodes that the last answer named.
-//
-// Not done here: ASK is not followed. While a slot migrates its partition refuses, and producers send again.
+// Each CLUSTER SLOTS goes to the next node in turn, so that an isolated node does not mislead for long. The nodes are
+// those of the last reply and of the URI. MOVED is followed without a question. ASK is not followed: while its slot
+// migrates, a partition refuses events, and producers send again.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
 import { askAny } from './ask-once.ts';
 import type { MasterLookup } from './master-lookup.ts';
 import type { RedisValue } from '../wire/reply.ts';
 
-/** So long an answer serves all partitions, which often ask together. */
+/** One reply serves all partitions, which often ask together. */
 const FRESH_MS = 100;
 
 export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' | 'cluster' }>;
@@ -19,14 +17,14 @@ export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' |
 interface SlotRange {
   readonly from: number;
   readonly to: number;
-  /** `host:port`; the master first. */
+  /** `host:port`, the master first. */
   readonly nodes: readonly string[];
 }
 
 export class ClusterMap {
   readonly #address: ClusterAddress;
   readonly #system: ClockAndRandom;
-  /** Key -> slot, once a node has told. */
+  /** The slot of each key, once a node has reported it. */
   readonly #slots = new Map<string, number | undefined>();
   #ranges: Promise<readonly SlotRange[]> | undefined;
   #askedMs = 0;
@@ -39,7 +37,6 @@ export class ClusterMap {
     this.#nodes = address.hosts;
   }
 
-  /** Leads to the master of this key's slot. */
   lookup(key: string): MasterLookup {
     this.#slots.set(key, undefined);
     const find = async (cause: Error | undefined): Promise<string> => {
@@ -83,9 +80,7 @@ export class ClusterMap {
   }
 }
 
-/**
- * The answer of CLUSTER SLOTS. A node that does not know its own address leaves it empty: it is the one that was asked.
- */
+/** Parses the reply of CLUSTER SLOTS. An empty address means the node that was asked. */
 const slotRanges = (answer: RedisValue, asked: string): readonly SlotRange[] =>
   (answer as readonly (readonly RedisValue[])[]).map(([from, to, ...nodes]) => ({
     from: Number(from),

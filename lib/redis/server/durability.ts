@@ -1,21 +1,21 @@
-// The protection of accepted events on a server: a 202 promises that it evicts no keys, writes an append-only file, and
-// has as many replicas as accepting calls wait for.
+// The protection of accepted events on a server. A 202 promises that the server evicts no keys, writes an append-only
+// file, and has the configured number of replicas.
 import type { Log } from '../../process/log.ts';
 import { QueueRefusal, RewriteRunning } from '../wire/errors.ts';
 import type { Server } from '../wire/script.ts';
 import { serverHistory, serverInfo } from './facts.ts';
 
 interface DurabilityCheckOptions {
-  /** Refuses such a server, or logs it. */
+  /** Refuses an unsafe server, or logs it. */
   readonly level: 'warn' | 'require';
-  /** How many replicas accepting calls wait for. */
+  /** The number of replicas that accepting calls wait for. */
   readonly replicas: number;
   readonly log: Log;
 }
 
 export class DurabilityCheck {
   readonly #options: DurabilityCheckOptions;
-  /** The history of the server that was found without a rewrite: a later one replaces a file that is whole. */
+  /** The history of a server that was seen without a rewrite. A later rewrite replaces a complete file. */
   #settled: string | undefined;
 
   constructor(options: DurabilityCheckOptions) {
@@ -23,8 +23,8 @@ export class DurabilityCheck {
   }
 
   /**
-   * Rejects, if durability is required, with a QueueRefusal for a server that could lose accepted events, and with
-   * RewriteRunning for one whose append-only file is being rewritten: waiting helps there.
+   * If durability is required, rejects with a QueueRefusal for an unsafe server, or with RewriteRunning for a server
+   * that is still rewriting its append-only file.
    */
   async check(server: Server): Promise<void> {
     const { level, replicas, log } = this.#options;
@@ -41,7 +41,7 @@ export class DurabilityCheck {
   }
 }
 
-/** What is wrong, in words for an operator; nothing when all is well. A server that does not tell counts as a fault. */
+/** The faults, for an operator. If the server does not report a setting, that is a fault. */
 export async function durabilityFaults(server: Server): Promise<readonly string[]> {
   const faults: string[] = [];
   const policy = (await serverInfo(server, 'memory')).get('maxmemory_policy');
@@ -64,20 +64,19 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
   return faults;
 }
 
-/** A rewrite of the append-only file, in words for an operator. */
 export interface AofRewrite {
   readonly fault: string;
-  /** It is the first one of a replica that was promoted: until it ends, no file has what the server accepts. */
+  /** The first rewrite of a promoted replica: until it ends, no file has the accepted events. */
   readonly isFirst: boolean;
 }
 
 /**
- * The rewrite of the append-only file that is running; undefined if none is.
+ * The append-only rewrite in progress, or `undefined`.
  *
- * Fact (Redis 7.0.15): a replica after a full synchronization, and a server after CONFIG SET appendonly yes, write to
- * no file that a restart reads until their first rewrite has ended. A replica that was promoted meanwhile and then
- * killed came back empty. INFO does not distinguish such a rewrite from any other, except that no earlier one has ended
- * since the server started, and that a promoted replica has the history of its former master.
+ * Fact (Redis 7.0.15): after a full synchronization, and after CONFIG SET appendonly yes, a server writes to no file
+ * that a restart would read until its first rewrite has ended. A replica that was promoted meanwhile and then killed
+ * came back empty. INFO marks such a rewrite only by two facts: no earlier rewrite has ended since the start, and a
+ * promoted replica has the history of its former master.
  */
 export async function aofRewrite(server: Server): Promise<AofRewrite | undefined> {
   const persistence = await serverInfo(server, 'persistence');
@@ -94,10 +93,7 @@ export async function aofRewrite(server: Server): Promise<AofRewrite | undefined
   };
 }
 
-/**
- * What is wrong with a server's replicas, for a gateway that waits for so many of them: a fail-over forgets what they
- * had not received.
- */
+/** The faults of a gateway that waits for this many replicas. */
 export async function replicationFaults(server: Server, replicas: number): Promise<readonly string[]> {
   const told = (await serverInfo(server, 'replication')).get('connected_slaves');
   if (told === undefined)

@@ -1,20 +1,11 @@
-// Where the master of a queue is, and a watch for one that was replaced and does not say so itself.
-//
-// Invariant: a watch tells of another master once at most, and never after `end`.
+// The lookup of a queue's master, and a watch for a master that was replaced and does not report it.
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { RedisError } from '../wire/errors.ts';
 
-/** Knows where a master is. */
 export interface MasterLookup {
-  /**
-   * The master now, as a `redis://` or `rediss://` URI. Asked before each connection; `cause` is what ended the last
-   * one, where the server said so. Rejects where none of them knows.
-   */
+  /** The URI of the master now. Asked before each connection; `cause` is the server's reply that ended the last one. */
   readonly find: (cause: RedisError | undefined) => Promise<string>;
-  /**
-   * How often to look whether it is another one, in milliseconds, where a master that is replaced does not say so
-   * itself.
-   */
+  /** The interval of the watch. Unset if a replaced master reports it itself. */
   readonly watchMs?: number;
 }
 
@@ -26,7 +17,7 @@ export class MasterWatch {
     this.#clock = clock;
   }
 
-  /** Looks again and again, and calls `onOther` when the master is another server than `uri`. */
+  /** Polls until the master is another server than `uri`, then calls `onOther` once. */
   begin(lookup: MasterLookup, uri: string, onOther: () => void): void {
     this.end();
     if (lookup.watchMs === undefined) return;

@@ -1,15 +1,10 @@
-// Which server is the master that Sentinel watches, now.
+// The master that Sentinel watches. All sentinels are asked, and the majority of the replies decides, because a
+// sentinel may be isolated or not know of a fail-over yet.
 //
-// All sentinels are asked, and what most of those say that answer counts: one that is cut off from the others, or has
-// not heard of a fail-over yet, does not mislead. The connection itself makes sure that the server says to be a master
-// (client.ts).
+// Fact (Redis 7.0, SENTINEL FAILOVER): after a planned fail-over, the old master accepts writes for another 8 to 10 s,
+// and those are lost. Choice: a connection checks every WATCH_MS whether its server is still the master.
 //
-// Fact: after a planned fail-over the old master learns only 8 to 10 s later that it is none any more, and takes
-// writes until then, which are lost (Redis 7.0, SENTINEL FAILOVER). Choice: a connection looks every WATCH_MS whether
-// its server is the master still.
-//
-// A sentinel is asked without the user and password of the URI, which are the master's, and with them only where it
-// wants some.
+// The user and password of the URI are the master's. A sentinel gets them only if it requires a password.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { askOnce } from './ask-once.ts';
@@ -19,9 +14,9 @@ import type { ClusterAddress } from './cluster-map.ts';
 import { RedisError } from '../wire/errors.ts';
 
 const WATCH_MS = 500;
-/** For one sentinel. Longer than elsewhere: it is waited for only where the others do not agree. */
+/** For one sentinel. Longer than elsewhere, because it matters only if the others disagree. */
 const ANSWER_TIMEOUT_MS = 2_000;
-/** So long an answer serves all connections of a process. */
+/** One reply serves all connections of a process. */
 const FRESH_MS = 100;
 
 export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom): MasterLookup {
@@ -36,7 +31,7 @@ export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom):
   return { find, watchMs: WATCH_MS };
 }
 
-/** Rejects where no sentinel names a master, with words of one that answered, if one did. */
+/** Rejects if no sentinel names a master, if possible with a sentinel's own words. */
 function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {
   const master = async (server: Server): Promise<string> => {
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
@@ -65,7 +60,7 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: Cloc
           (uri) => {
             const count = (votes.get(uri) ?? 0) + 1;
             votes.set(uri, count);
-            // A sentinel that is frozen or cut off, often together with the master, must not delay the others.
+            // A frozen or isolated sentinel must not delay the others.
             if (count > hosts.length / 2) end();
           },
           (cause: unknown) => causes.push(cause),
@@ -77,7 +72,7 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: Cloc
   });
 }
 
-/** What a sentinel said tells an operator more than that another one did not answer. */
+/** A reply tells an operator more than a missing one. */
 function reasonFor(causes: readonly unknown[]): Error {
   const said = causes.find((cause) => cause instanceof UnknownMaster || cause instanceof RedisError);
   if (said instanceof Error) return said;

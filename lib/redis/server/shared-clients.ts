@@ -1,14 +1,11 @@
-// One connection to each server for all partitions of a queue that have it as their master.
+// One connection for all partitions of a queue with the same master.
 //
-// Fact: a connection costs a gateway a write and a read for each call, and with eight partitions there are eight in a
-// turn. Choice: the partitions of one master share one, and what they send in one turn leaves in one write. Effect: see
-// the case `partitions` of the benchmark.
+// Fact: each connection costs a gateway one write and one read for each call, so eight partitions cost eight in a turn.
+// Choice: partitions share a connection, and the calls of a turn leave in one write. Effect: `BENCH_CASES=partitions
+// make bench`. Each partition has its own client, and may give up its own commands only.
 //
-// Each partition keeps a client of its own (client.ts), which it throws away as it pleases: that gives up its
-// own commands and no others.
-//
-// Invariant: a connection that was given up with answers outstanding is left to those who have it, and given to no one
-// else until those answers are there: an owner that gives up a silent server has a new one.
+// Invariant: a connection with a given-up command stays with its current users, and nobody else joins it before that
+// command has its reply. So an owner that gives up a silent server gets a new connection.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ByteClient } from '../wire/byte-client.ts';
@@ -19,15 +16,13 @@ import type { Clock } from '../../process/clock.ts';
 
 export class SharedClients {
   readonly #make: (uri: string) => ByteClient;
-  /** By URI, the latest. */
+  /** The latest connection of each URI. */
   readonly #links = new Map<string, Link>();
 
-  /** `make` makes what is shared. */
   constructor(make: (uri: string) => ByteClient) {
     this.#make = make;
   }
 
-  /** One partition's client of the server that `uri` names. */
   open(uri: string): Client {
     return new SharedClient(() => this.#linkTo(uri));
   }
@@ -41,7 +36,7 @@ export class SharedClients {
   }
 }
 
-/** A connection and those who share it. */
+/** A connection and its users. */
 class Link {
   readonly client: ByteClient;
   readonly #sharers = new Set<EventEmitter>();
@@ -54,7 +49,6 @@ class Link {
     void client.connect();
   }
 
-  /** Whether one more may join. */
   get isOpen(): boolean {
     return !this.#ended && !this.client.owesAbandoned;
   }
@@ -63,13 +57,13 @@ class Link {
     assert(!this.#ended);
     this.#sharers.add(sharer);
     if (!this.client.isReady) return;
-    // An owner that joins an established connection gets the events of a new one.
+    // An owner that joins an established connection receives the events of a new one.
     queueMicrotask(() => {
       if (this.#sharers.has(sharer) && this.client.isReady) sharer.emit('ready');
     });
   }
 
-  /** Gives up what this one has outstanding. The last one to leave closes the connection. */
+  /** Gives up the sharer's outstanding commands. The last sharer closes the connection. */
   leave(sharer: EventEmitter): void {
     assert(this.#sharers.delete(sharer));
     this.client.abandon(sharer, new Error('the connection is closed'));
@@ -78,7 +72,7 @@ class Link {
     this.client.destroy();
   }
 
-  /** A listener may leave meanwhile. */
+  /** A listener may leave during the loop. */
   #tell(event: 'ready' | 'error', cause?: unknown): void {
     for (const sharer of [...this.#sharers]) if (this.#sharers.has(sharer)) sharer.emit(event, cause);
   }
@@ -87,7 +81,7 @@ class Link {
 class SharedClient extends EventEmitter implements Client {
   readonly #find: () => Link;
   #link: Link | undefined;
-  /** Answers come in the order of the commands: after this one there are all. */
+  /** Replies arrive in order, so this one is the last. */
   #lastAnswer: Promise<unknown> | undefined;
 
   constructor(find: () => Link) {
@@ -113,7 +107,7 @@ class SharedClient extends EventEmitter implements Client {
     return answer;
   }
 
-  /** Leaves after what is outstanding; it does not wait for what the others have. */
+  /** Waits for its own outstanding replies only. */
   async close(): Promise<void> {
     await this.#lastAnswer?.catch(() => undefined);
     this.destroy();
@@ -130,20 +124,20 @@ type Task = () => void;
 export class TurnEnd {
   readonly #clock: Clock;
   #tasks: Task[] = [];
-  /** What comes after the tasks that run now; undefined while none run. */
+  /** Tasks for the end of the current run. Set during a run only. */
   #afterwards: Task[] | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Runs `task` at the end of this turn, once the sockets that are readable now were read. */
+  /** Runs `task` at the end of this turn, after the readable sockets were read. */
   readonly defer = (task: Task): void => {
     this.#tasks.push(task);
     if (this.#tasks.length === 1) this.#clock.turnEnd(this.#run);
   };
 
-  /** Runs `task` after all that was deferred, while that runs, else immediately. */
+  /** During a run, postpones `task` to its end; otherwise runs it immediately. */
   readonly afterwards = (task: Task): void => {
     if (this.#afterwards === undefined) task();
     else this.#afterwards.push(task);

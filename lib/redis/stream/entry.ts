@@ -1,11 +1,10 @@
-// An entry of the stream: its further members as accept.lua takes them, and entries read as deliveries from the bytes
-// of Redis' answer.
+// The entries of a stream: notes as accept.lua expects them, and deliveries from the bytes of a reply.
 import type { Delivery, EventNotes } from '../../ingest/queue.ts';
 import { isUtf8 } from 'node:buffer';
 import { TIME_MS_MAX } from '../../ingest/warehouse.ts';
 import type { Reply } from '../wire/reply.ts';
 
-/** The further members of an entry: names and values by turns, each ended by a line feed. */
+/** Further members of an entry as alternating names and values, each followed by a line feed. */
 export const membersOf = (notes: EventNotes = {}): string =>
   Object.entries(notes)
     .map(([name, value]) => `${name}\n${value}\n`)
@@ -13,26 +12,22 @@ export const membersOf = (notes: EventNotes = {}): string =>
 
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 
-/** Names of an entry's members: those of every entry, of one that an operator put there, and those that are notes. */
+/** The members of every entry, those of a replay, and the notes. */
 const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
 const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', ...NOTES].map((name) => Buffer.from(name));
 const NOTES_FROM = MEMBERS.length - NOTES.length;
-/**
- * What a quarantine row can be called: every warehouse can hold it and index it. The value of an entry's `replayOf`
- * by other hands and is none names no row, so there is none to remove.
- */
+/** A valid name of a quarantine row. Other values of `replayOf`, from other writers, name no row. */
 const ROW_NAME = /^[^\p{Cc}]{1,256}$/u;
-/** Nearly every entry's. */
 const NO_NOTES: EventNotes = Object.freeze({});
 
-/** Entries of one answer, without those that were deleted, of which only the names are left. */
+/** The entries of one reply, without deleted entries, which have only a name. */
 export interface ReadEntries {
   readonly deliveries: readonly Delivery[];
-  /** The last entry's name, deleted or not; undefined if there were no entries. */
+  /** The last entry's name, deleted or not. */
   readonly last: string | undefined;
 }
 
-/** An array of entries. `source`: see Delivery. */
+/** Reads an array of entries. `source`: see Delivery. */
 export function entriesOf(reply: Reply, source: string): ReadEntries {
   const deliveries: Delivery[] = [];
   let last: string | undefined;
@@ -45,11 +40,11 @@ export function entriesOf(reply: Reply, source: string): ReadEntries {
   return { deliveries, last };
 }
 
-/** The same deliveries with the number of the server that they were read from: see Delivery. */
+/** Adds the number of the server to deliveries: see Delivery. */
 export const readFrom = (servers: number, deliveries: readonly Delivery[]): readonly Delivery[] =>
   servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
 
-/** An entry's names and values, by turns; undefined if it was deleted. */
+/** `undefined` if the entry was deleted. */
 function deliveryOf(reply: Reply, entry: string, source: string): Delivery | undefined {
   const members = reply.array();
   if (members === undefined) return undefined;
@@ -83,7 +78,7 @@ function deliveryOf(reply: Reply, entry: string, source: string): Delivery | und
   return ROW_NAME.test(row) ? { ...delivery, replayOf: row } : delivery;
 }
 
-/** What the entry's member `acceptedAt` says, where it has one that is a time; else when it was appended. */
+/** The member `acceptedAt` if it is a time, or the time of the entry's name. */
 function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
   const text = member === undefined || member.length > TIME_DIGITS_MAX ? '' : member.toString('latin1');
   return /^\d+$/.test(text) ? Math.min(Number(text), TIME_MS_MAX) : acceptedAtMs(entry);
@@ -91,8 +86,8 @@ function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
 
 const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
 
-// Fact: a producer sends many events, and a string made of bytes costs more than a comparison of them. Choice: the last
-// one is kept, in a copy, because the bytes are a part of an answer that may be large.
+// Fact: a producer sends many events, and decoding a string costs more than comparing bytes. Choice: the last producer
+// is kept, as a copy, because the bytes belong to a large reply.
 let lastBytes: Buffer = Buffer.alloc(0);
 let lastProducer: string | undefined = '';
 function producerOf(reply: Reply): string | undefined {

@@ -1,7 +1,5 @@
-// The consumer group of a stream: made at the stream's first use, from its beginning, by whichever program comes first.
-//
-// Invariant: no program works with a stream before the group exists. One that is destroyed by hand is made again by the
-// consumer that misses it, or with the next connection; until then nothing counts as landed.
+// The consumer group of a stream. The first program creates it at the stream's beginning, before it uses the stream. A
+// group that was destroyed by hand is created again by the consumer or with the next connection.
 import { RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import { Script, type Server } from '../wire/script.ts';
@@ -9,14 +7,14 @@ import { GROUP } from './layout.ts';
 
 const script = new Script('join.lua');
 
-/** Makes the group where it is missing; gives whether it was. */
+/** Creates the group if it is missing. Resolves with true if it was. */
 export async function makeGroup(server: Server, stream: string): Promise<boolean> {
   return (await script.run(server, [...script.command(stream), GROUP])) === 1;
 }
 
 /**
- * The same for each new connection: a plain read first, which works where a write is refused. Gives whether the group
- * has read nothing yet.
+ * The same for a new connection. It reads first, because a server that refuses writes allows that. Resolves with true
+ * if the group has read nothing yet.
  */
 export async function ensureGroup(server: Server, stream: string): Promise<boolean> {
   const groups = await server.send(['XINFO', 'GROUPS', stream]).catch((cause: unknown) => {

@@ -1,20 +1,18 @@
-// The parts of an event's note in the id index (accept.lua): the field of its id, and digests of its producer and its
-// body, by which a repeated id is compared without reading an entry.
-//
-// All are keyed hashes, so that no client can choose two ids of one field, or two bodies of one digest. The key is the
-// queue's secret (identity.ts), which every program that reads or writes the index has from there.
+// The parts of an event in the id index (accept.lua): the field of its id, and digests of its producer and body, by
+// which a repeated id is compared without reading its entry. All are keyed with the queue's secret, so no client can
+// construct two ids with one field, or two bodies with one digest.
 import { hash } from 'node:crypto';
 
-/** 84 bits: Redis gives a field of up to 14 bytes 16, and a longer one 32 or more. */
+/** 84 bits. Redis allocates 16 bytes for a field of at most 14, and 32 or more for a longer one. */
 const FIELD_CHARACTERS = 14;
 /** 48 bits. */
 const DIGEST_CHARACTERS = 8;
 const PRODUCERS_MAX = 4_096;
 
 /**
- * Fact: a SHA-256 that begins with the key takes 0.4 us for an id; HMAC takes 0.75 and protects against extension of a
- * whole digest, of which these are a quarter. Choice: the former. Effect: among 172 million ids (2,000 a second for 24
- * hours) two of one field are less likely than 1 in 10 ^ 9. Such a second id would be refused as a repeat of the first.
+ * Fact: a SHA-256 that begins with the key takes 0.4 µs for an id. HMAC takes 0.75, and protects complete digests only;
+ * these are a quarter of one. Choice: the former. Effect: among 172 million ids (2,000/s for 24 hours), two ids with
+ * one field have a probability below 10 ^ -9. The second one would be refused as a repeat.
  */
 export class IdIndex {
   readonly #secret: string;
@@ -28,7 +26,7 @@ export class IdIndex {
     return hash('sha256', this.#secret + id, 'base64url').slice(0, FIELD_CHARACTERS);
   }
 
-  /** Of the producer, and of the body. No id, and so no input of a field, holds a control character. */
+  /** The digests of both. The prefixes differ from every id, because ids hold no control characters. */
   digests(producer: string, text: string): string {
     return this.#producer(producer) + this.#digest(`\u0002${text}`);
   }

@@ -1,10 +1,7 @@
-// The queue's identity: a small hash `{<stream>}:queue`, made at first use. One of its fields changes: the longest body
-// that gateways accept, which only grows.
-//
-// It holds the version of the stored format (stream, id index, what accept.lua says of them), the number of partitions,
-// a random id, which tells apart two queues whose streams and entries have the same names, and the secret of the id
-// index. A queue of several partitions has one too, for all of them: `{ingest}:queue`. Each new connection reads it
-// before anything else is sent, so the events' way never pays for it.
+// The queue's identity: a small hash `{<stream>}:queue`, created at first use. It holds the version of the stored
+// format, the number of partitions, a random id, the secret of the id index, and the longest body that gateways accept,
+// which only grows. A queue of several partitions has one identity, `{ingest}:queue`. Each new connection reads it
+// first.
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { serverHello } from '../server/facts.ts';
@@ -12,25 +9,24 @@ import { IdIndex } from './id-index.ts';
 import { keyOf } from './layout.ts';
 import { Script, type Server } from '../wire/script.ts';
 
-/** The version of the stored format that this program reads and writes. */
 const FORMAT_VERSION = '4';
 
 export interface QueueIdentity {
-  /** Random, for the life of the queue. */
+  /** Random and permanent. It distinguishes queues whose streams have the same names. */
   readonly id: string;
-  /** The key of the id index (id-index.ts): 32 hexadecimal digits; empty where there is no queue. */
+  /** The key of the id index (32 hexadecimal digits), or '' if there is no queue. */
   readonly secret: string;
   readonly partitions: number;
-  /** The longest body that gateways were set to accept so far, in bytes; undefined where none has said it. */
+  /** The longest body that any gateway accepts, in bytes, if one has reported it. */
   readonly bodyBytesMax: number | undefined;
 }
 
-/** What a node of a Redis Cluster answers for a key that it does not serve. */
+/** Error codes of a cluster's node for a key on another node. */
 const ELSEWHERE: ReadonlySet<string> = new Set(['MOVED', 'ASK', 'CLUSTERDOWN']);
 
 const CLUSTER = 'this is a Redis Cluster: use redis+cluster://';
 
-/** The refusal of a cluster's node behind a plain URI, where `cause` is one's answer; else `cause`. */
+/** Converts a cluster node's reply behind a plain URI to a refusal, and returns any other cause. */
 export function clusterRefusal(cause: unknown): unknown {
   if (!(cause instanceof RedisError) || !ELSEWHERE.has(cause.code)) return cause;
   return new QueueRefusal(`${CLUSTER} (${cause.message})`);
@@ -46,36 +42,34 @@ type StoredIdentity = readonly [
   secret: string | null,
 ];
 
-/** How a queue is identified on a server that holds its stream; `known`: as it was before. */
+/** Identifies a queue on a server that holds its stream; `known` is the last result. */
 export type Identify = (server: Server, known?: QueueIdentity) => Promise<QueueIdentity>;
 
 export interface IdentityOptions {
   readonly random: Random;
-  /** 1 by default. */
   readonly partitions?: number;
-  /** Whether the server is behind a URI that names one server for all keys, as by default. */
+  /** The URI names one server for all keys, as by default. */
   readonly plain?: boolean;
-  /** The longest body that the caller accepts, in bytes; 0, the default: it accepts none. */
+  /** The longest body that the caller accepts, in bytes; 0 if it accepts none. */
   readonly accepts?: number;
-  /** Whether one is made where there is none, and told of longer bodies, as by default; false: nothing is written. */
+  /** Creates a missing identity and reports longer bodies, as by default. If false, writes nothing. */
   readonly makes?: boolean;
-  /** As it was known before: where the metadata was deleted since, the secret is not to change. */
+  /** If the metadata was deleted since, the secret stays the same. */
   readonly known?: QueueIdentity | undefined;
 }
 
 /**
- * The identity of the queue on this stream, made where there is none, or without an id where it is not to be made.
- * Rejects with a QueueRefusal when the queue has another format version or number of partitions than this program, else
- * with what the server answered.
+ * Returns the identity of this stream's queue, and creates it if necessary; without `makes`, a missing one has no id.
+ * Rejects with a QueueRefusal if the format version or the number of partitions differs.
  */
 export async function queueIdentity(
   server: Server,
   stream: string,
   { random, partitions = 1, plain = true, accepts = 0, makes = true, known }: IdentityOptions,
 ): Promise<QueueIdentity> {
-  // A node that happens to serve the stream's slot would work until the slot moves.
+  // A node that serves the stream's slot by chance would work until the slot moves.
   if (plain && (await serverHello(server)).get('mode') === 'cluster') throw new QueueRefusal(CLUSTER);
-  // A plain read first: it works where a write is refused.
+  // It reads first, because a server that refuses writes allows that.
   const stored = await server
     .send(['HMGET', keyOf(stream, 'queue'), 'format', 'partitions', 'id', 'bodyBytesMax', 'secret'])
     .catch((cause: unknown) => {
@@ -103,7 +97,7 @@ export async function queueIdentity(
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;
 
-/** An identity that is there serves also where a server that refuses writes cannot be told of longer bodies. */
+/** If the server refuses writes, the stored identity is still usable. */
 async function whole(
   stored: StoredIdentity,
   accepts: number,
@@ -129,8 +123,8 @@ async function tell(
 const ASK_INTERVAL_MS = 10_000;
 
 /**
- * A queue's identity as one side of it knows it: asked of each connection, and every ASK_INTERVAL_MS, because a gateway
- * that accepts longer bodies may have started since, or the metadata may have been deleted by hand.
+ * The queue's identity for one side of it. It is read with each connection and every ASK_INTERVAL_MS, because a gateway
+ * with longer bodies may have started, or the metadata may have been deleted by hand.
  */
 export class KnownIdentity {
   readonly #stream: string;
@@ -146,12 +140,11 @@ export class KnownIdentity {
     this.#identify = identify;
   }
 
-  /** See Delivery.source; of a queue that was not asked yet it names the stream alone. */
+  /** See Delivery.source. Before the first reply it names the stream only. */
   get source(): string {
     return `${this.#known?.id ?? ''}/${this.#stream}`;
   }
 
-  /** See QueueReader. */
   get bodyBytesMax(): number | undefined {
     return this.#known?.bodyBytesMax;
   }
@@ -167,7 +160,7 @@ export class KnownIdentity {
     if (this.#known.secret !== secret) this.#index = new IdIndex(this.#known.secret);
   }
 
-  /** Asks again now and then. One that is not there is asked the next time. */
+  /** A missing reply is ignored until the next interval. */
   keepAsking(server: Server): void {
     this.#asking ??= this.#clock.every(ASK_INTERVAL_MS, () => void this.ask(server).catch(() => undefined));
   }

@@ -1,4 +1,4 @@
-// What `--check=connect` and a start find out about a queue by asking its servers, and how a start fails because of it.
+// The check of a queue by `--check=connect`, and the failures of a start because of the queue.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { createLog } from '../../process/log.ts';
 import { maskedUri } from '../../process/uri.ts';
@@ -13,10 +13,10 @@ import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
 
 const CONNECT_MS = 5_000;
-/** For connections whose troubles are the result: their own lines would only repeat it. */
+/** Failures are in the result, so these connections do not log them. */
 const QUIET = createLog('check', 'error');
 
-/** A failed start because of the queue (exit 4), with the masked URI. */
+/** A failed start because of the queue (exit 4). */
 export const queueFailure = (uri: string, why: string): StartFailure =>
   new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
 
@@ -26,26 +26,22 @@ export const queueAway = (uri: string, reason: string): StartFailure => {
   return queueFailure(uri, `${queueIsAway(reason)}; ${remedy}`);
 };
 
-/**
- * A failed start because the queue is there, and this program must not work with it as it is: exit 4, or 2 where its
- * own setting is wrong.
- */
+/** A failed start because this program must not use the queue: exit 4, or 2 if its own setting is wrong. */
 export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
   refusal instanceof SettingRefused
     ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
     : queueFailure(uri, refusal.message);
 
-/** A queue to be looked at, and by whom. */
 export interface InspectedQueue {
   readonly uri: string;
-  /** Of a queue on a Redis Cluster. */
+  /** Used for a Redis Cluster only. */
   readonly partitions: number;
   readonly program: 'gateway' | 'consumer';
 }
 
 /**
- * Connects, and gives a sentence about the servers and their streams. Nothing is made there. Rejects with a
- * StartFailure (exit 4, or 2) where the program could not work with one.
+ * Connects without writing anything, and returns a sentence about the servers and streams. Rejects with a StartFailure
+ * if the program could not use one of them.
  */
 export async function inspectQueue(queue: InspectedQueue, system: ClockAndRandom): Promise<string> {
   const parts = queuePartitions(queue.uri, queue.partitions, { ...system, makes: false });
@@ -80,7 +76,7 @@ async function inspectPartition(
   }
 }
 
-/** A gateway need not have the right to XLEN. What is not there has no events. */
+/** XINFO, because a gateway may have no right to XLEN. A missing stream has no events. */
 async function streamLength(server: Server, stream: string): Promise<number> {
   try {
     const about = (await server.send(['XINFO', 'STREAM', stream])) as readonly RedisValue[];

@@ -1,9 +1,8 @@
-// The names of the queue's keys and of its group, which all programs share.
+// Names of the queue's keys and group, which all programs share.
 
-/** The stream of a queue that has one; of several partitions their common name. */
+/** The stream, or the prefix of several streams. */
 export const STREAM = 'ingest';
 
-/** The consumer group that lands the stream's entries. */
 export const GROUP = 'warehouse';
 
 /** Another key of the queue, in the same slot of a Redis Cluster. */

@@ -1,5 +1,5 @@
-// The streams of the queue that a URI names: `ingest` on one server or one master that Sentinel watches, `ingest-a` and
-// `ingest-b` with a dispatcher, `ingest-0`, `ingest-1` … on a Redis Cluster.
+// The streams of the queue that a URI names: `ingest` on one server or on a master that Sentinel watches, `ingest-a`
+// and `ingest-b` with a dispatcher, `ingest-0`, `ingest-1` … on a Redis Cluster.
 import { RETENTION_MS } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
@@ -13,23 +13,21 @@ import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity 
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
 import { keyOf, STREAM } from './layout.ts';
 
-/** So long the identity of a queue of several partitions is not asked for again. */
+/** For this long, the partitions of a cluster share one reply. */
 const IDENTITY_FRESH_MS = 1_000;
 
 export interface QueuePartition {
   readonly stream: string;
   readonly uri: string | MasterLookup;
   readonly identify: Identify;
-  /** False for a check: creates neither metadata nor group, and trims nothing. */
+  /** If false, for a check: creates neither metadata nor group, and trims nothing. */
   readonly makes: boolean;
   readonly retentionMs: number;
 }
 
 export type PartitionsOptions = ClockAndRandom & Pick<IdentityOptions, 'accepts' | 'makes'>;
 
-/**
- * The partitions of a queue, in order. `count` is that of a Redis Cluster. Throws at a URI that config.ts would refuse.
- */
+/** In order. `count` is used for a Redis Cluster only. Throws if the configuration would refuse the URI. */
 export function queuePartitions(
   uri: string,
   count: number,
@@ -55,7 +53,7 @@ export function queuePartitions(
   });
 }
 
-/** The first queue takes the events with an even hash. */
+/** The first stream has the events with an even hash. */
 const DISPATCHER_STREAMS = ['ingest-a', 'ingest-b'] as const;
 
 function dispatcherStreams(
@@ -69,7 +67,7 @@ function dispatcherStreams(
     const other = DISPATCHER_STREAMS[otherAt];
     const identify: Identify = async (server, known) => {
       if (even !== odd && (await isUnknown(server, stream, other)) && options.makes !== false)
-        // Metadata that swapped hosts wrote to a new server would make the right order look wrong afterwards.
+        // If swapped hosts wrote metadata to a new server, the correct order would be refused later.
         await askOnce(system, uris[otherAt], (otherServer) => isUnknown(otherServer, other, stream)).catch(
           (cause: unknown) => {
             if (cause instanceof SettingRefused) throw cause;
@@ -82,13 +80,13 @@ function dispatcherStreams(
 }
 
 /**
- * True if `server` has no metadata of `stream`. Rejects if it has metadata of the other stream instead: swapped hosts
- * would hide the events that each server holds, and put each id on the queue that does not know it.
+ * True if `server` has no metadata of `stream`. Rejects if it has metadata of the other stream: swapped hosts would
+ * hide the events of both, and look up each id on the wrong queue.
  */
 async function isUnknown(server: Server, stream: string, other: string): Promise<boolean> {
   const has = async (name: string): Promise<boolean> =>
     (await server.send(['EXISTS', keyOf(name, 'queue')]).catch((cause: unknown) => {
-      // A user without rights to the other stream cannot work on it by mistake.
+      // A user without rights to the other stream cannot use it by mistake.
       if (cause instanceof RedisError && cause.code === 'NOPERM') return 0;
       throw cause;
     })) === 1;
@@ -100,10 +98,7 @@ async function isUnknown(server: Server, stream: string, other: string): Promise
   return true;
 }
 
-/**
- * The identity of a queue of several partitions. It is on one node, which may be away while others are not: the
- * last answer serves then.
- */
+/** The identity of a queue on a cluster. If its node is unavailable, the last reply is used. */
 function clusterIdentity(
   lookup: MasterLookup,
   system: ClockAndRandom,
@@ -125,7 +120,7 @@ function clusterIdentity(
           asking = undefined;
           if (cause instanceof QueueRefusal) throw cause;
           if (known !== undefined) return known;
-          // Another key's MOVED or READONLY says nothing of the partition that asks.
+          // MOVED and READONLY of this key say nothing about the partition that asks.
           throw new Error(`the queue's metadata cannot be read (${messageOf(cause)})`);
         },
       );

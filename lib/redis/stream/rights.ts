@@ -1,14 +1,14 @@
-// Whether the Redis user may do what a program does, asked once for each connection: a user that lacks a command in the
-// middle of accepting would append an event and not note its id.
+// Checks the rights of the Redis user for each connection: if a command were missing in the middle of accepting, an
+// event could be appended without its id.
 //
-// The scripts and the commands that are sent outside of them are listed here by hand. Tests run both programs under the
-// rules of deploy/install.md, which are the least that this list lets pass (queue-rights, inspect-queue).
+// The commands are listed by hand. Tests run both programs with the rules of deploy/install.md, the fewest that pass
+// here.
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replays' | 'erased' | 'replicas';
-/** A command, the key that it takes, and arguments behind the key that are as many as it needs. */
+/** A command, its key, and the other arguments that it needs. */
 type Right = readonly [command: string, key: Key, rest: string];
 
 const SHARED: readonly Right[] = [
@@ -71,7 +71,7 @@ export async function assertRights(
   more: readonly Right[] = [],
 ): Promise<void> {
   const rights = [...RIGHTS[program], ...more].flat();
-  // To ask for them leaves no trace in the server's log of refusals, as to try them would.
+  // Asking leaves no trace in the server's log of refusals; trying would.
   const asked = script.run(server, [...script.command(), stream, ...rights]);
   const missing = await asked.catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);

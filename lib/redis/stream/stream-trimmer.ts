@@ -1,9 +1,7 @@
-// Trims a stream and its id index every few seconds, by trim.lua, which has the rules and reports how far the group is
-// behind. All processes share one look, so it costs the server the same however many there are.
+// Trims a stream and its id index every few seconds with trim.lua, which has the rules. All processes share one run, so
+// the cost does not depend on their number.
 //
-// Trimming is not a part of accepting: it runs also while the queue is idle or Redis full, from any number of
-// processes. A look that fails is made again at the next interval; the accepting and the reading side report what is
-// wrong with the queue.
+// Trimming continues while the queue is idle or Redis is full. A failed run is repeated at the next interval.
 import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -12,25 +10,26 @@ import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;
-/** A look is shared for this long. Shorter than INTERVAL_MS: a process alone looks each time. */
+/**
+ * Other processes reuse a report for this long. It is shorter than INTERVAL_MS, so a single process trims each time.
+ */
 const SHARED_MS = 1_500;
 const ANSWER_TIMEOUT_MS = 5_000;
-/** Entries that one call drops: Redis does nothing else meanwhile. */
+/** Entries that one call removes, because it blocks Redis. */
 const CALL_ENTRIES = 1_000;
-/** Between the calls of one look. */
+/** Between calls. */
 const PAUSE_MS = 10;
 
 interface TrimmerOptions {
   readonly server: Server;
   readonly stream: string;
-  /** How long an entry stays after it was acknowledged. One that was not acknowledged stays. */
+  /** How long an acknowledged entry stays. Other entries are never removed. */
   readonly retentionMs: number;
   readonly clock: Clock;
   readonly log: Log;
   readonly onReport?: ((report: QueueReport) => void) | undefined;
 }
 
-/** The reply of trim.lua. */
 type TrimReply = readonly [
   dropped: number,
   more: number,
@@ -57,7 +56,7 @@ export class StreamTrimmer {
     this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => void this.trim());
   }
 
-  /** Trims the stream, unless another process did so within `sharedMs`. Never rejects. */
+  /** Does nothing if another process trimmed the stream within `sharedMs`. Never rejects. */
   trim(sharedMs = SHARED_MS): Promise<void> {
     this.#trimming ??= this.#trimAll(sharedMs).finally(() => (this.#trimming = undefined));
     return this.#trimming;
@@ -76,7 +75,7 @@ export class StreamTrimmer {
     }
   }
 
-  /** One call; true if there is more to drop. */
+  /** Makes one call. Resolves with true if there is more to remove. */
   async #call(sharedMs: number): Promise<boolean> {
     const { server, stream, retentionMs, clock, log, onReport } = this.#options;
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
@@ -84,7 +83,7 @@ export class StreamTrimmer {
     const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
     const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as TrimReply;
-    // The server read its clock somewhere between both readings of this one.
+    // The server read its clock between the two readings of this one.
     const clockSkewMs =
       serverMs === undefined ? undefined : Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
     const reported = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);

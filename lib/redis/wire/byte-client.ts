@@ -1,13 +1,11 @@
-// A client of Redis whose answers are bytes, to be read by the caller (reply.ts). A command is written immediately.
+// A Redis client whose replies are bytes that the caller reads (reply.ts). It writes a command immediately.
 //
-// Fact: the client of the package `redis` makes a value of each part of an answer, and writes commands in the event
-// loop's next check phase, a turn later than a gateway could, and when a large answer is decoded, so that the server
-// idles meanwhile. Choice: this one does neither. Effect: a gateway takes 43 us instead of 51 for an event at
-// saturation and 85 instead of 100 at half of that (`BENCH_CASES=saturation,latency make bench`); for the consumer see
-// reply.ts.
+// Fact: the client of the package `redis` creates a value for each part of a reply, and delays commands until the next
+// check phase or until a large reply is decoded. Choice: this client does neither. Effect: a gateway takes 43 µs
+// instead of 51 for an event at saturation, and 85 instead of 100 at half of that (`BENCH_CASES=saturation,latency make
+// bench`).
 //
-// It reconnects without end, with growing pauses. When the connection breaks, every outstanding command fails; none is
-// queued. server/client.ts supervises it.
+// It reconnects with growing pauses. If the connection breaks, every outstanding command fails; none is queued.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
@@ -25,14 +23,14 @@ interface ByteClientOptions extends ClockAndRandom {
   readonly uri: string;
   /** Shown by `CLIENT LIST`. */
   readonly name: string;
-  /** Writes what was gathered, by calling `write` now or in a moment; now, where it is left out. */
+  /** Calls `write` now or at the end of the turn; now by default. */
   readonly gather?: (write: () => void) => void;
 }
 
-/** Who waits for the answer to a command. */
+/** A caller waiting for a reply. */
 interface Waiter {
   readonly resolve: (reply: Reply) => void;
-  /** With the RedisError that the server answered, or why there will be no answer. */
+  /** With the server's RedisError, or with the reason for a missing reply. */
   readonly reject: (cause: Error) => void;
   readonly owner: EventEmitter;
 }
@@ -40,7 +38,6 @@ interface Waiter {
 /** `lost`: the next attempt is due after a pause. */
 type State = 'new' | 'connecting' | 'ready' | 'lost' | 'closed';
 
-/** The states that may follow each one. */
 const NEXT: Readonly<Record<State, readonly State[]>> = {
   new: ['connecting', 'closed'],
   connecting: ['ready', 'lost', 'closed'],
@@ -49,17 +46,17 @@ const NEXT: Readonly<Record<State, readonly State[]>> = {
   closed: ['closed'],
 };
 
-/** Takes the place of a waiter that gave up. */
+/** Replaces a caller that gave up. */
 const ABANDONED: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
 
 /**
- * Emits `ready` each time the connection is established, `error` each time it is lost or cannot be made, and `refused`
- * with each RedisError that the server answers with.
+ * Emits `ready` each time it is connected, `error` each time it loses or fails to make a connection, and `refused` with
+ * each RedisError from the server.
  */
 export class ByteClient extends EventEmitter {
   readonly #options: Required<ByteClientOptions>;
   readonly #waiters: Waiter[] = [];
-  /** The parts of the commands that are not written yet, and whether all of them are ASCII. */
+  /** Unwritten commands, in parts, and whether all of them are ASCII. */
   #parts: string[] = [];
   #ascii = true;
   #socket: Socket | undefined;
@@ -80,25 +77,24 @@ export class ByteClient extends EventEmitter {
     return this.#state === 'ready';
   }
 
-  /** Of all answers so far: while it grows, an answer is coming in. */
+  /** While this grows, a reply is still arriving. */
   get bytesReceived(): number {
     return this.#bytesReceived;
   }
 
-  /** Begins to connect, and keeps at it. */
   connect(): Promise<void> {
     this.#open();
     return Promise.resolve();
   }
 
-  /** `owner` receives `refused` with the RedisError that is answered, and may abandon the command. */
+  /** `owner` receives `refused` with a RedisError, and may abandon the command. */
   sendCommand(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
     return this.#state === 'ready'
       ? this.#ask(command, owner)
       : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
-  /** Gives up this owner's commands that have no answer yet. */
+  /** Gives up this owner's outstanding commands. */
   abandon(owner: EventEmitter, cause: Error): void {
     for (const [at, waiter] of this.#waiters.entries()) {
       if (waiter.owner !== owner) continue;
@@ -107,12 +103,12 @@ export class ByteClient extends EventEmitter {
     }
   }
 
-  /** Whether the server owes an answer that was given up. */
+  /** A reply is due for a command that was given up. */
   get owesAbandoned(): boolean {
     return this.#waiters.includes(ABANDONED);
   }
 
-  /** Closes after what is outstanding. */
+  /** Waits for outstanding replies, then closes. */
   async close(): Promise<void> {
     while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
     this.destroy();
@@ -135,19 +131,18 @@ export class ByteClient extends EventEmitter {
     const { protocol, hostname, port } = new URL(uri);
     // A URI has brackets around an IPv6 address.
     const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
-    // Only a name may be shown to the server before its certificate (RFC 6066, section 3).
+    // Only a name may be sent before the server's certificate (RFC 6066, section 3).
     const shown = isIP(address.host) === 0 ? { servername: address.host } : {};
     const assembler = new ReplyAssembler();
-    // Fact: a socket allocates 64 KiB for each read, and an answer to a gateway has 30 bytes. Choice: one block for all
-    // reads; what was read is taken out of it immediately. Effect: a PING and its answer take 18 us of this process
-    // instead of 21.
+    // Fact: a socket allocates 64 KiB for each read, and a reply to a gateway has 30 bytes. Choice: one block for all
+    // reads, which is emptied immediately. Effect: a PING takes 18 µs of this process instead of 21.
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (bytes: number): boolean => {
       this.#bytesReceived += bytes;
       try {
         for (const reply of assembler.push(buffer, bytes)) this.#settle(reply);
       } catch (fault) {
-        // From here on no answer can be told to be that of a command.
+        // Later replies could not be matched with their commands.
         socket.destroy(fault as Error);
       }
       return true;
@@ -193,8 +188,8 @@ export class ByteClient extends EventEmitter {
 
   #send(command: readonly Argument[], waiter: Waiter): void {
     this.#waiters.push(waiter);
-    // Fact: a string put together by join is flat, and one put together by + is made flat when it is written; and one
-    // of ASCII, as nearly all are, is written as Latin-1 without being converted.
+    // Fact: a joined string is flat, but a concatenated one is flattened when it is written. ASCII strings, which
+    // nearly all are, are written as Latin-1 without conversion.
     const parts = this.#parts;
     const gathered = parts.length;
     parts.push(`*${command.length}`);

@@ -1,15 +1,14 @@
-// Time limits: for an answer that Redis may never give, for an attempt to connect, and the pauses between attempts.
+// Time limits for replies and for attempts to connect, and the pauses between attempts.
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { NoAnswer } from './errors.ts';
 import { pauseMs } from '../../process/backoff.ts';
 
 /**
- * Rejects with NoAnswer after `timeoutMs`; the promise itself continues, and its later result is dropped.
+ * Rejects with NoAnswer after `timeoutMs`. The promise continues, and its later result is dropped.
  *
- * The time counts from the end of the next check phase, by which the client has written the command. An answer that has
- * arrived in time counts even if this process was held up and has not read it yet: timers run before sockets are read,
- * so the verdict waits for one poll of the sockets. Where `received` counts bytes, an answer that is still arriving
- * gets the same time again, because a slow link is not a silent server.
+ * The time begins after the next check phase, when the client has written the command. Before it ends, sockets are read
+ * once, so a reply that arrived while this process was busy is in time. If `received` counts bytes, a reply that is
+ * still arriving gets the same time again, because a slow link is not a silent server.
  */
 export function withTimeout<T>(
   clock: Clock,
@@ -39,11 +38,11 @@ export function withTimeout<T>(
   });
 }
 
-/** How long one attempt to connect and greet may take. */
+/** For connecting and greeting together. */
 export const CONNECT_TIMEOUT_MS = 2_000;
 const PAUSE_FIRST_MS = 50;
 export const PAUSE_MAX_MS = 500;
 
-/** `retries` counts from 0. */
+/** `retries` starts at 0. */
 export const reconnectPauseMs = (retries: number, random: Random): number =>
   pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction());

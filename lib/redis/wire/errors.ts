@@ -1,10 +1,9 @@
-// How talking to Redis fails, by class: what the server answered (RedisError), no answer in time (NoAnswer), no
-// connection to send on (NoConnection), and a server that this program must not work with (QueueRefusal).
+// The failures of commands to Redis.
 
-/** An error that the server answered with: the command was not run, or was run and refused. */
+/** An error reply: the command was not run, or was run and refused. */
 export class RedisError extends Error {
   override readonly name = 'RedisError';
-  /** The first word of the server's answer (`READONLY`, `NOGROUP`, `ERR` …): the part of it that is an interface. */
+  /** The first word of the reply (`READONLY`, `NOGROUP`, `ERR` …), which is its stable part. */
   readonly code: string;
 
   constructor(answer: string) {
@@ -13,40 +12,37 @@ export class RedisError extends Error {
   }
 }
 
-/** The server says that the stream, or its group, is not there. */
+/** The stream or its group does not exist. */
 export const isNoGroup = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';
 
-/** There was no answer in time: whether the command was run is unknown. */
+/** There was no reply in time, so the command may have been run. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
 
-/** There is no connection that commands may be sent on; nothing was sent. */
+/** There was no usable connection, so nothing was sent. */
 export class NoConnection extends Error {
   override readonly name = 'NoConnection';
 }
 
-/** The server rewrites its append-only file, and this program must not work with it before that has ended. */
+/** The server is rewriting its append-only file, and this program must wait for that. */
 export class RewriteRunning extends Error {
   override readonly name = 'RewriteRunning';
 }
 
-/**
- * The server is there, and this program must not work with it as it is: waiting does not help. `message` tells an
- * operator why.
- */
+/** This program must not use the server as it is, and waiting does not help. The message tells an operator why. */
 export class QueueRefusal extends Error {
   override readonly name: string = 'QueueRefusal';
 }
 
-/** A setting of this program does not fit the queue: another number of partitions, or swapped hosts. */
+/** A setting of this program does not match the queue: the number of partitions, or swapped hosts. */
 export class SettingRefused extends QueueRefusal {
   override readonly name = 'SettingRefused';
 }
 
-/** Whether `reason` is a server's that does not take this program's password, or asks for one (Redis, ACL). */
+/** The server refused the password, or requires one. */
 export const isPasswordRefused = (reason: string): boolean => /^(WRONGPASS|NOAUTH) /.test(reason);
 
-/** A queue without a connection, as a clause. `reason` says why, e.g. a connection's `lastError`. */
+/** A clause for a queue without a connection. `reason` is e.g. a connection's `lastError`. */
 export const queueIsAway = (reason: string): string =>
   isPasswordRefused(reason) ? `the queue refused the password (${reason})` : `the queue does not answer (${reason})`;

@@ -1,16 +1,16 @@
-// The bytes of one answer of Redis (RESP2, redis.io/docs/reference/protocol-spec), and a reader that goes through them.
+// The bytes of one RESP2 reply (redis.io/docs/reference/protocol-spec), and a reader for them.
 //
-// Fact: a client that makes a value of each part of an answer makes eight objects for an entry of a stream, of which
-// the consumer needs two; that and its garbage took half of a consumer's thread. Choice: an answer stays as the bytes
-// it came in, and the caller, who knows its form, takes from it what is needed. Effect: the bench case `landing`.
+// Fact: a client that creates a value for each part of a reply creates eight objects for an entry, of which the
+// consumer needs two; with their garbage they took half of its thread. Choice: a reply stays bytes, and the caller, who
+// knows its form, reads the parts that it needs. Effect: the bench case `landing`.
 
 import assert from 'node:assert/strict';
 import { RedisError } from './errors.ts';
 
-/** An answer, or a part of one, as a value. */
+/** A reply, or a part of one, as a value. */
 export type RedisValue = string | number | null | readonly RedisValue[];
 
-/** Alternating names and values, as Redis answers with. */
+/** A list of alternating names and values. */
 export function fieldsOf(list: readonly RedisValue[]): ReadonlyMap<string, RedisValue> {
   const fields = new Map<string, RedisValue>();
   for (let at = 0; at + 1 < list.length; at += 2) fields.set(String(list[at]), list[at + 1] ?? null);
@@ -27,21 +27,21 @@ const RETURN = 0x0d;
 const CRLF_BYTES = 2;
 const BLOCK_BYTES = 256 << 10;
 
-/** Memory that the holder of the answer may free, which a Buffer of node's making is not. */
+/** Unlike a Buffer from Node's pool, its memory is freed with its last view. */
 const ownBlock = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(bytes));
 
-/** Puts together the answers that come in as pieces of any size. */
+/** Assembles replies from pieces of any size. */
 export class ReplyAssembler {
   #block = ownBlock(BLOCK_BYTES);
   #length = 0;
-  /** Up to here the answer has been looked through. */
+  /** Bytes of the reply that were scanned. */
   #at = 0;
-  /** Parts of the answer that are not whole yet. */
+  /** Parts of the reply that are still missing. */
   #missing = 1;
 
   /**
-   * Takes the first `bytes` of a piece, whose memory may be used for something else afterwards, and gives the answers
-   * that are whole now. Throws at a part of a kind that RESP2 does not have: nothing behind it can be read.
+   * Copies the first `bytes` of a piece, and returns the replies that are complete. Throws if a part is not RESP2,
+   * because the rest cannot be read then.
    */
   push(piece: Buffer, bytes: number): Reply[] {
     this.#makeRoom(bytes);
@@ -59,7 +59,7 @@ export class ReplyAssembler {
     this.#block = larger;
   }
 
-  /** Looks further through the answer; each part is looked at once, however many pieces it comes in. */
+  /** Continues the scan. Each part is scanned once, however many pieces it arrives in. */
   #whole(): boolean {
     const block = this.#block;
     const length = this.#length;
@@ -84,7 +84,7 @@ export class ReplyAssembler {
     return missing === 0;
   }
 
-  /** The answer that is whole. What is made of it are views, so it keeps the block's memory if it fills most of it. */
+  /** Returns the complete reply. Its parts are views, so a reply that fills most of the block keeps the block. */
   #take(): Reply {
     assert(this.#missing === 0 && this.#at <= this.#length);
     const block = this.#block;
@@ -92,7 +92,7 @@ export class ReplyAssembler {
     const length = this.#length;
     let answer: Buffer;
     if (at < block.length / 2) {
-      // Fact: a block of its own costs more than a short answer's bytes. Choice: Node's pool gives those.
+      // Fact: a separate block costs more than the bytes of a short reply. Choice: Node's pool.
       answer = Buffer.allocUnsafe(at);
       block.copy(answer, 0, 0, at);
       if (length > at) block.copyWithin(0, at, length);
@@ -108,7 +108,7 @@ export class ReplyAssembler {
   }
 }
 
-/** One whole answer, read part by part from its beginning. What is read must have the form that is asked for. */
+/** One complete reply, read part by part. Each part must have the expected form. */
 export class Reply {
   readonly #bytes: Buffer;
   #at = 0;
@@ -117,19 +117,19 @@ export class Reply {
     this.#bytes = bytes;
   }
 
-  /** The same answer, from its beginning. */
+  /** The same reply, from its beginning. */
   again(): Reply {
     return new Reply(this.#bytes);
   }
 
-  /** The error that this answer is, if it is one. */
+  /** Set if the reply is an error. */
   get error(): RedisError | undefined {
     return this.#bytes[0] === ERROR
       ? new RedisError(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES))
       : undefined;
   }
 
-  /** The next part as a value, whatever its form: for answers that are small and rare. */
+  /** The next part as a value, for small and rare replies. */
   value(): RedisValue {
     const kind = this.#bytes[this.#at];
     if (kind === INTEGER) return this.integer();
@@ -144,12 +144,12 @@ export class Reply {
     return line;
   }
 
-  /** Whether the next part is a string. */
+  /** The next part is a string. */
   get isString(): boolean {
     return this.#bytes[this.#at] === STRING && this.#bytes[this.#at + 1] !== MINUS;
   }
 
-  /** Enters an array and gives the number of its elements; undefined for none at all, which Redis says in two ways. */
+  /** Enters an array and returns its length, or `undefined` for null, which has two forms. */
   array(): number | undefined {
     const size = this.#size(this.#bytes[this.#at] === STRING && this.#bytes[this.#at + 1] === MINUS ? STRING : ARRAY);
     return size < 0 ? undefined : size;
@@ -159,7 +159,7 @@ export class Reply {
     return this.#size(INTEGER);
   }
 
-  /** A string's bytes, as a view of the answer's. */
+  /** A string's bytes, as a view of the reply. */
   bytes(): Buffer {
     const size = this.#size(STRING);
     const from = this.#at;
@@ -167,7 +167,7 @@ export class Reply {
     return this.#bytes.subarray(from, from + size);
   }
 
-  /** Skips the next part if it is `wanted`, and tells whether it was. */
+  /** Skips the next part if it equals `wanted`. */
   passes(wanted: Uint8Array): boolean {
     const before = this.#at;
     const size = this.#size(STRING);
@@ -179,7 +179,7 @@ export class Reply {
     return true;
   }
 
-  /** A string of ASCII. */
+  /** An ASCII string. */
   text(): string {
     const size = this.#size(STRING);
     const from = this.#at;
@@ -187,12 +187,12 @@ export class Reply {
     return this.#bytes.toString('latin1', from, from + size);
   }
 
-  /** A string of UTF-8. */
+  /** A UTF-8 string. */
   utf8(): string {
     return this.bytes().toString('utf8');
   }
 
-  /** Passes a string over, and tells which of `known` it is; -1 for none. */
+  /** Skips a string and returns its index in `known`, or -1. */
   oneOf(known: readonly Uint8Array[]): number {
     const size = this.#size(STRING);
     const from = this.#at;
@@ -205,7 +205,7 @@ export class Reply {
     return true;
   }
 
-  /** The number in a part's first line, which is its length where the part has one. */
+  /** The number in a part's first line: its length or its value. */
   #size(kind: number): number {
     if (this.#bytes[this.#at] !== kind) throw new Error('the queue answers in a form that is not known');
     const size = integerAt(this.#bytes, this.#at + 1);
@@ -216,7 +216,6 @@ export class Reply {
   }
 }
 
-/** The integer at `from`, up to the line's end. */
 function integerAt(bytes: Buffer, from: number): number {
   const negative = bytes[from] === MINUS;
   let value = 0;

@@ -1,24 +1,22 @@
 #!lua
--- Accepts a batch of events in one atomic step: each is appended to the stream and noted in the id index, or neither.
--- One Redis server runs one script at a time, so two producers of one id are decided here. No entry is read.
+-- Accepts a batch of events atomically: each is appended to the stream and noted in the id index, or neither. Redis
+-- runs one script at a time, so two producers with one id are decided here. No entry is read.
 --
 -- KEYS[1]  the stream
--- ARGV[1]  retention in milliseconds, at most 10 ^ 10; alone it makes the call a probe: it writes nothing, but the
---          server refuses it as it would refuse a write (full, read-only, loading, cannot persist). ` notes` may follow
---          the number
--- ARGV     then, for at most 1,000 events, the index field of each, and after them for each its digests (id-index.ts)
---          followed by the producer, and its body; with ` notes` also the entry's further members, names and values by
---          turns, each ended by a line feed
+-- ARGV[1]  retention in milliseconds, at most 10 ^ 10. Alone it makes the call a probe, which writes nothing but is
+--          refused like a write (full, read-only, loading, cannot persist). ` notes` may follow the number
+-- ARGV     for at most 1,000 events: first each one's index field; then for each its digests (id-index.ts) followed by
+--          the producer, its body, and with ` notes` its further members (alternating names and values, each ended by a
+--          line feed)
 -- Reply    a digit for each event: 0 accepted, 1 duplicate, 2 another producer's id, 3 duplicate with another body
 --
--- The id index. Ids are noted in one large hash for each slice of time, `{stream}:ids:<start>`. A slice begins with an
--- event a third of retention or more after the last slice's start, and is named by that event's time. `{stream}:ids`
--- lists the starts, newest first. New ids go in the newest slice; every slice is asked. trim.lua drops a slice as a
--- whole when its youngest id is past retention and has landed.
+-- The id index has one large hash for each slice of time, `{stream}:ids:<start>`. The first event after a third of
+-- retention begins a new slice, which is named by its time. `{stream}:ids` lists the starts, newest first. New ids go
+-- in the newest slice, and all slices are searched. trim.lua deletes a slice when its youngest id is past retention and
+-- has landed.
 --
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds.
--- Effect: the index has 1 to 1.33 times the ids that are within retention; halves would have up to 1.5 times, and too
--- much memory.
+-- Effect: the index has up to 1.33 times the ids within retention; with halves it would have up to 1.5 times.
 local SLICES = 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
@@ -34,14 +32,12 @@ local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local starts = call('GET', ids) or ''
 
--- Fact: TIME and a MINID in each call's first XADD take a tenth of a call. Choice: XADD names the entries, which also
--- keeps them ascending when the clock goes back, and the clock is read only if a known id may be past retention
--- (retained.lua): an entry's time may be ahead of it.
+-- Fact: TIME, and a MINID in each call's first XADD, take a tenth of a call. Choice: XADD names the entries, which also
+-- keeps them in order when the clock goes back, and the clock is read only for a known id.
 
--- Fact: a `redis.call` costs more than what the command does. Choice: one HMGET for each slice and one HSET carry the
--- ids of a whole call. Effect: 0.57 of the CPU time for each event of an HSETNX into a small compact hash for each id,
--- in calls of 8 on a queue of 10,000 events, and 0.4 of it on one of 1,000,000: what an event costs does not grow with
--- the queue.
+-- Fact: a `redis.call` costs more than its command. Choice: a whole call uses one HMGET for each slice and one HSET.
+-- Effect: 0.57 of the CPU time for each event of an HSETNX into a small hash for each id, in calls of 8 on a queue of
+-- 10,000 events, and 0.4 of it on 1,000,000.
 local known = nil
 for start in string.gmatch(starts, '%d+') do
   local values = call('HMGET', ids .. ':' .. start, unpack(ARGV, 2, count + 1))
@@ -54,19 +50,19 @@ for start in string.gmatch(starts, '%d+') do
   end
 end
 
--- A stream that was deleted by hand takes its index with it.
+-- If the stream was deleted by hand, its index is deleted too.
 if known and call('EXISTS', stream) == 0 then
   for start in string.gmatch(starts, '%d+') do call('UNLINK', ids .. ':' .. start) end
   known, starts = nil, ''
 end
 local keeps = known and retained(stream, retention)
 
--- Events come first and ids after them: were there an error in between, an event could come twice, which the warehouse
--- notices; an id without its event could cost one.
+-- Events are written before ids. If an error came between them, an event could be there twice, which the warehouse
+-- detects. The other order could lose one.
 --
--- Fact: field and value take 16 or 32 bytes each in a large hash while they have at most 14 or 30, and their entry 32;
--- the table takes 8 to 24 more. Choice: fields of at most 14 bytes, and values of 28: two digests and the entry's name
--- without its first 3 digits, which are the start's. Effect: see deploy/RUNBOOK.md, Sizing.
+-- Fact: in a large hash, a field takes 16 bytes if it has at most 14, a value 32 if it has at most 30, and their entry
+-- 32. Choice: fields of at most 14 bytes, and values of 28: two digests, and the entry's name without its first 3
+-- digits, which the slice's start has. Effect: deploy/RUNBOOK.md, Sizing.
 local newest = match(starts, '^%d+')
 local firsts, noted, size, first = {}, {}, 0, nil
 local refused = nil

@@ -1,19 +1,16 @@
 #!lua flags=allow-oom
--- Takes over what other members of the group took long ago and never acknowledged, oldest first.
+-- Claims entries that other members took long ago and never acknowledged, oldest first.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, this member's name, milliseconds, the entry to begin at, entries to take at most, bytes to take,
---          the milliseconds that a replica counts as alive without a sign
--- Reply    the entry to begin at next time ('0-0': the list was looked through), and the entries taken over
+-- ARGV     the group, this member's name, the idle time in milliseconds, the first entry to check, the maximum of
+--          entries, the bytes after which it stops, and the lease of a replica in milliseconds
+-- Reply    the entry at which the next call begins ('0-0' at the end of the list), and the claimed entries
 --
--- An entry that was deleted by hand stays in the list: its holder may have the event in hand, and trim.lua takes the
--- name off. XAUTOCLAIM would do so without a trace.
+-- A reply exceeds the maximum of bytes by one body at most. An entry that was deleted by hand stays on the list until
+-- trim.lua removes it and reports it. XAUTOCLAIM would remove it without a trace.
 --
--- After the server's clock has gone back, an entry that was taken before has been idle for a negative time, which
--- XPENDING shows as 0 and leaves out where at least -1 ms are asked for. Such an entry is taken over when its holder
--- gives no sign of life.
---
--- It stops at the entry with which it has as many bytes: so an answer is larger by one body at most.
+-- After the server's clock has gone back, the idle time of earlier entries is negative. XPENDING shows 0 for them, but
+-- its filter `IDLE -1` leaves them out. Such an entry is claimed when its holder gives no sign of life.
 local stream, group, me = KEYS[1], ARGV[1], ARGV[2]
 local idle, cursor, max = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local bytes, lease = tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -1,6 +1,5 @@
--- The state of an entry for a consumer group: 'unread', 'held', 'done' (acknowledged) or 'gone' (neither on the stream
--- nor in the group's list), and the member that holds it. A group that is not there has read nothing: it is made from
--- the beginning.
+-- The state of an entry for a consumer group, and the member that holds it: 'unread', 'held', 'done' (acknowledged) or
+-- 'gone' (deleted and not pending). A missing group has read nothing, because it will be created at the beginning.
 local function last_delivered(stream, group)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   if groups.err then return '0-0' end

@@ -1,18 +1,17 @@
 #!lua flags=allow-oom
 -- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one is at the
--- end of the stream: the group reads it (again), and lands it if the old one had not landed.
+-- end of the stream: the group reads it again, and lands it if the old one had not landed.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, the entry, the new body, the milliseconds that a replica counts as alive without a sign, the name
---          that the old entry has in the quarantine, and the id's field in the id index
--- Reply    'erased'; 'gone' if the entry is not there; 'held' if a living member has it in hand, and nothing was
---          changed: it would land the old body after this
+-- ARGV     the group, the entry, the new body, the lease of a replica in milliseconds, the quarantine name of the old
+--          entry, and the id's field in the id index
+-- Reply    'erased'; 'gone' if the entry does not exist; 'held' if a living member holds it: nothing was changed,
+--          because that member would land the old body
 --
--- An entry that a dead member holds is acknowledged in its name. The new one keeps all other members, the time of
--- acceptance, and the name in the quarantine: it makes no second row there. The id index, which forgets the body's
--- digest, and the note of a replay point to it.
+-- An entry of a dead member is acknowledged. The new entry keeps the other members, the time of acceptance, and the
+-- quarantine name, so it makes no second row. The id index and the note of a replay point to it.
 local stream, group, entry, body, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
--- The body's digest of an erased event, which no body has: a repeat is a duplicate with another body.
+-- The digest of an erased body. No body has it, so a repeat is a duplicate with another body.
 local NO_BODY = string.rep('.', DIGEST)
 local tag = '{' .. stream .. '}:'
 local call = redis.call

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Looks one event up by id. The index is described in accept.lua.
+-- Finds an event by its id. accept.lua describes the index.
 --
 -- KEYS[1]  the stream
--- ARGV     retention in milliseconds, producer, and the id's field
--- Reply    time of acceptance (Unix milliseconds), body and traceparent ('' if it has none); nothing if the queue does
+-- ARGV     retention in milliseconds, the producer, and the id's field
+-- Reply    the time of acceptance (Unix milliseconds), the body, and the traceparent or ''; nothing if the queue does
 --          not have this producer's event
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'

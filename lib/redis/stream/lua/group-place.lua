@@ -1,11 +1,8 @@
--- How far a consumer group is on a stream of this length. A group that does not exist has read nothing.
+-- The progress of a consumer group on a stream of this length. A missing group has read nothing.
 --
--- Returns the number of entries that it has not read and the name of the first of them, the number of entries that it
--- has read and not acknowledged and the name of the first of them (nil if there is none), and the last entry that it
--- has read.
---
--- Redis cannot count the unread entries once some were deleted by hand ("lag" is nil); then the stream's length is
--- used, which is an upper bound.
+-- Returns the number of unread entries and the first one's name, the number of pending entries and the first one's name
+-- (nil if there is none), and the last entry that the group has read. After deletions by hand Redis does not know the
+-- number of unread entries ("lag" is nil). Then it is the stream's length, an upper bound.
 local function group_place(stream, group, length)
   local place, lag = '0-0', nil
   local groups = redis.pcall('XINFO', 'GROUPS', stream)

@@ -1,12 +1,11 @@
 #!lua flags=allow-oom
--- Gives a queue its identity at its first use, and reads it ever after. A few bytes, so it is written in a full server
--- too. The longest body that is accepted only grows.
+-- Creates a queue's identity at its first use, and returns it. It is a few bytes, so it is written on a full server
+-- too.
 --
 -- KEYS[1]  the stream
--- ARGV     format version, number of partitions and queue id, which are stored where there is no identity yet; the
---          longest body in bytes that the caller accepts, 0 where it accepts none; and the secret of the id index,
---          which is stored as the first three are
--- Reply    format version, number of partitions, queue id, longest body and secret, as stored
+-- ARGV     format version, number of partitions and queue id for a new identity; the longest body in bytes that the
+--          caller accepts, or 0; and the secret of the id index for a new identity
+-- Reply    format version, number of partitions, queue id, longest body (which only grows) and secret, as stored
 local identity = '{' .. KEYS[1] .. '}:queue'
 if redis.call('EXISTS', identity) == 0 then
   redis.call('HSET', identity, 'format', ARGV[1], 'partitions', ARGV[2], 'id', ARGV[3], 'secret', ARGV[5])

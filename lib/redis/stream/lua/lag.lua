@@ -1,13 +1,13 @@
 #!lua flags=no-writes
--- How far a consumer group is behind, seen in one moment. A group that does not exist has read nothing.
+-- The lag of a consumer group. A missing group has read nothing.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group
--- Reply    the entries that it has not read; those that it has read and not acknowledged; and the age of the oldest of
---          both in milliseconds (0 when there is none)
+-- Reply    the number of unread entries, the number of pending entries, and the age of the oldest of both in
+--          milliseconds, or 0
 local unread, next, pending, held = group_place(KEYS[1], ARGV[1], redis.call('XLEN', KEYS[1]))
 
--- Names compare by their millisecond part here: only an age is asked for.
+-- The millisecond part of a name is enough for an age.
 local oldest
 for _, name in pairs({ next or '', held or '' }) do
   local at = tonumber(string.match(name, '^%d+'))

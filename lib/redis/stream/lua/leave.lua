@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- Removes members of a consumer group that hold nothing. A member that holds pending entries stays, because to delete
--- it would drop them from the group's list; asking and deleting are one step here, so nothing can come in between.
+-- Removes members of a consumer group without pending entries. Deleting a member would drop its pending entries, so the
+-- check and the deletion are one atomic step.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, a member's name, milliseconds
--- With 0 milliseconds the named member leaves and is no replica any more; else every other member leaves that has
--- given no sign of life for as long.
+-- ARGV     the group, a member's name, and milliseconds. With 0, this member leaves and is no longer a replica;
+--          otherwise all other members leave that have been idle for longer
 local stream, group, name, idle = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 if idle == 0 then redis.call('ZREM', '{' .. stream .. '}:replicas', name) end
 

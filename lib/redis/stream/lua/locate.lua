@@ -1,9 +1,8 @@
 #!lua flags=no-writes
--- The entries that the id index names for an id, of any producer.
+-- Returns the entries that the id index names for an id, of any producer.
 --
 -- KEYS[1]  the stream
 -- ARGV     the id's field
--- Reply    a list of entries
 local ids = '{' .. KEYS[1] .. '}:ids'
 local entries = {}
 for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do

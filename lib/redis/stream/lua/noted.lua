@@ -1,10 +1,9 @@
 #!lua flags=no-writes
--- The entries that can be named without reading the stream: those of some quarantine rows, the replays of these rows,
--- and the last replay of an event.
+-- Returns the entries that can be found without reading the stream: those of some quarantine rows, the replays of these
+-- rows, and the last replay of an event.
 --
 -- KEYS[1]  the stream
--- ARGV     how names of the stream's own rows begin (`<queue id>/<stream>/`), the event's id, names of rows
--- Reply    a list of entries
+-- ARGV     the prefix of the stream's own row names (`<queue id>/<stream>/`), the event's id, and the rows
 local stream, own, id = KEYS[1], ARGV[1], ARGV[2]
 local replays = '{' .. stream .. '}:replays'
 local entries, known = {}, {}

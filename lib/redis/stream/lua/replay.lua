@@ -1,16 +1,16 @@
 #!lua
--- Puts quarantined entries back on the stream, past the id index, in one atomic step.
+-- Appends quarantined entries to the stream, past the id index, in one atomic step.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, '1' to put one back again whose last replay was acknowledged, and for each entry: the name of its
---          quarantine row, producer, body, the time of the first acceptance (Unix milliseconds), and the entry's
---          further members, names and values by turns, each ended by a line feed; and its id, or nothing
--- Reply    for each its entry, and 1 if this call put it there, by turns
+-- ARGV     the group; '1' to append an entry again whose last replay was acknowledged; and for each entry the name of
+--          its quarantine row, the producer, the body, the time of first acceptance (Unix milliseconds), the further
+--          members (alternating names and values, each ended by a line feed), and its id or ''
+-- Reply    for each its entry, and 1 if this call appended it
 --
--- `{stream}:replays` notes the entry of each row; after a line feed, the last entry of each id, for erasing; and under
--- a line feed alone, the last entry of all. trim.lua drops the notes once that one has landed. A replay that has not
--- landed yet is not put there again, so an interrupted command can be run again; if it was acknowledged, the caller
--- checks first that its row is still there. A lost note costs a second entry, which the warehouse recognizes by its id.
+-- `{stream}:replays` has the entry of each row; under a line feed and an id, the last entry of this id; and under a
+-- line feed alone, the last entry of all. trim.lua deletes it when that one has landed. A replay that has not landed is
+-- not appended again, so an interrupted command can be repeated. If it was acknowledged, the caller checks first that
+-- its row still exists. A lost note costs a second entry, which the warehouse recognizes by its id.
 local stream, group = KEYS[1], ARGV[1]
 local replays = '{' .. stream .. '}:replays'
 local entries = {}

@@ -1,7 +1,5 @@
--- Returns a function: true if the id index knows an entry of this name: one within retention, or one that may not have
--- landed, however old it is.
---
--- The trimmer's last look (trim.lua) knows which entries have not landed; later ones count as not landed.
+-- Returns a function: true if the id index still knows this entry, because it is within retention or may not have
+-- landed. The trimmer's last report (trim.lua) knows which entries have landed; later ones may not have.
 local function retained(stream, retention)
   local time = redis.call('TIME')
   local past = time[1] * 1000 + math.floor(time[2] / 1000) - retention

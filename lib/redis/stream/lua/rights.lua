@@ -1,9 +1,8 @@
 #!lua flags=no-writes
--- Which commands and keys the user of this connection lacks, of those that a program needs. Nothing is run.
+-- Returns the commands and keys that a program needs and the user of this connection lacks. It runs none of them.
 --
--- ARGV     the stream; for each command: its name, the kind of key (see KEYS_OF) or '', and the rest of its arguments,
---          by turns, the rest joined by blanks
--- Reply    for each that is not allowed, its name and its key
+-- ARGV     the stream; for each command its name, the kind of its key (see KEYS_OF) or '', and its other arguments,
+--          joined by blanks
 local stream = ARGV[1]
 local tag = '{' .. stream .. '}:'
 local KEYS_OF = { [''] = '', stream = stream, ids = tag .. 'ids', slice = tag .. 'ids:1', queue = tag .. 'queue',

@@ -1,22 +1,20 @@
 #!lua flags=allow-oom
--- Drops entries that the queue need not keep any more, and reports how far the group is behind. It runs concurrently
--- with accepting, also while the server is full or the queue idle, and any number of processes may call it: within
--- ARGV[5] of a look that another process made, it returns that look and does nothing.
+-- Removes entries that the queue need not keep, and reports the lag of the group. Any number of processes may call it,
+-- also while the server is full or the queue idle. If another process called it within ARGV[5], it returns that report.
 --
 -- KEYS[1]  the stream
--- ARGV     retention in milliseconds; the caller's clock (Unix time in milliseconds); the consumer group; how many
---          entries one call drops, about; how long a look is shared, in milliseconds
--- Reply    entries dropped; 1 if there is more to drop, else 0; entries that have not landed; the age of the oldest of
---          them in milliseconds; all entries; the bytes of memory that the server uses and its limit (0: it has none),
---          both -1 if the server does not report them; the names of entries taken off the group's list; and the
---          server's clock
+-- ARGV     retention in milliseconds, the caller's clock (Unix milliseconds), the consumer group, the approximate
+--          maximum of removed entries, and how long a report is shared, in milliseconds
+-- Reply    removed entries; 1 if there are more, or 0; unlanded entries; the age of the oldest one in milliseconds; all
+--          entries; used memory and its limit in bytes (0: no limit; both -1 if not reported); the names that were
+--          removed from the group's list; and the server's clock
 --
--- Invariant: an entry is dropped only if it is past retention and the group has acknowledged it and all before it. A
--- group that does not exist has acknowledged nothing. The earlier of two clocks decides, the server's or the caller's,
--- so one that is ahead drops nothing. A slice of the id index (accept.lua) is dropped when its youngest id is past
--- retention and older than every entry that has not landed; notes of replays (replay.lua) when the last replay is.
+-- Invariant: an entry is removed only if it is past retention by the server's clock and the caller's, and the group has
+-- acknowledged it and all entries before it. A missing group has acknowledged nothing. A slice of the id index
+-- (accept.lua) is removed when its youngest id is past retention and older than every unlanded entry; so are the notes
+-- of replays.
 --
--- An entry that was deleted by hand while a member held it would stop trimming for ever. It is taken off the group's
+-- An entry that was deleted by hand while it was pending would block trimming forever. It is removed from the group's
 -- list when it is the oldest one there.
 local ERASURE_MS = 48 * 3600000
 local call, match = redis.call, string.match
@@ -30,7 +28,7 @@ local function fields(list)
   return named
 end
 
--- Compares names of entries; a number is a time, and the first entry of it.
+-- Compares the names of entries. A number is the first entry of that time.
 local function before(one, other)
   local oneMs, oneNumber = match(one, '^(%d+)-?(%d*)$')
   local otherMs, otherNumber = match(other, '^(%d+)-?(%d*)$')
@@ -64,7 +62,7 @@ about = there and fields(about) or { length = 0, ['last-generated-id'] = '0-0' }
 local length = about.length
 local unread, next, pending, held = group_place(stream, group, length)
 
--- XINFO shows which entries can have been deleted, so the oldest one in hand is rarely read.
+-- XINFO shows which entries may have been deleted, so the oldest pending one is rarely read.
 local function may_be_gone(entry)
   return length == 0 or before(entry, about['recorded-first-entry-id'])
     or not before(about['max-deleted-entry-id'], entry)
@@ -81,16 +79,16 @@ local dropped, more = 0, #gone == limit and 1 or 0
 if length > 0 then
   local bound = earlier(past, unlanded)
   dropped = call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', limit)
-  -- It drops whole nodes while they fit into the limit; the rest, less than a node, goes entry by entry.
+  -- `~` removes whole nodes up to the limit. The rest, less than a node, is removed entry by entry.
   if dropped >= limit / 2 then more = 1 else dropped = dropped + call('XTRIM', stream, 'MINID', '=', bound) end
 end
 
--- A time past retention, and nothing as old as it waits to land.
+-- Past retention, and older than every unlanded entry.
 local function is_over(entry)
   return before(entry, past) and not (unlanded and not before(entry, unlanded))
 end
 
--- The younger of two slices begins where the older one ends; the newest one ends with the stream.
+-- A slice ends where the next one begins; the newest one ends with the stream.
 local starts = call('GET', ids)
 if starts and more == 0 then
   local kept, over, ends = {}, {}, about['last-generated-id']
@@ -99,14 +97,14 @@ if starts and more == 0 then
     ends = start
   end
   if #over > 0 then
-    -- Fact: deleting a hash of a million ids stops the server for a second. Choice: UNLINK, which frees it in another
+    -- Fact: deleting a hash of a million ids blocks the server for a second. Choice: UNLINK, which frees it in a
     -- thread.
     call('UNLINK', unpack(over))
     if #kept > 0 then call('SET', ids, table.concat(kept, ' ')) else call('DEL', ids) end
   end
 end
 
--- An erasure (stream-admin.ts) is noted for 48 hours, and while anything accepted before it may still land.
+-- An erasure is noted for 48 hours, and while an event that was accepted before it may still land.
 local over_ms = server_now - ERASURE_MS
 if unlanded then over_ms = math.min(over_ms, tonumber(match(unlanded, '^%d+'))) end
 call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
@@ -114,7 +112,7 @@ call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
 local last_replay = call('HMGET', replays, '\n')[1]
 if last_replay and is_over(last_replay) then call('UNLINK', replays) end
 
--- A server that refuses INFO (a managed one, or a user without the right) does not report its memory.
+-- Managed servers refuse INFO, and so do users without the right to it.
 local info = redis.pcall('INFO', 'memory')
 info = type(info) == 'string' and info or ''
 local look = {
