@@ -19,7 +19,6 @@ export const MARKS = [
   'a consumer died with entries in hand',
   'a consumer was frozen',
   'a consumer stopped',
-  'a consumer of the version before started',
   'an event was accepted',
   'an event was repeated',
   'an event was repeated with another body',
@@ -52,13 +51,7 @@ export const MARKS = [
 export type Mark = (typeof MARKS)[number];
 
 export class Marks {
-  readonly counts: Map<Mark, number>;
-
-  /** `mixed`: consumers of two versions run. */
-  constructor(mixed = false) {
-    const marks = MARKS.filter((mark) => mixed || mark !== 'a consumer of the version before started');
-    this.counts = new Map(marks.map((mark) => [mark, 0]));
-  }
+  readonly counts = new Map<Mark, number>(MARKS.map((mark) => [mark, 0]));
 
   reach(mark: Mark): void {
     this.counts.set(mark, (this.counts.get(mark) ?? 0) + 1);

@@ -46,23 +46,7 @@ const log = createLog('simulation', 'error').child({}, { level: process.env['SIM
 const GATEWAY_METRICS = gatewayMetrics(ERROR_CODES, [], SYSTEM.clock);
 const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log, SYSTEM.clock));
 const METER = new RouteMeter(GATEWAY_METRICS, '/events', SYSTEM.clock);
-
-export interface ConsumerVersion {
-  readonly StreamReader: typeof StreamReader;
-  readonly Consumer: typeof Consumer;
-  readonly consumerMetrics: typeof consumerMetrics;
-  readonly QUARANTINE_REASONS: typeof QUARANTINE_REASONS;
-}
-
-export const NOW: ConsumerVersion = { StreamReader, Consumer, consumerMetrics, QUARANTINE_REASONS };
-
-const metricsMade = new Map<ConsumerVersion, ReturnType<typeof consumerMetrics>>();
-
-function metricsOf(version: ConsumerVersion): ReturnType<typeof consumerMetrics> {
-  const made = metricsMade.get(version) ?? version.consumerMetrics(version.QUARANTINE_REASONS, SYSTEM.clock);
-  metricsMade.set(version, made);
-  return made;
-}
+const CONSUMER_METRICS = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
 
 const partOf = (system: ClockAndRandom): QueuePartition => queuePartitions(URI, 1, system)[0] as QueuePartition;
 
@@ -239,24 +223,15 @@ export class Replica extends Program {
   readonly #consumer: Consumer;
   #running: Promise<void> | undefined;
 
-  constructor(world: World, name: string, version: ConsumerVersion) {
+  constructor(world: World, name: string) {
     super(world, name);
     const { network, store } = world;
     const client = network.clients(this.actor, this.system.random);
-    this.#reader = new version.StreamReader({ ...this.system, part: partOf(this.system), log, client });
+    this.#reader = new StreamReader({ ...this.system, part: partOf(this.system), log, client });
     const limits = { batchMax: 8, replicasMax: REPLICAS_MAX, streams: 1, slots: new LandingSlots() };
-    const telemetry = { metrics: metricsOf(version), log };
-    const options = {
-      ...this.system,
-      reader: this.#reader,
-      warehouse: store.of(this.actor),
-      telemetry,
-      limits,
-      // Consumers of the previous version read these at the top level.
-      ...telemetry,
-      batchMax: limits.batchMax,
-    };
-    this.#consumer = new version.Consumer(options);
+    const telemetry = { metrics: CONSUMER_METRICS, log };
+    const warehouse = store.of(this.actor);
+    this.#consumer = new Consumer({ ...this.system, reader: this.#reader, warehouse, telemetry, limits });
   }
 
   /** As in bin/ingest-consumer.ts. False if the program exits because the queue is unavailable. */

@@ -4,21 +4,13 @@ import { Marks } from './marks.ts';
 import { RedisServer } from './redis-server.ts';
 import { runSeeds } from './runs.ts';
 import { Store } from './store.ts';
-import { commitBefore, consumerOf } from './version-before.ts';
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 const { SIM_SEEDS = '300', SIM_FROM = '1', SIM_TWICE } = process.env;
 /** Fewer seeds may miss a rare mark by chance. */
 const MARKED_SEEDS = 300;
 
-const before = commitBefore();
-print('commit' in before ? `some consumers of ${before.commit}` : `all consumers are of now: ${before.why}`);
-const parts = {
-  server: await RedisServer.start(),
-  store: await Store.open(),
-  marks: new Marks('commit' in before),
-  ...('commit' in before ? { before: await consumerOf(before.commit) } : {}),
-};
+const parts = { server: await RedisServer.start(), store: await Store.open(), marks: new Marks() };
 const begunMs = performance.now();
 const runs = { from: Number(SIM_FROM), seeds: Number(SIM_SEEDS), repeatedOneIn: SIM_TWICE === '1' ? 1 : 20 };
 const { seeds, accepted, finding } = await runSeeds(parts, runs);

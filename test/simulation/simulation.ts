@@ -7,16 +7,7 @@ import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
 import { RESULT } from '../../lib/admin/session.ts';
 import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
-import {
-  ENQUEUE_TIMEOUT_MS,
-  Gateway,
-  IN_FLIGHT_MAX,
-  NOW,
-  Operator,
-  Replica,
-  type ConsumerVersion,
-  type Told,
-} from './programs.ts';
+import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
 import { isNotMaster } from '../../lib/redis/server/facts.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
@@ -37,7 +28,6 @@ const HOURS_BACK_MS = 2 * 3_600_000;
 /** Then it is killed. */
 const DRAIN_MS = 10_000;
 const WATCH_MS = 500;
-const OLDER_SHARE = 0.3;
 /** After these commands a promised event may be missing. */
 const MAY_LOSE = new Set(['XACK', 'trim', 'erase']);
 
@@ -57,8 +47,6 @@ export interface Parts {
   readonly server: RedisServer;
   readonly store: Store;
   readonly marks: Marks;
-  /** If set, consumers of the previous version run too, drawn at each start. */
-  readonly before?: ConsumerVersion;
 }
 
 export function planOf(seed: number, events = 200): Plan {
@@ -94,8 +82,6 @@ class Simulation {
   readonly #network: Network;
   readonly #invariants: Invariants;
   readonly #random: Random;
-  /** A separate generator, so that a seed without a previous version stays the same run. */
-  readonly #versions: Random;
   readonly #gateways: Gateway[] = [];
   readonly #replicas: Replica[] = [];
   readonly #outside = actor('outside');
@@ -110,7 +96,6 @@ class Simulation {
     this.#plan = plan;
     const { server, store, marks } = parts;
     this.#random = new Random(plan.seed ^ 0x5eed);
-    this.#versions = new Random(plan.seed ^ 0x01de);
     const schedule = new Schedule(this.#random);
     this.#schedule = schedule;
     this.#invariants = new Invariants(server, store, () => schedule.nowMs);
@@ -176,10 +161,7 @@ class Simulation {
   }
 
   #startReplica(at: number): void {
-    const { before, marks } = this.#parts;
-    const older = before !== undefined && this.#versions.chance(OLDER_SHARE);
-    if (older) marks.reach('a consumer of the version before started');
-    const replica = new Replica(this.#world, `consumer-${at}`, older ? before : NOW);
+    const replica = new Replica(this.#world, `consumer-${at}`);
     this.#replicas[at] = replica;
     void replica.start().then((started) => {
       if (!started) this.#restartReplica(at, 1_000);
