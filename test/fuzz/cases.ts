@@ -1,15 +1,13 @@
-// Requests to fuzz with: good ones, some behind one another, with a few bytes wrong. A case is its seed and number: the
-// same two give the same bytes.
+// Requests for fuzzing: valid ones, some pipelined, with a few wrong bytes. Seed and number determine a case.
 
 export interface FuzzCase {
   readonly bytes: Buffer;
-  /** How many requests it was made of. */
   readonly requests: number;
 }
 
 type Random = (below: number) => number;
 
-/** Mulberry32: the same numbers for the same seed. */
+/** Mulberry32. */
 function randomOf(seed: number): Random {
   let state = seed;
   return (below) => {

@@ -1,4 +1,4 @@
-// The gateway's answers against node's reading of the same bytes.
+// Compares the gateway's answers with node's reading of the same bytes.
 import { RESPONSES } from '../support/api-file.ts';
 import { repliesIn, type WireReply } from '../support/wire.ts';
 import type { NodeReading } from './node-reading.ts';
@@ -13,14 +13,13 @@ const END = 'HTTP/1.1 200 OK\r\nend: here\r\n\r\n';
 const STATUSES = new Set(RESPONSES.map(({ status }) => status));
 
 /**
- * What is wrong with the answers, in words; undefined where nothing is. `received`: all that came until the connection
- * closed.
+ * Describes the fault in the answers. Undefined if there is none. `received`: everything until the connection closed.
  */
 export function faultIn(received: string, reading: NodeReading): string | undefined {
   const isToHead = (place: number): boolean => reading.requests[place]?.method === 'HEAD';
   let replies: WireReply[];
   try {
-    // Behind the answers stands nothing: an end that is put there is read as one more, whole and empty.
+    // Bytes after the last answer would make the appended END incomplete.
     replies = repliesIn(received + END, isToHead).filter(({ status }) => status !== 100);
     if (replies.pop()?.headers['end'] === undefined) return 'the last answer is not whole';
   } catch (cause) {
@@ -48,14 +47,14 @@ function undocumented({ status, body, headers }: WireReply, isToHead: boolean): 
   return DOCUMENTED.has(name) ? undefined : `${name} is not documented`;
 }
 
-/** An answer belongs to the request that node read at the same place, and took the same body. */
+/** The answer must belong to the request at the same place, with the same body. */
 function misread(reply: WireReply, at: number, { requests }: NodeReading): string | undefined {
   const request = requests[at];
   if (request === undefined) return reply.status >= 400 ? undefined : 'node read no such request';
   const echoed = reply.headers['x-request-id'];
   const given = request.requestId;
   const echoes = given !== undefined && /^[\x21-\x7e]{1,128}$/.test(given);
-  // A head that the gateway refuses to read is answered without its request id.
+  // If the gateway refuses to read a head, its answer does not echo the request id.
   const refused = reply.status >= 400 && reply.headers['connection'] === 'close';
   if (echoes && echoed !== given && !refused) return `for ${echoed}, but node read ${given}`;
   if (reply.status !== 202) return undefined;

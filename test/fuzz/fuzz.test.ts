@@ -1,7 +1,6 @@
-// Mutated requests against a running gateway: it does not die, every answer is documented, and no request begins or
-// ends elsewhere than node:http reads it. Among the other tests it runs 750, always the same. `make fuzz` runs a
-// million others; FUZZ_REQUESTS bounds it, FUZZ_SEED repeats it, and FUZZ_FROM goes on at a case that an earlier run
-// has named.
+// Mutated requests against a running gateway: it must survive, every answer must be documented, and every request must
+// begin and end as node:http reads it. `make ingest-test` runs the same 750 requests each time. `make fuzz` runs a
+// million. FUZZ_REQUESTS bounds it, FUZZ_SEED repeats it, and FUZZ_FROM continues at a case.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
@@ -19,10 +18,10 @@ const REQUESTS = Number(ASKED ?? 750);
 const SEED = Number(process.env['FUZZ_SEED'] ?? (ASKED === undefined ? 1 : Math.trunc(Math.random() * 2 ** 31)));
 const FROM = Number(process.env['FUZZ_FROM'] ?? 0);
 const AT_ONCE = 32;
-/** How often a long run says where it is, in requests, and looks at the gateway's memory. */
+/** Requests between two progress reports and memory samples. */
 const REPORT_EVERY = 20_000;
 const GROWTH_MAX = 1.1;
-/** A client that has ended its side is answered and let go. The gateway's limit for a whole request is half of it. */
+/** Twice the gateway's time limit of a request. */
 const END_DEADLINE_MS = 60_000;
 
 it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQUESTS * 20 }, async () => {
@@ -72,7 +71,7 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
       if (requests < reported + REPORT_EVERY) continue;
       reported = requests;
       memory.push(residentBytes(gateway.child.pid));
-      // A diagnostic of the test would be shown at its end only.
+      // A diagnostic would appear only at the end.
       const perSecond = Math.round((requests / (performance.now() - startMs)) * 1_000);
       process.stdout.write(
         `${requests} requests, ${perSecond} a second; to go on: FUZZ_SEED=${SEED} FUZZ_FROM=${number - AT_ONCE}\n`,
@@ -83,7 +82,7 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
   assert.deepEqual(faults, []);
   await assertAlive(gateway);
   const third = Math.floor(memory.length / 3);
-  if (third < 3) return; // Too short to tell.
+  if (third < 3) return; // Too few samples.
   const mean = (part: readonly number[]): number => part.reduce((sum, one) => sum + one, 0) / part.length;
   const [middle, last] = [mean(memory.slice(third, 2 * third)), mean(memory.slice(-third))];
   assert.ok(last <= GROWTH_MAX * middle, `the gateway grows: ${last} bytes after ${middle}`);

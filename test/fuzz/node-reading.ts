@@ -1,4 +1,4 @@
-// What node:http reads in the same bytes: the reference for where each request begins and ends.
+// How node:http reads the same bytes: the reference for the bounds of each request.
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { duplexPair } from 'node:stream';
 import { HEADER_BYTES_MAX } from '../../lib/gateway/config.ts';
@@ -7,13 +7,13 @@ export interface ReadRequest {
   readonly method: string;
   readonly target: string;
   readonly requestId: string | undefined;
-  /** `undefined`: it was cut off. */
+  /** Undefined if it was cut off. */
   body: string | undefined;
 }
 
 export interface NodeReading {
   readonly requests: readonly ReadRequest[];
-  /** What came behind the requests, or within the last one, is not HTTP. */
+  /** The bytes after the requests, or within the last one, are not HTTP. */
   readonly malformed: boolean;
 }
 
@@ -56,12 +56,12 @@ export class NodeReader {
     });
     this.#server.on('clientError', (_cause, socket) => {
       this.#malformed = true;
-      // Later: the requests before it were parsed, and their streams are still to end.
+      // Deferred, because the streams of earlier requests are still to end.
       setImmediate(() => socket.destroy());
     });
   }
 
-  /** Reads one connection's bytes, which end there. */
+  /** Reads all bytes of one connection, which ends after them. */
   async read(bytes: Buffer): Promise<NodeReading> {
     this.#requests = [];
     this.#latest = undefined;
@@ -73,7 +73,7 @@ export class NodeReader {
     this.#server.emit('connection', server);
     client.end(bytes);
     client.on('end', () => server.destroy());
-    // node:http swallows the faults of a body behind `Upgrade`, and waits for the rest of it.
+    // node:http swallows errors in a body after `Upgrade`, and waits for the rest of it.
     server.once('end', () => setImmediate(() => this.#latest?.complete === false && server.destroy()));
     await closed;
     client.destroy();
