@@ -48,7 +48,7 @@ export class Authority {
     const { judged } = connection.context;
     if (judged !== undefined && now < judged.verdict.untilMs)
       if (!judged.byToken || judged.token === authorization) return judged.verdict;
-    return this.#judgeAnew(connection, authorization, now);
+    return this.#newVerdict(connection, authorization, now);
   }
 
   /** Replaces the trust material. Closes the connections that the new material does not keep, and returns them. */
@@ -77,7 +77,7 @@ export class Authority {
     for (const { context } of connections) context.judged = undefined;
   }
 
-  #judgeAnew(
+  #newVerdict(
     { context, clientCertificate }: Connection<ClientContext>,
     authorization: string | undefined,
     now: number,

@@ -78,12 +78,12 @@ export class TokenVerifier {
   /** Never rejects. `authorization` is the value of the header field. */
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const verdict = await this.#verdict(authorization, identity, nowMs);
-    this.#lookAtFetched();
+    this.#noteFetchedKeys();
     if (this.#seen === undefined || verdict.kind === 'unknown') return verdict;
     return { ...verdict, untilMs: Math.min(verdict.untilMs, this.#seen.atMs + KEYS_AGE_MS) };
   }
 
-  #lookAtFetched(): void {
+  #noteFetchedKeys(): void {
     const { uat: atMs, jwks } = this.#fetched;
     const seen = this.#seen;
     if (atMs === undefined || atMs === seen?.atMs) return;
