@@ -72,7 +72,7 @@ async function scrape(state: Pick<ProcessState, 'metrics'>): Promise<Answer> {
 
 type Handler = () => Answer | Promise<Answer>;
 
-/** The routes of the endpoints. `M` is another kind of handler that a router has beside these. */
+/** The routes of the endpoints. `M` is the type of the router's other handlers. */
 export const processRoutes = <M = never>(state: ProcessState): Route<M | Handler>[] => [
   route<M | Handler>('/health/live', { GET: live }),
   route<M | Handler>('/health/ready', { GET: () => readiness(state) }),
