@@ -1,26 +1,24 @@
-// The consumer's configuration, made of its settings (lib/process/settings.ts): read once, every problem in one report.
+// The consumer's configuration, from its settings (lib/process/settings.ts).
 import { Settings, type Environment } from '../process/env.ts';
 import { queueUriOf } from '../process/queue-uri.ts';
 
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;
 
-/** The configuration, or undefined when the report holds problems. Times are in milliseconds. */
+/** The configuration is `undefined` if the report has problems. */
 export function readConsumerConfig(environment: Environment) {
   const settings = new Settings(environment, 'consumer');
   return settings.read({
     queueUri: queueUriOf(settings),
-    /** Of a queue on a Redis Cluster. */
+    /** Used for a Redis Cluster only. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
-    /** Where `/health/*` and `/metrics` are served, plain HTTP. */
+    /** Address of `/health/*` and `/metrics`. */
     address: settings.get('INGEST_CONSUMER_ADDR'),
-    /** Batch size: entries of one read at most. In a backlog one transaction holds up to eight times as many. */
+    /** Maximum number of entries in one read. In a backlog, one transaction holds up to eight times as many. */
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
-    /** How long a stop may take. */
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
     exportsSpans: settings.exportsSpans,
-    /** The folder of the schemas of event types. */
     schemasDir: settings.get('INGEST_SCHEMAS_DIR'),
   });
 }

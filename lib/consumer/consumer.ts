@@ -1,20 +1,12 @@
-// The consumer of one stream, as loops that work side by side:
+// The consumer of one stream. Its loops run at the same time:
 //
-//   preparing ─▶ taking in:  taking a place ─▶ joining ─▶ reading ─▶ judging, while the next is being read …
-//            └─▶ landing:    landing ─▶ acknowledging ─▶ landing …       (LANDINGS_AT_ONCE times)
+//   prepare ─▶ take in:  register ─▶ join ─▶ read ─▶ classify, while the next read runs …
+//          └─▶ land:     land ─▶ acknowledge ─▶ land …       (LANDINGS_AT_ONCE loops)
 //
-// A group that vanished leads from reading back to joining.
+// A step that fails because the queue or the warehouse is unavailable is tried again after a pause.
 //
-// Any step that fails because the queue or the warehouse is unavailable is tried again after a pause (doubling,
-// PAUSE_FIRST_MS to PAUSE_MAX_MS, with 50 % jitter). A batch stays in hand until it is landed and acknowledged;
-// meanwhile reading goes on until the intake is full, so memory holds what the intake holds, and LANDINGS_AT_ONCE times
-// as much.
-//
-// Batches land in no order among each other: the warehouse's primary key decides which of two events of an id is the
-// row.
-//
-// Invariant: an entry is acknowledged only after its row, or its quarantine row, is committed. What a replica takes and
-// never acknowledges is claimed by another one after CLAIM_IDLE_MS; both then land it, and the warehouse keeps one row.
+// Invariant: an entry is acknowledged only after its row or its quarantine row is committed. Another replica claims an
+// unacknowledged entry after CLAIM_IDLE_MS. If both land it, the primary key of the warehouse keeps one row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
 import { TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
@@ -25,39 +17,34 @@ import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import { Landing, LANDINGS_AT_ONCE, QueueStepFailed, type LandingSlots, type Telemetry } from './landing.ts';
 import { classify, type Entered, type TypeSchemas } from './quarantine.ts';
 
-/** How long an entry may stay with a replica before another one takes it over. Longer than a batch takes to land. */
+/** Longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
-/** In a backlog, this many times `batchMax` entries form one batch: a commit costs the same for many. */
+/** In a backlog, a batch has up to this many times `batchMax` entries, because a commit costs the same for many. */
 const BATCHES_AT_ONCE = 8;
-/** A read that brings as many tells of a backlog, also where several partitions share it and it might bring more. */
+/** A read that returns this many entries is a sign of a backlog. */
 const BACKLOG_ENTRIES = 16;
-/** How long a read waits for events. A stop waits for it to end. */
+/** Block time of one read. Shutdown waits for it. */
 const READ_WAIT_MS = 1_000;
-/** How often a consumer without a place asks for one. */
 const PLACE_INTERVAL_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
-/**
- * The queue's connection is made again by itself, and a try without one costs nothing: after a fail-over events land at
- * once.
- */
+/** The queue's client reconnects by itself, so short pauses cost little and landing resumes soon after a fail-over. */
 const PAUSE_MAX_MS: Readonly<Record<Dependency, number>> = { queue: 1_000, warehouse: 5_000 };
 const FAILURE_LOG_INTERVAL_MS = 10_000;
-/** Each try may hold up landing and look-ups for a moment. */
+/** Each attempt may block landing and look-ups for a moment. */
 const MIGRATION_PAUSE_FIRST_MS = 1_000;
 const MIGRATION_PAUSE_MAX_MS = 10_000;
 
-/** The trouble of a replica that has not asked the queue yet. */
 const FULL = 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream';
 const NOT_JOINED = 'the queue is not joined yet';
 
-/** What a step needs. */
+/** What a step depends on. */
 export type Dependency = 'queue' | 'warehouse';
 
 export interface ConsumerLimits {
   readonly batchMax: number;
-  /** Consumers that may read the stream. */
+  /** Maximum number of consumers of the stream. */
   readonly replicasMax: number;
-  /** Streams that this process consumes: they share its bounds on bytes. */
+  /** Number of streams that this process consumes. They share its limit on bytes. */
   readonly streams: number;
   /** Shared by the consumers of all streams. */
   readonly slots: LandingSlots;
@@ -79,13 +66,13 @@ export class Consumer {
   readonly #failureLog: Throttled;
   readonly #migrationLog: Throttled;
   readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
-  /** What a line said to be away since it last answered. */
+  /** Dependencies whose failure is in the log, and whose recovery is not yet. */
   readonly #loggedAway = new Set<Dependency>();
   #prepared = false;
   #placed = false;
   #full = false;
   #joined = false;
-  /** Whether the last read brought as many entries as one does where the queue holds more. */
+  /** The last read returned so many entries that the queue probably holds more. */
   #backlog = false;
 
   constructor(options: ConsumerOptions) {
@@ -99,29 +86,29 @@ export class Consumer {
     this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * batchMax, readMax, streams });
   }
 
-  /** Why this replica does not land events now; undefined when it does. */
+  /** Why no events land; `undefined` if they do. */
   get trouble(): string | undefined {
     if (this.#full) return FULL;
     const troubles = [...this.#troubles.values()];
     return troubles.find((trouble) => trouble !== NOT_JOINED) ?? troubles[0];
   }
 
-  /** Whether the warehouse answers: it was prepared, and the last step that needed it, if there was one, succeeded. */
+  /** The tables are ready, and the last step that needed the warehouse succeeded. */
   get warehouseAnswers(): boolean {
     return this.#prepared && !this.#troubles.has('warehouse');
   }
 
-  /** Whether the queue answers: the last step that needed it, if there was one, succeeded. */
+  /** The last step that needed the queue succeeded. */
   get queueAnswers(): boolean {
     return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;
   }
 
-  /** Whether it does not read, because as many consumers as there may be do. */
+  /** It does not read, because `replicasMax` other consumers do. */
   get full(): boolean {
     return this.#full;
   }
 
-  /** Whether the warehouse's schema is complete: before that a probe of it says nothing. */
+  /** The tables are ready. A probe fails before that. */
   get prepared(): boolean {
     return this.#prepared;
   }
@@ -130,12 +117,12 @@ export class Consumer {
     return this.#stop.signal.aborted;
   }
 
-  /** Asks `run` to end after what is in hand. */
+  /** Makes `run` end after the batches that it holds. */
   stop(): void {
     this.#stop.abort();
   }
 
-  /** Consumes until `stop`. Rejects with TablesDiffer, and never for a dependency that is unavailable. */
+  /** Runs until `stop`. Rejects with TablesDiffer only. */
   async run(): Promise<void> {
     const waits = await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
@@ -145,7 +132,7 @@ export class Consumer {
     await Promise.all([this.#migrateLater(waits), this.#takeIn(), ...landing]);
   }
 
-  /** Tries the migration again until it is done, while events land in the tables as they are. */
+  /** Retries the migration while events land in the tables as they are. */
   async #migrateLater(first: string | undefined): Promise<void> {
     const { warehouse, telemetry } = this.#options;
     const { log } = telemetry;
@@ -208,7 +195,6 @@ export class Consumer {
     }
   }
 
-  /** Joins the group once there is a place among its consumers. */
   async #join(): Promise<void> {
     const { reader, telemetry, clock } = this.#options;
     if (!(await this.#takePlace())) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
@@ -230,10 +216,7 @@ export class Consumer {
     return this.#placed;
   }
 
-  /**
-   * Tries `work` until it succeeds. Gives undefined when the group vanished, which is no matter of trying again, or
-   * when `work` failed and a stop was asked for.
-   */
+  /** Retries `work` until it succeeds. Returns `undefined` if the group vanished, or if `stop` was called. */
   async #step<T>(needs: Dependency, work: () => Promise<T>): Promise<T | undefined> {
     for (let failures = 1; ; failures += 1) {
       try {
@@ -251,7 +234,6 @@ export class Consumer {
     }
   }
 
-  /** Ends with a stop at the latest. */
   #pause(failures: number, firstMs: number, maxMs: number): Promise<void> {
     const { clock, random } = this.#options;
     return clock.sleep(pauseMs(failures, firstMs, maxMs, random.fraction()), this.#stop.signal);

@@ -1,59 +1,52 @@
-// Where entries wait between reading and landing: the next ones are read, judged and wait here while the ones before
-// are landing.
+// The buffer between reading and landing: reading uses Redis and the network, landing the warehouse, so they overlap.
 //
-// Why: reading keeps Redis and the network busy, landing the warehouse; one after the other each waits for the other.
-// And a commit costs the same for many events as for few, so what came while the last one ran is taken as one batch.
-// Where the queue has a backlog, the taker waits for a batch of `wanted`: the next read does not wait for events.
+// A commit costs the same for many events as for few. In a backlog, `take` therefore waits for `wanted` entries;
+// otherwise it returns whatever is there.
 //
-// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait here or are being read, and BYTES_MAX of bodies
-// in all intakes of the process, in equal parts; a
-// read that would go past either waits until there is room, so a warehouse that is unavailable fills no memory. Entries
-// leave in the order in which they came. What waits here when the process dies is pending in the queue, and another
-// replica claims it.
+// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait or are being read, and at most BYTES_MAX of bodies
+// in all intakes of the process, divided equally. Entries leave in the order of arrival.
 //
-// Reads start small, grow with each one that comes back full, and are halved when the queue fails; and a read is as
-// small as the last bodies were large. The queue has no limit in bytes for an answer, so the first large bodies behind
-// small ones may arrive in READS_AT_ONCE reads of as many as `readEntriesMax` gives.
+// Reads start small, double while they come back full, and are halved when the queue fails. Redis has no limit on the
+// bytes of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads of `readEntriesMax`.
 import type { Entered } from './quarantine.ts';
 
 /** One batch to take, and one that comes in meanwhile. */
 const READ_AHEAD_BATCHES = 2;
 /**
- * Bytes of bodies that may wait; a read whose bodies are much larger than those before goes past it once.
+ * Limit for waiting bodies. A read whose bodies are much larger than the previous ones may exceed it once.
  *
- * Fact: each step of a batch keeps a copy of its bodies until the next collection. Choice: 4 MiB, which are thousands
- * of short events. Effect: with a backlog of bodies of 250 KiB the consumer stays below 300 MiB; with 16 MiB it passed
- * 380 (test/end-to-end/large-bodies.long.ts).
+ * Fact: each step of a batch keeps a copy of its bodies until the next garbage collection. Choice: 4 MiB, which is
+ * thousands of short events. Effect: with a backlog of bodies of 250 KiB the consumer stays below 300 MiB; with 16 MiB
+ * it exceeded 380 (test/end-to-end/large-bodies.long.ts).
  */
 const BYTES_MAX = 4 << 20;
-/** The part of BYTES_MAX that one read should bring. */
+/** Target for one read. */
 const READ_BYTES = BYTES_MAX / 4;
-/** In a backlog: while one is judged the queue makes up the next, and others are in flight. */
+/** Reads at the same time in a backlog. */
 export const READS_AT_ONCE = 4;
 /**
- * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: reads of
- * as many as take READING_BYTES if all are that long, between these bounds, and of the least where gateways have not
- * said it. Effect: with bodies of up to 250 KiB the consumer stays below 300 MiB, with 4 MiB below 600
- * (test/end-to-end/large-bodies.long.ts), and short events land at 1.1 to 1.35 times the rate of two reads of 32.
+ * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: reads that bring at most
+ * READING_BYTES even if all bodies are that long; the smallest reads if the maximum is unknown. Effect: with bodies of
+ * up to 250 KiB the consumer stays below 300 MiB, with 4 MiB below 600 (test/end-to-end/large-bodies.long.ts), and
+ * short events land at 1.1 to 1.35 times the rate of two reads of 32.
  */
 const READING_BYTES = 40 << 20;
 const READ_ENTRIES_LEAST = 12;
 const READ_ENTRIES_MOST = 64;
-/** Entries of the first read. */
 const READ_ENTRIES_FIRST = 2;
 
-/** Entries of one read at most, if bodies have up to `bodyBytesMax` and the process reads so many streams. */
+/** Maximum number of entries in one read of bodies of up to `bodyBytesMax`. */
 export function readEntriesMax(bodyBytesMax = Number.POSITIVE_INFINITY, streams = 1): number {
   const entries = Math.floor(READING_BYTES / READS_AT_ONCE / streams / bodyBytesMax);
   return Math.max(Math.ceil(READ_ENTRIES_LEAST / streams), Math.min(READ_ENTRIES_MOST, entries));
 }
 
 export interface IntakeOptions {
-  /** Entries that make a batch where there is a backlog. */
+  /** Size of a batch in a backlog. */
   readonly wanted: number;
-  /** Entries of one read at most, at present. */
+  /** The current maximum of entries in one read. */
   readonly readMax: () => number;
-  /** Streams that share the bounds on bytes. */
+  /** Number of streams that share BYTES_MAX. */
   readonly streams: number;
 }
 
@@ -63,15 +56,15 @@ export class Intake {
   #wakeReader: () => void = () => undefined;
   #waiting: Entered[] = [];
   #waitingBytes = 0;
-  /** Entries of a read at present, whatever the size of bodies. */
+  /** Entries of the next read, before the size of bodies is considered. */
   #readEntries: number;
-  /** Of the last read that was asked for. */
+  /** Entries that the last read could return. */
   #lastEntries = 0;
-  /** Entries that the reads under way may bring. */
+  /** Entries that the current reads may return. */
   #reserved = 0;
-  /** Bytes of a body, in the last read that brought any. */
+  /** Mean size of a body in the last read that was not empty. */
   #meanBytes = 0;
-  /** Whether the queue holds more, as far as is known: the next read brings it in no time. */
+  /** The queue probably holds more, so the next read returns immediately. */
   #backlog = false;
   #ended = false;
 
@@ -80,18 +73,18 @@ export class Intake {
     this.#readEntries = Math.min(READ_ENTRIES_FIRST, options.readMax());
   }
 
-  /** The queue failed, perhaps under the weight of a read: the next ones are half as large. */
+  /** Halves the next reads: the queue failed, perhaps because of a large one. */
   slow(): void {
     this.#readEntries = Math.max(1, Math.min(this.#readEntries, this.#lastEntries) >> 1);
   }
 
-  /** The next read may take long: what is here may be taken. */
+  /** Lets `take` return the waiting entries, because the next read may take long. */
   settle(): void {
     this.#backlog = false;
     this.#wakeTakers();
   }
 
-  /** How many entries the next read may bring, which `add` then tells of; waits until there is room for them. */
+  /** Waits for room, then returns how many entries the next read may return. `add` must follow. */
   async reserve(): Promise<number> {
     while (this.#room() === 0) await new Promise<void>((resolve) => (this.#wakeReader = resolve));
     const entries = this.#room();
@@ -100,7 +93,7 @@ export class Intake {
     return entries;
   }
 
-  /** What a read of `reserved` entries brought; `full` where the queue holds more, as far as that tells. */
+  /** Adds the result of a read of up to `reserved` entries. `full`: the queue probably holds more. */
   add(entries: readonly Entered[], reserved: number, full = entries.length === reserved): void {
     this.#reserved -= reserved;
     this.#backlog = full;
@@ -116,11 +109,11 @@ export class Intake {
     if (this.#backlog) this.#readEntries = 2 * this.#readEntries;
     this.#readEntries = Math.min(this.#options.readMax(), this.#readEntries);
     this.#wakeTakers();
-    // It may have brought less than it might have.
+    // A read that returned less than it reserved makes room.
     this.#wakeReader();
   }
 
-  /** Everything that waits; waits for the first. Undefined once the intake has ended and is empty. */
+  /** Waits for entries and returns all of them; `undefined` after `end`. */
   async take(): Promise<readonly Entered[] | undefined> {
     while (this.#waiting.length === 0 || this.#filling()) {
       if (this.#ended) return undefined;
@@ -133,7 +126,6 @@ export class Intake {
     return taken;
   }
 
-  /** Nothing more comes. */
   end(): void {
     this.#ended = true;
     this.settle();
@@ -143,7 +135,7 @@ export class Intake {
     return this.#backlog && this.#waiting.length < this.#options.wanted && (this.#reserved > 0 || this.#room() > 0);
   }
 
-  /** Entries of the next read; 0 where it must wait. */
+  /** Entries of the next read; 0 if it must wait. */
   #room(): number {
     const { wanted, streams } = this.#options;
     const entries = Math.max(1, Math.min(this.#readEntries, Math.floor(READ_BYTES / streams / this.#meanBytes)));

@@ -1,6 +1,5 @@
-// The spans of landing: one for each event whose producer records its trace, in that trace.
-//
-// Names and attributes follow OpenTelemetry's semantic conventions for messaging.
+// The spans of landing: one in the trace of each event whose producer records it. Names and attributes follow
+// OpenTelemetry's semantic conventions for messaging.
 import { isSampled } from '../ingest/trace-context.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
 import type { Entered } from './quarantine.ts';
@@ -21,7 +20,7 @@ export class LandingSpans {
     this.#queue = queue;
   }
 
-  /** A transaction is over; Unix milliseconds. */
+  /** Records the spans of a transaction. Times are Unix milliseconds. */
   ended(entries: readonly Entered[], startMs: number, endMs: number): void {
     for (const entry of entries) {
       const { traceparent, tracestate } = entry;

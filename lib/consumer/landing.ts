@@ -1,8 +1,7 @@
 // Lands a batch of entries in transactions of limited size.
 //
 // Invariant: when `landSome` resolves, each entry in `done` has a warehouse row (its own, or an earlier one of the same
-// event) or a quarantine row. When it rejects, the warehouse was unavailable or too slow, some entries may have landed,
-// and landing the same batch again is safe.
+// event) or a quarantine row. After a rejection some entries may have landed, and landing the batch again is safe.
 //
 // A batch with an event that the warehouse cannot store is halved until that event is alone: about 2·log2(n) calls.
 import { isErased } from '../ingest/erased.ts';
@@ -17,24 +16,24 @@ import { entryName, isRejection, quarantineName, rejected, withoutBody } from '.
 import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
 
 /**
- * Weight of one transaction: it limits the memory of both sides and the duration of a call. A larger event goes alone.
- * The limit doubles after each full transaction and is halved after one that took too long.
+ * Limit for the weight of a transaction, and so for its memory and duration. A larger event lands alone. The limit
+ * doubles after each full transaction and is halved after one that took too long.
  */
 const WEIGHT_MAX = 16 << 20;
 const WEIGHT_FIRST = 1 << 20;
-/** Added to the body's length: the cost of a row. */
+/** Weight of a row without its body. */
 const ROW_WEIGHT = 512;
 
-/** `done` may be acknowledged; `left` must still land. */
+/** `done` may be acknowledged. `left` must still land. */
 export interface Landed {
   readonly done: readonly Entered[];
   readonly left: readonly Entered[];
 }
 
-/** One batch being written, one waiting for the warehouse, and one being acknowledged: the warehouse never waits. */
+/** One batch is written while one waits and one is acknowledged, so that the warehouse is never idle. */
 export const LANDINGS_AT_ONCE = 3;
 
-/** Limits the concurrent landings of all consumers of a process; first come, first served. */
+/** Limits the concurrent landings of all consumers of a process, in the order of their calls. */
 export class LandingSlots {
   #free = LANDINGS_AT_ONCE;
   readonly #waiting: (() => void)[] = [];
@@ -114,14 +113,14 @@ export class Landing {
     }
   }
 
-  /** The ids of events that an operator erased. */
+  /** The ids of erased events among `entries`. */
   #erased(entries: readonly Entered[]): Promise<ReadonlySet<string>> {
     return this.#reader.erased(entries).catch((cause: unknown) => {
       throw new QueueStepFailed(messageOf(cause), { cause });
     });
   }
 
-  /** Makes the next transaction half as large as this one, which failed with `cause`. */
+  /** Halves the next transaction after this one failed with `cause`. */
   #shrunk(some: readonly Entered[], cause: unknown): never {
     this.#weightMax = Math.max(1, weightOf(some) / 2);
     throw cause;
@@ -171,7 +170,7 @@ export class Landing {
         if (this.#metrics.landed.value === 0)
           this.#log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
         this.#metrics.landed.add();
-        // A replayed event waited for an operator: its delay says nothing about landing.
+        // A replayed event waited for an operator, so its delay is not that of landing.
         if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
@@ -187,18 +186,15 @@ export class Landing {
   }
 
   /**
-   * Removes the quarantine rows of replayed events, after their commit and before they are acknowledged: after a crash
-   * in between, the entry is read again and its row removed then.
+   * Removes the quarantine rows of replayed events after their commit. After a crash before this, the entry is read
+   * again, and its row is removed then.
    */
   async #release(landed: readonly Entered[]): Promise<void> {
     const rows = landed.flatMap(({ replayOf }) => replayOf ?? []);
     if (rows.length > 0) await this.#warehouse.release(rows);
   }
 
-  /**
-   * The rejections whose events have not landed: an entry may be read again after its event landed, when a newer schema
-   * refuses it.
-   */
+  /** Leaves out events that landed before: an entry may be read again after a newer schema refuses its event. */
   async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
     const asked = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
     if (asked.length === 0) return rejections;
@@ -244,7 +240,7 @@ function without(some: readonly Entered[], refused: readonly Rejection[]): reado
   return some.filter((one) => !others.has(readName(one)));
 }
 
-/** Two servers may have used one entry name for two events: see Delivery.servers. */
+/** Two servers may have used one entry name: see Delivery.servers. */
 const readName = (one: Entered): string => `${one.servers ?? 0} ${entryName(one)}`;
 
 const weightOf = (some: readonly Entered[]): number =>

@@ -1,8 +1,7 @@
 // Divides deliveries into events to land and entries to quarantine.
 //
-// Invariant: every delivery is one or the other. A reason is `<code>: <message>`. The code is one of QUARANTINE_REASONS
-// (the label of a metric). The producer can read the message (`GET /events/{id}`), so it never contains an error
-// message of the warehouse.
+// A reason is `<code>: <message>`. The code is also the label of a metric. The producer can read the message
+// (`GET /events/{id}`), so it never contains an error message of the warehouse.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { erasedBody, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
@@ -31,35 +30,34 @@ interface Place {
 
 export type EnteredEvent = LandingEvent & Place;
 
-/** An entry that goes to quarantine, with the code of its reason. */
+/** An entry to quarantine, with the code of its reason. */
 export type Rejection = QuarantinedEntry & Place & { readonly code: QuarantineReason };
 
 export type Entered = EnteredEvent | Rejection;
 
 export const isRejection = (one: Entered): one is Rejection => 'code' in one;
 
-/** An entry's name in the warehouse, which may hold entries of several queues: `<queue id>/<stream>/<entry>`. */
+/** `<queue id>/<stream>/<entry>`: unique in a warehouse with entries of several queues. */
 export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): string => `${source}/${entry}`;
 
-/** The name of an entry's quarantine row. A replayed entry that is refused again keeps its row. */
+/** The name of the quarantine row. A replayed entry that is refused again keeps its row. */
 export const quarantineName = (rejection: Rejection): string => rejection.replayOf ?? quarantineRowName(rejection);
 
-/** The entry with an erased body: only id and type remain. */
+/** The entry with an erased body, which keeps only id and type. */
 export const withoutBody = <T extends Entered>(one: T): T => {
   const type = isRejection(one) ? namesIn(one.body).type : one.type;
   return { ...one, body: Buffer.from(erasedBody(one.id ?? '', type)) };
 };
 
-/** The schemas of event types: see schemas.ts. */
 export interface TypeSchemas {
-  /** The first problems of an event; `undefined` if its type has no schema. */
+  /** Returns the first problems of an event; `undefined` if its type has no schema. */
   problemsOf(type: string, body: Buffer): readonly string[] | undefined;
 }
 
 /** Counters of checked events by result. */
 export type SchemaCounts = Readonly<Record<'matched' | 'unmatched' | 'unschematized', { add(): void }>>;
 
-/** Checks every delivery as the gateway does: a scan for a plain event, the compiled schema for the others. */
+/** Checks each delivery as the gateway does: a fast scan first, the full parser if that is not enough. */
 export const classify = (deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Entered[] =>
   deliveries.map((delivery) => judged(delivery, schemas, counts));
 
@@ -112,7 +110,7 @@ const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext>
 
 const NO_TRACE: Partial<TraceContext> = {};
 
-/** The id in an invalid body, if it has one: the producer may look it up. */
+/** The id in an invalid body, so that the producer can look it up. */
 function readableId(body: Buffer): string | undefined {
   const { id } = namesIn(body);
   return isEventId(id) ? id : undefined;

@@ -1,11 +1,11 @@
-// What is used of re2js.
+// The part of re2js that this program uses.
 declare module 're2js' {
   export class RE2JS {
-    /** Throws where RE2 has no such pattern. */
+    /** Throws if RE2 does not support the pattern. */
     static compile(pattern: string): RE2JS;
-    /** A pattern of JavaScript in the syntax of RE2. */
+    /** Translates a JavaScript pattern to the syntax of RE2. */
     static translateRegExp(pattern: string): string;
-    /** Instructions of the compiled pattern. */
+    /** Number of instructions. */
     programSize(): number;
     matcher(text: string): { find(): boolean };
   }

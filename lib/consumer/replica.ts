@@ -1,8 +1,7 @@
-// One replica: a Consumer for each stream of the queue, all on one warehouse, and the health that they have together.
+// One replica: a Consumer for each stream of the queue, all on one warehouse, and their common health.
 //
-// Each stream is read, landed, acknowledged and claimed on its own, so one that is unavailable holds up no other. The
-// process bounds the bytes of bodies and the landings at one time: each consumer has an equal part of the bytes, and
-// all of them take turns in LANDINGS_AT_ONCE landings.
+// Each stream is read, landed, acknowledged and claimed independently, so an unavailable stream does not delay the
+// others. Limits hold for the process: the consumers divide the bytes of bodies equally and share the landing slots.
 import type { ProcessState } from '../http/process-endpoints.ts';
 import type { QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
@@ -14,7 +13,7 @@ import type { Watch } from './watch.ts';
 
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
-  /** By partition. `replicas`: consumers that gave a sign of life lately; 0 before this one gave the first. */
+  /** In the order of partitions. `replicas`: consumers with a recent sign of life; 0 until this one has sent one. */
   readonly readers: readonly (QueueReader & { readonly replicas: number })[];
 }
 
@@ -39,7 +38,6 @@ export class Replica {
     return this.#consumers.some(({ prepared }) => prepared);
   }
 
-  /** See Consumer. */
   async run(): Promise<void> {
     await Promise.all(this.#consumers.map((consumer) => consumer.run()));
   }
@@ -48,7 +46,7 @@ export class Replica {
     for (const consumer of this.#consumers) consumer.stop();
   }
 
-  /** Shows the gauges, too. Ready while at least one stream lands. */
+  /** Also connects the gauges. Ready while at least one stream lands. */
   state(watch: Pick<Watch, 'warehouseTrouble'>): ProcessState {
     const metrics = this.#metrics;
     const consumers = this.#consumers;
@@ -88,7 +86,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** Consumers that ask at the same time share one preparation of the tables. */
+/** Concurrent calls of `prepare` share one preparation. */
 function preparedOnce(warehouse: Warehouse): Warehouse {
   let preparing: ReturnType<Warehouse['prepare']> | undefined;
   const prepare = (): ReturnType<Warehouse['prepare']> => {

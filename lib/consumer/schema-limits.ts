@@ -1,29 +1,29 @@
-// Limits of the schemas of event types, enforced when files are read, so that no event takes long to check.
+// Limits of event schemas, enforced when files are read, so that no event takes long to check.
 //
 // Refused: `$async` and `$dynamicRef`; references that form a cycle, in one file or across files; `uniqueItems` unless
 // the items are scalars or `maxItems` is small; and a schema whose worst event costs more than COST_MAX.
 //
-// The cost of a schema: each subschema counts for as many values of an event as may reach it. A check costs about 8 ns
-// and an alternative that does not match 80 ns (Ajv makes an error object for it).
+// The cost of a schema is the sum of its subschemas, each multiplied by the number of values that may reach it. A check
+// takes about 8 ns, a failed alternative 80 ns (Ajv creates an error object).
 
-/** Values of the longest event that gateways accept by default: 256 KiB of `0,`. */
+/** Values in the longest event that gateways accept by default: 256 KiB of `0,`. */
 const VALUES_MAX = 131_072;
 const COST_MAX = 5_000_000;
 const ALTERNATIVE_COST = 10;
-/** Comparing with a constant. */
+/** Cost of a comparison with a constant. */
 const OBJECT_COST = 20;
 const SCALAR_COST = 0.1;
-/** Subschemas after references are followed, each as often as it is referred to. */
+/** Number of subschemas after all references are expanded. */
 const SUBSCHEMAS_MAX = 20_000;
 const DEPTH_MAX = 100;
 const UNIQUE_ITEMS_MAX = 1_000;
 
 const SCALARS = new Set(['string', 'number', 'integer', 'boolean', 'null']);
-/** Keywords whose members are schemas by name. */
+/** Keywords whose members are named schemas. */
 const BY_NAME = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
-/** Keywords that hold data. */
+/** Keywords whose values are data, not schemas. */
 const DATA = new Set(['const', 'enum', 'default', 'examples']);
-/** Keywords whose subschema is checked for each member of a value. */
+/** Keywords whose subschema applies to each member of a value. */
 const REPEATED = new Set([
   'items',
   'contains',
@@ -34,7 +34,7 @@ const REPEATED = new Set([
   'unevaluatedProperties',
 ]);
 const ALTERNATIVES = new Set(['anyOf', 'oneOf', 'not', 'if', 'contains']);
-/** Keywords that are checked only by way of a reference. */
+/** Keywords whose subschemas apply only through references. */
 const DEFINITIONS = new Set(['$defs', 'definitions']);
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -50,7 +50,7 @@ class Refused extends Error {}
 const isSchema = (value: unknown): value is Schema =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** By file name, the first reason why a file cannot be used; files without one are not in the map. */
+/** Returns the first fault of each unusable file, by file name. */
 export function schemaFaults(files: ReadonlyMap<string, Schema>): ReadonlyMap<string, string> {
   const references = new References(files);
   const cycles = new Cycles(references);
@@ -60,7 +60,7 @@ export function schemaFaults(files: ReadonlyMap<string, Schema>): ReadonlyMap<st
       for (const { place, schema: sub } of subschemas(schema, '#')) refuseKeywords(place, sub, () => cycles.of(sub));
       new Cost(references).of(schema, 1, '#');
     } catch (cause) {
-      // The stack ends in a chain of thousands of references.
+      // A chain of thousands of references overflows the stack.
       if (!(cause instanceof Refused || cause instanceof RangeError)) throw cause;
       faults.set(name, cause.message);
     }
@@ -99,14 +99,14 @@ function* children(schema: Schema, place: string): Generator<Child> {
   }
 }
 
-/** A schema and all schemas in it. */
+/** A schema and all its subschemas. */
 function* subschemas(schema: Schema, place: string, depth = 0): Generator<Omit<Child, 'keyword'>> {
   if (depth > DEPTH_MAX) throw new Refused(`${place}: nested deeper than ${DEPTH_MAX}`);
   yield { place, schema };
   for (const child of children(schema, place)) yield* subschemas(child.schema, child.place, depth + 1);
 }
 
-/** The schemas that `$ref`s name, in all files. Ajv reports a reference that leads nowhere. */
+/** The targets of `$ref` in all files. Ajv reports a reference without a target. */
 class References {
   readonly #named = new Map<string, Schema>();
   readonly #bases = new Map<Schema, string>();
@@ -155,10 +155,10 @@ function unescaped(part: string): string {
   }
 }
 
-/** The schemas from which children and references lead into a cycle. */
+/** Finds schemas whose children or references lead into a cycle. */
 class Cycles {
   readonly #references: References;
-  /** `undefined` while a schema is on the way. */
+  /** `undefined` while a schema is being visited. */
   readonly #known = new Map<Schema, boolean | undefined>();
 
   constructor(references: References) {
@@ -185,7 +185,7 @@ class Cost {
     this.#references = references;
   }
 
-  /** For `values` values of one event. */
+  /** Returns the cost of a schema that `values` values of one event may reach. */
   of(schema: Schema, values: number, place: string): number {
     this.#left -= 1;
     if (this.#left < 0) throw new Refused(`${place}: expands to more than ${SUBSCHEMAS_MAX} subschemas`);
@@ -200,7 +200,7 @@ class Cost {
       members += keyword === 'properties' ? subCost : 0;
       if (keyword === 'properties') memberMax = Math.max(memberMax, (subCost * VALUES_MAX) / values);
     }
-    // All members of all values together are values of the event too.
+    // The members of all values are values of the event, so their number has the same limit.
     cost += Math.min(members, memberMax);
     const target = this.#references.target(schema);
     if (target !== undefined) cost += this.of(target, values, `${place}/$ref`);
@@ -229,7 +229,7 @@ function ownCost({ properties, required, enum: values, const: value }: Schema): 
   return 1 + names + wanted + compared;
 }
 
-/** Text that is equal for equal JSON values: members in the order of their names. Nesting of events is limited. */
+/** Equal JSON values have equal texts: members are sorted by name. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
   if (!isSchema(value)) return typeof value === 'number' ? String(value + 0) : JSON.stringify(value);

@@ -2,8 +2,8 @@
 // may refer to another one by its name ("$ref": "order.line.json").
 //
 // Fact: a backtracking pattern can take minutes for one string, and no check finds all such patterns.
-// Choice: RE2's engine, whose time is linear in the string. A pattern that it cannot run (back-references, look-around)
-// is refused when the file is read.
+// Choice: RE2's engine, whose time is linear in the string. A pattern that it does not support (back-references,
+// look-around) is refused when the file is read.
 //
 // Limits: `format` is an annotation, as in 2020-12. Only the first problem of an event is reported, with the problems
 // of its alternatives. schema-limits.ts refuses schemas whose checks may take too long.
@@ -22,9 +22,9 @@ const ENDING = '.json';
 const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
-/** Work of all patterns on one event, in characters × instructions of RE2's program, about 40 ns each. */
+/** Work of all patterns on one event, in characters × RE2 instructions of about 40 ns. */
 const PATTERN_WORK_MAX = 1_000_000;
-/** Work of a call besides that. */
+/** Fixed work of one call. */
 const PATTERN_CALL = 25;
 
 /** Returns the first problems of an event; an empty array if it matches. */

@@ -1,5 +1,5 @@
-// Checks every second what the consumer's loop does not see by itself: whether the warehouse can be written to while
-// there is nothing to write, and whether the queue's memory is nearly full, from WARNING_SHARE of its limit on.
+// Checks every second for problems that the consumer's loops do not notice: an unavailable warehouse while there is
+// nothing to land, a queue that is nearly full, and a clock that differs from the queue's.
 import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import type { Clock, Timer } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
@@ -10,7 +10,7 @@ const WARNING_SHARE = 0.8;
 const CLOCK_SKEW_S_MAX = 60;
 const INTERVAL_MS = 1_000;
 const REPEAT_INTERVAL_MS = 60_000;
-/** A warehouse that takes longer to say whether it can be written to counts as away; a landing may take longer. */
+/** A warehouse whose probe takes longer is unavailable. A landing may take longer than this. */
 const WAREHOUSE_ANSWER_MS = 4_000;
 
 export interface WatchOptions {
@@ -18,7 +18,7 @@ export interface WatchOptions {
   readonly warehouse: Pick<Warehouse, 'probe'>;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether the warehouse has its schema; before that it is not asked. */
+  /** The tables are ready. The warehouse is not probed before that. */
   readonly prepared: () => boolean;
 }
 
@@ -28,7 +28,7 @@ export class Watch {
   readonly #clockWarning: Throttled;
   #timer: Timer | undefined;
   #warehouseTrouble: string | undefined;
-  /** Since when the warehouse is being asked, on the process's clock; undefined while it is not. */
+  /** Start of the current probe; `undefined` between probes. */
   #warehouseAskedMs: number | undefined;
   #looking: Promise<void> | undefined;
 
@@ -45,14 +45,13 @@ export class Watch {
     });
   }
 
-  /** Why the warehouse cannot be written to, by the last look; undefined when it can. */
+  /** Why the last probe failed; `undefined` if it succeeded. */
   get warehouseTrouble(): string | undefined {
     const waitedMs = this.#options.clock.ms() - (this.#warehouseAskedMs ?? Number.POSITIVE_INFINITY);
     if (waitedMs > WAREHOUSE_ANSWER_MS) return 'the warehouse is unavailable: it does not answer';
     return this.#warehouseTrouble;
   }
 
-  /** Ends after the look that is under way. */
   async close(): Promise<void> {
     this.#timer?.close();
     await this.#looking;
