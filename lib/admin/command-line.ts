@@ -1,4 +1,4 @@
-// The command line of ingest-admin, read into a command, and the call that runs it.
+// Parses the command line of ingest-admin and runs the command.
 import { parseArgs } from 'node:util';
 import { messageOf } from '../process/message-of.ts';
 import { settingsHelp } from '../process/settings-text.ts';
@@ -16,46 +16,45 @@ import { trySchema } from './schema-try.ts';
 import { tailEvents, type Tailing } from './tail.ts';
 import { UsageError, type Result, type Session } from './session.ts';
 
-export const HELP = `ingest-admin: looks into the queue and the warehouse, and puts things right.
+export const HELP = `ingest-admin: inspects and repairs the queue and the warehouse.
 
 Usage: ingest-admin [options] COMMAND
-  status               how much the queue holds and how far landing is, the replicas, the quarantine by reason
+  status               size of the queue, progress of landing, replicas, and the quarantine by reason
   tail [--type T] [--producer P] [-n N] [--follow] [--bodies]
-                       events as they reach the queue, one line each: time, producer, type, id, bytes;
-                       T and P may hold *;
-                       -n N: the last N, then ends unless --follow; --bodies: with their bodies, which is recorded
-  event ID             all that is known of one event, in queue, warehouse and quarantine, for any producer
+                       events as they reach the queue, one on each line: time, producer, type, id, bytes;
+                       T and P may contain *;
+                       -n N: the last N, then exit unless --follow; --bodies: with their bodies, which is recorded
+  event ID             one event in queue, warehouse and quarantine, of any producer
   quarantine list [--reason R] [--since T] [--limit N]
-                       quarantine rows, the newest first (default: 50 of them)
+                       quarantine rows, the newest first (default: 50)
   quarantine show ENTRY
-                       one row with its body; a body that is no text is shown as hex
+                       one row with its body, as hex if it is not text
   quarantine replay (ENTRY... | --reason R | --all) [--since T]
-                       puts the very bytes back on the queue, with producer and first time of acceptance, and waits
-                       until they have landed; a row goes only then. Interrupted, it is simply run again
+                       puts the same bytes back on the queue with producer and time of acceptance, and waits until
+                       they have landed. A row stays until then. After an interruption, run it again
   quarantine drop (ENTRY... | --reason R | --all) [--since T]
-                       removes rows, and says how many
+                       deletes rows and prints how many
   erase (ID... | --file F)
-                       overwrites events' bodies in queue, warehouse and quarantine by
-                       {"id":...,"type":...,"erased":true}; ids and rows stay. --file: an id on each line, "-" is
+                       overwrites the bodies of events in queue, warehouse and quarantine with
+                       {"id":...,"type":...,"erased":true}; ids and rows stay. --file: one id on each line; "-" reads
                        standard input
   prune --older-than T [--type T | --quarantine]
-                       removes events that landed before T, of one type or of all; --quarantine: rows of the quarantine
-                       in place of events. At least 48h, and nothing younger than the oldest event that has not landed
-  land-again --since T for a warehouse that lost rows: the consumers read everything on the queue since T again, and
-                       land what has no row; rows that are there stay
+                       deletes events that landed before T, of one type or of all; --quarantine: quarantine rows
+                       instead. T is at least 48h; events newer than the oldest unlanded event stay
+  land-again --since T for a warehouse that lost rows: consumers read all entries since T again and land events without
+                       a row; existing rows stay
   schema try TYPE.json [--since T]
-                       which events of the type TYPE that have landed since T (default: 24h) the schema would refuse
+                       landed events of the type TYPE since T (default: 24h) that the schema would refuse
 
-  --json               for programs: one JSON value (tail: one on each line)
-  --yes                do not ask before a change; each change is a line of standard error and a row of ingest_audit
+  --json               output for programs: one JSON value (tail: one on each line)
+  --yes                does not ask before a change; each change is a line on standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
-  --since T            rows put there, or entries that came, at T (2026-01-31T12:00:00Z) or later,
-                       or in the last 30m, 12h, 7d
+  --since T            rows or entries from T (2026-01-31T12:00:00Z) or later, or from the last 30m, 12h, 7d
   --limit N            at most N rows
   --help, --version
 
 ${settingsHelp('admin')}
-Exit codes: 0 done, 1 found nothing or not (all) done, 2 usage or configuration, 4 queue, 5 warehouse.
+Exit codes: 0 done, 1 nothing found or not everything done, 2 usage or configuration, 4 queue, 5 warehouse.
 `;
 
 export type Command =
@@ -103,7 +102,7 @@ const OPTIONS = {
 
 type Values = ReturnType<typeof parsed>['values'];
 
-/** Which options, besides --json and --yes, each command takes. */
+/** The options of each command besides --json and --yes. */
 const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   status: [],
   tail: ['type', 'producer', 'n', 'follow', 'bodies'],
@@ -214,7 +213,7 @@ function pruningOf({ 'older-than': age, type, quarantine }: Values, nowMs: numbe
   if (age === undefined) throw new UsageError('expected --older-than T');
   if (quarantine && type !== undefined) throw new UsageError('expected either --type or --quarantine');
   const beforeMs = timeOf('older-than', age, nowMs);
-  if (nowMs - beforeMs < PRUNE_AGE_MS_MIN) throw new UsageError(`--older-than ${age}: expected 48h at least`);
+  if (nowMs - beforeMs < PRUNE_AGE_MS_MIN) throw new UsageError(`--older-than ${age}: expected at least 48h`);
   return { table: quarantine ? 'quarantine' : 'events', beforeMs, type };
 }
 
@@ -245,7 +244,7 @@ function limitOf(text: string | undefined): number {
 
 function eventId(text: string): string {
   if (!isEventId(text))
-    throw new UsageError('no event can have this id: 1 to 256 characters, none of them a control character');
+    throw new UsageError('invalid event id: expected 1 to 256 characters and no control characters');
   return text;
 }
 

@@ -1,13 +1,13 @@
-// The configuration of ingest-admin: the same keys as the other programs.
+// The configuration of ingest-admin, from its settings (lib/process/settings.ts).
 import { Settings, type Environment } from '../process/env.ts';
 import { queueUriOf } from '../process/queue-uri.ts';
 
-/** The configuration, or undefined when the report holds problems. */
+/** The configuration is `undefined` if the report has problems. */
 export function readAdminConfig(environment: Environment) {
   const settings = new Settings(environment, 'admin');
   const queueUri = queueUriOf(settings);
   if (!settings.given('INGEST_WAREHOUSE_URI') && !settings.given('INGEST_WAREHOUSE_URI', '_FILE'))
-    settings.problem('INGEST_WAREHOUSE_URI', 'is required by this command');
+    settings.problem('INGEST_WAREHOUSE_URI', 'is required by ingest-admin');
   const warehouseUri = settings.get('INGEST_WAREHOUSE_URI') ?? '';
   const queuePartitions = settings.get('INGEST_QUEUE_PARTITIONS');
   const stateDir = settings.get('INGEST_STATE_DIR');

@@ -1,10 +1,10 @@
 // `erase`: overwrites events in queue, warehouse and quarantine, so that only id and type remain.
 //
-// Order: a file, to be replayed after a restore; a note on the queue, for consumers that hold the event; the erased row
-// in the warehouse, so that a frozen consumer finds the id taken; the queue, one atomic step for each entry
-// (lib/redis/stream/lua/erase.lua); and again row and quarantine, which consumers may have written meanwhile. Every
-// step may be repeated, so an interrupted command is run again. deploy/RUNBOOK.md, "Erasing an event", lists the copies
-// that it does not reach.
+// Order: the file that is replayed after a restore; a note on the queue for consumers that hold the event; the erased
+// row in the warehouse, so that a frozen consumer finds the id taken; each entry on the queue, in one atomic step
+// (lib/redis/stream/lua/erase.lua); row and quarantine again, because consumers may have written them meanwhile. Each
+// step is repeatable, so an interrupted command is run again. A consumer that commits a quarantine row after all this
+// finds the note and replaces the row (lib/consumer/landing.ts). The runbook lists copies that this does not reach.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
@@ -15,7 +15,7 @@ import { printable } from '../process/printable.ts';
 import { audited, UsageError, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
-/** Wait for a consumer that holds an entry: longer than another consumer needs to claim it. */
+/** Time limit for a consumer that holds an entry; longer than another consumer needs to claim it. */
 const HELD_MS = 30_000;
 const POLL_MS = 100;
 
@@ -75,10 +75,10 @@ async function eraseAll(session: Session, ids: readonly string[], tally: Tally):
 
 async function resultOf(session: Session, sum: Erased, interrupted: boolean): Promise<Result> {
   const { held, already, unknown } = sum;
-  if (already > 0) session.tell(`${counted(already, 'event')} had been erased before`);
+  if (already > 0) session.tell(`${counted(already, 'event')} already erased`);
   for (const id of unknown) session.tell(`no event with the id ${printable(id)} was found`);
   if (held > 0)
-    session.tell(`not done: a consumer holds ${counted(held, 'entry', 'entries')}; run again when it has landed them`);
+    session.tell(`not done: a consumer holds ${counted(held, 'entry', 'entries')}; run again after it has landed them`);
   if (interrupted) session.tell('interrupted; run again for the rest');
   const rest = await session.warehouse.eraseTraces();
   if (rest !== undefined) session.tell(rest);
@@ -165,7 +165,7 @@ export async function idsOf(file: string): Promise<readonly string[]> {
     for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
       number += 1;
       if (line === '') continue;
-      if (!isEventId(line)) throw new UsageError(`${file}, line ${number}: no event can have this id`);
+      if (!isEventId(line)) throw new UsageError(`${file}, line ${number}: invalid event id`);
       ids.add(line);
     }
   } catch (cause) {
@@ -174,6 +174,6 @@ export async function idsOf(file: string): Promise<readonly string[]> {
   } finally {
     input.destroy();
   }
-  if (ids.size === 0) throw new UsageError(`${file}: expected an event id on each line`);
+  if (ids.size === 0) throw new UsageError(`${file}: expected one event id on each line`);
   return [...ids];
 }

@@ -1,5 +1,4 @@
-// `event ID`: one event in queue, warehouse and quarantine, of any producer. Also the format of bodies and quarantine
-// rows: text if they are text, else hex.
+// `event ID`: one event in queue, warehouse and quarantine, of any producer. Also formats bodies and quarantine rows.
 import { isUtf8 } from 'node:buffer';
 import { isErased } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedCopy } from '../ingest/queue-admin.ts';
@@ -71,9 +70,9 @@ export async function showEvent(session: Session, id: string): Promise<Result> {
 
 const STATES: Readonly<Record<EntryState, string>> = {
   unread: 'not read by a consumer yet',
-  held: 'in the hands of a consumer',
+  held: 'held by a consumer',
   done: 'acknowledged by a consumer',
-  gone: 'not there any more',
+  gone: 'no longer on the queue',
 };
 
 const about = (producer: string, acceptedAtMs: number): string =>

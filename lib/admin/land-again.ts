@@ -1,6 +1,5 @@
-// `land-again --since TIME`: for a warehouse that lost rows (after a restore or a fail-over). Consumers read the
-// entries since that time again; existing rows stay. The queue holds landed events for 24 hours. Quarantined entries
-// are read again too, and keep their row.
+// `land-again --since TIME`: repairs a warehouse that lost rows in a restore or a fail-over. Consumers read the entries
+// since that time again. Existing rows stay, those of quarantined entries too.
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
@@ -9,7 +8,7 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Resu
   const since = timeText(sinceMs);
   let entries = 0;
   const onCounted = (some: number): void =>
-    session.progress(`looking: ${counted((entries += some), 'entry', 'entries')}`);
+    session.progress(`counting: ${counted((entries += some), 'entry', 'entries')}`);
   const counts = await Promise.all(queue.streams.map((stream) => stream.countRead(sinceMs, onCounted)));
   session.progress('');
   if (entries === 0) {
@@ -18,15 +17,14 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Resu
     return RESULT.nothing;
   }
   const question = `Land ${counted(entries, 'entry', 'entries')} since ${since} again?`;
-  if (!(await session.confirm(`${question} Rows that are there stay as they are.`))) return RESULT.nothing;
+  if (!(await session.confirm(`${question} Existing rows stay as they are.`))) return RESULT.nothing;
   return audited(session, 'land-again', `since ${since}`, async (tally) => {
     await Promise.all(queue.streams.map((stream, at) => stream.landAgain(sinceMs, counts[at] ?? 0)));
     tally.changed = entries;
     if (json) printJson(session, { entries, since });
     else
       session.print(
-        `${countText(entries)} entries since ${since} are to be landed again; ` +
-          'ingest-admin status shows how far it is\n',
+        `consumers land ${countText(entries)} entries since ${since} again; ingest-admin status shows the progress\n`,
       );
     return RESULT.done;
   });

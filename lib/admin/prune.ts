@@ -1,25 +1,24 @@
-// `prune --older-than T`: removes rows that landed, or were put in quarantine, before a time.
+// `prune --older-than T`: deletes rows that landed, or entered the quarantine, before a time.
 //
-// Removes a row only if its event cannot land a second time: it was accepted and landed longer ago than
-// PRUNE_AGE_MS_MIN, and before the oldest unlanded event of any partition. The earliest of three clocks decides: this
-// machine's, the queue's and the warehouse's.
+// An event must not land a second time, so only rows older than PRUNE_AGE_MS_MIN and than the oldest unlanded event
+// are deleted. The earliest of three clocks decides: this machine's, the queue's and the warehouse's.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { queueStatus } from './status.ts';
 import { counted, durationText, timeText } from './terminal.ts';
 
-/** Rows of one statement, and the pause after it in which others write. */
+/** Rows of one statement, and the pause after it for other writers. */
 const PAGE = 1_000;
 const PAUSE_MS = 10;
 
-/** Margin between a row and the oldest unlanded event: an event lands later than it was accepted. */
+/** Margin between a row and the oldest unlanded event, because an event lands later than it was accepted. */
 const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
 export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Result> {
   const { json, print, tell } = session;
-  // The clocks are read before the ages: a day may pass until the queue answers.
+  // The clocks are read before the ages, because the queue may answer late.
   const nowMs = await earliestClock(session);
   if (nowMs === undefined) return RESULT.nothing;
   const queue = await queueStatus(session.queue);
@@ -27,7 +26,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
   const beforeMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
   const before = timeText(beforeMs);
-  if (beforeMs < asked) tell(`an unlanded event on the queue is older: only rows from before ${before} are removed`);
+  if (beforeMs < asked) tell(`an unlanded event on the queue is older: only rows before ${before} are removed`);
   const what =
     `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from ` +
     `before ${before}`;
@@ -49,7 +48,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   });
 }
 
-/** Unix time in milliseconds; `undefined`, with a message, if the clocks differ too much to judge how old a row is. */
+/** Unix time in milliseconds; `undefined`, with a message, if the clocks differ too much. */
 async function earliestClock({ clock, queue, warehouse, tell }: Session): Promise<number | undefined> {
   const clocks = [{ of: "this machine's", ms: clock.epochMs() }];
   let differMs = 0;
@@ -59,7 +58,7 @@ async function earliestClock({ clock, queue, warehouse, tell }: Session): Promis
     const afterMs = clock.epochMs();
     for (const ms of others) {
       clocks.push({ of, ms });
-      // The server read its clock at some moment between the two readings of this one.
+      // The server read its clock between these two readings.
       differMs = Math.max(differMs, beforeMs - ms, ms - afterMs);
     }
   };

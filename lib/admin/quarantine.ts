@@ -5,7 +5,7 @@ import { rowJson, rowText } from './event.ts';
 import { audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { bytesText, counted, table, timeText } from './terminal.ts';
 
-/** Which quarantine rows a change concerns. */
+/** The rows of a change. */
 export type Selection =
   | { readonly kind: 'entries'; readonly entries: readonly string[] }
   | { readonly kind: 'filter'; readonly filter: QuarantineFilter };
@@ -83,7 +83,7 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
   return dropped < wanted ? RESULT.nothing : RESULT.done;
 }
 
-/** The selection in the form of the command line. */
+/** The selection as command-line arguments. */
 export function selectionText(selection: Selection): string {
   if (selection.kind === 'entries') return selection.entries.join(' ');
   const { filter } = selection;
@@ -101,7 +101,7 @@ export async function selectedCount({ warehouse }: Session, selection: Selection
   return found;
 }
 
-/** Pages of row names; a row may disappear before its page is used. */
+/** Yields pages of row names. A row may disappear before its page is used. */
 export async function* selected({ warehouse }: Session, selection: Selection): AsyncGenerator<readonly string[]> {
   if (selection.kind === 'entries') {
     for (const page of pages(selection.entries)) yield page;

@@ -1,9 +1,9 @@
 // `quarantine replay`: puts quarantined events back on the queue and waits until they have landed.
 //
-// The consumer removes a row after the commit of its event and before it acknowledges the entry
-// (lib/consumer/landing.ts); if the event is refused again, the row stays. So the event always has a quarantine row or
-// a landed row, whichever process dies, and an interrupted command is run again: a replay that has not landed is not
-// queued twice (lib/redis/stream/lua/replay.lua). Rows without a body or a producer are not replayed.
+// The consumer deletes a quarantine row after the commit of its event and before it acknowledges the entry
+// (lib/consumer/landing.ts), so the event always has a row, whichever process dies. An interrupted command is run
+// again: an unlanded replay is not queued twice (lib/redis/stream/lua/replay.lua). Rows without a body or a producer
+// are not replayed.
 import { namesIn } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
@@ -12,12 +12,12 @@ import { selected, selectedCount, selectionText, type Selection } from './quaran
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted } from './terminal.ts';
 
-/** Rows replayed at a time, and bytes of their bodies in one call. */
+/** Limits: rows that have not landed yet, and rows and bytes of one call. */
 const WINDOW = 256;
 const CALL_ROWS = 32;
 const CALL_BYTES = 4 << 20;
 const POLL_MS = 50;
-/** Wait for progress before this checks that a consumer runs. */
+/** Time without progress before this checks that a consumer runs. */
 const NO_CONSUMER_MS = 10_000;
 
 /** The entry of a row that has not landed yet. */
@@ -82,7 +82,7 @@ class Replaying {
     return this.deserted || this.#session.stopped.aborted;
   }
 
-  /** Puts rows on the queue, once the window has room. */
+  /** Waits for room in the window, then puts rows on the queue. */
   async add(names: readonly string[]): Promise<void> {
     while (this.waiting.size > WINDOW - CALL_ROWS && !this.stopped) await this.#settle();
     if (this.stopped) return;
@@ -106,7 +106,6 @@ class Replaying {
     await this.#send(call, false);
   }
 
-  /** Waits until everything has landed, or until a stop. */
   async finish(): Promise<void> {
     while (this.waiting.size > 0 && !this.stopped) await this.#settle();
   }
@@ -124,7 +123,7 @@ class Replaying {
     }
   }
 
-  /** The stream that the row's name holds (`<queue id>/<stream>/<entry>`), or that of its id. */
+  /** The stream in the row's name (`<queue id>/<stream>/<entry>`), or that of its id. */
   #streamOf({ entry, id, body }: QuarantineBody): QueuedStream {
     const { queue } = this.#session;
     const name = entry.split('/').at(-2);
@@ -155,7 +154,7 @@ class Replaying {
     else await this.#wait();
   }
 
-  /** Handles an entry that left the queue without landing. A replay of an earlier run is put on the queue again. */
+  /** Handles an entry that left the queue without landing. A replay of an earlier run is queued again. */
   async #ended(name: string, refused: boolean): Promise<void> {
     const replayed = this.waiting.get(name);
     this.waiting.delete(name);
@@ -196,8 +195,8 @@ function resultOf(session: Session, { tally, waiting, deserted }: Replaying, mis
   } else {
     session.print(`${counted(landed, 'event')} landed\n`);
     listed(session, refused, 'could not land again and stayed in the quarantine');
-    listed(session, lost, 'got lost on the queue and stayed in the quarantine; run again');
-    listed(session, notReplayed, 'cannot be replayed: there is no body, or no producer');
+    listed(session, lost, 'disappeared from the queue and stayed in the quarantine; run again');
+    listed(session, notReplayed, 'cannot be replayed: body or producer is missing');
     if (missing > 0) session.print(`${counted(missing, 'entry', 'entries')} not found\n`);
   }
   if (deserted)

@@ -1,11 +1,10 @@
-// `schema try`: which events that have landed a schema would refuse, before it is put into INGEST_SCHEMAS_DIR.
+// `schema try`: finds landed events that a schema would refuse, before it is copied into INGEST_SCHEMAS_DIR.
 import { basename } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import { printable } from '../process/printable.ts';
 import { RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
-/** Refused events to show. */
 const SHOWN_MAX = 10;
 
 export async function trySchema(session: Session, path: string, sinceMs: number): Promise<Result> {

@@ -1,4 +1,4 @@
-// `status`: size of the queue, progress of landing, replicas and quarantine. An unavailable part is named in its place.
+// `status`: size of the queue, progress of landing, replicas and quarantine. Names the parts that do not answer.
 import {
   QueueFailed,
   type QueueAdmin,
@@ -62,7 +62,7 @@ export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus>
   };
 }
 
-const away = (cause: Error): string => `  away: ${cause.message}`;
+const away = (cause: Error): string => `  unavailable: ${cause.message}`;
 
 function living({ partitions }: QueueStatus): number {
   const names = partitions.flatMap(({ replicas }) => replicas.filter(({ signMs }) => signMs !== undefined));
@@ -72,7 +72,7 @@ function living({ partitions }: QueueStatus): number {
 function queueLines(status: QueueStatus): string[] {
   const { servers, partitions } = status;
   const lines = servers.flatMap((server) => serverLines(server, servers.length > 1));
-  for (const reason of status.away) lines.push(`  away: ${reason}`);
+  for (const reason of status.away) lines.push(`  unavailable: ${reason}`);
   const head = ['partition', 'events', 'memory', 'unread', 'pending', 'oldest unlanded'];
   const rows = partitions.map((one) => [
     one.name,
@@ -90,7 +90,7 @@ function queueLines(status: QueueStatus): string[] {
       printable(name),
       partition,
       countText(holds),
-      signMs === undefined ? 'none any more' : `${durationText(signMs)} ago`,
+      signMs === undefined ? 'expired' : `${durationText(signMs)} ago`,
     ]);
     lines.push(
       '',

@@ -1,7 +1,7 @@
-// `tail`: events as they reach the queue, by plain reads outside the consumer group.
+// `tail`: events as they reach the queue, read outside the consumer group.
 //
-// Limits: one read of each stream in INTERVAL_MS, of at most ENTRIES_MAX entries and about BYTES_MAX. If a stream grows
-// faster, this skips to its end and prints the number of skipped events.
+// Limits: one read of each stream every INTERVAL_MS, of at most ENTRIES_MAX entries and about BYTES_MAX. If a stream
+// grows faster, this skips to its end and prints the number of skipped events.
 import { namesIn } from '../ingest/erased.ts';
 import type { QueuedStream, StreamEntry } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -16,16 +16,16 @@ const ENTRIES_MAX = 256;
 const BYTES_MAX = 1 << 20;
 /** Full reads in a row before this skips to the end of the stream. */
 const FULL_READS_MAX = 5;
-/** Limit of entries read in one stream to find the last ones. */
+/** Maximum number of entries read in one stream to find the last ones. */
 const SEARCHED_MAX = 10_000;
 const WINDOW_FIRST_MS = 50;
 const WINDOW_GROWTH = 8;
 
 export interface Tailing {
-  /** May hold `*`. */
+  /** Types and producers may contain `*`. */
   readonly type: string | undefined;
   readonly producer: string | undefined;
-  /** Number of existing events to show first; `undefined` shows none. */
+  /** Number of existing events to show first. */
   readonly last: number | undefined;
   readonly follow: boolean;
   readonly bodies: boolean;
@@ -74,7 +74,7 @@ class Reading {
   readonly #producer: RegExp;
   /** `undefined` until the stream has answered. */
   #at: string | undefined;
-  /** Entries ever added to the stream, up to `#at`. */
+  /** Number of entries added to the stream up to `#at`. */
   #added = 0;
   #count = ENTRIES_FIRST;
   #fullReads = 0;
@@ -87,7 +87,7 @@ class Reading {
     this.#producer = patternOf(producer);
   }
 
-  /** Goes to the end of the stream, and returns its last `last` events. */
+  /** Moves to the end of the stream and returns its last `last` events. */
   async begin(last: number): Promise<readonly Event[]> {
     const { entry, added, length } = await this.#stream.end();
     [this.#at, this.#added] = [entry, added];
@@ -112,7 +112,7 @@ class Reading {
     return found.filter((one) => !isBefore(entry, one.entry));
   }
 
-  /** The next events. Never rejects: an unavailable stream is reported once. */
+  /** Returns the next events. Never rejects: an unavailable stream is reported once. */
   async more(): Promise<readonly Event[]> {
     try {
       const events = await this.#next();
@@ -199,6 +199,6 @@ function isBefore(one: string, other: string): boolean {
 const inOrder = (events: readonly Event[]): readonly Event[] =>
   events.toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
 
-/** A name pattern as a regular expression: `*` is any text. No pattern matches every name. */
+/** Converts a pattern, in which `*` is any text, to a regular expression. */
 const patternOf = (text = '*'): RegExp =>
   new RegExp(`^${text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/\*+/g, '.*')}$`, 's');

@@ -1,8 +1,8 @@
-// Text for people: numbers, times, tables, and the question on a terminal.
+// Formats numbers, times and tables, and asks questions on the terminal.
 import { createInterface } from 'node:readline/promises';
 import { printableLines } from '../process/printable.ts';
 
-/** Rows of cells as aligned lines. `right` lists the columns of numbers. */
+/** Aligns cells in columns. `right` lists the columns of numbers. */
 export function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
   const widths: number[] = [];
   for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, cell.length)));
@@ -41,7 +41,7 @@ export const counted = (count: number, one: string, many = `${one}s`): string =>
 /** RFC 3339, UTC, milliseconds. */
 export const timeText = (ms: number): string => new Date(ms).toISOString();
 
-/** Asks on the terminal. Only the word `yes` agrees: Enter by mistake changes nothing. A stop is a no. */
+/** Only the word `yes` agrees, so that Enter alone changes nothing. An abort is a no. */
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {

@@ -200,7 +200,7 @@ export class Consumer {
     if (!(await this.#takePlace())) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
     const made = await reader.join();
     this.#joined = true;
-    if (made) telemetry.log.warn('made the consumer group, from the beginning of the queue');
+    if (made) telemetry.log.warn('created the consumer group at the beginning of the queue');
   }
 
   async #takePlace(): Promise<boolean> {
@@ -258,7 +258,7 @@ export class Consumer {
     if (cause instanceof GroupVanished) {
       this.#joined = false;
       metrics.groupVanished.add();
-      log.error('the stream or its consumer group is gone; making it again from the beginning of the queue');
+      log.error('the stream or its consumer group is missing; creating it again at the beginning of the queue');
       return;
     }
     this.#failureLog.line((heldBack) => {

@@ -108,9 +108,9 @@ export class WatchedSchemas {
     const fields = ({ checks }: Schemas): object => ({ types: [...checks.keys()] });
     const tell = (): void => {
       if (faults.length > 0)
-        log.error({ faults }, 'schemas that cannot be used: their types keep the last good one, or go to quarantine');
+        log.error({ faults }, 'unusable schemas: their types keep the last good schema, or go to quarantine');
     };
-    log.info(fields(this.#schemas.value), 'events of these types are held against their schemas');
+    log.info(fields(this.#schemas.value), 'events of these types are checked against their schemas');
     tell();
     if (this.#schemas.value.checks.size === 0) log.warn(noSchemas(this.#folder));
     if (faults.length > 0) onOutcome(false);

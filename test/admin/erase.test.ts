@@ -89,8 +89,8 @@ describe('erase', () => {
     await admin.warehouse.land([landing('one')]);
     const file = join(admin.store.folder, 'ids');
     for (const [text, expected] of [
-      ['one\na\u0007b\n', /ids, line 2: no event can have this id/],
-      ['\n\n', /ids: expected an event id on each line/],
+      ['one\na\u0007b\n', /ids, line 2: invalid event id/],
+      ['\n\n', /ids: expected one event id on each line/],
     ] as const) {
       writeFileSync(file, text);
       const { failure } = await admin.run(t, `erase --file ${file}`);

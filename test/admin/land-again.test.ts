@@ -28,7 +28,7 @@ describe('land-again', () => {
     const { code, out } = await admin.run(t, SINCE_5, { confirm });
     assert.equal(code, 0);
     assert.match(questions.join(), /^Land 3 entries since 2026-01-31T00:00:05\.000Z again\?/);
-    assert.match(out, /^3 entries/);
+    assert.match(out, /^consumers land 3 entries/);
     assert.deepEqual(admin.rows(t, 'SELECT command, changed FROM ingest_audit'), [
       { command: 'land-again', changed: 3 },
     ]);
@@ -52,7 +52,7 @@ describe('land-again', () => {
     const fill = `for n = 1, 5000 do redis.call('XADD', KEYS[1], '*', 'body', string.rep('x', 2000)) end`;
     await admin.redis.command('EVAL', fill, '1', 'ingest');
     await unread();
-    assert.match((await admin.run(t, 'land-again --since 2026-01-01')).out, /^5,010 entries/);
+    assert.match((await admin.run(t, 'land-again --since 2026-01-01')).out, /^consumers land 5,010 entries/);
     assert.equal((await unread()).length, 5_010);
   });
 });

@@ -62,7 +62,7 @@ describe('status', () => {
       assert.ok(text.failure instanceof QueueFailed, String(text.failure));
       assert.match(text.failure.message, /127\.0\.0\.1:1\b/);
       assert.match(text.out, /^ {2}ingest-a +0 /m);
-      assert.match(text.out, /^ {2}away: .*127\.0\.0\.1:1/m);
+      assert.match(text.out, /^ {2}unavailable: .*127\.0\.0\.1:1/m);
       return true;
     });
   });
@@ -74,7 +74,7 @@ describe('status', () => {
     for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
     const { failure, out } = await admin.run(t, 'status', { queue });
     assert.ok(failure instanceof QueueFailed, 'the queue before the warehouse');
-    assert.match(out, /queue .*\n {2}away: .*\n\nwarehouse .*\n {2}away: there is no such file/);
+    assert.match(out, /queue .*\n {2}unavailable: .*\n\nwarehouse .*\n {2}unavailable: there is no such file/);
     const warehouseOnly = await admin.run(t, 'status --json');
     assert.ok(warehouseOnly.failure instanceof WarehouseFailed);
     assert.match(warehouseOnly.out, /"warehouse":\{"error":"there is no such file/);

@@ -115,7 +115,7 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
       const nowhere = new Admin(redis, { uri: 'sqlite:/nonexistent/warehouse.db' });
       const { code, out } = await nowhere.run('status');
       assert.equal(code, 5);
-      assert.match(out, /ingest +3 [^]*away: there is no such file/);
+      assert.match(out, /ingest +3 [^]*unavailable: there is no such file/);
       assert.equal((await nowhere.run('quarantine', 'list')).code, 5);
       const noQueue = new Admin({ uri: 'redis://127.0.0.1:1' }, store);
       const erasing = await noQueue.run('erase', 'one', '--yes');

@@ -54,7 +54,7 @@ describe('prune', () => {
     await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0');
     const { code, err } = await admin.run(t, 'prune --older-than 2d');
     assert.equal(code, 0);
-    assert.match(err, /an unlanded event on the queue is older: only rows from before 20/);
+    assert.match(err, /an unlanded event on the queue is older: only rows before 20/);
     assert.deepEqual(admin.rows(t, 'SELECT id FROM events ORDER BY id'), [{ id: '3' }, { id: '5' }, { id: '6.02' }]);
   });
 

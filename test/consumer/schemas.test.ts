@@ -137,12 +137,12 @@ describe('a folder of schemas', () => {
   it('is taken into use when it changes, and a type whose file is broken keeps its last good schema', async () => {
     const folder = folderOf({ 'order.paid.json': PAID });
     const { schemas, logged, outcomes } = await open(folder);
-    assert.deepEqual(logged, ['events of these types are held against their schemas {"types":["order.paid"]}']);
+    assert.deepEqual(logged, ['events of these types are checked against their schemas {"types":["order.paid"]}']);
     const check = (type: string): readonly string[] | undefined => schemas.problemsOf(type, Buffer.from('{}'));
     writeFileSync(join(folder, 'order.paid.json'), '{');
     writeFileSync(join(folder, 'order.placed.json'), JSON.stringify(PAID));
     await eventually('the broken file is named', () =>
-      logged.some((line) => /cannot be used.*order\.paid\.json/.test(line)),
+      logged.some((line) => /unusable.*order\.paid\.json/.test(line)),
     );
     await eventually('the metric says so', () => outcomes.at(-1) === false);
     assert.deepEqual(
@@ -160,7 +160,7 @@ describe('a folder of schemas', () => {
     const { schemas, logged, outcomes } = await open(folderOf({ 'a.json': cyclic, 'b.json': '{', 'c.json': PAID }));
     for (const type of ['a', 'b']) assert.deepEqual(schemas.problemsOf(type, Buffer.from('{}')), ['no usable schema']);
     assert.deepEqual(schemas.problemsOf('c', Buffer.from('{"cents":1}')), []);
-    assert.match(logged[1] ?? '', /cannot be used.*"b\.json: not JSON.*"a\.json: #/);
+    assert.match(logged[1] ?? '', /unusable.*"b\.json: not JSON.*"a\.json: #/);
     assert.deepEqual(outcomes, [false]);
   });
 });
