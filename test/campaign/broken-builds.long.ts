@@ -90,8 +90,9 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: 'gives up a queue whose name does not resolve',
     change: {
       file: 'lib/redis/server/client.ts',
-      from: '// The master may be another server now.',
-      to: "if (String(cause).includes('EAI_AGAIN')) return void this.close();",
+      from: "if (typeof this.#options.uri !== 'string') this.restart(reason);",
+      to: `if (String(cause).includes('EAI_AGAIN')) return void this.close();
+    if (typeof this.#options.uri !== 'string') this.restart(reason);`,
     },
     rounds: [[lasting(namesUnknown, 1_500)]],
     finds: /the rounds ended early|not everything has landed in time/,

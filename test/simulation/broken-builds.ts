@@ -131,8 +131,8 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: "calls another producer's id a duplicate",
     change: {
       file: 'lib/redis/stream/lua/accept.lua',
-      from: "if sub(value, 1, DIGEST) ~= sub(mine, 1, DIGEST) then return '2' end",
-      to: '',
+      from: "if sub(value, 1, DIGEST) ~= sub(digests, 1, DIGEST) then refused[at] = '2'",
+      to: "if false then refused[at] = '2'",
     },
     finds: NOWHERE,
   },
