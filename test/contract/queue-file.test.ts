@@ -1,4 +1,4 @@
-// A consumer group that is written only from openapi/queue.asyncapi.yaml, with a plain Redis client, lands every event.
+// A consumer group written from openapi/queue.asyncapi.yaml alone, with a plain Redis client, reads every event.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';

@@ -10,7 +10,7 @@ export interface QueueUnderTest {
   open(retentionMs?: number): Promise<Queue>;
   /** Marks all events as landed. */
   land(): Promise<void>;
-  /** Runs `during` while the queue is unavailable, if it can be. What it has accepted is there afterwards. */
+  /** Runs `during` while the queue is unavailable, if the implementation has a server. Accepted events survive it. */
   outage(during: () => Promise<void>): Promise<void>;
   /** The bodies in each partition, in order. */
   bodies(): Promise<readonly (readonly string[])[]>;
@@ -289,7 +289,7 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       await short.close();
     });
 
-    it('accepts what is sent again after an outage once, and knows what it accepted before', async () => {
+    it('accepts a repeated event once after an outage, and knows the events of before', async () => {
       const [kept, lost, next] = [new Recorded('kept'), new Recorded('lost'), new Recorded('next')];
       const [, bodies] = await added(async () => {
         assert.deepEqual(await submitAll(queue, [kept]), ['accepted']);

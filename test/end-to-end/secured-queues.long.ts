@@ -81,7 +81,7 @@ describe('a queue behind sentinels over TLS with a password', () => {
     const nobody = `127.0.0.1:${await freePort()}`;
     await assertRefused([
       { what: 'password', uri: uri.replace('secret', 'stale-word'), code: 4, says: /WRONGPASS/ },
-      { what: 'name', uri: uri.replace(/\/[^/]+$/, '/another'), code: 4, says: /know no master of the name another/ },
+      { what: 'name', uri: uri.replace(/\/[^/]+$/, '/another'), code: 4, says: /know no master named another/ },
       {
         what: 'sentinels',
         uri: `rediss+sentinel://${nobody}/main`,

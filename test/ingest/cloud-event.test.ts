@@ -39,7 +39,7 @@ function refused(fields: readonly CloudEventField[], contentType: string | undef
 
 describe('a CloudEvent in binary mode', () => {
   for (const contentType of ['application/json', 'application/json; charset=utf-8']) {
-    it(`is the structured event with the body as data (conformance case ${contentType})`, () => {
+    it(`becomes the structured event with the body as data (conformance case ${contentType})`, () => {
       const fields: CloudEventField[] = [...ATTRIBUTES, ['ce-time', '2018-04-05T03:56:24Z'], ['host', 'example.com']];
       assert.deepEqual(parsed(fields, contentType, '{\n    "message": "Hello World!"\n}'), {
         specversion: '1.0',
@@ -53,13 +53,13 @@ describe('a CloudEvent in binary mode', () => {
     });
   }
 
-  it('keeps the very bytes of JSON data', () => {
+  it('keeps the exact bytes of JSON data', () => {
     const body = ' [1.50, 1e400, "\\u0000", "\\ud800", {"a":1,"a":2}] ';
     const made = structuredEvent(ATTRIBUTES, 'application/vnd.shop+json;v=1', Buffer.from(body));
     assert.ok(made.valid && made.body.toString().endsWith(`,"data":${body}}`));
   });
 
-  it('carries anything else in data_base64', () => {
+  it('stores other data in data_base64', () => {
     const bytes = Buffer.from([0, 255, 1, 254]);
     const { data_base64: data } = parsed(ATTRIBUTES, 'application/octet-stream', bytes) as { data_base64: string };
     assert.deepEqual(Buffer.from(data, 'base64'), bytes);
@@ -67,21 +67,21 @@ describe('a CloudEvent in binary mode', () => {
       assert.equal((parsed(ATTRIBUTES, contentType, '{}') as { data_base64: string }).data_base64, 'e30=', contentType);
   });
 
-  it('without a media type has data where the body is JSON, else data_base64, and neither without a body', () => {
+  it('stores a body without a media type as JSON if it is JSON, and an empty body not at all', () => {
     assert.deepEqual((parsed(ATTRIBUTES, undefined, '[1]') as { data: unknown }).data, [1]);
     assert.equal((parsed(ATTRIBUTES, undefined, 'hello') as { data_base64: string }).data_base64, 'aGVsbG8=');
     const none = parsed(ATTRIBUTES, undefined, '') as object;
     assert.deepEqual(Object.keys(none), ['specversion', 'id', 'source', 'type']);
   });
 
-  it('cannot have members added to it by its body', () => {
+  it('never lets the body add members to the event', () => {
     for (const body of ['1,"id":"other"', '{}},{"id":"other"', '1}', '"a" "b"', ''.padEnd(3), '\ufeff{}']) {
       assert.deepEqual(refused(ATTRIBUTES, 'application/json', body), ['/data'], body);
     }
     assert.deepEqual(refused(ATTRIBUTES, 'application/json', Buffer.from([0x22, 0xff, 0x22])), ['/data']);
   });
 
-  it('has its header values unquoted and percent-decoded once', () => {
+  it('unquotes header values and decodes their percent-encoding once', () => {
     const cases: Readonly<Record<string, string>> = {
       'Euro%20%E2%82%AC%20%F0%9F%98%80': 'Euro € 😀',
       'Euro%20%e2%82%ac': 'Euro €',
@@ -99,7 +99,7 @@ describe('a CloudEvent in binary mode', () => {
     }
   });
 
-  it('is refused with the path of each attribute that is wrong', () => {
+  it('refuses each wrong attribute with its path', () => {
     assert.deepEqual(refused([['ce-id', 'x']], undefined, ''), ['/specversion', '/source', '/type']);
     const wrong: readonly (readonly [field: string, value: string, path: string])[] = [
       ['ce-specversion', '0.3', '/specversion'],
@@ -116,7 +116,7 @@ describe('a CloudEvent in binary mode', () => {
     assert.deepEqual(refused([...ATTRIBUTES, ['ce-__proto__', 'x']], undefined, ''), ['/__proto__']);
   });
 
-  it('is refused in words that say what is wrong with each attribute', () => {
+  it('says what is wrong with each attribute', () => {
     const cases: readonly (readonly [fields: readonly CloudEventField[], message: RegExp])[] = [
       [ATTRIBUTES.slice(1), /^must be sent as header field ce-specversion$/],
       [withField('ce-specversion', '0.3'), /^must be 1\.0$/],
@@ -138,7 +138,7 @@ describe('a CloudEvent in binary mode', () => {
     }
   });
 
-  it('is the same event that the CloudEvents SDK reads and writes, whatever its attributes and data hold', () => {
+  it('is the event that the CloudEvents SDK reads and writes, for any attributes and data', () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }).filter((s) => !/\p{C}/u.test(s));
     fc.assert(
       fc.property(text, text, fc.jsonValue(), (id, subject, data) => {
@@ -146,7 +146,7 @@ describe('a CloudEvent in binary mode', () => {
         const { headers, body }: Message = HTTP.binary(event);
         const fields = Object.entries(headers).map(([name, value]): CloudEventField => [
           name,
-          // The SDK leaves the encoding of the values to its caller (binding, section 3.1.3.2).
+          // The SDK does not encode values (binding, section 3.1.3.2).
           encodeURI(String(value)),
         ]);
         const { contentType, ...rest } = Object.fromEntries(
@@ -176,7 +176,7 @@ describe('a CloudEvent in binary mode', () => {
 });
 
 describe('the content mode of a request', () => {
-  it('is binary where attributes stand in header fields and the media type is not that of a CloudEvent', () => {
+  it('recognizes binary mode by the header fields, unless the media type is that of a CloudEvent', () => {
     assert.ok(isBinaryMode(ATTRIBUTES, 'application/json'));
     assert.ok(isBinaryMode([['ce-specversion', '1.0']], undefined));
     assert.ok(isBinaryMode([['ce-id', 'x']], 'text/plain'));
@@ -193,7 +193,7 @@ describe('the content mode of a request', () => {
     );
   });
 
-  it('is batched by its media type', () => {
+  it('recognizes batched mode by its media type', () => {
     assert.ok(isBatchedMode('application/cloudevents-batch+json; charset=utf-8'));
     assert.ok(!isBatchedMode('application/cloudevents+json'));
     assert.ok(!isBatchedMode(undefined));
@@ -201,7 +201,7 @@ describe('the content mode of a request', () => {
 });
 
 describe('advice about a type', () => {
-  it('is for types that CloudEvents allows and the envelope does not, and for no other body', () => {
+  it('advises about types that CloudEvents allows and the envelope does not', () => {
     const bodyOf = (type: unknown): Buffer => Buffer.from(JSON.stringify({ type }));
     for (const type of ['com.example/order', 'urn:shop:order', '/', 'https://example.com/order'])
       assert.match(typeAdvice(bodyOf(type)) ?? '', /dotted words/, type);
@@ -220,13 +220,13 @@ describe('the id that source and id make together', () => {
     return sourceAndId(event);
   };
 
-  it('is both with a blank between them, however long the id alone may be', () => {
+  it('joins source and id with a blank, however long the id alone may be', () => {
     assert.equal(made('/shop'), '/shop order-1');
     assert.equal(made('/shop', 'with blanks in it'), '/shop with blanks in it');
     assert.equal(made('/shop', 'x'.repeat(250)), `/shop ${'x'.repeat(250)}`);
   });
 
-  it('is none without a source that is a URI reference', () => {
+  it('forms no id without a source that is a URI reference', () => {
     for (const source of [undefined, null, '', 1, ['/shop'], '/my shop', ' ']) {
       const fault = made(source);
       assert.ok(typeof fault === 'object', JSON.stringify(source));
@@ -235,7 +235,7 @@ describe('the id that source and id make together', () => {
     }
   });
 
-  it('is none where both are too long together, or the source holds control characters', () => {
+  it('forms no id that is too long or holds control characters', () => {
     for (const [source, id] of [
       ['/shop', 'x'.repeat(251)],
       ['/shop\n', 'order-1'],
@@ -258,10 +258,10 @@ describe("a CloudEvent's attributes", () => {
     '2016-12-31T23:59:60Z',
     null,
   ])
-    it(`may have the time ${time}`, () => assert.deepEqual(cloudEventFaults({ ...event, time }), []));
+    it(`accepts the time ${time}`, () => assert.deepEqual(cloudEventFaults({ ...event, time }), []));
 
   for (const time of ['', '2026-01-31', '2026-01-31T12:00:00', '2026-13-01T00:00:00Z', '31 Jan 2026', 1_767_225_600]) {
-    it(`may not have the time ${JSON.stringify(time)}`, () => {
+    it(`refuses the time ${JSON.stringify(time)}`, () => {
       const faults = cloudEventFaults({ ...event, time });
       assert.deepEqual(
         faults.map(({ path }) => path),
@@ -278,5 +278,5 @@ describe("a CloudEvent's attributes", () => {
     ['an empty source', { source: '' }, { path: '/source', message: 'must be a URI reference that is not empty' }],
     ['a null source', { source: null }, { path: '/source', message: 'must be a URI reference that is not empty' }],
   ] as const)
-    it(`may not be ${what}`, () => assert.deepEqual(cloudEventFaults({ ...event, ...members }), [fault]));
+    it(`refuses an event that is ${what}`, () => assert.deepEqual(cloudEventFaults({ ...event, ...members }), [fault]));
 });

@@ -1,4 +1,3 @@
-// The scan says what parseEvent says, or nothing: no bytes may be an event for the one and none for the other.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -6,7 +5,7 @@ import { scanEnvelope } from '../../lib/ingest/envelope-scan.ts';
 import { DEPTH_MAX, parseEvent } from '../../lib/ingest/event.ts';
 import { webhookEvents } from '../support/webhooks.ts';
 
-/** Holds the scan's answer against parseEvent's, and gives whether there was one. */
+/** Compares the result with parseEvent's. Returns true if the scan found an envelope. */
 function agrees(body: Buffer): boolean {
   const scanned = scanEnvelope(body);
   if (scanned === undefined) return false;
@@ -32,7 +31,7 @@ const PLAIN = [
   `{"id":"a","type":"t","d":"${'x'.repeat(300_000)}"}`,
 ];
 
-// Events that are not plain, and no events.
+// Bodies that are not events, and events that are not plain.
 const LEFT_TO_THE_PARSER = [
   ...[
     '',
@@ -121,13 +120,13 @@ describe('the scan of an envelope', () => {
     }
   });
 
-  it('reads what was scanned before no longer', () => {
+  it('reads nothing of an earlier, longer body', () => {
     assert.equal(agrees(Buffer.from(`{"id":"a","type":"t","d":"${'x'.repeat(1_000)}"}`)), true);
     assert.equal(agrees(Buffer.from('{"id":"a","type":"t","d":"')), false);
     assert.equal(agrees(Buffer.from('{"id":"b","type":"t"')), false);
   });
 
-  it('reads blanks wherever they may stand, numbers and escapes in every form, and other members of any name', () => {
+  it('reads blanks anywhere, numbers and escapes in every form, and members of any name', () => {
     for (const members of [
       '"d":{ },"e":[ ],"f":[ 1 , 2 ] , "g" : { "a" : 1 }',
       ...['0', '-0', '-1', '10', '0.0', '-0.5', '1e5', '1E5', '1e-05', '0e0', '1.5E+10'].map((n) => `"d":${n}`),
@@ -142,7 +141,7 @@ describe('the scan of an envelope', () => {
         assert.equal(agrees(Buffer.from(body)), true, body);
   });
 
-  it('leaves to the parser what is wrong by one character', () => {
+  it('leaves a body with one wrong character to the parser', () => {
     for (const value of [
       ...['-a', '00', '-01', '1.e1', '1.5.', 'e1', '2e+-1', '1e5e', '1-', '--1', '1 2'],
       ...['t', 'tr', 'trux', 'truee', 'tRue', 'f', 'falsx', 'n', 'nulx', 'nulll', 'x'],
@@ -164,7 +163,7 @@ describe('the scan of an envelope', () => {
       assert.equal(agrees(Buffer.from(body)), false, body);
   });
 
-  it('takes as id and type the characters that may be in them, and leaves all others to the parser', () => {
+  it('reads every valid character of id and type, and leaves all others to the parser', () => {
     for (let code = 0x20; code <= 0xff; code += 1) {
       const character = String.fromCharCode(code);
       const plain = !/[\u007f"\\]/.test(character);
@@ -175,7 +174,7 @@ describe('the scan of an envelope', () => {
     }
   });
 
-  it('finds a control character and a byte that is not UTF-8 wherever it stands', () => {
+  it('finds a control character and an invalid byte at any position', () => {
     for (const blanks of ['', ' ', '  ', '   '])
       for (let at = 0; at <= 9; at += 1) {
         const bodyWith = (middle: readonly number[]): Buffer =>
@@ -206,7 +205,7 @@ describe('the scan of an envelope', () => {
     );
   });
 
-  it('agrees with the parser about events with a byte or two of theirs changed, left out or put in', () => {
+  it('agrees with the parser about events with one or two changed bytes', () => {
     const interesting = fc.oneof(
       fc.constantFrom(...Buffer.from('{}[]",:\\ \t\n\u0000/0-+.eEu19aftn')),
       fc.integer({ min: 0, max: 255 }),

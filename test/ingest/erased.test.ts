@@ -1,11 +1,10 @@
-// What stands in the place of an erased event, how it is told from any other body, and which names bytes still show.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { erasedBody, isErased, namesIn } from '../../lib/ingest/erased.ts';
 import { parseEvent } from '../../lib/ingest/event.ts';
 
 describe('the body of an erased event', () => {
-  it('is an event with the id and type that it had, and says that it was erased', () => {
+  it('is an event with its former id and type, and the member erased', () => {
     const body = erasedBody('order "1"', 'order.placed');
     const event = parseEvent(Buffer.from(body));
     assert.ok(event.valid);
@@ -13,7 +12,7 @@ describe('the body of an erased event', () => {
     assert.deepEqual(JSON.parse(body), { id: 'order "1"', type: 'order.placed', erased: true });
   });
 
-  it('is told by its bytes, as text or as a buffer, with a type or without', () => {
+  it('is recognized by its bytes, as text or as a buffer, with a type or without', () => {
     for (const body of [
       erasedBody('a', 't'),
       erasedBody('é \u{1F600} "\\', 'a.b'),
@@ -25,7 +24,7 @@ describe('the body of an erased event', () => {
     }
   });
 
-  it('is not what only looks like it', () => {
+  it('is not confused with similar bodies', () => {
     for (const body of [
       '',
       ',"erased":true}',
@@ -49,7 +48,7 @@ describe('the body of an erased event', () => {
   });
 });
 
-describe('the names in a body that may be no event', () => {
+describe('the names in a body that may not be an event', () => {
   const cases: readonly (readonly [body: string, id: string | undefined, type: string | undefined])[] = [
     ['{"id":"a","type":"t","more":1}', 'a', 't'],
     ['{"id":"a"}', 'a', undefined],
@@ -63,5 +62,5 @@ describe('the names in a body that may be no event', () => {
     ['', undefined, undefined],
   ];
   for (const [body, id, type] of cases)
-    it(`are read where they are strings: ${body}`, () => assert.deepEqual(namesIn(Buffer.from(body)), { id, type }));
+    it(`are read if they are strings: ${body}`, () => assert.deepEqual(namesIn(Buffer.from(body)), { id, type }));
 });

@@ -1,5 +1,5 @@
-// One catalogue of errors, told in five places: the code, the API file's table and its responses, the
-// producers' page, and the labels of the metric (test/end-to-end/metrics.test.ts). None may know an error that another does not.
+// The error catalogue is repeated in the API file's table and responses, on the producers' page, and in the labels of a
+// metric (test/end-to-end/metrics.test.ts). All must be equal.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -21,7 +21,7 @@ function tableIn(text: string): string[] {
   return end === -1 ? after : after.slice(0, end);
 }
 
-/** A problem that the API file documents, as its constants and headers say. */
+/** A problem of the API file. */
 interface DocumentedProblem {
   readonly status: number;
   readonly code: string;
@@ -63,11 +63,11 @@ function documentedProblems(): DocumentedProblem[] {
 const byText = (list: readonly object[]): string[] => [...new Set(list.map((one) => JSON.stringify(one)))].sort();
 
 describe('the error catalogue', () => {
-  it('is the table in the API file', () => {
+  it('equals the table in the API file', () => {
     assert.deepEqual(tableIn((at('/info') as { description: string }).description), rows);
   });
 
-  it("is the table of the producers' page, which says of each what to do", () => {
+  it("equals the table of the producers' page, which says what to do about each error", () => {
     const text = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url), 'utf8');
     const from = text.indexOf('| status | code | retryable | when | do this |');
     const table = text
@@ -83,7 +83,7 @@ describe('the error catalogue', () => {
     );
   });
 
-  it('is the problems that the responses of the API file hold', () => {
+  it('equals the problems in the responses of the API file', () => {
     const catalogued = entries.map(({ status, code, retryable, title, retryAfterS }) => ({
       status,
       code,
@@ -100,7 +100,7 @@ describe('the error catalogue', () => {
     assert.deepEqual(new Set(ERROR_CODES), new Set(entries.map(({ code }) => code)));
   });
 
-  it('gives Retry-After with every 503 and every 429', () => {
+  it('has a Retry-After for every 503 and 429', () => {
     for (const { status, retryAfterS } of entries)
       assert.equal(retryAfterS !== undefined, status === 503 || status === 429, String(status));
   });

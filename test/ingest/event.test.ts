@@ -1,4 +1,3 @@
-// What is an event and what is none, and that the one check keeps its word for any bytes.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -15,7 +14,7 @@ function faultsOf(body: string | Buffer): readonly EventFault[] {
 }
 
 describe('an event', () => {
-  it('gives id, type and the text as it came', () => {
+  it('returns id, type and the unchanged text', () => {
     const text = ' {"type":"a.b-c.d_1", "\\u0069d":"x\\u002fy", "id2":null, "n":1e2}\r\n';
     assert.deepEqual(parse(text), { valid: true, id: 'x/y', type: 'a.b-c.d_1', text });
   });
@@ -26,7 +25,7 @@ describe('an event', () => {
     ['type', '{"id":"a","type":"t","type":"t"}'],
     ['type', '{"\\u0074ype":"t","id":"a","d":"\\"{[","type":"t"}'],
   ] as const) {
-    it(`may not be ${body}, of which readers see different events`, () => {
+    it(`refuses ${body}, which different readers read differently`, () => {
       assert.deepEqual(faultsOf(body), [{ path: `/${name}`, message: 'must be there once' }]);
     });
   }
@@ -35,7 +34,7 @@ describe('an event', () => {
     '{"id":"id","type":"type","names":["id","type"],"d":{"id":1,"id":2,"type":3}}',
     '{"d":{"id":1},"id":"a\\"","e":[[{"type":1}]],"type":"t","f":"\\u0000","x":1,"x":2}',
   ]) {
-    it(`may be ${body}, whose other members and inner names are its own`, () => assert.equal(parse(body).valid, true));
+    it(`accepts ${body}, whose other members and inner names are free`, () => assert.equal(parse(body).valid, true));
   }
 
   for (const [body, message] of [
@@ -43,7 +42,7 @@ describe('an event', () => {
     ['{"id":null,"type":"t"}', /^must be a string of 1 to 256/],
     ['{"id":"","type":"t"}', /^must be a string of 1 to 256/],
   ] as const) {
-    it(`tells what is missing from what is wrong in ${body}`, () => {
+    it(`distinguishes missing from wrong members in ${body}`, () => {
       const [fault, ...others] = faultsOf(body);
       assert.equal(fault?.path, '/id');
       assert.match(fault.message, typeof message === 'string' ? new RegExp(`^${message}$`) : message);
@@ -51,28 +50,29 @@ describe('an event', () => {
     });
   }
 
-  it('may have members of any name, the ones that JavaScript reserves too', () => {
+  it('accepts members of any name, also those that JavaScript reserves', () => {
     const event = parse('{"__proto__":{"id":1},"constructor":0,"id":"a","type":"t"}');
     assert.equal(event.valid, true);
     assert.equal(({} as Record<string, unknown>)['id'], undefined);
   });
 
-  it('must have its own id and type: those of a __proto__ member do not count', () => {
+  it('requires its own id and type: those of a __proto__ member are not valid', () => {
     assert.deepEqual(
       faultsOf('{"__proto__":{"id":"a","type":"t"}}').map(({ path }) => path),
       ['/id', '/type'],
     );
   });
 
-  it('may hold lone surrogates and NUL in its data', () => {
+  it('accepts lone surrogates and NUL in its data', () => {
     assert.equal(parse('{"id":"a","type":"t","data":"\\ud800 \\u0000"}').valid, true);
   });
 
   for (const type of ['a', 'a.b', 'A-1._', '0', 'x'.repeat(256)]) {
-    it(`may be of type ${type.slice(0, 20)}`, () => assert.equal(parse(JSON.stringify({ id: 'a', type })).valid, true));
+    it(`accepts the type ${type.slice(0, 20)}`, () =>
+      assert.equal(parse(JSON.stringify({ id: 'a', type })).valid, true));
   }
   for (const type of ['', '.', 'a.', '.a', 'a..b', 'a b', 'é', 'a\n', 'x'.repeat(257), 7, null, ['a']]) {
-    it(`may not be of type ${JSON.stringify(type).slice(0, 20)}`, () => {
+    it(`refuses the type ${JSON.stringify(type).slice(0, 20)}`, () => {
       assert.deepEqual(
         faultsOf(JSON.stringify({ id: 'a', type })).map(({ path }) => path),
         ['/type'],
@@ -80,7 +80,7 @@ describe('an event', () => {
     });
   }
 
-  it('has one fault for each path, in words that say what is wanted', () => {
+  it('reports one fault for each path, with the expectation', () => {
     const body = JSON.stringify({ id: `\u0000${'x'.repeat(300)}`, type: '' });
     const event = parse(body);
     assert.match('detail' in event ? event.detail : '', /^id must be a string of .* \(and 1 more, see errors\)$/);
@@ -93,7 +93,7 @@ describe('an event', () => {
   });
 
   for (const body of ['null', '1', '"text"', '[]', '[{"id":"a","type":"t"}]', 'true']) {
-    it(`is not ${body}`, () => assert.deepEqual(faultsOf(body), [{ path: '', message: 'must be a JSON object' }]));
+    it(`refuses ${body}`, () => assert.deepEqual(faultsOf(body), [{ path: '', message: 'must be a JSON object' }]));
   }
 });
 
@@ -108,7 +108,7 @@ describe('an id', () => {
     ['of both', `${'x'.repeat(255)}${smile}`],
     ['with what is a control character in Latin-1 only', 'a\u0080'],
   ] as const)
-    it(`may be one ${what}`, () => assert.equal(isEventId(id), true));
+    it(`accepts an id ${what}`, () => assert.equal(isEventId(id), true));
 
   for (const [what, id] of [
     ['without characters', ''],
@@ -127,9 +127,9 @@ describe('an id', () => {
     ['that is null', null],
     ['that is not there', undefined],
   ] as const)
-    it(`may not be one ${what}`, () => assert.equal(isEventId(id), false));
+    it(`refuses an id ${what}`, () => assert.equal(isEventId(id), false));
 
-  it('is by its schema, for other readers of it, what it is here', () => {
+  it('accepts the same ids by its schema', () => {
     const { type, minLength, maxLength, pattern } = EventSchema.properties.id as unknown as Record<string, string>;
     assert.deepEqual([type, minLength, maxLength], ['string', 1, 256]);
     assert.equal(EventSchema.additionalProperties, true);
@@ -159,7 +159,7 @@ describe('the bytes of an event', () => {
     ['an overlong character', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 'the body is not valid UTF-8'],
     ['a surrogate in UTF-8 clothes', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), 'the body is not valid UTF-8'],
   ] as const) {
-    it(`are not ${what}`, () => assert.deepEqual(faultsOf(Buffer.from(body)), [{ path: '', message: detail }]));
+    it(`refuses ${what}`, () => assert.deepEqual(faultsOf(Buffer.from(body)), [{ path: '', message: detail }]));
   }
 
   for (const [body, message] of [
@@ -176,7 +176,7 @@ describe('the bytes of an event', () => {
     [`["${'x'.repeat(60_000)}", NaN]`, 'Unexpected token in JSON at position 60005'],
     [`["${'x'.repeat(70_000)}", secret]`, 'Unexpected token in JSON'],
   ] as const) {
-    it(`say where they stop being JSON, and quote nothing: ${JSON.stringify(body).slice(0, 40)}`, () => {
+    it(`reports where the body stops being JSON, and quotes nothing: ${JSON.stringify(body).slice(0, 40)}`, () => {
       assert.deepEqual(faultsOf(body), [{ path: '', message: `the body is not JSON: ${message}` }]);
     });
   }
@@ -187,7 +187,7 @@ describe('the bytes of an event', () => {
     ['[', ']'],
     ['{"a":', '}'],
   ] as const) {
-    it(`may nest ${DEPTH_MAX} levels of ${open} and no more, however deep it goes`, () => {
+    it(`accepts ${DEPTH_MAX} levels of ${open} and no more, however deep the body is`, () => {
       assert.equal(parse(nested(DEPTH_MAX, open, close)).valid, true);
       for (const levels of [DEPTH_MAX + 1, 1_000, 100_000]) {
         assert.deepEqual(faultsOf(nested(levels, open, close)), [
@@ -195,25 +195,25 @@ describe('the bytes of an event', () => {
         ]);
       }
       assert.equal(faultsOf(open.repeat(100_000))[0]?.path, '');
-      // Also where it is no event, and as deep as allowed beside others.
+      // Also if it is not an event.
       assert.match(faultsOf(`${open.repeat(100)}0${close.repeat(100)}`)[0]?.message ?? '', /nested deeper than 64/);
       assert.equal(parse(nested(DEPTH_MAX, open, close).replace('"d":', '"c":[[{}]],"d":')).valid, true);
     });
   }
 
-  it('count brackets as levels only outside of strings, and siblings once', () => {
+  it('counts brackets as levels only outside of strings, and siblings once', () => {
     const brackets = '[{'.repeat(200);
     assert.equal(parse(JSON.stringify({ id: 'a', type: 't', d: brackets, e: `\\"${brackets}\\` })).valid, true);
     assert.equal(parse(JSON.stringify({ id: 'a', type: 't', d: Array.from({ length: 500 }, () => [{}]) })).valid, true);
   });
 });
 
-/** The depth of a value, walked. */
+/** The depth of nesting of a value. */
 const depth = (value: unknown): number =>
   typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depth)) : 0;
 
 describe('the check', () => {
-  it('decides any bytes without throwing, and hands the text of an event on byte for byte', () => {
+  it('decides any bytes without throwing, and returns the unchanged text of an event', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
         const event = parseEvent(Buffer.from(bytes));
@@ -224,7 +224,7 @@ describe('the check', () => {
     );
   });
 
-  it('takes every JSON value in the place of data, as deep as allowed', () => {
+  it('accepts any JSON value as data, up to the maximum depth', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 4 }), fc.integer({ min: 0, max: 70 }), (value, levels) => {
         let data: unknown = value;
@@ -235,7 +235,7 @@ describe('the check', () => {
     );
   });
 
-  it('takes as id what the rules say, by code points', () => {
+  it('accepts ids by their code points', () => {
     fc.assert(
       fc.property(fc.string({ unit: anyCharacter, maxLength: 260 }), (id) => {
         const points = [...id];
@@ -253,7 +253,7 @@ describe('the check', () => {
   });
 });
 
-/** Names as a text may write them, and the member that each one names. */
+/** Spellings of names in a text, and the member that each one names. */
 const NAMES: readonly (readonly [written: string, name: string])[] = [
   ...(['id', 'i\\u0064', '\\u0069d', '\\u0069\\u0064'] as const).map((written) => [written, 'id'] as const),
   ...(['type', 't\\u0079pe', '\\u0074ype'] as const).map((written) => [written, 'type'] as const),
@@ -273,7 +273,7 @@ const members = fc.array(
 );
 
 describe('the faults of an envelope', () => {
-  it('name each member that is missing or there twice, however names are written', () => {
+  it('names each member that is missing or repeated, however its name is written', () => {
     fc.assert(
       fc.property(members, (some) => {
         const text = `{${some

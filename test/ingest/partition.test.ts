@@ -1,4 +1,4 @@
-// The hash that chooses an event's partition: its vectors, which other programs rely on, and its spread.
+// The hash that selects an event's partition. Programs in other languages rely on its vectors.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const VECTORS: readonly (readonly [id: string, hash: number])[] = [
 
 const COUNT = 100_000;
 
-/** The largest distance of a partition from its even share, as a part of that share. */
+/** The largest deviation of a partition from its even share, relative to that share. */
 function unevenness(idOf: (at: number) => string, partitions: number): number {
   const counts = Array.from({ length: partitions }, () => 0);
   for (let at = 0; at < COUNT; at += 1) {
@@ -29,11 +29,11 @@ function unevenness(idOf: (at: number) => string, partitions: number): number {
 }
 
 describe('the hash of an id', () => {
-  it('is the same for ever: the vectors', () => {
+  it('hashes the test vectors to the same values forever', () => {
     for (const [id, hash] of VECTORS) assert.equal(partitionHash(id), hash, id);
   });
 
-  it('is in deploy/scale.md with correct vectors', () => {
+  it('has correct test vectors in deploy/scale.md', () => {
     const page = readFileSync(new URL('../../deploy/scale.md', import.meta.url), 'utf8');
     const rows = [...page.matchAll(/^\| `([^`|]+)` \| `0x([0-9a-f]{8})` \| (\d+) \| (\d+) \|$/gm)];
     assert.ok(rows.length >= 3, String(rows.length));
@@ -43,7 +43,7 @@ describe('the hash of an id', () => {
     }
   });
 
-  it('spreads ids evenly: no partition is 3 % beyond its share', () => {
+  it('spreads ids evenly: no partition has 3 % more than its share', () => {
     const webhooks = webhookEvents().map(({ id }) => id);
     const families: Readonly<Record<string, (at: number) => string>> = {
       'webhook ids': (at) => `${webhooks[at % webhooks.length]}/${Math.floor(at / webhooks.length)}`,

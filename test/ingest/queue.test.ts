@@ -1,4 +1,3 @@
-// What every queue keeps to: how long it holds events, and what its errors are called.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
@@ -8,7 +7,7 @@ it('the queue keeps an event for 24 hours', () => {
   assert.equal(RETENTION_MS, 86_400_000);
 });
 
-it('an error of the queue carries its own name into a log', () => {
+it('an error of the queue has its own name in a log', () => {
   assert.equal(String(new QueueFailed('words')), 'QueueFailed: words');
   assert.equal(String(new GroupVanished()), 'GroupVanished');
 });

@@ -5,7 +5,7 @@ import { isSampled, traceContext } from '../../lib/ingest/trace-context.ts';
 const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
 describe('a trace context', () => {
-  it('is kept as it came, of version 00 and of later ones with more behind', () => {
+  it('is kept unchanged, of version 00 and of later ones with additions', () => {
     for (const traceparent of [
       TRACEPARENT,
       TRACEPARENT.replace('00', 'cc'),
@@ -16,7 +16,7 @@ describe('a trace context', () => {
     assert.deepEqual(traceContext(TRACEPARENT, 'a=1, b=2'), { traceparent: TRACEPARENT, tracestate: 'a=1, b=2' });
   });
 
-  it('is none where traceparent is not well-formed', () => {
+  it('is ignored if traceparent is malformed', () => {
     for (const traceparent of [
       undefined,
       '',
@@ -33,13 +33,13 @@ describe('a trace context', () => {
       assert.equal(traceContext(traceparent, 'a=1'), undefined, String(traceparent));
   });
 
-  it('leaves out a tracestate that is too long, empty or not ASCII', () => {
+  it('is kept without a tracestate that is too long, empty or not ASCII', () => {
     for (const tracestate of ['', 'a'.repeat(513), 'a=\u00e9', 'a=1\nb=2'])
       assert.deepEqual(traceContext(TRACEPARENT, tracestate), { traceparent: TRACEPARENT });
     assert.equal(traceContext(TRACEPARENT, 'a'.repeat(512))?.tracestate?.length, 512);
   });
 
-  it('is sampled by one bit of its flags', () => {
+  it('is sampled if one bit of its flags is set', () => {
     const flags = ['00', '01', '02', '03', 'fe', 'ff'];
     assert.deepEqual(
       flags.map((flag) => isSampled({ traceparent: TRACEPARENT.replace(/01$/, flag) })),

@@ -1,4 +1,4 @@
-// The SQL that both warehouses share, on SQLite: its contract, and what it does not show.
+// The SQL that both warehouses share, on SQLite.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -27,7 +27,7 @@ describeWarehouseAdmin('The SQL of both warehouses', async () => {
 });
 
 describe('the SQL of both warehouses', () => {
-  /** Answers each statement with the next of `answers`. */
+  /** Replies to each statement with the next of `answers`. */
   const asked = (...answers: readonly (readonly SqlRow[])[]) => {
     const statements: { readonly sql: string; readonly values: readonly SqlValue[] }[] = [];
     const dialect: Dialect = {
@@ -46,7 +46,7 @@ describe('the SQL of both warehouses', () => {
   };
   const counted = (rows: number): readonly SqlRow[] => [{ rows }];
 
-  it('counts events one by one up to a million of them, and gives the estimate beyond', async () => {
+  it('counts up to a million events exactly, and returns the estimate above that', async () => {
     const exact = asked(counted(COUNT_EXACT_MAX), counted(999_999));
     assert.deepEqual(await exact.admin.counts(), { events: 999_999, estimated: false, quarantine: [] });
     const about = asked(counted(COUNT_EXACT_MAX + 1));
@@ -54,7 +54,7 @@ describe('the SQL of both warehouses', () => {
     assert.equal(about.statements.length, 2, 'the events are not counted');
   });
 
-  it('asks for no more than a filter says, so that an index can serve it', async () => {
+  it('has only the given filters in a query, so that an index can serve it', async () => {
     const { admin, statements } = asked();
     await admin.quarantineCount({ reason: undefined, sinceMs: undefined });
     assert.match(statements[0]?.sql ?? '', /WHERE TRUE$/);
@@ -63,13 +63,13 @@ describe('the SQL of both warehouses', () => {
     assert.deepEqual(statements[1]?.values, ['r', '1970-01-01T00:00:00.007Z']);
   });
 
-  it('takes a time before 1970 for 1970, which is before all rows', async () => {
+  it('treats a time before 1970 as 1970, which is before all rows', async () => {
     const { admin, statements } = asked();
     await admin.quarantineNames({ reason: undefined, sinceMs: -1 }, 'a', 9);
     assert.deepEqual(statements[0]?.values, ['a', 9, '1970-01-01T00:00:00.000Z']);
   });
 
-  it('asks for no page of a list behind one that was not full, nor beyond the limit', async () => {
+  it('requests no page after an incomplete one, and no row above the limit', async () => {
     const row = { entry: 'e', at: 'then', producer: 'p', reason: 'r', accepted: 7, quarantined: 8, bytes: 9 };
     const full = Array.from({ length: 1_000 }, () => row);
     const listed = async (limit: number, ...answers: readonly (readonly SqlRow[])[]) => {
@@ -86,7 +86,7 @@ describe('the SQL of both warehouses', () => {
     assert.deepEqual(await listed(5_000, full.slice(1)), [['after', '', 1_000]]);
   });
 
-  it('gives the events of a type in pages, each behind the last row of the one before', async () => {
+  it('returns the events of a type in pages, each from the last row of the one before', async () => {
     const page = Array.from({ length: 100 }, (_, at) => ({ id: `${at}`, body: '{}', at: 'then' }));
     const { admin, statements } = asked(page, []);
     for await (const rows of admin.landedSince('t', 7)) assert.equal(rows.length, 100);

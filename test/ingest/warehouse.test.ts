@@ -1,4 +1,3 @@
-// How the quarantine spells names that a text column would refuse, how its reasons begin, and what errors are called.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -25,7 +24,7 @@ describe('the name of a quarantine row', () => {
   const named = (more: Partial<QuarantinedEvent>): string =>
     quarantineRowName({ source: 'q/ingest', entry: '1-0', producer: 'shop', body: Buffer.from('{"v":1}'), ...more });
 
-  it('is that of the entry and a digest of its id, whatever its body, or of its body if it has no id', () => {
+  it("consists of the entry's name and a digest of the id, or of the body if there is no id", () => {
     assert.match(named({ id: 'a' }), /^q\/ingest\/1-0~[0-9a-f]{16}$/);
     assert.equal(named({ id: 'a' }), named({ id: 'a', body: Buffer.from('other') }));
     const names = [
@@ -47,12 +46,12 @@ describe('a name in the quarantine', () => {
     ['a\\n', 'a\\\\n'],
   ];
   for (const [name, stored] of cases)
-    it(`is kept as ${JSON.stringify(stored)} where it is ${JSON.stringify(name)}`, () => {
+    it(`is kept as ${JSON.stringify(stored)} if it is ${JSON.stringify(name)}`, () => {
       assert.equal(storableText(name), stored);
       assert.equal(originalText(stored), name);
     });
 
-  it('holds no NUL, and gives back what it was made of, whatever that is', () => {
+  it('holds no NUL, and is restored exactly', () => {
     const name = fc.string({ unit: fc.constantFrom('a', '0', '\\', '\0', 'é'), maxLength: 12 });
     fc.assert(
       fc.property(name, (text) => {
@@ -64,13 +63,13 @@ describe('a name in the quarantine', () => {
   });
 });
 
-it('the code of a quarantine reason is what stands before its first colon', () => {
+it('the code of a quarantine reason is the text before its first colon', () => {
   assert.equal(reasonCode('invalid_event: /id must be a string: 1 to 256'), 'invalid_event');
   assert.equal(reasonCode('id_conflict'), 'id_conflict');
   assert.equal(reasonCode(''), '');
 });
 
-it('an error of the warehouse carries its own name into a log', () => {
+it('an error of the warehouse has its own name in a log', () => {
   for (const [error, text] of [
     [new BatchRefused('words'), 'BatchRefused: words'],
     [new BatchTooSlow('words'), 'BatchTooSlow: words'],
@@ -89,7 +88,7 @@ describe('tables of a later program', () => {
     names.map((name) => ({ table, name, required: true })),
   );
 
-  it('fit where they have the columns of this one, in any order, and others that may be left out', () => {
+  it('fit if they have the columns of this one, in any order, and optional others', () => {
     assert.equal(unfitness(COLUMNS), undefined);
     const more = ['events', 'events_quarantine', 'other'].map((table) => ({ table, name: 'more', required: false }));
     assert.equal(unfitness([...COLUMNS, ...more].reverse()), undefined);
@@ -103,7 +102,7 @@ describe('tables of a later program', () => {
       assert.equal(unfitness([...others, { table: 'other', name, required: false }]), `${table} has no column ${name}`);
     });
 
-  it('do not fit where they need a value that this one does not know', () => {
+  it('do not fit if they require a value that this one does not know', () => {
     for (const table of Object.keys(TABLES))
       assert.equal(unfitness([...COLUMNS, { table, name: 'more', required: true }]), `${table}.more may not be null`);
   });
@@ -118,5 +117,5 @@ it('an event whose id has a row is a duplicate, reused or a conflict, by produce
   assert.equal(repeatOutcome(Buffer.from(ERASED), { own: false, same: true }), 'conflict');
 });
 
-it('an event is in the warehouse for twice the time of the queue at least', () =>
+it('the warehouse keeps an event at least twice as long as the queue', () =>
   assert.equal(PRUNE_AGE_MS_MIN, 2 * RETENTION_MS));

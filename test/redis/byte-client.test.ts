@@ -26,8 +26,8 @@ function open(t: TestContext, uri: string): Opened {
 const ready = ({ client }: Opened): Promise<unknown> => eventually('it is ready', () => client.isReady);
 const text = async (reply: Promise<Reply>): Promise<string> => (await reply).text();
 
-describe('the client whose answers are bytes', () => {
-  it('greets with user, password, database and name', async (t) => {
+describe('the byte client', () => {
+  it('authenticates, selects the database and sets its name when it connects', async (t) => {
     const redis = await TestRedis.start();
     await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
     const opened = open(t, `redis://shop:${encodeURIComponent('p@ss/w:rd')}@127.0.0.1:${redis.port}/3`);
@@ -36,7 +36,7 @@ describe('the client whose answers are bytes', () => {
     assert.match(list, /name=byte-client-test .*db=3 .*user=shop/);
   });
 
-  it('connects to an address of IPv6, and to the port of Redis where the URI has none', async (t) => {
+  it('connects to an IPv6 address, and to the default port if the URI has none', async (t) => {
     const server = createServer((socket) => socket.on('data', () => socket.write('+OK\r\n')));
     await new Promise<void>((resolve) => server.listen(0, '::1', resolve));
     t.after(() => server.close());
@@ -48,7 +48,7 @@ describe('the client whose answers are bytes', () => {
     assert.match(other.errors[0] ?? '', /127\.0\.0\.9:6379/);
   });
 
-  it('reports what the server says to a wrong password, and keeps trying', async (t) => {
+  it("reports the server's reply to a wrong password, and keeps trying", async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, `redis://shop:wrong@127.0.0.1:${redis.port}`);
     await eventually('it tried twice', () => opened.errors.length >= 2);
@@ -58,7 +58,7 @@ describe('the client whose answers are bytes', () => {
     await ready(opened);
   });
 
-  it('gives each command its own answer, in order, errors among them', async (t) => {
+  it('returns the replies in the order of the commands, errors included', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, redis.uri);
     await ready(opened);
@@ -77,7 +77,7 @@ describe('the client whose answers are bytes', () => {
     assert.equal(await last, 'last');
   });
 
-  it('fails every outstanding command when the connection breaks, queues none, and is ready again by itself', async (t) => {
+  it('fails every outstanding command when the connection breaks, queues none, and reconnects', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, redis.uri);
     await ready(opened);
@@ -89,7 +89,7 @@ describe('the client whose answers are bytes', () => {
     assert.equal(opened.errors.length, 1);
   });
 
-  it('gives up a server that accepts the connection and says nothing', async (t) => {
+  it('gives up a server that accepts the connection but sends nothing', async (t) => {
     const redis = await TestRedis.start();
     await redis.signal('SIGSTOP');
     t.after(() => redis.signal('SIGCONT'));
@@ -100,10 +100,10 @@ describe('the client whose answers are bytes', () => {
     await ready(opened);
   });
 
-  it('ends the connection at an answer without a command and at what is not an answer, and connects again', async (t) => {
+  it('reconnects after a reply without a command, or after bytes that are not a reply', async (t) => {
     for (const [unasked, reason] of [
       ['+PONG\r\n', /without a command/],
-      ['%1\r\n+a\r\n+b\r\n', /no answer of RESP2/],
+      ['%1\r\n+a\r\n+b\r\n', /not RESP2/],
     ] as const) {
       let connections = 0;
       const server = createServer((socket) => {
@@ -125,7 +125,7 @@ describe('the client whose answers are bytes', () => {
     }
   });
 
-  it('sends a user without a password too', async (t) => {
+  it('authenticates with a user without a password', async (t) => {
     const redis = await TestRedis.start();
     await redis.command('ACL', 'SETUSER', 'open', 'on', 'nopass', '~*', '+@all');
     const opened = open(t, `redis://open@127.0.0.1:${redis.port}`);
@@ -133,7 +133,7 @@ describe('the client whose answers are bytes', () => {
     assert.equal(await text(opened.client.sendCommand(['ACL', 'WHOAMI'])), 'open');
   });
 
-  it('closes after what is outstanding, and then sends nothing', async (t) => {
+  it('waits for outstanding replies before it closes, and sends nothing afterwards', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, redis.uri);
     await ready(opened);
@@ -144,7 +144,7 @@ describe('the client whose answers are bytes', () => {
     assert.deepEqual(opened.errors, []);
   });
 
-  it('writes commands in one piece and in order when whoever gathers them says so', async (t) => {
+  it('writes gathered commands in one piece and in order', async (t) => {
     const redis = await TestRedis.start();
     const held: (() => void)[] = [];
     let holds = false;
@@ -164,7 +164,7 @@ describe('the client whose answers are bytes', () => {
       /cmdstat_echo:calls=(\d+)/.exec(String(await redis.command('INFO', 'commandstats')))?.[1] ?? 0,
     );
     assert.equal(before, 0);
-    // Bytes are written at once, behind what is held.
+    // Bytes are written immediately, after the gathered commands.
     const last = text(client.sendCommand(['ECHO', Buffer.from('last')]));
     assert.equal(await last, 'last');
     assert.deepEqual(await Promise.all(words), ['a', Buffer.from('\u00e9').toString('latin1'), 'b']);
@@ -174,7 +174,7 @@ describe('the client whose answers are bytes', () => {
     assert.equal(await after, 'after');
   });
 
-  it('writes nothing of a connection that broke on the next one', async (t) => {
+  it('never writes commands of a broken connection on the next one', async (t) => {
     const redis = await TestRedis.start();
     let holds = false;
     const client = new ByteClient({
@@ -192,7 +192,7 @@ describe('the client whose answers are bytes', () => {
     await eventually('it is ready', () => client.isReady);
     holds = true;
     const lost = assert.rejects(client.sendCommand(['RPUSH', 'list', 'lost']));
-    // The greeting of the next connection is gathered too, and may be sent before the answer to the kill is read.
+    // The greeting of the next connection is gathered too, and may be sent before the reply to the kill is read.
     const killed = redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await lost;
     holds = false;
@@ -203,7 +203,7 @@ describe('the client whose answers are bytes', () => {
     assert.equal(errors.length, 1);
   });
 
-  it('speaks TLS with rediss://, and only with a server that its authorities know', async (t) => {
+  it('uses TLS with rediss://, and trusts only servers of its authorities', async (t) => {
     const redis = await TestRedis.start();
     const authority = await CertificateAuthority.create(SYSTEM, 'test authority');
     const { certificate: cert, key } = await authority.issue({

@@ -1,4 +1,4 @@
-// What a supervised connection does when its server is not what it was.
+// A supervised connection whose server changes.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
@@ -28,7 +28,7 @@ describe('a connection', () => {
     return connection;
   };
 
-  it('is logged with the address of its server, and after a fail-over with that of the one before', async (t) => {
+  it("logs the server's address, and after a fail-over the previous one too", async (t) => {
     const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
     const [one, other] = servers.map(({ port }) => `127.0.0.1:${port}`);
     let at = 0;
@@ -50,7 +50,7 @@ describe('a connection', () => {
     ]);
   });
 
-  it('whose password the server refuses is logged as that, with the server and without the password', async (t) => {
+  it("logs a refused password with the server's address, without the password", async (t) => {
     const redis = await TestRedis.start();
     const lines: object[] = [];
     const collecting = createLog('test', 'error').child({}, { level: 'silent' });
@@ -71,19 +71,19 @@ describe('a connection', () => {
     assert.equal(queueIsAway('ECONNREFUSED'), 'the queue does not answer (ECONNREFUSED)');
   });
 
-  it('is made anew after a reconnect to a server that takes it and says nothing', async (t) => {
+  it('replaces a connection whose server accepts it but sends nothing', async (t) => {
     const link = await linked(await TestRedis.start());
     const connection = opened(t, link.port);
     await eventually('it is ready', () => connection.ready);
     const before = link.taken;
     link.silence();
     await eventually('it has reconnected', () => link.taken > before);
-    // The connection that it holds now stays silent for good; another one would be answered.
+    // The current connection stays silent forever; a new one would get replies.
     link.mend();
     await eventually('it is ready again', () => connection.ready, 15_000);
   });
 
-  it('fails with the class and code of what happened', async (t) => {
+  it('fails commands with the class and code of the failure', async (t) => {
     const redis = await TestRedis.start();
     const connection = opened(t, redis.port);
     await assert.rejects(connection.send(['PING']), NoConnection);
@@ -95,7 +95,7 @@ describe('a connection', () => {
     );
   });
 
-  it('to a server that is no master is thrown away, and its name resolved anew, at most once a second', async (t) => {
+  it('closes a connection to a replica and looks up the master again, at most once a second', async (t) => {
     const [old, fresh] = [await TestRedis.start(), await TestRedis.start()];
     const link = await linked(old);
     const connection = opened(t, link.port);
@@ -112,7 +112,7 @@ describe('a connection', () => {
     await connection.send(['SET', 'a', 'b']);
   });
 
-  it('is not used before its inspection has passed, and says why where it has not', async (t) => {
+  it('does not use a connection before its inspection has passed, and reports why it failed', async (t) => {
     const redis = await TestRedis.start();
     const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log });
     t.after(() => connection.close());
@@ -133,7 +133,7 @@ describe('a connection', () => {
 });
 
 describe('the states of a connection', () => {
-  /** A connection whose time a test moves, to a real server. */
+  /** A connection to a real server, with a virtual clock. */
   function held(t: TestContext, uri: ConnectionOptions['uri'], listener: ConnectionListener = {}) {
     const clock = new VirtualClock();
     const lost: string[] = [];
@@ -145,7 +145,7 @@ describe('the states of a connection', () => {
     return { connection, clock, lost, ready, readied: () => readied };
   }
 
-  it('are made anew a second after the last time, and no sooner', async (t) => {
+  it('waits a second between attempts to connect', async (t) => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const { connection, clock, lost, ready, readied } = held(t, redis.uri);
     await assert.rejects(connection.send(['PING']), { name: 'NoConnection', message: /\(not connected yet\)$/ });
@@ -173,7 +173,7 @@ describe('the states of a connection', () => {
     assert.equal(clients.match(/name=test /g)?.length, 1);
   });
 
-  it('end with an inspection that takes two and a half seconds, and begin again', async (t) => {
+  it('gives up an inspection after two and a half seconds, and starts again', async (t) => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     let inspections = 0;
     const inspect = (): Promise<void> => {
@@ -193,7 +193,7 @@ describe('the states of a connection', () => {
     assert.equal(readied(), 1);
   });
 
-  it('end for good when it is closed, also while it looks up or inspects', async (t) => {
+  it('stops when it is closed, also during a lookup or an inspection', async (t) => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const ends: (() => void)[] = [];
     const wait = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
@@ -212,7 +212,7 @@ describe('the states of a connection', () => {
     }
   });
 
-  it('tell a refusal of the look-up, and ask again with what the last server refused', async (t) => {
+  it("reports a refusal of the lookup, and passes the server's last refusal to the next one", async (t) => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const refused: string[] = [];
     const asked: (string | undefined)[] = [];

@@ -1,4 +1,4 @@
-// What servers say of themselves, in whatever form, and what is made of it.
+// Facts that servers report about themselves, in any form.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Server } from '../../lib/redis/wire/script.ts';
@@ -18,12 +18,12 @@ const answering = (answer: RedisValue): Server => ({ send: () => Promise.resolve
 const refusing = (cause: Error): Server => ({ send: () => Promise.reject(cause) });
 
 describe('an error of a server', () => {
-  it('has the first word as its code where that is one, and ERR otherwise', () => {
+  it('takes the first word of an error as its code, or ERR', () => {
     const codes = ['READONLY no', 'NOGROUP', 'Oops no', 'ERR x', 'no'].map((text) => new RedisError(text).code);
     assert.deepEqual(codes, ['READONLY', 'NOGROUP', 'ERR', 'ERR', 'ERR']);
   });
 
-  it('says that the server is no master, has moved the key, or refuses writes for now', () => {
+  it('recognizes errors of a replica, of a moved key, and of a server that refuses writes', () => {
     const kinds = ['READONLY', 'MASTERDOWN', 'LOADING', 'MOVED', 'NOREPLICAS', 'MISCONF', 'OOM', 'BUSY', 'ERR'];
     const are = (is: (cause: unknown) => boolean): string[] => kinds.filter((kind) => is(new RedisError(`${kind} x`)));
     assert.deepEqual(are(isNotMaster), ['READONLY', 'MASTERDOWN', 'LOADING']);
@@ -32,15 +32,15 @@ describe('an error of a server', () => {
     for (const is of [isNotMaster, isMoved, isRefusing]) assert.equal(is(new Error('READONLY MOVED OOM')), false);
   });
 
-  it('is one of the password where it is WRONGPASS or NOAUTH', () => {
+  it('recognizes WRONGPASS and NOAUTH as refused passwords', () => {
     assert.equal(isPasswordRefused('WRONGPASS invalid'), true);
     assert.equal(isPasswordRefused('NOAUTH required'), true);
     assert.equal(isPasswordRefused('a NOAUTH required'), false);
   });
 });
 
-describe('what a server says of itself', () => {
-  it('is read line by line, and is nothing where it refuses to tell', async () => {
+describe('the facts that a server reports', () => {
+  it('reads INFO line by line, and reads nothing if the server refuses the command', async () => {
     const text = '# Server\r\nredis_version:7.0.15\r\nconfig_file:/a:b\r\n:empty\r\nplain\r\n';
     assert.deepEqual(
       [...(await serverInfo(answering(text), 'server'))],
@@ -54,7 +54,7 @@ describe('what a server says of itself', () => {
     await assert.rejects(serverInfo(refusing(new Error('lost')), 'server'), /lost/);
   });
 
-  it('names it with its version, Redis or Valkey', () => {
+  it('names the server with its version, Redis or Valkey', () => {
     assert.equal(serverName(new Map([['redis_version', '7.0.15']])), 'Redis 7.0.15');
     const valkey = new Map([
       ['redis_version', '7.2.4'],
@@ -64,7 +64,7 @@ describe('what a server says of itself', () => {
     assert.equal(serverName(new Map()), 'Redis of an unknown version');
   });
 
-  it('is that it is a master, or nothing where it does not know HELLO', async () => {
+  it('accepts a master, and a server that does not know HELLO', async () => {
     await assertMaster(answering(['server', 'redis', 'role', 'master']));
     await assertMaster(answering(['server', 'proxy']));
     await assertMaster(answering('a proxy'));
@@ -73,7 +73,7 @@ describe('what a server says of itself', () => {
     await assert.rejects(assertMaster(answering(['role', 'replica'])), {
       name: 'RedisError',
       code: 'READONLY',
-      message: 'READONLY the server is a replica, and no master',
+      message: 'READONLY the server is a replica, not a master',
     });
     await assert.rejects(assertMaster(refusing(new RedisError('MASTERDOWN x'))), /MASTERDOWN/);
     await assert.rejects(assertMaster(refusing(new Error('lost'))), /lost/);

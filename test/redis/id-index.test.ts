@@ -1,4 +1,4 @@
-// The id index against those who choose ids and bodies, and against what is done by hand.
+// The id index with ids and bodies that clients choose, and after changes by hand.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { SystemClock, type Timer } from '../../lib/process/clock.ts';
@@ -19,7 +19,7 @@ before(async () => {
   redis = await TestRedis.start();
 });
 
-/** Nothing is done again and again, such as the trimmer's look, which reads entries too. */
+/** Repeats nothing, so that the trimmer, which reads entries too, runs once. */
 class OnceClock extends SystemClock {
   override every(): Timer {
     return { close: () => undefined, unref: () => undefined };
@@ -40,7 +40,7 @@ async function openQueue(stream: string): Promise<StreamQueue> {
   return queue;
 }
 
-/** How often the server reads an entry meanwhile. */
+/** The number of times that the server reads an entry during `work`. */
 async function reads<T>(work: () => Promise<T>): Promise<[T, number]> {
   await redis.command('CONFIG', 'RESETSTAT');
   const value = await work();
@@ -57,7 +57,7 @@ describe('a repeated id', () => {
     ['short', ''],
     ['long', 'a'.repeat(255_000)],
   ] as const)
-    it(`never makes the server read an entry: ${kind} bodies`, async () => {
+    it(`decides a repeated id without reading an entry: ${kind} bodies`, async () => {
       const queue = await openQueue(`unread-${kind}`);
       const first = new Recorded('one', 'p', { text });
       assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
@@ -71,7 +71,7 @@ describe('a repeated id', () => {
       assert.equal(count, 0);
     });
 
-  it('is a duplicate after its entry was deleted by hand, and accepted after its stream was', async () => {
+  it('calls an id a duplicate after its entry was deleted, and accepts it after the stream was', async () => {
     const [stream, queue] = ['deleted', await openQueue('deleted')];
     const event = (id: string, producer = 'p'): Recorded => new Recorded(id, producer);
     assert.deepEqual(
@@ -100,7 +100,7 @@ describe('a repeated id', () => {
     assert.deepEqual(await submitAll(queue, [event('one')]), ['accepted'], 'the whole index went with the stream');
   });
 
-  it('is accepted after its stream was deleted and made again for its group', async () => {
+  it('accepts an id after its stream was deleted and recreated for the group', async () => {
     const stream = 'made-again';
     assert.deepEqual(await submitAll(await openQueue(stream), [new Recorded('one')]), ['accepted']);
     await redis.command('DEL', stream);
@@ -110,8 +110,8 @@ describe('a repeated id', () => {
   });
 });
 
-describe('what the index holds', () => {
-  it('is keyed, so it differs from queue to queue, and has 14 and 28 characters for an event', async () => {
+describe('the contents of the index', () => {
+  it('stores a keyed field of 14 characters and a value of 28 for each event', async () => {
     const found: string[][] = [];
     for (const stream of ['keyed', 'keyed-too']) {
       await submitAll(await openQueue(stream), [new Recorded('one')]);

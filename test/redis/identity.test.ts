@@ -1,4 +1,3 @@
-// The queue's identity: made once, read ever after, and held against what this program knows.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { QueueRefusal } from '../../lib/redis/wire/errors.ts';
@@ -27,7 +26,7 @@ async function connected(): Promise<Server> {
 }
 
 describe("a queue's identity", () => {
-  it('is made once, whoever comes first, and is the same for all', async () => {
+  it('is created once and is the same for every program', async () => {
     const servers = await Promise.all(Array.from({ length: 5 }, connected));
     const identities = await Promise.all(servers.map((server) => queueIdentity(server, 'raced', SYSTEM)));
     assert.equal(new Set(identities.map(({ id }) => id)).size, 1);
@@ -45,7 +44,7 @@ describe("a queue's identity", () => {
     assert.match(identities[0]?.secret ?? '', /^[0-9a-f]{32}$/);
   });
 
-  it('has the longest body that anybody has accepted, which only grows', async () => {
+  it('keeps the longest accepted body, which only grows', async () => {
     const server = await connected();
     const asked = async (accepts?: number): Promise<number | undefined> =>
       (await queueIdentity(server, 'accepting', accepts === undefined ? SYSTEM : { ...SYSTEM, accepts })).bodyBytesMax;
@@ -57,7 +56,7 @@ describe("a queue's identity", () => {
     assert.equal((await queueIdentity(server, 'begun', { ...SYSTEM, accepts: 5 })).bodyBytesMax, 5);
   });
 
-  it('is known also where a server that refuses writes cannot be told of longer bodies', async () => {
+  it('is usable if a server that refuses writes cannot store a longer body', async () => {
     const server = await connected();
     const { id } = await queueIdentity(server, 'unwritable', SYSTEM);
     await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
@@ -71,7 +70,7 @@ describe("a queue's identity", () => {
     assert.equal((await queueIdentity(server, 'unwritable', { ...SYSTEM, accepts: 5 })).bodyBytesMax, 5);
   });
 
-  it('is made again with the same secret where it was deleted by hand', async () => {
+  it('is recreated with the same secret after it was deleted by hand', async () => {
     const server = await connected();
     const known = await queueIdentity(server, 'deleted', SYSTEM);
     await redis.command('DEL', '{deleted}:queue');
@@ -80,14 +79,14 @@ describe("a queue's identity", () => {
     assert.notEqual(id, known.id);
   });
 
-  it('differs from queue to queue', async () => {
+  it('differs for every queue', async () => {
     const server = await connected();
     const [one, other] = [await queueIdentity(server, 'one', SYSTEM), await queueIdentity(server, 'other', SYSTEM)];
     assert.notEqual(one.id, other.id);
     assert.notEqual(one.secret, other.secret);
   });
 
-  it('is made and read also where the server is full', async () => {
+  it('is created and read on a full server', async () => {
     const server = await connected();
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     try {
@@ -98,7 +97,7 @@ describe("a queue's identity", () => {
     }
   });
 
-  it('of another format version, or with other partitions, is refused in words that name both', async () => {
+  it('is refused if its format version or its number of partitions differs, and the message names both', async () => {
     const server = await connected();
     await redis.command('HSET', '{newer}:queue', 'format', '3', 'partitions', '1', 'id', 'x', 'secret', 's');
     await assert.rejects(queueIdentity(server, 'newer', SYSTEM), (cause) => {

@@ -1,4 +1,4 @@
-// What is asked of a queue before a program works with it: rights, identity, whether it takes events.
+// Checks of a queue before a program uses it: rights, identity, availability.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
@@ -39,12 +39,11 @@ async function connected(uri: string): Promise<Server> {
 
 describe('the rights of a Redis user', () => {
   for (const program of ['gateway', 'consumer'] as const)
-    it(`are enough by the README's rule for a ${program}, and each one that is missing is named`, async () => {
+    it(`accepts the rights that deploy/install.md gives a ${program}, and names each missing one`, async () => {
       const name = `ingest-${program}`;
       await redis.command('ACL', 'SETUSER', name, 'reset', ...rule(name));
       await assertRights(await connected(uriOf(name)), 'ingest', program);
-      // What is no part of the events' way: the connection's own commands, and INFO, whose absence is a durability
-      // fault.
+      // Without the commands of the connection itself, and INFO, whose absence is a durability fault.
       const rights = rule(name).filter((word) => word.startsWith('+') && !/^\+(client|select|info)/.test(word));
       assert.ok(rights.length > 15);
       for (const right of rights) {
@@ -60,7 +59,7 @@ describe('the rights of a Redis user', () => {
       }
     });
 
-  it('are named with the key that they lack, and no command is run to find out', async () => {
+  it('names the key of a missing right, and runs no command to find out', async () => {
     await redis.command('ACL', 'SETUSER', 'elsewhere', 'reset', 'on', '>secret', '~ingest', '+@all');
     const server = await connected(uriOf('elsewhere'));
     await redis.command('ACL', 'LOG', 'RESET');
@@ -79,14 +78,14 @@ describe('the rights of a Redis user', () => {
     );
   });
 
-  it('that are asked for in addition are named too', async () => {
+  it('names missing rights that one caller needs in addition', async () => {
     await redis.command('ACL', 'SETUSER', 'waits', 'reset', ...rule('ingest-gateway'), '-wait');
     const server = await connected(uriOf('waits'));
     await assert.rejects(assertRights(server, 'ingest', 'gateway', [['wait', '', '1 1']]), /needs: wait \(/);
   });
 });
 
-describe('the look at a queue', () => {
+describe('the check of a queue', () => {
   const look = (more: Partial<Parameters<typeof inspectQueue>[0]> = {}): Promise<string> =>
     inspectQueue({ uri: redis.uri, partitions: 3, program: 'gateway', ...more }, SYSTEM);
   const failed = async (look: Promise<string>): Promise<StartFailure> => {
@@ -98,14 +97,14 @@ describe('the look at a queue', () => {
     return cause;
   };
 
-  it('names server and events, and makes nothing', async () => {
+  it('reports the server and the number of events, and creates nothing', async () => {
     assert.match(await look(), /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream$/);
     assert.deepEqual(await redis.command('KEYS', '*'), []);
     for (const entry of ['1-1', '1-2']) await redis.command('XADD', 'ingest', entry, 'body', '{}');
     assert.match(await look({ program: 'consumer' }), /, 2 events in the stream$/);
   });
 
-  it('fails with 4 on another format and without rights, and with 2 on another number of partitions', async () => {
+  it('fails with 4 for another format or missing rights, and with 2 for another number of partitions', async () => {
     await redis.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x', 'secret', 's');
     const format = await failed(look());
     assert.equal(format.exitCode, EXIT.queue);
@@ -127,7 +126,7 @@ describe('the look at a queue', () => {
     assert.doesNotMatch(rights.message, /secret/);
   });
 
-  it('fails with 4 and a remedy where there is no server within five seconds', async () => {
+  it('fails with 4 and a remedy if no server is reachable within five seconds', async () => {
     const clock = new VirtualClock();
     const uri = `redis://127.0.0.1:${await freePort()}`;
     let message = '';
@@ -145,7 +144,7 @@ describe('the look at a queue', () => {
 });
 
 describe('the partitions of a cluster', () => {
-  it('have a stream each and one identity, which serves while the node that has it is unavailable', async () => {
+  it('gives each partition a stream, and all of them one identity, also while its node is unavailable', async () => {
     const node = await TestRedis.start([
       ...['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(await freePort())],
     ]);
@@ -180,8 +179,8 @@ describe('the partitions of a cluster', () => {
   });
 });
 
-describe('the identity of a queue that is only looked at', () => {
-  it('is empty where there is none, and is not made', async () => {
+describe('the identity of a queue that is only inspected', () => {
+  it('is empty if there is none, and is not created', async () => {
     const server = await connected(redis.uri);
     assert.deepEqual(await queueIdentity(server, 'none', { ...SYSTEM, makes: false }), {
       ...{ id: '', secret: '', partitions: 1, bodyBytesMax: undefined },
@@ -189,7 +188,7 @@ describe('the identity of a queue that is only looked at', () => {
     assert.deepEqual(await redis.command('KEYS', '*'), []);
   });
 
-  it('is refused where its secret is missing, and of a node of a cluster behind a plain URI', async () => {
+  it('is refused without a secret, and on a node of a cluster behind a plain URI', async () => {
     const server = await connected(redis.uri);
     await redis.command('HSET', '{half}:queue', 'format', '4', 'partitions', '1', 'id', 'x');
     await assert.rejects(queueIdentity(server, 'half', SYSTEM), { name: 'QueueRefusal' });
@@ -204,7 +203,7 @@ describe("a gateway's queue", () => {
     limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 },
     ...more,
   });
-  it('has its partitions apart in the log and in what is looked at, where there are several', async (t) => {
+  it('names the partition in logs and reports if there are several', async (t) => {
     const clock = new VirtualClock();
     const named: unknown[] = [];
     const log = LOG.child({}, { level: 'silent' });
@@ -230,7 +229,7 @@ describe("a gateway's queue", () => {
     assert.deepEqual(new Set(looks), new Set(['0']));
   });
 
-  it('is looked at without a trace, and said to take events', async () => {
+  it('is checked without a trace, and accepts events', async () => {
     assert.match(
       await inspectGatewayQueue(options(redis.uri), 5_000),
       /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream, takes events$/,

@@ -1,4 +1,4 @@
-// How replicas join and leave the consumer group: the scripts, and the signs of life that run them, on a real server.
+// The scripts by which replicas join and leave the consumer group, on a real server.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { memberName } from '../../lib/redis/read/membership.ts';
@@ -39,14 +39,14 @@ const members = async (): Promise<unknown[]> =>
   ((await redis.command('XINFO', 'CONSUMERS', STREAM, GROUP)) as unknown[][]).map(([, name]) => name);
 
 describe('a replica', () => {
-  it('counts once, however often it gives a sign of life', async () => {
+  it('counts a replica once, however often it gives a sign of life', async () => {
     assert.equal(await register('one'), 1);
     assert.equal(await register('one'), 1);
     assert.equal(await register('two'), 2);
     assert.equal(await register('one'), 2);
   });
 
-  it('has a place while there is one, and its own again', async () => {
+  it('registers a replica while there is a place, and one that has a place again', async () => {
     assert.deepEqual([await register('one', 2), await register('two', 2)], [1, 2]);
     assert.equal(await register('three', 2), -1);
     assert.equal(await register('two', 2), 2);
@@ -55,7 +55,7 @@ describe('a replica', () => {
     assert.equal(await register('three', 2), 2);
   });
 
-  it('is not counted once its lease is over, nor with a sign from before the clock went back', async () => {
+  it('does not count a replica after its lease, or with a sign from before the clock went back', async () => {
     const now = Date.now();
     for (const [name, at] of [
       ['dead', now - LEASE_MS - 1],
@@ -69,13 +69,13 @@ describe('a replica', () => {
     assert.ok(left > LEASE_MS - 60_000 && left <= LEASE_MS, `${left}`);
   });
 
-  it('has a name that no other one has', () => {
+  it('gives every member a unique name', () => {
     const names = Array.from({ length: 100 }, () => memberName(SYSTEM.random));
     assert.equal(new Set(names).size, 100);
     assert.ok(names[0]?.includes(`-${process.pid}-`));
   });
 
-  it('leaves no key and no member behind, however many come and go', async () => {
+  it('leaves no key and no member after many replicas have left', async () => {
     const atFirst = await keys();
     for (let at = 0; at < 5; at += 1) {
       const name = memberName(SYSTEM.random);
@@ -87,7 +87,7 @@ describe('a replica', () => {
     assert.deepEqual(await members(), []);
   });
 
-  it('that died is removed by another one, and stays while it holds an entry or was seen lately', async () => {
+  it('removes a dead member, but not one that holds an entry or was active lately', async () => {
     await redis.command('XADD', STREAM, '*', 'producer', 'p', 'body', '{}');
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'holding', 'STREAMS', STREAM, '>');
     for (const name of ['me', 'dead']) await redis.command('XGROUP', 'CREATECONSUMER', STREAM, GROUP, name);

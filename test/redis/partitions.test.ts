@@ -1,4 +1,4 @@
-// Queues of several partitions on one Redis: the contract of the accepting side, and one partition that is unavailable.
+// Queues of several partitions on one Redis: the contract of the accepting side, and one unavailable partition.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
@@ -28,7 +28,7 @@ const identifiedBy =
   (server: Server): Promise<QueueIdentity> =>
     queueIdentity(server, STREAM, { ...SYSTEM, partitions });
 
-/** `uris` by partition, where they differ. */
+/** One URI for each partition. */
 async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
   const { defer, afterwards } = new TurnEnd(SYSTEM.clock);
   const shared = new SharedClients(
@@ -82,7 +82,7 @@ describe('a queue of several partitions', () => {
     redis = await TestRedis.start();
   });
 
-  it('has one identity for all partitions, which names their number', async () => {
+  it('creates one identity for all partitions, with their number', async () => {
     await redis.command('FLUSHALL');
     await openQueue(streams(3).map(() => redis.uri));
     assert.equal(await redis.command('HGET', '{ingest}:queue', 'partitions'), '3');
@@ -90,7 +90,7 @@ describe('a queue of several partitions', () => {
   });
 });
 
-describe('one partition away', () => {
+describe('one unavailable partition', () => {
   let redis: TestRedis;
   let link: Link;
   let uris: readonly string[];
@@ -101,7 +101,7 @@ describe('one partition away', () => {
     uris = [redis.uri, `redis://127.0.0.1:${link.port}`, redis.uri];
   });
 
-  it('refuses its events immediately while the others take theirs, and comes back by itself', async () => {
+  it('refuses its events immediately while the others accept theirs, and recovers by itself', async () => {
     const queue = await openQueue(uris);
     link.cut();
     await eventually('it alone is known to be away', () => {

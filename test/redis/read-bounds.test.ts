@@ -1,4 +1,5 @@
-// What one request makes the server read: the table in openapi/rules.md, row by row. id-index.test.ts has accepting.
+// The number of entries that the server reads for a request: the table in openapi/rules.md. id-index.test.ts has
+// accepting.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
@@ -29,12 +30,12 @@ beforeEach(async () => {
 });
 
 /**
- * Commands that read entries, each with how many at most as it is used here. XINFO STREAM gives the first and the last
- * one; XCLAIM is asked for names alone.
+ * Commands that read entries, each with its maximum here. XINFO STREAM returns the first and the last one; XCLAIM
+ * returns names only.
  */
 const READS = { xrange: 1, 'xinfo|stream': 2, xreadgroup: 64, xautoclaim: 100, xrevrange: 1 };
 
-/** What the server does meanwhile: entries that it reads at most, and calls of scripts. */
+/** The maximum of entries that the server reads during `work`, and the number of script calls. */
 async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries: number; readonly scripts: number }> {
   await redis.command('CONFIG', 'RESETSTAT');
   await work();
@@ -45,7 +46,7 @@ async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries:
   return { entries, scripts: calls('evalsha') };
 }
 
-/** One that looks at nothing by itself: without a trimmer. */
+/** A queue without a trimmer. */
 async function openQueue(t: TestContext): Promise<StreamQueue> {
   const open = async (makes: boolean): Promise<StreamQueue> => {
     const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
@@ -69,7 +70,7 @@ async function openQueue(t: TestContext): Promise<StreamQueue> {
   return open(false);
 }
 
-/** Events of 100 kB each, `id-0` and so on, that the queue has taken. */
+/** A queue with accepted events of 100 kB each: `id-0` and so on. */
 async function filled(t: TestContext, count: number): Promise<StreamQueue> {
   const queue = await openQueue(t);
   const events = Array.from({ length: count }, (_, at) => new Recorded(`id-${at}`, 'p', { text: LONG }));
@@ -86,8 +87,8 @@ function openAdmin(t: TestContext): StreamAdmin {
 const read = (count: number): Promise<unknown> =>
   redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', String(count), 'STREAMS', STREAM, '>');
 
-describe('what the server reads of entries', () => {
-  it('for a look-up is one, and none for an unknown id', async (t) => {
+describe('the entries that the server reads', () => {
+  it('reads one entry for a lookup, and none for an unknown id', async (t) => {
     const queue = await filled(t, 3);
     const kinds: string[] = [];
     const found = (id: string, producer = 'p') =>
@@ -101,7 +102,7 @@ describe('what the server reads of entries', () => {
     ['entries wait to be read', 4, async () => read(5)],
     ['all has landed and is past retention', 7, async () => redis.command('XGROUP', 'SETID', STREAM, GROUP, '$')],
   ] as const)
-    it(`for a look at the queue is ${most} at most, where ${state}`, async (t) => {
+    it(`reads at most ${most} entries to trim the queue if ${state}`, async (t) => {
       await filled(t, 10);
       await prepare();
       const reports: number[] = [];
@@ -125,7 +126,7 @@ describe('what the server reads of entries', () => {
       assert.equal((await costOf(() => trimmer.trim(60_000))).entries, 0, 'a look that is shared reads nothing');
     });
 
-  it('for a claim is 4 MiB and one entry, however many a dead member had', async (t) => {
+  it('reads at most 4 MiB and one entry for a claim, however many a dead member held', async (t) => {
     const queue = await filled(t, 100);
     await queue.close();
     await read(100);
@@ -136,11 +137,11 @@ describe('what the server reads of entries', () => {
     let taken = 0;
     const { entries } = await costOf(async () => (taken = (await reader.read(100, 0, 0)).length));
     assert.equal(taken, Math.ceil((4 << 20) / LONG.length));
-    // The reader's trimmer may look at the queue meanwhile.
+    // The reader's trimmer may run meanwhile.
     assert.ok(entries <= taken + 4, `${entries}`);
   });
 
-  it('for an operator is one for an event, five for its erasure, and sixteen a call for states', async (t) => {
+  it('reads one entry to show an event, five to erase it, and sixteen in a call for states', async (t) => {
     const queue = await filled(t, 40);
     await queue.close();
     const admin = openAdmin(t);

@@ -6,7 +6,7 @@ import { anyCharacter } from '../support/any-character.ts';
 
 type Value = string | number | null | readonly Value[];
 
-/** RESP2, as a server writes it. */
+/** The RESP2 form of a value. */
 function written(value: Value): string {
   if (value === null) return '*-1\r\n';
   if (typeof value === 'number') return `:${value}\r\n`;
@@ -22,14 +22,14 @@ function read(reply: Reply, like: Value): Value {
   return size === undefined ? null : Array.from({ length: size }, (_, at) => read(reply, like?.[at] ?? null));
 }
 
-/** The answers that come out of `bytes` when it comes in pieces of these sizes, by turns. */
+/** The replies from `bytes`, in pieces of these sizes. */
 function assembled(bytes: Buffer, sizes: readonly number[]): Reply[] {
   const assembler = new ReplyAssembler();
   const replies: Reply[] = [];
   const piece = Buffer.alloc(bytes.length);
   for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
     const size = sizes[turn % sizes.length] ?? 1;
-    // The same memory for each piece, as a socket may have it.
+    // All pieces use the same memory, as with a socket.
     const length = bytes.copy(piece, 0, at, at + size);
     replies.push(...assembler.push(piece, length));
     piece.fill(0);
@@ -49,8 +49,8 @@ const ENTRIES: Value = [
   ],
 ];
 
-describe('an answer of Redis', () => {
-  it('is the same in whatever pieces it comes', () => {
+describe('a reply of Redis', () => {
+  it('is the same in pieces of any size', () => {
     const bytes = Buffer.from(written(ENTRIES) + written(null) + written(ENTRIES), 'latin1');
     for (let size = 1; size <= bytes.length; size += 1) {
       const [first, second, third, ...more] = assembled(bytes, [size]);
@@ -61,13 +61,13 @@ describe('an answer of Redis', () => {
     }
   });
 
-  it('of another form than the one that is read is a fault', () => {
+  it('throws if a part has another form than the caller reads', () => {
     const [text, list] = assembled(Buffer.from('$3\r\nabc\r\n*1\r\n:1\r\n'), [100]);
     assert.throws(() => text?.array());
     assert.throws(() => list?.integer());
   });
 
-  it('is read as it was written, whatever it holds', () => {
+  it('is read exactly as it was written', () => {
     const { value } = fc.letrec<{ value: Value }>((tie) => ({
       value: fc.oneof(
         { maxDepth: 4 },
@@ -91,14 +91,14 @@ describe('an answer of Redis', () => {
     );
   });
 
-  it('may be larger than any block, and keeps its bytes while others come', () => {
+  it('may be larger than the block, and keeps its bytes while others arrive', () => {
     const large = ['x'.repeat(3 << 20), 'y'.repeat(300_000), 'z'];
     const [first, second, third] = assembled(Buffer.from(large.map(written).join(''), 'latin1'), [65_536, 7, 100_000]);
     const bytes = [first, second, third].map((reply) => reply?.bytes().toString('latin1'));
     assert.deepEqual(bytes, large);
   });
 
-  it('is a value of its own kind, where it is taken as one', () => {
+  it('is a value of its own kind if it is read as one', () => {
     const [reply] = assembled(Buffer.from('*5\r\n+OK\r\n:-7\r\n$-1\r\n*-1\r\n*2\r\n$2\r\né\r\n+a b\r\n'), [9]);
     assert.deepEqual(reply?.value(), ['OK', -7, null, null, ['é', 'a b']]);
   });
@@ -109,7 +109,7 @@ describe('an answer of Redis', () => {
     assert.equal(after?.error, undefined);
   });
 
-  it('tells a known name from others', () => {
+  it('distinguishes known names from others', () => {
     const known = [Buffer.from('body'), Buffer.from('producer')];
     const [reply] = assembled(Buffer.from(written(['body', 'producer', 'bod', 'bodyx', 'BODY', ''])), [64]);
     reply?.array();
@@ -119,7 +119,7 @@ describe('an answer of Redis', () => {
     );
   });
 
-  it('of another form than was asked for is a fault, and not a wrong value', () => {
+  it('throws if a part is not the requested one, and returns no wrong value', () => {
     const [reply] = assembled(Buffer.from(':1\r\n'), [64]);
     assert.throws(() => reply?.bytes(), /form/);
   });

@@ -1,4 +1,4 @@
-// Where the queue's server is, and whether it may be trusted: Redis Cluster, Sentinel, durability, replicas.
+// The lookup of the queue's server, and its durability: Redis Cluster, Sentinel, replicas.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
@@ -33,10 +33,10 @@ function addressOf(uri: string): ClusterAddress {
 const hostsOf = (ports: readonly number[]): string => ports.map((port) => `127.0.0.1:${port}`).join();
 const uriOf = (port: number): string => `redis://127.0.0.1:${port}`;
 
-describe('the map of a cluster', () => {
+describe('the master of a slot', () => {
   const clustered = ['--cluster-enabled', 'yes', '--appendonly', 'no'];
 
-  /** A node that has all slots, and says that it is at another port. */
+  /** A node with all slots that announces this port. */
   async function node(announced?: number): Promise<TestRedis> {
     const place = ['--cluster-announce-ip', '127.0.0.1', '--cluster-announce-port', String(announced)];
     const bus = ['--cluster-port', String(await freePort())];
@@ -45,11 +45,11 @@ describe('the map of a cluster', () => {
     return redis;
   }
 
-  /** Asks anew: an answer serves for a moment. */
+  /** A reply is reused for a moment, so this asks repeatedly. */
   const becomes = (lookup: MasterLookup, uri: string): Promise<unknown> =>
     eventually(uri, async () => (await lookup.find(undefined)) === uri);
 
-  it('finds a master by the nodes of the last answer once the URI names none that is there', async () => {
+  it('finds a master by the nodes of the last reply if the nodes of the URI are gone', async () => {
     const other = await node();
     const [seed, last] = [await node(other.port), await freePort()];
     const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`), SYSTEM).lookup('ingest-0');
@@ -60,17 +60,17 @@ describe('the map of a cluster', () => {
     await becomes(lookup, uriOf(last));
   });
 
-  it("finds the master of a cluster whose nodes were all replaced, by the URI's own nodes", async () => {
+  it('finds the master of a cluster whose nodes were all replaced, by the nodes of the URI', async () => {
     const [first, second] = [await freePort(), await freePort()];
     const seed = await node(first);
     const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`), SYSTEM).lookup('ingest-0');
     assert.equal(await lookup.find(undefined), uriOf(first));
-    // Nothing listens at the node that was named: the cluster now has another one.
+    // No server listens at the announced node, so the cluster now has another one.
     await seed.command('CONFIG', 'SET', 'cluster-announce-port', String(second));
     await becomes(lookup, uriOf(second));
   });
 
-  it('takes a node that does not know its address for the one that was asked, follows MOVED, and fails without a node', async () => {
+  it('takes an empty address for the node that was asked, follows MOVED, and fails without a node', async () => {
     const [alone, dead] = [await node(), await freePort()];
     const address = addressOf(`redis+cluster://shop:secret@${hostsOf([dead, alone.port])}`);
     await alone.command('ACL', 'SETUSER', 'shop', 'on', '>secret', '~*', '+@all');
@@ -97,11 +97,11 @@ describe('the map of a cluster', () => {
   });
 });
 
-describe('the master that sentinels watch', () => {
+describe('the master that Sentinel watches', () => {
   const nowhere = (ports: readonly number[], name = 'the-master'): MasterLookup =>
     sentinelLookup(addressOf(`redis+sentinel://user:secret@${hostsOf(ports)}/${name}?db=2`), SYSTEM);
 
-  it('is the one that most sentinels name, also where those are fewer than half of all', async () => {
+  it('is the one that most of the replying sentinels name', async () => {
     const [master, old, dead] = [await freePort(), await freePort(), await freePort()];
     const [cutOff, one, two] = await Promise.all([startSentinel(old), startSentinel(master), startSentinel(master)]);
     const found = `redis://user:secret@127.0.0.1:${master}/2`;
@@ -121,14 +121,14 @@ describe('the master that sentinels watch', () => {
     assert.equal(lookup.find(undefined), asked, 'asked once for all who ask together');
     assert.equal(await asked, found);
     assert.ok((lookup.watchMs ?? 0) > 0, 'a planned fail-over is looked for');
-    // What a sentinel says tells more than that another one is unavailable.
+    // A sentinel's own words are more useful than the failure of another one.
     await assert.rejects(nowhere([dead, one.port], 'another').find(undefined), {
-      message: 'the sentinels know no master of the name another',
+      message: 'the sentinels know no master named another',
     });
     await assert.rejects(nowhere([dead]).find(undefined), /^Error: no sentinel answers \(.*ECONNREFUSED/);
   });
 
-  it('is asked for with the password only where a sentinel wants one', async () => {
+  it('sends the password only to a sentinel that requires one', async () => {
     const master = await freePort();
     const { port } = await startSentinel(master, { password: 'secret' });
     const lookup = sentinelLookup(addressOf(`redis+sentinel://:secret@${hostsOf([port])}/the-master`), SYSTEM);
@@ -139,11 +139,11 @@ describe('the master that sentinels watch', () => {
   });
 });
 
-describe('what is told of a server', () => {
+describe('the durability of a server', () => {
   const askedOf = <T>(redis: TestRedis, ask: (server: Server) => Promise<T>, user = ''): Promise<T> =>
     askOnce(SYSTEM, redis.uri.replace('//', `//${user}`), ask, 10_000);
 
-  it('is each way in which it loses what it accepted', async () => {
+  it('reports every way in which the server loses accepted events', async () => {
     const redis = await TestRedis.start();
     assert.deepEqual(await askedOf(redis, durabilityFaults), []);
     await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
@@ -159,15 +159,15 @@ describe('what is told of a server', () => {
     assert.deepEqual(
       (await askedOf(redis, durabilityFaults, 'blind:secret@')).map((fault) => fault.replace(/ \(.*/, '')),
       [
-        'the server does not tell its maxmemory-policy',
-        'the server does not tell whether it writes an append-only file',
+        'the server does not report its maxmemory-policy',
+        'the server does not report whether it writes an append-only file',
       ],
     );
     assert.deepEqual(await askedOf(redis, (server) => replicationFaults(server, 0), 'blind:secret@'), []);
     assert.equal((await askedOf(redis, (server) => replicationFaults(server, 1), 'blind:secret@')).length, 1);
   });
 
-  it('is a rewrite of the append-only file, unless the server was known before: behind a full synchronization nothing is kept until then', async () => {
+  it('refuses a server that rewrites its append-only file, unless it was seen without a rewrite before', async () => {
     const redis = await TestRedis.start();
     const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: LOG });
     const inspected = (): Promise<void> => askedOf(redis, (server) => durability.check(server));
@@ -191,7 +191,7 @@ describe('what is told of a server', () => {
     await redis.command('CONFIG', 'SET', 'appendonly', 'no');
   });
 
-  it('is, for a replica that was promoted before its first append-only file was written, that it loses accepted events', async () => {
+  it('refuses a promoted replica whose first append-only file is not complete', async () => {
     const [master, replica] = await Promise.all([
       TestRedis.start(['--repl-diskless-sync-delay', '0']),
       TestRedis.start(['--appendonly', 'yes']),
@@ -210,7 +210,7 @@ describe('what is told of a server', () => {
     await replica.command('CONFIG', 'SET', 'appendonly', 'no');
   });
 
-  it('is not that it keeps nothing while it loads its data: it is no master yet', async () => {
+  it('reports no fault while a server loads its data, because it is not a master yet', async () => {
     const loading = new RedisError('LOADING Redis is loading the dataset in memory');
     const server: Server = { send: () => Promise.reject(loading) };
     await assert.rejects(durabilityFaults(server), loading);
@@ -219,7 +219,7 @@ describe('what is told of a server', () => {
     assert.equal(isNotMaster(loading), true);
   });
 
-  it('is how many replicas it has, where that is not what accepting waits for', async () => {
+  it('reports a number of replicas that differs from the setting', async () => {
     const [master, replica] = await Promise.all([
       TestRedis.start(['--repl-diskless-sync-delay', '0']),
       TestRedis.start(),
@@ -238,7 +238,7 @@ describe('what is told of a server', () => {
     await assert.rejects(askedOf(replica, assertMaster), /^RedisError: READONLY the server is a (?:replica|slave)/);
     await askedOf(master, assertMaster);
 
-    /** What becomes of an event, where so many replicas must have it. */
+    /** The outcome of an event if this many replicas must have it. */
     const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs = 10_000): Promise<string> => {
       const connect = (): RedisConnection =>
         new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });

@@ -9,7 +9,7 @@ import { SYSTEM } from '../support/system.ts';
 
 interface Sharer {
   readonly client: Client;
-  /** What it was told: `ready`, `error` and `refused`, in order. */
+  /** The events `ready`, `error` and `refused`, in order. */
   readonly told: string[];
 }
 
@@ -42,7 +42,7 @@ const echo = async ({ client }: Sharer, word: string): Promise<string> =>
   (await client.sendCommand(['ECHO', word])).text();
 
 describe('clients that share a connection', () => {
-  it('have one to each server, and are told that it stands, also who comes later', async (t) => {
+  it('opens one connection to each server, and notifies clients that join later', async (t) => {
     const { join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -52,7 +52,7 @@ describe('clients that share a connection', () => {
     assert.deepEqual([one.told, two.told, three.told], [['ready'], ['ready'], ['ready']]);
   });
 
-  it('have another connection to another server', async (t) => {
+  it('opens another connection to another server', async (t) => {
     const { redis, shared, join, connections } = await share(t);
     const other = await TestRedis.start();
     await other.command('SET', 'name', 'other');
@@ -69,7 +69,7 @@ describe('clients that share a connection', () => {
     assert.equal(await connections(), 1);
   });
 
-  it('are told nothing once they have left', async (t) => {
+  it('notifies no client that has left', async (t) => {
     const { redis, join } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -86,7 +86,7 @@ describe('clients that share a connection', () => {
     assert.deepEqual([two.told, three.told], [['ready'], []]);
   });
 
-  it('are given their own answers, and are told of refusals of their own commands only', async (t) => {
+  it('sends each client its own replies, and its own refusals only', async (t) => {
     const { join } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -103,7 +103,7 @@ describe('clients that share a connection', () => {
     assert.deepEqual([one.told, two.told], [['ready'], ['ready', 'refused']]);
   });
 
-  it('give up their own commands alone at a server that is silent, and get another connection', async (t) => {
+  it("gives up only one client's commands at a silent server, and opens another connection for it", async (t) => {
     const { redis, join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -126,7 +126,7 @@ describe('clients that share a connection', () => {
     await assert.rejects(echo(two, 'gone'), /closed/);
   });
 
-  it('have one connection again once what was given up is answered', async (t) => {
+  it('shares one connection again after the given-up commands have their replies', async (t) => {
     const { redis, join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -143,7 +143,7 @@ describe('clients that share a connection', () => {
     assert.equal(await connections(), 1);
   });
 
-  it('leave the connection to the others where nothing is outstanding, and the last one closes it', async (t) => {
+  it('keeps the connection for the other clients, and closes it with the last one', async (t) => {
     const { join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -162,11 +162,11 @@ describe('clients that share a connection', () => {
     assert.equal(await connections(), 1);
   });
 
-  it('are all told when the connection breaks, lose what is outstanding, and are told when it stands again', async (t) => {
+  it('notifies all clients when the connection breaks, fails their commands, and notifies them again', async (t) => {
     const { redis, join } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
-    // One of them leaves as soon as it is told.
+    // One of them leaves during the event.
     two.client.on('error', () => two.client.destroy());
     const waiting = assert.rejects(one.client.sendCommand(['BLPOP', 'nothing', '0']));
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -182,7 +182,7 @@ describe('clients that share a connection', () => {
     assert.equal(await echo(one, 'again'), 'again');
   });
 
-  it('close after what they have outstanding themselves', async (t) => {
+  it('closes a client after its own replies', async (t) => {
     const { redis, join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -197,7 +197,7 @@ describe('clients that share a connection', () => {
     await eventually('it is closed', async () => (await connections()) === 0);
   });
 
-  it('close at a server that is silent as soon as they are destroyed', async (t) => {
+  it('closes a client at a silent server immediately if it is destroyed', async (t) => {
     const { redis, join } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
@@ -213,7 +213,7 @@ describe('clients that share a connection', () => {
 });
 
 describe('the end of a turn', () => {
-  it('runs what was deferred in order, and afterwards what is put off meanwhile; new tasks come a turn later', async () => {
+  it('runs deferred tasks in order, then postponed ones; new tasks run a turn later', async () => {
     const { defer, afterwards } = new TurnEnd(SYSTEM.clock);
     const ran: string[] = [];
     await new Promise<void>((resolve) => {

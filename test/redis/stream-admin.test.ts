@@ -1,4 +1,4 @@
-// What an operator may change on the stream, and what is shown of it, asked of real servers: replays and erasures as atomic steps.
+// Replays, erasures and the status of a stream on real servers.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
@@ -55,7 +55,7 @@ async function openReader(t: TestContext): Promise<StreamReader> {
 const sourceOf = async (redis: TestRedis): Promise<string> =>
   `${String(await redis.command('HGET', `{${STREAM}}:queue`, 'id'))}/${STREAM}`;
 
-/** The entries of an event, each named by a quarantine row. */
+/** The entries of an event, by the names of quarantine rows. */
 async function copies(admin: StreamAdmin, id: string, redis = server): Promise<readonly QueuedCopy[]> {
   await admin.clock();
   const source = await sourceOf(redis);
@@ -66,7 +66,7 @@ async function copies(admin: StreamAdmin, id: string, redis = server): Promise<r
 }
 
 describe('erasing an entry', () => {
-  it('leaves the id taken, the time of acceptance, and nothing of the body', async (t) => {
+  it('keeps the id and the time of acceptance of an erased event, and nothing of its body', async (t) => {
     const [{ submit, queue }, admin] = [await openQueue(t), openAdmin(t)];
     assert.equal(await submit('one'), 'accepted');
     const before = await queue.find('one', 'shop');
@@ -85,7 +85,7 @@ describe('erasing an entry', () => {
     assert.equal(await admin.erase(copy, 'one', erasedBody('one', 't')), 'gone');
   });
 
-  it('waits for a living consumer that has it in hand, and not for a dead one', async (t) => {
+  it('waits for a living consumer that holds the entry, but not for a dead one', async (t) => {
     const [{ submit }, admin, reader] = [await openQueue(t), openAdmin(t), await openReader(t)];
     assert.equal(await reader.register(6), true);
     await submit('held');
@@ -105,7 +105,7 @@ describe('erasing an entry', () => {
     assert.equal(again.replayOf?.replace(/~[0-9a-f]{16}$/, ''), `${delivery?.source}/${copy.entry}`);
   });
 
-  it('is refused on a server that came after the one it was read from, whatever entry has the name', async (t) => {
+  it('refuses to erase an entry that was read from a previous server, whatever has its name now', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
     const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(own.uri), log });
     t.after(() => admin.close());
@@ -115,7 +115,7 @@ describe('erasing an entry', () => {
     const [lost] = await copies(admin, 'lost', own);
     assert.ok(lost !== undefined);
 
-    // The next process has nothing of it, and gives the name again.
+    // The next process has no data, and gives the name to another entry.
     await own.signal('SIGKILL');
     await own.start();
     await put('accepted');
@@ -132,7 +132,7 @@ describe('erasing an entry', () => {
 });
 
 describe('the note of an erasure', () => {
-  it('is of the events that were accepted before it', async (t) => {
+  it('applies to events that were accepted before it', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     const before = Date.now();
     await admin.noteErasure('one');
@@ -158,7 +158,7 @@ describe('replaying rows', () => {
     acceptedAtMs: 1_234,
   };
 
-  it('brings the very bytes, the producer, and the time of the first acceptance', async (t) => {
+  it('replays the exact bytes, the producer, and the time of first acceptance', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     await admin.replay([row], false);
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
@@ -169,7 +169,7 @@ describe('replaying rows', () => {
     );
   });
 
-  it('puts a row on the queue once while it is on its way, and again only when it is told to', async (t) => {
+  it('adds a row once while its replay is pending, and again only on request', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     const put = async (again: boolean): Promise<string> => {
       const [replayed] = await admin.replay([row], again);
@@ -189,11 +189,11 @@ describe('replaying rows', () => {
   });
 });
 
-describe('looking at a stream', () => {
+describe('the status of a stream', () => {
   const REPLICAS = `{${STREAM}}:replicas`;
   const sizeOf = async (key: string): Promise<number> => Number(await server.command('MEMORY', 'USAGE', key));
 
-  it('shows how much it holds, how far the group is, its members, and the server', async (t) => {
+  it("reports its size, the group's progress, its members, and the server", async (t) => {
     const [{ submit }, admin, reader] = [await openQueue(t), openAdmin(t), await openReader(t)];
     for (const id of ['one', 'two', 'three']) await submit(id);
     await reader.read(1, 3_600_000, 1_000);
@@ -235,7 +235,7 @@ describe('looking at a stream', () => {
     assert.equal(await server.length(), 3);
   });
 
-  it('makes nothing where there is no stream, and takes one without a group for unread', async (t) => {
+  it('creates nothing for a missing stream, and reports entries without a group as unread', async (t) => {
     const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(server.uri, { makes: false }), log });
     t.after(() => admin.close());
     const seen = async (): Promise<readonly unknown[]> => {
@@ -258,7 +258,7 @@ describe('looking at a stream', () => {
     assert.deepEqual(await admin.states(['1000-0', '999-0']), ['unread', 'gone']);
   });
 
-  it('finds an event by the id index, its replay, and the entries of its rows, and nothing of another', async (t) => {
+  it('finds an event by the id index, its replays and its quarantine rows, and no other event', async (t) => {
     const [{ submit }, admin] = [await openQueue(t), openAdmin(t)];
     assert.equal(await submit('one'), 'accepted');
     const copy = await admin.find('one');
@@ -302,7 +302,7 @@ describe('looking at a stream', () => {
     assert.equal(await admin.find('one'), undefined);
   });
 
-  it('counts what the group has read since a time, and has it read again, never less', async (t) => {
+  it('counts the entries that the group has read since a time, and moves the group back, never forward', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     for (const entry of ['1000-0', '2000-0', '2000-1', '3000-0'])
       await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(entry));
@@ -334,11 +334,11 @@ describe('looking at a stream', () => {
   });
 });
 
-describe('what stands on several pages, in other forms, or twice', () => {
+describe('several pages, and unusual entries', () => {
   const add = (entry: string, id: string): Promise<unknown> =>
     server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(id));
 
-  it('is counted and found once', async (t) => {
+  it('counts and finds an event on several pages once', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     for (let at = 1; at <= 60; at += 1) await add(`${at}-0`, 'same');
     await reader.read(100, 3_600_000, 1_000);
@@ -348,7 +348,7 @@ describe('what stands on several pages, in other forms, or twice', () => {
     assert.ok((await admin.status()).partition.oldestUnlandedMs > Date.now() - 60_000, 'the oldest of both kinds');
   });
 
-  it('is taken from a member whose sign of life is too old', async (t) => {
+  it('erases an entry of a member whose sign of life is too old', async (t) => {
     const admin = openAdmin(t);
     await openReader(t);
     await add('*', 'held');
@@ -359,7 +359,7 @@ describe('what stands on several pages, in other forms, or twice', () => {
     assert.equal(await admin.erase(copy, 'held', erasedBody('held', 't')), 'erased');
   });
 
-  it('is a replay of each of its rows, and stays the replay of its row once it is erased', async (t) => {
+  it('finds the replay of each row, also after it was erased', async (t) => {
     const admin = openAdmin(t);
     const rowOf = (replayOf: string) => ({
       ...{ replayOf, id: 'x', traceparent: undefined, producer: 'shop', body: Buffer.from(body('x')), acceptedAtMs: 1 },

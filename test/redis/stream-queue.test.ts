@@ -1,4 +1,4 @@
-// The Redis Stream as a queue: the contract, and what is its own: the id index, scripts, time-outs.
+// The contract of a queue on a Redis Stream, and its own behavior: id index, scripts, time-outs.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -19,7 +19,7 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
-/** Long: a busy machine must not turn an answer into a time-out here. */
+/** So long that a busy machine causes no time-out. */
 const TIMEOUT_MS = 10_000;
 
 interface Options {
@@ -66,7 +66,7 @@ queueContract('a Redis Stream', async () => {
   };
 });
 
-/** Starts of the index' slices, newest first. */
+/** Starts of the slices, newest first. */
 async function slices(stream: string, server = redis): Promise<string[]> {
   const starts = (await server.command('GET', `{${stream}}:ids`)) as string | null;
   return starts?.split(' ') ?? [];
@@ -81,7 +81,7 @@ async function indexFields(stream: string): Promise<number> {
   return fields;
 }
 
-/** Makes the only slice so old that the next event begins another, without waiting. */
+/** Ages the only slice, so that the next event starts another one. */
 async function age(stream: string): Promise<void> {
   const [start = ''] = await slices(stream);
   const older = String(Number(start) - 9 * 3_600_000);
@@ -92,7 +92,7 @@ async function age(stream: string): Promise<void> {
 const ids = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${prefix}-${at}`);
 
 describe('the notes of an event', () => {
-  it('are members of its entry, beside events without any in the same call', async () => {
+  it('stores notes as members of the entry, also in a call with other events', async () => {
     const stream = 'notes';
     const queue = await openQueue(redis, { stream });
     const noted = (id: string, notes: EventNotes): Recorded => Object.assign(new Recorded(id), { notes });
@@ -123,7 +123,7 @@ describe('the notes of an event', () => {
   });
 });
 
-/** The outcome that all of these ids have when they are sent in one turn. */
+/** The common outcome of these ids if they are sent in one turn. */
 async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {
   return [
     ...new Set(
@@ -136,7 +136,7 @@ async function outcomeOf(queue: StreamQueue, some: readonly string[], producer =
 }
 
 describe('the id index', () => {
-  it('knows the ids of every slice: duplicates, conflicts and look-ups', async () => {
+  it('finds ids in every slice: duplicates, conflicts and lookups', async () => {
     const stream = 'sliced';
     const queue = await openQueue(redis, { stream });
     const [older, newer] = [ids('older', 300), ids('newer', 300)];
@@ -166,7 +166,7 @@ describe('the id index', () => {
     assert.deepEqual([await redis.length(stream), await indexFields(stream)], [601, 601]);
   });
 
-  it('begins a slice every third of retention, knows each id as long, and drops a slice of landed ones without a synchronous delete', async () => {
+  it('starts a slice every third of retention, and removes a landed slice without a synchronous delete', async () => {
     const own = await TestRedis.start();
     const retentionMs = 2_100;
     const stream = 'ingest';
@@ -178,7 +178,7 @@ describe('the id index', () => {
       const id = `kept-${accepted.length}`;
       accepted.push({ id, sentMs: performance.now() });
       assert.equal(await outcomeOf(queue, [id]), 'accepted');
-      // An event of a second ago stands in an older slice; the answer counts when it came within retention.
+      // An event of a second ago is in an older slice. Only a reply within retention is checked.
       const older = accepted.findLast(({ sentMs }) => performance.now() - sentMs > retentionMs / 2);
       if (older !== undefined) {
         const outcome = await outcomeOf(queue, [older.id], 'q');
@@ -190,8 +190,7 @@ describe('the id index', () => {
       await own.land();
       const starts = await slices(stream, own);
       first ??= starts.at(-1);
-      // Three that are within retention, the one that began before it, and what came since the last look of the
-      // trimmer.
+      // Three within retention, the one before them, and new ones since the trimmer last ran.
       assert.ok(starts.length <= 4 + 3, starts.join());
       for (let at = 1; at < starts.length; at += 1)
         assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());
@@ -207,7 +206,7 @@ describe('the id index', () => {
     assert.equal(await outcomeOf(queue, ['kept-0'], 'q'), 'accepted');
   });
 
-  it('and the stream are emptied when all has landed and nothing comes any more', async () => {
+  it('empties the index and the stream after everything has landed', async () => {
     const stream = 'trimmed';
     const queue = await openQueue(redis, { stream, retentionMs: 300 });
     await submitInTurns(
@@ -222,9 +221,9 @@ describe('the id index', () => {
     await eventually('the index is gone', async () => (await sliceKeys(stream)).length === 0);
   });
 
-  it('reads an entry whose first digits are one more than its slice has', async () => {
+  it('reads an entry whose first digits are greater by one than those of its slice', async () => {
     const stream = 'carried';
-    // 20 years: the time of these entries is long ago, and not past retention.
+    // 20 years, so that these old entries are within retention.
     const queue = await openQueue(redis, { stream, retentionMs: 20 * 365 * 24 * 3_600_000 });
     const body = '{"id":"carried","n":1}';
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', body);
@@ -240,9 +239,9 @@ describe('the id index', () => {
     assert.equal(await outcomeOf(queue, ['carried'], 'q'), 'conflict');
   });
 
-  it('takes events while the clock goes back: entries stay in order and every id is found', async () => {
+  it('accepts events while the clock goes back, in order, and finds every id', async () => {
     const stream = 'clock';
-    // What a clock that was two days ahead has left behind.
+    // The entries that a clock two days ahead has left.
     const ahead = Date.now() + 2 * 24 * 3_600_000;
     await redis.command('XADD', stream, `${ahead}-5`, 'producer', 'p', 'body', '{}');
     const queue = await openQueue(redis, { stream });
@@ -266,7 +265,7 @@ describe('the id index', () => {
       const found = await queue.find(id, 'p');
       assert.equal(found.kind === 'found' ? found.event.body.toString() : found.kind, text);
     }
-    // The queue is emptied by hand, and with it what held the time ahead.
+    // The stream is deleted, and with it the last entry's time.
     await redis.command('DEL', stream);
     assert.equal(await outcomeOf(queue, ids('back', 300)), 'accepted');
     assert.equal(await outcomeOf(queue, ids('back', 300)), 'duplicate');
@@ -291,32 +290,36 @@ describe('the id index', () => {
     assert.deepEqual(await submitAll(queue, [new Recorded('refused-1')]), ['accepted']);
   });
 
-  it('takes at most three tenths of what the stream takes, at 300 bytes an event', { tags: ['long'] }, async () => {
-    const own = await TestRedis.start(['--appendonly', 'no']);
-    const queue = await openQueue(own);
-    const used = async (): Promise<number> =>
-      Number(/^used_memory:(\d+)/m.exec(String(await own.command('INFO', 'memory')))?.[1]);
-    const events = Array.from({ length: 25_000 }, () => {
-      const id = randomUUID();
-      return new Recorded(id, 'urn:ingest:producer:shop', { text: 'x'.repeat(234) });
-    });
-    assert.equal(events[0]?.text.length, 300);
-    assert.deepEqual(new Set(await submitInTurns(queue, events)), new Set(['accepted']));
-    await queue.close();
-    const both = await used();
-    const [start = ''] = await slices('ingest', own);
-    const index = Number(await own.command('MEMORY', 'USAGE', `{ingest}:ids:${start}`, 'SAMPLES', '0'));
-    const stream = Number(await own.command('MEMORY', 'USAGE', 'ingest', 'SAMPLES', '0'));
-    assert.ok(index <= 0.3 * stream, `${index / 25_000} and ${stream / 25_000} bytes an event by MEMORY USAGE`);
-    // What the server really gets back.
-    await own.command('DEL', 'ingest');
-    const withoutStream = await used();
-    await own.command('DEL', `{ingest}:ids:${start}`);
-    const [streamBytes, indexBytes] = [both - withoutStream, withoutStream - (await used())];
-    assert.ok(indexBytes <= 0.3 * streamBytes, `${indexBytes / 25_000} and ${streamBytes / 25_000} bytes an event`);
-  });
+  it(
+    "uses at most three tenths of the stream's memory for the index, at 300 bytes an event",
+    { tags: ['long'] },
+    async () => {
+      const own = await TestRedis.start(['--appendonly', 'no']);
+      const queue = await openQueue(own);
+      const used = async (): Promise<number> =>
+        Number(/^used_memory:(\d+)/m.exec(String(await own.command('INFO', 'memory')))?.[1]);
+      const events = Array.from({ length: 25_000 }, () => {
+        const id = randomUUID();
+        return new Recorded(id, 'urn:ingest:producer:shop', { text: 'x'.repeat(234) });
+      });
+      assert.equal(events[0]?.text.length, 300);
+      assert.deepEqual(new Set(await submitInTurns(queue, events)), new Set(['accepted']));
+      await queue.close();
+      const both = await used();
+      const [start = ''] = await slices('ingest', own);
+      const index = Number(await own.command('MEMORY', 'USAGE', `{ingest}:ids:${start}`, 'SAMPLES', '0'));
+      const stream = Number(await own.command('MEMORY', 'USAGE', 'ingest', 'SAMPLES', '0'));
+      assert.ok(index <= 0.3 * stream, `${index / 25_000} and ${stream / 25_000} bytes an event by MEMORY USAGE`);
+      // The memory that the server frees.
+      await own.command('DEL', 'ingest');
+      const withoutStream = await used();
+      await own.command('DEL', `{ingest}:ids:${start}`);
+      const [streamBytes, indexBytes] = [both - withoutStream, withoutStream - (await used())];
+      assert.ok(indexBytes <= 0.3 * streamBytes, `${indexBytes / 25_000} and ${streamBytes / 25_000} bytes an event`);
+    },
+  );
 
-  it('is not begun by a probe, nor by making the group', async () => {
+  it('creates no slice for a probe or for a new group', async () => {
     const stream = 'probed';
     const queue = await openQueue(redis, { stream });
     assert.equal((await queue.probe()).available, true);
@@ -331,7 +334,7 @@ describe('the id index', () => {
 });
 
 describe('the script', () => {
-  it('is sent again when the server has forgotten it, also to many calls at once', async () => {
+  it('sends the script again after the server has forgotten it, also with many calls at once', async () => {
     const stream = 'flushed';
     const queue = await openQueue(redis, { stream });
     await redis.command('SCRIPT', 'FLUSH');
@@ -344,7 +347,7 @@ describe('the script', () => {
 });
 
 describe('a server that does not answer', () => {
-  it('makes submissions unavailable in time, once, and refuses the next ones immediately', async () => {
+  it('makes submissions unavailable in time and once, and refuses the next ones immediately', async () => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
     const queue = await openQueue(own, { enqueueTimeoutMs: 200, clock });
@@ -367,7 +370,7 @@ describe('a server that does not answer', () => {
 
     await own.signal('SIGCONT');
     await eventually('the queue is there again', () => clock.advance(100).then(() => queue.state().available));
-    // Whatever became of the first try, the retry tells the truth and adds each id once.
+    // Whatever the outcome of the first attempt was, the retry is correct and adds each id once.
     const retries = await submitAll(
       queue,
       events.map(({ id }) => new Recorded(id)),
@@ -377,12 +380,12 @@ describe('a server that does not answer', () => {
     for (const { settled } of events) assert.equal(settled, 1);
   });
 
-  it('for less than the time-out keeps nobody from submitting, and is told meanwhile', async () => {
+  it('accepts submissions while the server is silent for less than the time-out', async () => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
     const queue = await openQueue(own, { clock });
     await own.signal('SIGSTOP');
-    // Longer than it takes to be asked in vain by default.
+    // Longer than the default interval and time-out of a probe.
     await clock.advance(1_500);
     assert.equal(queue.state().available, false);
     const patient = new Recorded('patient');
@@ -392,7 +395,7 @@ describe('a server that does not answer', () => {
     assert.equal(await patient.outcome, 'accepted');
   });
 
-  it('and is killed then settles each submission once', async () => {
+  it('settles each submission once if the frozen server is killed', async () => {
     const own = await TestRedis.start();
     const queue = await openQueue(own, { enqueueTimeoutMs: 5_000 });
     await own.signal('SIGSTOP');
@@ -408,18 +411,18 @@ describe('a server that does not answer', () => {
   });
 });
 
-/** Asked by another process, without a turn of this one's event loop. */
+/** In another process, so that this one's event loop does not turn. */
 const lengthBlocking = (stream: string): number =>
   Number(execFileSync('redis-cli', ['-p', String(redis.port), 'XLEN', stream], { encoding: 'utf8' }));
 
 describe('a process that is held up for longer than the time-out in every turn', () => {
-  it('still has each event accepted: the time counts from when the call was written, and what has arrived is read first', async () => {
+  it('accepts every event although each turn takes longer than the time-out', async () => {
     const queue = await openQueue(redis, { stream: 'held-up', enqueueTimeoutMs: 400 });
     const events = Array.from({ length: 4 }, (_, at) => new Recorded(`held-up-${at}`));
     for (const [at, one] of events.entries()) {
       queue.submit(one);
       await new Promise((resolve) => setImmediate(resolve));
-      // Until its answer has arrived, however long the server was without a processor: it is not read before the end.
+      // Blocks until the reply has arrived, without reading it.
       const end = performance.now() + 500;
       while (performance.now() < end || lengthBlocking('held-up') <= at);
     }

@@ -53,7 +53,7 @@ describe('a claim', () => {
   const script = new Script('claim.lua');
   type Claimed = readonly [next: string, taken: readonly (readonly [string, unknown])[]];
 
-  /** Names of the entry to go on at, and of those taken over. */
+  /** The entry at which the next claim begins, and the claimed entries. */
   async function claim(
     from = '-',
     { idleMs = 60_000, max = 100, bytes = 1_000_000 } = {},
@@ -69,7 +69,7 @@ describe('a claim', () => {
     return [next, taken.map(([name]) => name)];
   }
 
-  /** Entries that `holder` took so long ago. */
+  /** Entries that `holder` took this long ago. */
   async function held(holder: string, idleMs: number, ...names: readonly string[]): Promise<void> {
     for (const name of names) await server.command('XADD', STREAM, name, 'body', 'x'.repeat(100));
     await server.command('XREADGROUP', 'GROUP', GROUP, holder, 'STREAMS', STREAM, '>');
@@ -81,7 +81,7 @@ describe('a claim', () => {
     await server.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
   });
 
-  it('takes what others took long ago, and neither what is new nor its own', async () => {
+  it('claims entries that others took long ago, but no recent ones and none of its own', async () => {
     await held('old', 60_000, '1-1', '1-2');
     await held('new', 30_000, '2-1');
     await held('me', 90_000, '3-1');
@@ -99,7 +99,7 @@ describe('a claim', () => {
     assert.deepEqual(await claim(), ['0-0', []]);
   });
 
-  it('takes as many as it is told, or as have so many bytes, and says where the next one begins', async () => {
+  it('stops at the maximum of entries or bytes, and returns where the next claim begins', async () => {
     await held('old', 60_000, '1-1', '1-2', '1-3');
     assert.deepEqual(await claim('-', { max: 1 }), ['1-2', ['1-1']]);
     assert.deepEqual(await claim('1-2', { bytes: 100 }), ['1-3', ['1-2']]);
@@ -109,14 +109,14 @@ describe('a claim', () => {
     assert.deepEqual(await claim('-', { bytes: 101 }), ['2-3', ['2-1', '2-2']]);
   });
 
-  it('passes over entries that were deleted, and leaves them on the list', async () => {
+  it('skips deleted entries and leaves them pending', async () => {
     await held('old', 60_000, '1-1', '1-2', '1-3');
     await server.command('XDEL', STREAM, '1-2');
     assert.deepEqual(await claim(), ['0-0', ['1-1', '1-3']]);
     assert.equal(((await server.command('XPENDING', STREAM, GROUP)) as unknown[])[0], 3);
   });
 
-  it('looks at a thousand entries, and says where it stopped', async () => {
+  it('checks a thousand entries, and returns where it stopped', async () => {
     const names = Array.from({ length: 1_000 }, (_, at) => `1-${at + 1}`);
     await held('new', 0, ...names);
     assert.deepEqual(await claim(), ['(1-1000', []]);
@@ -125,14 +125,14 @@ describe('a claim', () => {
     assert.deepEqual(await claim('(1-1000'), ['0-0', ['2-1']]);
   });
 
-  it('fails where there is no group', async () => {
+  it('fails without a group', async () => {
     await server.command('XGROUP', 'DESTROY', STREAM, GROUP);
     await assert.rejects(claim(), { code: 'NOGROUP' });
   });
 });
 
 describe('the reader of a Redis Stream', () => {
-  it('acknowledges no entry of a server that came after the one it was read from, whatever its name', async (t) => {
+  it('does not acknowledge an entry of a previous server, even if another entry has its name', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
     const reader = new StreamReader({ ...SYSTEM, part: partitionAt(own.uri), log: log.child({}, { level: 'silent' }) });
     assert.equal(await reader.open(20_000), true, reader.lastError);
@@ -144,7 +144,7 @@ describe('the reader of a Redis Stream', () => {
     const lost = await reader.read(1, 60_000, 5_000);
     assert.equal(String(lost[0]?.body), 'lost');
 
-    // The next process has nothing of it, and gives the name again.
+    // The next process has no data, and gives the name to another entry.
     await own.signal('SIGKILL');
     await own.start();
     await eventually('the reader has made the group again', async () => {
@@ -160,9 +160,9 @@ describe('the reader of a Redis Stream', () => {
     assert.equal(await pending(), 0);
   });
 
-  it('acknowledges no entry that it read from a server which another one has replaced already', async (t) => {
+  it('does not acknowledge an entry on a server that has already replaced the one it was read from', async (t) => {
     const [old, next] = [await TestRedis.start(['--appendonly', 'no']), await TestRedis.start(['--appendonly', 'no'])];
-    // The reading connection still has the server before, and the other one the server after.
+    // The reading connection uses the old server, and the other one the new server.
     const found = [old.uri, next.uri];
     const uri = { find: () => Promise.resolve(found.shift() ?? next.uri) };
     const reader = new StreamReader({
@@ -184,7 +184,7 @@ describe('the reader of a Redis Stream', () => {
     assert.equal(((await next.command('XPENDING', STREAM, GROUP)) as unknown[])[0], 1);
   });
 
-  it('reads what it has in hand again from a server that came after, and acknowledges that', async (t) => {
+  it('reads its entries again from a new server, and acknowledges those', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'yes', '--appendfsync', 'always']);
     const reader = new StreamReader({ ...SYSTEM, part: partitionAt(own.uri), log: log.child({}, { level: 'silent' }) });
     assert.equal(await reader.open(20_000), true, reader.lastError);
@@ -194,7 +194,7 @@ describe('the reader of a Redis Stream', () => {
     const first = await reader.read(1, 60_000, 5_000);
     await own.signal('SIGKILL');
     await own.start();
-    // It is read once from each server, so what one try has read is kept for the next.
+    // Each connection may meet the new server separately, so an attempt's entries are kept for the next.
     let again: readonly Delivery[] = [];
     await eventually('it is read again', async () => {
       const read = await reader.read(1, 60_000, 1).catch(() => []);
@@ -203,7 +203,7 @@ describe('the reader of a Redis Stream', () => {
     });
     assert.equal(again[0]?.entry, first[0]?.entry);
     assert.equal(await reader.acknowledge(first), 0);
-    // The two connections may have met the server one after the other; then it is read once more.
+    // If the connections met the server separately, the entry is read once more.
     await eventually('it is acknowledged', async () => {
       const read = await reader.read(1, 60_000, 1);
       if (read.length > 0) again = read;
@@ -211,7 +211,7 @@ describe('the reader of a Redis Stream', () => {
     });
   });
 
-  it('knows how long bodies may be once a gateway has said it', async (t) => {
+  it('knows the longest body after a gateway has reported it', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
     t.after(() => reader.close());
@@ -231,7 +231,7 @@ describe('the reader of a Redis Stream', () => {
     assert.equal(reader.bodyBytesMax, 700);
   });
 
-  it('reads what it took before the connection broke first, without waiting for a claim', async (t) => {
+  it('reads its own entries first after the connection broke, without waiting for a claim', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
     t.after(() => reader.close());
@@ -249,7 +249,7 @@ describe('the reader of a Redis Stream', () => {
     assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
   });
 
-  it('reads what is pending once more after a lost answer, read by read, and then what is new, without an acknowledgement between', async (t) => {
+  it('reads its pending entries once more after a lost reply, then new ones', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
     t.after(() => reader.close());
@@ -268,7 +268,7 @@ describe('the reader of a Redis Stream', () => {
     assert.deepEqual(entries, [...pending, '2-1']);
   });
 
-  it('rejects in time when the server is frozen, and reads again when it answers again', async (t) => {
+  it('rejects in time while the server is frozen, and reads again afterwards', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
     t.after(() => reader.close());
@@ -288,7 +288,7 @@ describe('the reader of a Redis Stream', () => {
     await eventually('it reads again', async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0);
   });
 
-  it('leaves nothing of itself in the group when it closes, but keeps what is pending for others', async () => {
+  it('leaves the group when it closes, and leaves its pending entries for others', async () => {
     await server.command('FLUSHALL');
     const [idle, busy] = [await openReader(), await openReader()];
     await idle.join();
@@ -304,7 +304,7 @@ describe('the reader of a Redis Stream', () => {
     );
   });
 
-  it('takes over from a member that died while the clock of the server was ahead, and counts it no more', async (t) => {
+  it("claims the entries of a member that died while the server's clock was ahead", async (t) => {
     const ahead = await TestRedis.startWithClock();
     ahead.setClock(25);
     const entry = await ahead.command('XADD', STREAM, '*', 'producer', 'shop', 'body', '{}');
@@ -332,7 +332,7 @@ describe('the reader of a Redis Stream', () => {
     );
   });
 
-  it('says within its time that there is no server', async (t) => {
+  it('reports in time that there is no server', async (t) => {
     const reader = new StreamReader({
       ...SYSTEM,
       part: partitionAt('redis://127.0.0.1:1'),

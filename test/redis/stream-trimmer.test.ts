@@ -1,4 +1,4 @@
-// What one look of the trimmer drops of stream and id index, on both sides of each bound.
+// Trimming of the stream and the id index, on both sides of each bound.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { RETENTION_MS, type QueueReport } from '../../lib/ingest/queue.ts';
@@ -39,20 +39,20 @@ async function trimmerOf(
   });
 }
 
-/** Makes the group with everything landed. */
+/** Creates the group with all entries landed. */
 const landed = (stream: string): Promise<unknown> => redis.command('XGROUP', 'CREATE', stream, GROUP, '$', 'MKSTREAM');
 
 const hoursAgo = (hours: number): string => String(Math.round(Date.now() - hours * HOUR_MS));
 
-describe('a look of the trimmer', () => {
-  it('drops a slice of the id index with its youngest id, and no sooner', async () => {
+describe('trimming', () => {
+  it('removes a slice of the id index when its youngest id is past retention, not earlier', async () => {
     const stream = 'slices';
     const starts = [8, 23.9, 24.1, 33, 41].map(hoursAgo);
     await redis.command('XADD', stream, hoursAgo(1), 'producer', 'p', 'body', '{}');
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');
     await (await trimmerOf(stream)).trim(0);
-    // The slice of 33 hours ends with the one that began 24.1 hours ago; that one holds ids of 23.9.
+    // The slice of 33 hours ago ends where the one of 24.1 hours ago begins, and that one holds ids of 23.9 hours ago.
     assert.equal(await redis.command('GET', `{${stream}}:ids`), starts.slice(0, 3).join(' '));
     const kept = (await redis.command('KEYS', `{${stream}}:ids:*`)) as string[];
     assert.deepEqual(
@@ -64,7 +64,7 @@ describe('a look of the trimmer', () => {
     );
   });
 
-  it('keeps a slice of the id index while an entry in it has not landed, however old, and drops it after', async () => {
+  it('keeps a slice of the id index while one of its events has not landed, however old', async () => {
     const stream = 'unlanded-slices';
     const starts = [33, 41].map(hoursAgo);
     const [waiting = ''] = [await redis.command('XADD', stream, hoursAgo(30), 'producer', 'p', 'body', '{}')].map(
@@ -84,7 +84,7 @@ describe('a look of the trimmer', () => {
     assert.equal(await kept(), null, 'the stream has nothing within retention');
   });
 
-  it('keeps the newest slice while the stream holds something within retention, and drops it after', async () => {
+  it('keeps the newest slice while the stream holds an entry within retention', async () => {
     for (const [stream, hours, there] of [
       ['newest-young', 23.9, 1],
       ['newest-old', 24.1, 0],
@@ -97,7 +97,7 @@ describe('a look of the trimmer', () => {
     }
   });
 
-  it('drops an entry past retention that is acknowledged, and keeps one within it or not acknowledged', async () => {
+  it('removes acknowledged entries past retention, and keeps all others', async () => {
     const stream = 'bounds';
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
     const names: string[] = [];
@@ -118,7 +118,7 @@ describe('a look of the trimmer', () => {
     assert.deepEqual(await left(), names.slice(2));
   });
 
-  it('keeps what is exactly 24 hours old, and drops what is a millisecond older', async () => {
+  it('keeps an entry that is exactly 24 hours old, and removes one that is a millisecond older', async () => {
     const stream = 'exact';
     const nowMs = Date.now() - 1_000;
     const boundMs = nowMs - RETENTION_MS;
@@ -139,7 +139,7 @@ describe('a look of the trimmer', () => {
     assert.equal(await redis.command('EXISTS', `{${stream}}:ids:${boundMs - 100}`), 0);
   });
 
-  it('drops more than one call may drop, and nothing beyond', async () => {
+  it('removes more entries than one call may, and none within retention', async () => {
     const stream = 'many';
     const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
     await redis.command('EVAL', fill, '1', stream, hoursAgo(25));
@@ -152,7 +152,7 @@ describe('a look of the trimmer', () => {
     );
   });
 
-  it('believes the clock that is behind: its own, or that of the server', async (t) => {
+  it("uses the earlier of two clocks: its own or the server's", async (t) => {
     for (const [stream, ageHours, aheadHours] of [
       ['own-clock-ahead', 20, 30],
       ['own-clock-behind', 30, -20],
@@ -166,7 +166,7 @@ describe('a look of the trimmer', () => {
     }
   });
 
-  it('without the group drops nothing, however old', async () => {
+  it('removes nothing without the group, however old', async () => {
     const stream = 'groupless';
     for (const hours of [490, 49, 30, 1]) await redis.command('XADD', stream, hoursAgo(hours), 'body', 'x');
     const reports: QueueReport[] = [];
@@ -177,7 +177,7 @@ describe('a look of the trimmer', () => {
     assert.equal(Math.round((reports[0]?.oldestMs ?? 0) / HOUR_MS), 490);
   });
 
-  it('takes entries that were deleted by hand off the list, logs them once, and then drops what has landed', async (t) => {
+  it("takes entries that were deleted by hand off the group's list, and logs them once", async (t) => {
     const stream = 'deleted';
     const log = createLog('test', 'error').child({}, { level: 'silent' });
     const lines: unknown[] = [];
@@ -208,7 +208,7 @@ describe('a look of the trimmer', () => {
     assert.equal(reports.at(-1)?.unlanded, 0);
   });
 
-  it('keeps the notes of replays until the last replay has landed, for 24 hours at least', async () => {
+  it('keeps the notes of replays until the last replay has landed, and for 24 hours at least', async () => {
     const stream = 'replayed';
     const notes = `{${stream}}:replays`;
     const [landed, waiting] = ['replayed-landed', 'replayed-waiting'];
@@ -225,7 +225,7 @@ describe('a look of the trimmer', () => {
     }
   });
 
-  it('keeps the note of an erasure for 48 hours, and while anything accepted before it has not landed', async () => {
+  it('keeps the note of an erasure for 48 hours, and while an older event has not landed', async () => {
     for (const [stream, landedAll, left] of [
       ['erased-landed', true, ['young']],
       ['erased-waiting', false, ['after', 'young']],
@@ -239,7 +239,7 @@ describe('a look of the trimmer', () => {
     }
   });
 
-  it('says how far the group is behind and how much the server holds', async () => {
+  it("reports the group's lag and the server's memory", async () => {
     const stream = 'seen';
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0', 'MKSTREAM');
     const reports: QueueReport[] = [];
@@ -259,7 +259,7 @@ describe('a look of the trimmer', () => {
     assert.equal(Math.round(reports[1].oldestMs / HOUR_MS), 2);
   });
 
-  it('is shared: another process is given the last look, and nothing is read anew', async () => {
+  it('returns the report of another process without reading anything', async () => {
     const stream = 'shared';
     await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
     const reports: QueueReport[] = [];

@@ -1,4 +1,4 @@
-// A stream of a queue as production describes it, for tests that open one side of it by themselves.
+// The description of a stream, for tests that open one side of a queue by themselves.
 import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { SYSTEM } from './system.ts';

@@ -54,7 +54,7 @@ export async function joinReplicas(
     const waiting = readers.find((reader) => reader.waiting);
     if (waiting === undefined) throw queueAway(queueUri, readers[0]?.lastError ?? '');
     const reason = waiting.lastError;
-    log.error({ reason }, 'the queue is there and takes no commands; starting, and waiting until it does');
+    log.error({ reason }, 'the queue is reachable but accepts no commands; starting and waiting');
   }
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;
   // In order, so that one of two consumers that start together gets a place on every stream.
@@ -84,7 +84,7 @@ async function placeOn(
       place = 'taken';
     } catch (cause) {
       place = 'unknown';
-      log.warn({ err: cause }, 'the queue does not take commands');
+      log.warn({ err: cause }, 'the queue accepts no commands');
     }
     await clock.sleep(REGISTER_INTERVAL_MS, signal);
   } while (clock.ms() < deadline && !signal.aborted);

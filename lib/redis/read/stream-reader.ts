@@ -144,7 +144,7 @@ export class StreamReader implements QueueReader {
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     if (this.#vanished) {
       [this.#vanished, this.#hasRead] = [false, false];
-      throw new GroupVanished('the stream or its group was gone, and is made again');
+      throw new GroupVanished('the stream or its group was deleted and recreated');
     }
     const deliveries = await this.#entries.read(max, idleMs, waitMs);
     if (deliveries.length > 0) this.#hasRead = true;

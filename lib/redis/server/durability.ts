@@ -46,17 +46,15 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
   const faults: string[] = [];
   const policy = (await serverInfo(server, 'memory')).get('maxmemory_policy');
   if (policy === undefined) {
-    faults.push(
-      'the server does not tell its maxmemory-policy (INFO memory): whether it drops accepted events is unknown',
-    );
+    faults.push('the server does not report its maxmemory-policy (INFO memory): it may drop accepted events');
   } else if (policy !== 'noeviction') {
     faults.push(`maxmemory-policy is ${policy}: Redis may drop accepted events; set it to noeviction`);
   }
   const appends = (await serverInfo(server, 'persistence')).get('aof_enabled');
   if (appends === undefined) {
     faults.push(
-      'the server does not tell whether it writes an append-only file (INFO persistence): ' +
-        'whether it keeps accepted events is unknown',
+      'the server does not report whether it writes an append-only file (INFO persistence): ' +
+        'it may lose accepted events',
     );
   } else if (appends === '0') {
     faults.push('the append-only file is off: accepted events are lost with the server; set appendonly yes');
@@ -97,7 +95,7 @@ export async function aofRewrite(server: Server): Promise<AofRewrite | undefined
 export async function replicationFaults(server: Server, replicas: number): Promise<readonly string[]> {
   const told = (await serverInfo(server, 'replication')).get('connected_slaves');
   if (told === undefined)
-    return replicas === 0 ? [] : ['the server does not tell how many replicas it has (INFO replication)'];
+    return replicas === 0 ? [] : ['the server does not report its number of replicas (INFO replication)'];
   const connected = Number(told);
   if (connected >= replicas && (connected === 0 || replicas > 0)) return [];
   return [
@@ -105,6 +103,6 @@ export async function replicationFaults(server: Server, replicas: number): Promi
       ? `the server has replicas (${connected}) and INGEST_QUEUE_REPLICAS is 0: ` +
         'a fail-over loses accepted events that no replica has received'
       : `${connected} replicas are connected and INGEST_QUEUE_REPLICAS is ${replicas}: ` +
-        'no event is accepted until there are as many',
+        'no event is accepted until there are enough',
   ];
 }

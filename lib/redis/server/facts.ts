@@ -63,7 +63,7 @@ export async function serverHello(server: Server): Promise<ReadonlyMap<string, R
 export async function assertMaster(server: Server): Promise<void> {
   const role = (await serverHello(server)).get('role');
   if (role !== undefined && role !== 'master')
-    throw new RedisError(`READONLY the server is a ${String(role)}, and no master`);
+    throw new RedisError(`READONLY the server is a ${String(role)}, not a master`);
 }
 
 /**

@@ -36,7 +36,7 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: Cloc
   const master = async (server: Server): Promise<string> => {
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
       readonly [host: string, port: string] | null;
-    if (found === null) throw new UnknownMaster(`the sentinels know no master of the name ${masterName}`);
+    if (found === null) throw new UnknownMaster(`the sentinels know no master named ${masterName}`);
     const [host, port] = found;
     return uriOf(host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
   };

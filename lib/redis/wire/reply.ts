@@ -72,7 +72,7 @@ export class ReplyAssembler {
       if (next > length) break;
       const kind = block[at];
       if (kind !== STRING && kind !== ARRAY && kind !== INTEGER && kind !== STATUS && kind !== ERROR)
-        throw new Error('the server sent what is no answer of RESP2');
+        throw new Error('the server sent bytes that are not RESP2');
       const size = kind === STRING || kind === ARRAY ? integerAt(block, at + 1) : 0;
       if (kind === STRING && size >= 0) next += size + CRLF_BYTES;
       if (next > length) break;
@@ -207,7 +207,7 @@ export class Reply {
 
   /** The number in a part's first line: its length or its value. */
   #size(kind: number): number {
-    if (this.#bytes[this.#at] !== kind) throw new Error('the queue answers in a form that is not known');
+    if (this.#bytes[this.#at] !== kind) throw new Error('the queue sent a reply of an unexpected form');
     const size = integerAt(this.#bytes, this.#at + 1);
     let at = this.#at;
     while (this.#bytes[at] !== RETURN) at += 1;
