@@ -11,10 +11,9 @@ import { join } from 'node:path';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { CertificateAuthority } from '../support/certificate-authority.ts';
+import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ingest-send-'));
 const path = (name: string): string => join(folder, name);
@@ -58,24 +57,16 @@ const problem = (
 
 before(async () => {
   process.umask(0o022);
-  const authority = await CertificateAuthority.create(SYSTEM, 'send test authority');
-  const gateway = await authority.issue({
-    commonName: 'localhost',
-    dnsNames: ['localhost'],
-    addresses: ['127.0.0.1'],
-    server: true,
-  });
-  const producer = await authority.issue({ commonName: 'producer', uris: ['urn:test:producer'] });
-  writeFileSync(path('ca.pem'), authority.certificate);
-  writeFileSync(path('producer.pem'), producer.certificate);
-  writeFileSync(path('producer-key.pem'), producer.key);
-  const tls = {
-    cert: gateway.certificate,
-    key: gateway.key,
-    ca: authority.certificate,
-    requestCert: true,
-    rejectUnauthorized: true,
-  };
+  const pki = await Pki.create();
+  const { cert, key } = await pki.producer('sender');
+  for (const [name, text] of [
+    ['ca.pem', pki.authority.certificate],
+    ['producer.pem', cert],
+    ['producer-key.pem', key],
+  ] as const)
+    writeFileSync(path(name), text);
+  const { certificate, key: serverKey } = pki.server;
+  const tls = { cert: certificate, key: serverKey, ca: pki.authority.certificate, requestCert: true };
   server = createServer(tls, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -125,36 +116,26 @@ function figures(program: Program): Record<string, number> {
 
 const event = (id: string): string => `{"id":"${id}","type":"t"}`;
 
-describe('ingest-send --concurrency', { tags: ['long'] }, () => {
-  for (const concurrency of [1, 5, 20]) {
-    it(`${concurrency} sends at most ${concurrency} of 40 events at a time, and all of them in the end`, async () => {
-      const waiting: ServerResponse[] = [];
-      let most = 0;
-      answer = (response) => {
-        waiting.push(response);
-        most = Math.max(most, waiting.length);
-        // A group is answered when it is full, so the test ends only if enough events are in flight.
-        if (waiting.length === concurrency) setImmediate(() => waiting.splice(0).forEach((one) => accepted(one)));
-      };
-      const lines = Array.from({ length: 40 }, (_, at) => `{"id":"e-${at}","type":"a"}\n`).join('');
-      const program = send(lines, '--concurrency', String(concurrency), '--pipelining', '1');
-      assert.equal(await program.ended, 0, program.output);
-      assert.equal(most, concurrency);
-      assert.equal(new Set(arrivals.map(({ socket }) => socket)).size, concurrency, 'each on its connection');
-      assert.equal(arrivals.length, 40);
-    });
-  }
-});
-
 describe('ingest-send', () => {
-  it('sends each line byte for byte on a few connections, and reports the accepted events', async () => {
+  it('sends each line byte for byte, --concurrency of them at a time, and reports the answers', async () => {
     const input = Array.from({ length: 40 }, (_, at) => ` ${event(String(at))}  `);
-    answer = (response, _body, _tries) => accepted(response, arrivals.length % 4 === 0 ? { duplicate: true } : {});
-    const program = send(input.join('\n'), '--concurrency', '4');
+    writeFileSync(path('token'), 'abc.def.ghi\n');
+    const waiting: ServerResponse[] = [];
+    answer = (response) => {
+      waiting.push(response);
+      // A group is answered when it is full, so the test ends only if enough events are in flight.
+      if (waiting.length !== 5) return;
+      for (const [at, one] of waiting.splice(0).entries()) accepted(one, { duplicate: at < 2, differs: at === 0 });
+    };
+    const program = send(input.join('\n'), '--concurrency', '5', '--pipelining', '1', '--token', path('token'));
     assert.equal(await program.ended, 0, program.output);
     assert.deepEqual(arrivals.map(({ body }) => body).sort(), input.sort());
-    assert.ok(new Set(arrivals.map(({ socket }) => socket)).size <= 4, 'at most four connections');
-    assert.deepEqual(figures(program), { accepted: 40, 'of these duplicate': 10, refused: 0 });
+    assert.equal(new Set(arrivals.map(({ socket }) => socket)).size, 5, 'each on its connection');
+    for (const { authorization } of arrivals) assert.equal(authorization, 'Bearer abc.def.ghi');
+    const counts = { accepted: 40, 'of these duplicate': 16, 'of these differing': 8, refused: 0 };
+    assert.deepEqual(figures(program), counts);
+    for (const line of [/^events\/s +\d+$/m, /^p50 ms +\d+\.\d$/m, /^p99 ms +\d+\.\d$/m])
+      assert.match(program.output, line);
     assert.equal(existsSync(path('ingest-send.refused')), false);
   });
 
@@ -228,13 +209,6 @@ describe('ingest-send', () => {
     assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
   });
 
-  it('sends its token', { tags: ['long'] }, async () => {
-    writeFileSync(path('token'), 'abc.def.ghi\n');
-    const program = send(event('one'), '--token', path('token'));
-    assert.equal(await program.ended, 0, program.output);
-    assert.equal(arrivals[0]?.authorization, 'Bearer abc.def.ghi');
-  });
-
   it(
     'ends at a signal while it waits, reports the rest, and sends the rest in the next run',
     { tags: ['long'] },
@@ -298,8 +272,7 @@ describe('ingest-send', () => {
   });
 
   it('stops at an untrusted server, with the reason', { tags: ['long'] }, async () => {
-    const other = await CertificateAuthority.create(SYSTEM, 'another authority');
-    writeFileSync(path('other-ca.pem'), other.certificate);
+    writeFileSync(path('other-ca.pem'), (await Pki.create()).authority.certificate);
     const program = send([event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
     assert.equal(await program.ended, 1);
     assert.equal(arrivals.length, 0);
@@ -442,21 +415,6 @@ describe('ingest-send', () => {
       (times.at(-1) ?? 0) - (times[0] ?? 0) >= 2_200,
       'sixty events at 20/s take 2.95 s, minus the time for the first connection',
     );
-  });
-
-  it('reports differing duplicates and the time of answers', { tags: ['long'] }, async () => {
-    answer = (response) => accepted(response, { duplicate: true, differs: true });
-    const program = send([event('a'), event('b')].join('\n'));
-    assert.equal(await program.ended, 0);
-    assert.deepEqual(figures(program), {
-      accepted: 2,
-      'of these duplicate': 2,
-      'of these differing': 2,
-      refused: 0,
-    });
-    assert.match(program.output, /^events\/s +\d+$/m);
-    assert.match(program.output, /^p50 ms +\d+\.\d$/m);
-    assert.match(program.output, /^p99 ms +\d+\.\d$/m);
   });
 
   it('exits with 2 and one sentence for an unusable input or refused file', async () => {
