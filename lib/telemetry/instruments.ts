@@ -61,12 +61,6 @@ export class CounterFamily {
     this.#counters.set(key, { labels, counter });
     return counter;
   }
-
-  total(): number {
-    let sum = 0;
-    for (const { counter } of this.#counters.values()) sum += counter.value;
-    return sum;
-  }
 }
 
 /** A gauge that calls its owner for samples at a scrape. */

@@ -16,7 +16,7 @@ export function processRegistry(): Registry {
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   const build = new Gauge({
     name: 'ingest_build_info',
-    help: 'Always 1; the labels say which version and revision of this program runs on which node.',
+    help: 'Always 1, with the version and revision of the program and the version of Node as labels.',
     labelNames: ['version', 'revision', 'node'],
     registers: [registry],
   });

@@ -27,12 +27,9 @@ type Reading = Report & { readonly readAtMs: number };
 export class QueueGauges {
   readonly #readings = new Map<string, Reading>();
   readonly #clock: Clock;
-  readonly #label: string | undefined;
 
-  /** `label` names the parts. The default is `partition` for several parts, and no label for one. */
-  constructor(registry: Registry, clock: Clock, label?: string) {
+  constructor(registry: Registry, clock: Clock) {
     this.#clock = clock;
-    this.#label = label;
     const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
     gauge('ingest_queue_lag_events', 'Events of the queue that have not landed yet.').readEach(() =>
       this.#ofEach(({ unlanded }) => unlanded),
@@ -40,7 +37,7 @@ export class QueueGauges {
     gauge('ingest_queue_oldest_unlanded_seconds', 'Age of the oldest event that has not landed yet.').readEach(() =>
       this.#ofEach(this.#oldestSeconds),
     );
-    gauge('ingest_clock_skew_seconds', "How far this process's clock and the queue's are apart.").readEach(() =>
+    gauge('ingest_clock_skew_seconds', "Difference between this process's clock and the queue's.").readEach(() =>
       sample(this.size?.clockSkewMs === undefined ? undefined : this.clockSkewSeconds),
     );
     gauge('ingest_queue_events', 'Events that the queue holds, landed or not.').readEach(() =>
@@ -51,7 +48,7 @@ export class QueueGauges {
     );
     gauge(
       'ingest_queue_memory_limit_bytes',
-      "Memory at which the queue's server begins to refuse events; 0 where it has no limit of its own.",
+      "Memory at which the queue's server begins to refuse events; 0 if it has no limit.",
     ).readEach(() => sample(this.size?.memoryLimitBytes));
   }
 
@@ -78,9 +75,9 @@ export class QueueGauges {
     unlanded === 0 ? 0 : (oldestMs + this.#clock.ms() - readAtMs) / 1000;
 
   #ofEach(value: (reading: Reading) => number): { labels: Labels; value: number }[] {
-    const label = this.#label ?? (this.#readings.size === 1 ? undefined : 'partition');
+    const isOne = this.#readings.size === 1;
     return [...this.#readings].map(([part, reading]) => ({
-      labels: label === undefined ? {} : { [label]: part },
+      labels: isOne ? {} : { partition: part },
       value: value(reading),
     }));
   }

@@ -17,15 +17,6 @@ describe('the counters of a metric', () => {
     family.counter({ of: 'b' });
     assert.deepEqual(await samplesOf(registry), ['c_total{of="a"} 5', 'c_total{of="b"} 0']);
   });
-
-  it('have a total', () => {
-    const family = new CounterFamily(new Registry(), 'c_total', 'C.');
-    assert.equal(family.total(), 0);
-    family.counter({ of: 'a' }).add(2);
-    family.counter({ of: 'b' }).add(3);
-    family.counter().add(4);
-    assert.equal(family.total(), 9);
-  });
 });
 
 describe('a gauge', () => {
