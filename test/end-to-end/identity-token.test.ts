@@ -101,6 +101,28 @@ describe('a token', () => {
     assert.equal((await redis.entries()).at(-1)?.fields['producer'], SPIFFE_ID);
   });
 
+  it(
+    'must have the audience of INGEST_AUDIENCE and the issuer of INGEST_TOKEN_ISSUER',
+    { tags: ['long'] },
+    async () => {
+      const strict = await TestGateway.start(redis, pki, {
+        ...PATIENT,
+        INGEST_AUDIENCE: 'billing',
+        INGEST_TOKEN_JWKS: pki.path('jwks.json'),
+        INGEST_TOKEN_ISSUER: 'https://issuer.test',
+      });
+      const ask = async (id: string, claims: Readonly<Record<string, string>>): Promise<Reply> => {
+        const token = await issuer.token({ ...boundTo(producer), aud: 'billing', ...claims });
+        return strict.client(producer).post(event(id), { authorization: `Bearer ${token}` });
+      };
+      assert.equal((await ask('issued', { iss: 'https://issuer.test' })).status, 202);
+      assertProblem(await ask('issued-elsewhere', { iss: 'https://issuer.example' }), 401, 'UNAUTHORIZED_PRODUCER');
+      assertProblem(await ask('issued-by-nobody', {}), 401, 'UNAUTHORIZED_PRODUCER');
+      const elsewhere = { iss: 'https://issuer.test', aud: 'ingest-gateway' };
+      assertProblem(await ask('for-another-audience', elsewhere), 403, 'UNAUTHORIZED_PRODUCER');
+    },
+  );
+
   it('is valid only for its own request', { tags: ['long'] }, async () => {
     const client = gateway.client(producer, {});
     const good = bearer(await issuer.token(boundTo(producer)));

@@ -15,37 +15,11 @@ before(async () => {
   shop = await pki.producer('shop');
 });
 
-type Line = Readonly<Record<string, unknown>>;
-
 async function adminUrl(gateway: TestProcess): Promise<string> {
   return /(http:\/\/[^"]+)/.exec(await gateway.line(/process endpoints on http:/))?.[1] ?? '';
 }
 
 describe('the process endpoints on a separate address', () => {
-  it("are plain HTTP, answer like those on the producers' address, and accept no events", async () => {
-    const gateway = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0' });
-    const url = await adminUrl(gateway);
-    const client = gateway.client();
-    for (const path of ['/health/live', '/health/ready']) {
-      const here = await fetch(url + path, { headers: { 'X-Request-Id': 'mine' } });
-      const there = await client.ask({ path });
-      assert.deepEqual([here.status, await here.json()], [there.status, there.json], path);
-      assert.equal(here.headers.get('x-request-id'), 'mine');
-    }
-    const metrics = await (await fetch(`${url}/metrics`)).text();
-    assert.match(metrics, /^ingest_queue_available 1$/m);
-    assert.match(
-      metrics,
-      new RegExp(`^ingest_build_info\\{version="[\\d.]+",revision="\\w+",node="${process.version}"\\} 1$`, 'm'),
-    );
-    const posted = await fetch(`${url}/events`, { method: 'POST', body: event('plain') });
-    assert.equal(posted.status, 404);
-    const problem = (await posted.json()) as Line;
-    assert.deepEqual([problem['code'], problem['retryable']], ['ROUTE_NOT_FOUND', false]);
-    const head = await fetch(`${url}/metrics`, { method: 'DELETE' });
-    assert.deepEqual([head.status, head.headers.get('allow')], [405, 'GET, HEAD']);
-  });
-
   it('whose address is in use end the start with exit code 3 and name the setting', { tags: ['long'] }, async () => {
     const owner = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: '127.0.0.1:0' });
     const address = (await adminUrl(owner)).replace('http://', '');
