@@ -4,6 +4,7 @@
 // MUTATE_SEED: seed of the sample (1).
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
+import { Random } from '../campaign/random.ts';
 import { distances } from './imports.ts';
 import { luaMutants, typescriptMutants, type Mutant } from './mutants.ts';
 import { ROOT, Sandbox, type Run } from './sandbox.ts';
@@ -34,22 +35,11 @@ const words = (name: string): readonly string[] => (process.env[name] ?? '').spl
 const number = (name: string, otherwise: number): number => Number(process.env[name] ?? otherwise);
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
-/** mulberry32, repeatable. */
-function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 function sampled<T>(all: readonly T[], size: number, seed: number): readonly T[] {
-  const random = randomFrom(seed);
+  const random = new Random(seed);
   const left = [...all];
   for (let at = 0; at < Math.min(size, left.length); at += 1) {
-    const from = at + Math.floor(random() * (left.length - at));
+    const from = at + Math.floor(random.fraction() * (left.length - at));
     [left[at], left[from]] = [left[from] as T, left[at] as T];
   }
   return left.slice(0, size);
