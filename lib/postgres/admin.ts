@@ -1,6 +1,4 @@
-// The PostgreSQL warehouse as ingest-admin sees it: short calls on tables that the consumer has made.
-//
-// Limits: those of sessions.ts; one session.
+// The PostgreSQL warehouse of ingest-admin: one session, on tables that the consumer has created.
 import type pg from 'pg';
 import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
@@ -14,7 +12,7 @@ import { openSessions, transacted } from './sessions.ts';
 
 type Query = <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => Promise<pg.QueryResult<R>>;
 
-// What the server has noted at its last look through the table; -1 before the first one.
+// The result of the last ANALYZE; -1 before the first one.
 const ESTIMATE = `SELECT reltuples AS rows FROM pg_class WHERE oid = to_regclass('events')`;
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
@@ -58,20 +56,17 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
     },
     eraseTraces: () =>
       Promise.resolve(
-        'the row as it was is in the files of PostgreSQL until VACUUM FULL events, events_quarantine, ' +
+        'the old row stays in the files of PostgreSQL until VACUUM FULL events, events_quarantine, ' +
           'and in its log until that is recycled',
       ),
     close: () => pool.end(),
   };
 }
 
-/** Before all rows. */
+/** A position before all rows. */
 const BEGINNING: PruneCursor = ['-infinity', ''];
 
-/**
- * One step. DELETE receives its keys as an array, so that it finds them by the primary key whatever the planner knows
- * of the table.
- */
+/** DELETE receives its keys as an array, so that it uses the primary key even without statistics. */
 async function prune(
   query: Query,
   { table, beforeMs, type }: Pruning,

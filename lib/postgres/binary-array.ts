@@ -1,20 +1,20 @@
-// Arrays in PostgreSQL's binary form, to send a whole column of a batch as one parameter.
+// Arrays in PostgreSQL's binary format: one parameter for each column of a batch.
 //
 // Fact: pg writes an array parameter as a text literal: every quote and backslash of a JSON body is escaped, bytes
-// become hex, and the server undoes both. Choice: the binary form (array_recv in the server's
-// src/backend/utils/adt/arrayfuncs.c), which is the bytes with their length before them; pg sends a Buffer as a binary
-// parameter. The server still checks each text element's encoding, so a NUL or broken UTF-8 is refused and not stored.
+// become hex, and the server reverses both. Choice: the binary format (array_recv in the server's
+// src/backend/utils/adt/arrayfuncs.c): each element is its length and its bytes. pg sends a Buffer as a binary
+// parameter. The server still checks the encoding of text elements, and refuses a NUL or invalid UTF-8.
 const OID = { bytea: 17, text: 25, timestamptz: 1184 };
 const HEADER_BYTES = 20;
 const EMPTY_HEADER_BYTES = 12;
 
-/** PostgreSQL counts time from 2000-01-01 UTC, in microseconds. */
+/** PostgreSQL stores microseconds since 2000-01-01 UTC. */
 const EPOCH_MS = Date.UTC(2000, 0, 1);
 
 /** A timestamptz from Unix milliseconds. */
 export const timestamp = (valueMs: number): bigint => BigInt(valueMs - EPOCH_MS) * 1000n;
 
-/** `text[]`. Strings are sent as UTF-8; a Buffer is sent as it is. */
+/** `text[]`. A Buffer must hold UTF-8. */
 export const textArray = (values: readonly (string | Buffer | undefined)[]): Buffer => bytesArray(OID.text, values);
 
 /** `bytea[]`. */
@@ -47,7 +47,7 @@ function bytesArray(oid: number, values: readonly (string | Buffer | undefined)[
   return array;
 }
 
-/** The array's buffer with its header written: dimensions, "has nulls", element type, length, lower bound. */
+/** Allocates the array and writes its header: dimensions, "has nulls", element type, length, lower bound. */
 function header(oid: number, length: number, elementsBytes: number, hasNulls: boolean): Buffer {
   const array = Buffer.allocUnsafe(length === 0 ? EMPTY_HEADER_BYTES : HEADER_BYTES + elementsBytes);
   array.writeInt32BE(length === 0 ? 0 : 1, 0);

@@ -1,7 +1,5 @@
-// The look-up of one event: its row, or the row of the quarantine that says why there is none.
-//
-// A row of the quarantine holds the producer's name in a storable form (storableText), so the two tables are asked for
-// two names.
+// Looks up one event: its row, or the quarantine row with the reason. Quarantine rows hold the producer's name in the
+// form of storableText, so the two tables are queried for two names.
 import type pg from 'pg';
 import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -25,7 +23,7 @@ type Found = { accepted: number; ended: number; traceparent: string | null } & (
   | { landed: false; text: null; body: Buffer; type: null; reason: string }
 );
 
-/** What the warehouse knows of a producer's event. Every failure is `unavailable`. */
+/** Never rejects: a failure is `unavailable`. */
 export async function find(
   pool: pg.Pool,
   system: ClockAndRandom,
@@ -58,5 +56,5 @@ function lookup(found: Found | undefined): WarehouseLookup {
       };
 }
 
-/** What no text column holds cannot be there: no need to ask. */
+/** A text column cannot hold other ids. */
 const storable = (id: string): boolean => !id.includes('\0') && id.isWellFormed();

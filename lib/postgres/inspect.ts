@@ -1,4 +1,4 @@
-// Checks that a role can make or use the tables of a database, for --check=connect. Nothing is made.
+// Checks for --check=connect that a role can create or use the tables. Creates nothing.
 import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
@@ -8,7 +8,7 @@ import { openSessions } from './sessions.ts';
 
 type Role = 'consumer' | 'gateway';
 
-/** The rights that landing and look-ups need once the tables exist. Landing a replayed event deletes its old row. */
+/** Rights on existing tables. Landing a replayed event deletes its quarantine row. */
 const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: string])[]>> = {
   consumer: [
     ['events', 'SELECT'],
@@ -37,7 +37,7 @@ export async function inspectPostgres(uri: string, role: Role): Promise<void> {
 }
 
 async function lacking(pool: pg.Pool, role: Role): Promise<readonly string[]> {
-  // A gateway reads no versions, and its role may come before the tables.
+  // A gateway may start before the tables exist.
   if (role === 'consumer' && (await schemaVersion(pool, STEPS)) === 0) {
     const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may`;
     const { rows } = await pool.query<{ may: boolean }>(asked);

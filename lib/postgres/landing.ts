@@ -1,9 +1,8 @@
-// How a batch of events becomes rows.
+// Lands batches of events.
 //
-// Invariant: a batch is one COPY, or where that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Either
-// is one transaction, and the primary key alone decides which event of an id is the row: COPY fails at a row that is
-// there already, and nothing of it is kept. Rows go in sorted by id: two replicas with the same ids then wait for each
-// other in one order and do not deadlock. Which row of a batch is bad is found by INSERT.
+// Invariant: a batch is one COPY or, if that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Each is one
+// transaction, and the primary key alone decides which event of an id becomes the row: a COPY with an existing id fails
+// as a whole. Rows are sorted by id, so that two replicas with the same ids lock them in one order and do not deadlock.
 import pg from 'pg';
 import {
   BatchRefused,
@@ -20,10 +19,7 @@ import { textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { sqlstateClass, timedOut, transacted } from './sessions.ts';
 
-/**
- * After a COPY that was refused: a row that is not new seldom comes alone, and what was copied before it is thrown
- * away.
- */
+/** Pause after a refused COPY: repeated events seldom arrive alone, and a refused COPY is wasted work. */
 const COPY_PAUSE_MS = 1_000;
 
 const BATCH = `unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::text[])
@@ -33,7 +29,7 @@ const LAND = `
   SELECT id, type, producer, accepted_at, $7::timestamptz, body, traceparent FROM ${BATCH}
   ON CONFLICT (id) DO NOTHING RETURNING id`;
 
-/** Makes the rows of events whose ids have none, and gives those ids. */
+/** Inserts the events whose ids have no row, and returns their ids. */
 export async function insertEvents(
   query: (sql: string, values: unknown[]) => Promise<pg.QueryResult<{ id: string }>>,
   events: readonly LandingEvent[],
@@ -72,7 +68,7 @@ export class Landing {
       ),
     );
     if (landed.size === batch.length) return batch.map(() => 'landed');
-    // Of an id that was inserted the first event has landed.
+    // The first event of each inserted id has landed.
     const pending = new Set(landed);
     const isNew = batch.map(({ id }) => pending.delete(id));
     const repeats = batch.filter((_, at) => isNew[at] === false);
@@ -101,7 +97,7 @@ export class Landing {
     });
   }
 
-  /** Rows that are all new, by COPY; undefined where the server would not have it, and nothing was written. */
+  /** Lands new rows by COPY; `undefined` if the server refused it and nothing was written. */
   async #copied(events: readonly LandingEvent[], landedAtMs: number): Promise<ReadonlySet<string> | undefined> {
     const { clock } = this.#system;
     if (clock.ms() < this.#copyAtMs) return undefined;
@@ -122,7 +118,7 @@ export class Landing {
   }
 }
 
-/** The first event of each id, in the order of their ids. */
+/** The first event of each id, sorted by id. */
 function firstOfEachId(batch: readonly LandingEvent[]): LandingEvent[] {
   const firsts = new Map<string, LandingEvent>();
   for (const event of batch) if (!firsts.has(event.id)) firsts.set(event.id, event);
@@ -139,8 +135,8 @@ const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
 ];
 
 /**
- * The rows of events' ids, by the place of the event. A separate statement, because a row that another transaction
- * committed while ours waited for it is not in the INSERT's snapshot.
+ * Compares events with the rows of their ids, by index of the event. This is a separate statement, because the snapshot
+ * of the INSERT lacks a row that another transaction committed while the INSERT waited for it.
  */
 async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
   const { rows } = await pool.query<ComparedRow & { at: number }>(COMPARED, [
@@ -152,15 +148,15 @@ async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Pro
   return new Map(rows.map((row) => [row.at - 1, row]));
 }
 
-// Classes of SQLSTATE (PostgreSQL manual, appendix A) that speak of the data and would say the same tomorrow: data
-// exception, constraint violation, WITH CHECK OPTION, program limit, and an error that a trigger raised.
+// Classes of SQLSTATE (PostgreSQL manual, appendix A) that blame the data: data exception, constraint violation, WITH
+// CHECK OPTION, program limit, and an error that a trigger raised.
 const REFUSING_CLASSES = new Set(['22', '23', '44', '54', 'P0']);
 export const refuses = (cause: unknown): cause is pg.DatabaseError =>
   cause instanceof pg.DatabaseError && REFUSING_CLASSES.has(sqlstateClass(cause) ?? '');
-// Classes that speak of the server or of another transaction: INSERT would meet the same.
+// Classes that blame the server or another transaction, so that INSERT would fail too.
 const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58', 'XX']);
 
-/** What a batch met, in the port's words. */
+/** Converts errors to those of the port. */
 async function telling<T>(landing: Promise<T>): Promise<T> {
   try {
     return await landing;

@@ -1,36 +1,22 @@
-// The schema in PostgreSQL, as a list of steps that only grows.
+// The schema in PostgreSQL, as a list of steps that only grows. A step and its row in events_migrations are one
+// transaction, so each step runs once. If the newest version is present, nothing else happens: a role that can only
+// read and insert is then sufficient.
 //
-// Invariant: a step has run exactly once where events_migrations has its version: a step and its line there are one
-// transaction, and the line's primary key lets one replica of several pass. A session that finds the newest version
-// does nothing else, so a role that may only read and insert is enough once the schema is there.
-//
-// Steps are additive, so that a program works with the schema before and after each of them, and going back works: a
-// new column may be null or has a default. A program refuses the schema of a later one only where its tables do not
-// have what this one reads and writes (unfitness).
-//
-// A step waits for its lock LOCK_TRY_MS at most, because every other session waits behind it: landing and look-ups
-// then go on with the schema as it is, and the caller tries again later. Only the first step, before which there is
-// nothing to go on with, waits as long as any call.
-//
-// Replicas that start together queue up behind an advisory lock, which ends with its transaction. Engines that speak
-// PostgreSQL's protocol without such locks do without: there, replicas may run into each other, and the one that was
-// late looks again. Where an engine commits each CREATE by itself, IF NOT EXISTS makes a step that was cut short good.
-//
-// Why these column types: a body that landed is UTF-8 JSON text, which cannot hold a raw NUL, so `text` keeps it byte
-// for byte and people can read it (`body::json`; `jsonb` would refuse `\u0000` and reorder members). What is
-// quarantined may be any bytes: `bytea`. Names compare by their bytes, so that no locale decides which ids are one; not
-// every engine knows COLLATE "C", so it is left out where the database compares bytes already.
+// Steps are additive, so that older programs work with newer schemas and the reverse. A program refuses a newer schema
+// only if its tables lack a column, or require an unknown one (unfitness). Engines without advisory locks work too: a
+// replica that loses a race tries again.
 import pg from 'pg';
 import { unfitness, type Column } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { sqlstateClass } from './sessions.ts';
 
-/** Any constant: it only has to differ from other programs' advisory locks in the same database. */
+/** Arbitrary; must differ from other programs' advisory locks in the same database. */
 export const LOCK_KEY = 0x1a6e57;
 
-/** A step may rewrite a table, which takes longer than any other call. */
+/** A step may rewrite a table. */
 const STEP_TIMEOUT_MS = 600_000;
+/** Short, because all other sessions queue after a waiting step. Landing goes on, and the caller retries later. */
 const LOCK_TRY_MS = 100;
 const ATTEMPTS_MAX = 8;
 const ATTEMPT_PAUSE_FIRST_MS = 50;
@@ -38,10 +24,12 @@ const ATTEMPT_PAUSE_MAX_MS = 1_000;
 
 export interface Step {
   readonly version: number;
-  /** `bytewise` is the collation clause of a column that compares bytes. */
+  /** `bytewise` is the clause for a column that compares bytes: no locale may decide which ids are equal. */
   readonly sql: (bytewise: string) => string;
 }
 
+// `text` keeps a landed body byte for byte; `jsonb` would refuse `\u0000` and reorder members. A quarantined body may
+// be any bytes. IF NOT EXISTS repairs an interrupted step in engines that commit each CREATE separately.
 export const STEPS: readonly Step[] = [
   {
     version: 1,
@@ -78,7 +66,7 @@ export const STEPS: readonly Step[] = [
      );`,
   },
   {
-    // Of a million rows, those of a rare reason were found in 7 s, and now at once.
+    // Without this index, rows with a rare reason took 7 s to find among a million.
     version: 2,
     sql: () => `
      CREATE INDEX IF NOT EXISTS events_quarantine_code
@@ -86,19 +74,18 @@ export const STEPS: readonly Step[] = [
   },
 ];
 
-/** The database has another encoding than UTF8. */
 export class WrongEncoding extends Error {
   constructor(found: string | undefined) {
-    super(`the database has the encoding ${found}, and must have UTF8 to keep any event`);
+    super(`the database has the encoding ${found}, and must have UTF8 to store every event`);
   }
 }
 
-/** The tables were made by an older version, in a form that no step changes. */
+/** Tables of an older version that no step migrates. */
 export class OlderTables extends Error {}
 
 const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
-/** The schema is that of a newer program, and this one cannot work with it. */
+/** The schema of a newer program, with which this one cannot work. */
 export class NewerSchema extends Error {
   constructor(found: number, known: number, why: string) {
     super(`the schema has version ${found}, and this program knows ${known}: ${why}`);
@@ -157,13 +144,13 @@ async function runSteps(
   await client.query('COMMIT');
 }
 
-/** By its bytes `B` comes before `a`; by the rules of any language it comes after. */
+/** `B` sorts before `a` by bytes, and after it by any language. Not every engine supports COLLATE "C". */
 async function bytewiseClause(client: pg.PoolClient): Promise<string> {
   const { rows } = await client.query<{ bytewise: boolean }>(`SELECT 'B'::text < 'a'::text AS bytewise`);
   return rows[0]?.bytewise === true ? '' : 'COLLATE "C"';
 }
 
-/** Of the sessions that hold a lock of the tables, the one whose transaction is the oldest. */
+/** The session with the oldest transaction among those that lock the tables. */
 const HOLDER = `
   SELECT pid, application_name AS name, round(extract(epoch FROM clock_timestamp() - query_start))::float8 AS seconds
   FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -172,7 +159,7 @@ const HOLDER = `
       OR locktype = 'advisory' AND objid::bigint = $1)
   ORDER BY xact_start LIMIT 1`;
 
-/** Text for people. An engine without these views, or a session that has just ended, gives no row. */
+/** Returns text for people. There is no row after the session has ended, or in engines without these views. */
 async function holderOfLock(client: pg.PoolClient): Promise<string> {
   const sql = { text: HOLDER, values: [LOCK_KEY] };
   const { rows } = await client
@@ -186,14 +173,11 @@ async function holderOfLock(client: pg.PoolClient): Promise<string> {
 
 const isTimedOutLock = (cause: unknown): boolean => cause instanceof pg.DatabaseError && cause.code === '55P03';
 
-/** Feature not supported, or a function that is not there. */
+/** Feature not supported, or undefined function. */
 const lacksLocks = (cause: unknown): boolean =>
   cause instanceof pg.DatabaseError && (cause.code === '0A000' || cause.code === '42883');
 
-/**
- * Another replica made the same at the same time: a serialization failure, a row, a table or another object that is
- * there already.
- */
+/** Another replica ran the same step: a serialization failure, or a row, table or other object that already exists. */
 const metAnother = (cause: unknown): boolean =>
   sqlstateClass(cause) === '40' ||
   (cause instanceof pg.DatabaseError && ['23505', '42P07', '42710'].includes(cause.code ?? ''));
@@ -203,7 +187,7 @@ const COLUMNS = `
   FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
   WHERE attrelid IN (to_regclass('events'), to_regclass('events_quarantine')) AND attnum > 0 AND NOT attisdropped`;
 
-/** The newest step that has run; 0 in a database that has none. Throws NewerSchema or OlderTables. */
+/** Returns the newest version; 0 in an empty database. Throws NewerSchema or OlderTables. */
 export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>, steps: readonly Step[]): Promise<number> {
   const tables = await client.query<{ found: boolean; byMonth: boolean }>(
     `SELECT to_regclass('events_migrations') IS NOT NULL AS found, to_regclass('events_ids') IS NOT NULL AS "byMonth"`,

@@ -1,16 +1,16 @@
-// Tells a PostgreSQL server that is unavailable from one that answers and cannot work as it is configured.
+// Distinguishes an unavailable PostgreSQL server from one that is misconfigured.
 import pg from 'pg';
 import { tablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
 import { NewerSchema, OlderTables, WrongEncoding } from './migrations.ts';
 
-// SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog (database), invalid schema name; and
-// of class 42 insufficient_privilege alone.
+// Classes of SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog (database), invalid
+// schema name.
 const CLASSES = new Set(['28', '3D', '3F']);
 const INVALID_PASSWORD = '28P01';
 const INSUFFICIENT_PRIVILEGE = '42501';
 
-/** `cause` as a WarehouseMisconfigured where it is one, else itself. */
+/** Converts `cause` to a WarehouseMisconfigured if it is a fault of the configuration. */
 export function misconfigured(cause: unknown, uri: string): unknown {
   if (cause instanceof OlderTables) return tablesDiffer(maskedUri(uri), cause.message);
   if (cause instanceof WrongEncoding || cause instanceof NewerSchema)

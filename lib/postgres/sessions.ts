@@ -1,20 +1,16 @@
-// The sessions of a warehouse with its PostgreSQL server: a pool that never grows past its size, on either side.
+// The pool of sessions with a PostgreSQL server. Its size is the limit on both sides.
 //
-// Invariant: the server gives a statement up before this side does. A statement that waits (for a lock, for a disk)
-// ends in its session, and the session serves the next one. Were this side first, it would drop the connection, the
-// server would keep the session until its statement ended, and each try behind a long lock would add one, up to
-// `max_connections`.
+// Invariant: the server cancels a statement before this side gives up, so that the session can serve the next call. If
+// this side gave up first, the server would keep the session until its statement ended, and each retry would add one.
 //
-// A session commits to disk: `synchronous_commit` is turned on where the server's or the role's default is `off` or
-// `local`.
+// A session commits to disk: it turns `synchronous_commit` on if the default is `off` or `local`.
 //
-// Limits: a call ends within `callTimeoutMs` plus `connectTimeoutMs`. A frozen or unreachable server is "away", never a
-// hang.
+// Limits: a call ends within `callTimeoutMs` plus `connectTimeoutMs`, even if the server is frozen.
 import pg from 'pg';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { pauseMs } from '../process/backoff.ts';
 
-/** Of `callTimeoutMs`: a statement, and the part of it that may go into waiting for a lock. */
+/** Shares of `callTimeoutMs` for one statement, and for its wait for a lock. */
 const STATEMENT_SHARE = 0.9;
 const LOCK_SHARE = 0.8;
 
@@ -45,21 +41,20 @@ export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeou
     application_name: 'ingest',
     verify: (client, done) => void client.query(SET_UP, limits).then(() => done(), done),
   });
-  // A connection that breaks while it is idle is replaced at the next call, which tells if the server is unavailable.
-  // One that breaks in use rejects its query, and raises the same error as an event, which would end the process.
+  // The next call replaces an idle connection that broke. A connection that breaks in use rejects its query and also
+  // emits the error, which would end the process.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => void client.on('error', () => undefined));
   return pool;
 }
 
-/** Two letters of SQLSTATE (PostgreSQL manual, appendix A); undefined for what no server said. */
+/** The first two characters of SQLSTATE (PostgreSQL manual, appendix A); `undefined` if the server did not answer. */
 export const sqlstateClass = (cause: unknown): string | undefined =>
   cause instanceof pg.DatabaseError ? cause.code?.slice(0, 2) : undefined;
 
 /**
- * Runs one transaction, and again where the server took it back for another one's sake (class 40: serialization
- * failure, deadlock). That is no outage: the same transaction may pass at once. Rejects with the last error after
- * ATTEMPTS_MAX.
+ * Runs a transaction, and again after a serialization failure or a deadlock (class 40), which is not an outage. Rejects
+ * with the last error after ATTEMPTS_MAX.
  */
 export async function transacted<T>({ clock, random }: ClockAndRandom, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
@@ -67,16 +62,14 @@ export async function transacted<T>({ clock, random }: ClockAndRandom, work: () 
       return await work();
     } catch (cause) {
       if (sqlstateClass(cause) !== '40' || attempt === ATTEMPTS_MAX) throw cause;
-      // The first one at once: the other transaction is done by now.
+      // The first retry is immediate, because the other transaction has ended.
       const pause = pauseMs(attempt - 1, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, random.fraction());
       if (attempt > 1) await clock.sleep(pause);
     }
   }
 }
 
-/**
- * Whether the server or this side ended a call for the time that it took. A wait for a lock is distinguished (55P03).
- */
+/** True if a call took too long. A time-out of a wait for a lock (55P03) is not included. */
 export function timedOut(cause: unknown): boolean {
   if (cause instanceof pg.DatabaseError) return cause.code === '57014';
   return cause instanceof Error && cause.message === 'Query read timeout';

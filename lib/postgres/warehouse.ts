@@ -1,6 +1,4 @@
-// The warehouse in PostgreSQL 15 or newer, and in what speaks its protocol and honours a primary key.
-//
-// Limits: those of sessions.ts. `client_encoding` is not looked at: pg always speaks UTF-8.
+// The warehouse in PostgreSQL 15 or newer, and in compatible engines that enforce a primary key.
 import type pg from 'pg';
 import { storableText, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -16,12 +14,12 @@ const CALL_TIMEOUT_MS = 15_000;
 
 export interface PostgresWarehouseOptions extends ClockAndRandom {
   readonly uri: string;
-  /** Sessions with the server at most. */
+  /** Maximum number of sessions. */
   readonly connectionsMax: number;
-  /** A look-up that finds a warehouse away must not hold the gateway's answer for long; landing may wait longer. */
+  /** Shorter for a gateway, whose answers must not wait long for an unavailable warehouse. */
   readonly connectTimeoutMs?: number;
   readonly callTimeoutMs?: number;
-  /** Of the schema: STEPS by default. */
+  /** Schema steps; STEPS by default. */
   readonly steps?: readonly Step[];
 }
 
@@ -39,7 +37,6 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
   const landing = new Landing(pool, options);
   let closing: Promise<void> | undefined;
 
-  /** `work`, and a server that is there but cannot work as configured told apart from one that is unavailable. */
   const configured = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: unknown) => {
       throw misconfigured(cause, options.uri);

@@ -1,7 +1,5 @@
-// The SQLite warehouse as ingest-admin sees it: short calls on an existing file, which is neither made nor migrated
-// here.
-//
-// Node's SQLite is synchronous; nothing else waits in this program.
+// The SQLite warehouse of ingest-admin, on an existing file. Calls are synchronous, because this program has nothing
+// else to do meanwhile.
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
@@ -11,17 +9,17 @@ import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { CODE, openFile, refuses } from './file.ts';
 
-// Rows are numbered as they land and leave this table from its beginning: their count, or a number that is too high.
+// Rows are numbered as they land and deleted from the oldest on, so this is their number or more.
 const ESTIMATE = 'SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FROM events) + 1 AS rows';
 const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
   VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT)) ON CONFLICT (id) DO NOTHING`;
 
 export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   let opened: DatabaseSync | undefined;
-  /** Runs `work` on the file, which is opened by the first call that finds it. Rejects with WarehouseFailed. */
+  /** Opens the file on the first call. Rejects with WarehouseFailed. */
   const telling = <T>(work: (database: DatabaseSync) => T): Promise<T> => {
     try {
-      if (!existsSync(path)) throw new Error('there is no such file; the consumer makes it at its start');
+      if (!existsSync(path)) throw new Error('there is no such file; the consumer creates it at its start');
       return Promise.resolve(work((opened ??= openFile(path, false))));
     } catch (cause) {
       return Promise.reject(new WarehouseFailed(messageOf(cause), { cause }));
@@ -57,19 +55,18 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
 
     eraseTraces: () =>
       telling((database) => {
-        // A checkpoint that is in a reader's way gives 1 for `busy`, after it has waited for some time.
+        // `busy` is 1 if a reader still uses the log after the busy time-out.
         const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { readonly busy: number };
-        if (busy !== 0) throw new Error(`${path}-wal is in use and still has the bodies: run the same command again`);
+        if (busy !== 0) throw new Error(`${path}-wal is in use and still holds the bodies; run the same command again`);
         return undefined;
       }),
     close: () => Promise.resolve(opened?.close()),
   };
 }
 
-/** Node binds values in their order only to parameters without a name, which ?1 is and $1 is not. */
+/** Node binds positional values only to parameters without a name: ?1, not $1. */
 const numbered = (sql: string): string => sql.replaceAll('$', '?');
 
-/** One step. */
 function prune(
   database: DatabaseSync,
   { table, beforeMs, type }: Pruning,

@@ -1,13 +1,11 @@
-// A batch sent to the worker thread and the verdicts that return, as columns.
+// A batch for the worker thread, and the verdicts that return, as columns.
 //
-// Fact: a message between threads is copied value by value, which takes 0.3 us for a short string on either side, and a
-// Buffer that is a view of a larger block takes the whole block with it. Choice: a column of names travels as one
-// string, to be cut at its ends, and the bodies as one block of their own, which is moved and not copied.
+// Fact: a message between threads is copied value by value, 0.3 us for a short string on either side, and a Buffer is
+// copied with the whole block that it is part of. Choice: a column of names is one string with the ends of its parts,
+// and all bodies are one block, which is transferred and not copied.
 import type { LandingOutcome, LandingEvent } from '../ingest/warehouse.ts';
 
-/**
- * Strings one after the other; string n ends before unit `ends[n]`. Cutting gives back the very units, surrogates too.
- */
+/** Concatenated strings. String n ends before UTF-16 unit `ends[n]`, so that lone surrogates stay as they are. */
 export interface Texts {
   readonly all: string;
   readonly ends: Uint32Array;
@@ -17,10 +15,10 @@ export interface LandingColumns {
   readonly ids: Texts;
   readonly types: Texts;
   readonly producers: Texts;
-  /** Empty where there is none. */
+  /** An empty string if an event has none. */
   readonly traceparents: Texts;
   readonly acceptedAtMs: Float64Array;
-  /** All bodies, one after the other; body n ends before `bodyEnds[n]`. */
+  /** Concatenated bodies. Body n ends before `bodyEnds[n]`. */
   readonly bodies: Uint8Array<ArrayBuffer>;
   readonly bodyEnds: Float64Array;
 }
@@ -68,7 +66,6 @@ export const bodyAt = ({ bodies, bodyEnds }: LandingColumns, at: number): Uint8A
 
 const LANDINGS = ['landed', 'duplicate', 'reused', 'conflict'] as const satisfies readonly LandingOutcome[];
 
-/** One byte for each verdict. */
 export const VERDICT = { landed: 0, duplicate: 1, reused: 2, conflict: 3 } as const satisfies Record<
   LandingOutcome,
   number

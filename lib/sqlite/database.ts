@@ -1,12 +1,10 @@
-// The SQLite file and its statements: what runs in the worker thread.
+// The SQLite file and its statements, in the worker thread. All methods except `prepare` are synchronous.
 //
-// Invariant: a batch is one IMMEDIATE transaction, committed with `synchronous = FULL`: what is called landed here has
-// survived a power cut. Only `prepare` makes the file. Afterwards a file that is missing, or that is not the one
-// that was opened, means "the warehouse is unavailable": rows are never written into a deleted file or into a fresh
-// empty one.
+// Invariant: a batch is one IMMEDIATE transaction with `synchronous = FULL`, so landed events survive a power cut. Only
+// `prepare` creates the file. If the file is missing or replaced later, calls fail: rows are never written to a deleted
+// file or to a new, empty one.
 //
-// Limits: one writer at a time; another process waits up to BUSY_TIMEOUT_MS, then its call throws and is tried again.
-// Every method but `prepare` is synchronous, because node:sqlite is.
+// Limits: one writer at a time. The call of another process waits up to BUSY_TIMEOUT_MS, then throws.
 import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import {
@@ -23,12 +21,12 @@ import type { Clock } from '../process/clock.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { busy, openFile, prepareFile, refuses, type Step } from './file.ts';
 
-// CAST of a blob to TEXT takes the bytes as they are (sqlite.org/lang_expr.html, section 12).
+// CAST of a blob to TEXT keeps its bytes (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
 const INSERT = 'INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent) VALUES';
 const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
-// Fact: a call of a statement costs a third of an insert. Choice: so many rows are one statement, which is taken back
-// where one of them is not new; they are then inserted one by one.
+// Fact: the call of a statement takes a third of the time of an insert. Choice: this many rows are one statement. If
+// one of them is not new, the statement fails, and the rows are inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
 // Parameters: producer, body, the id as a JSON string, id.
@@ -43,7 +41,7 @@ const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
   WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
 
-/** An open file, with its statements, and what it was when it was opened. */
+/** An open file with its identity and prepared statements. */
 interface Handle {
   readonly database: DatabaseSync;
   readonly identity: BigIntStats;
@@ -52,9 +50,9 @@ interface Handle {
 
 export interface SqliteWarehouseOptions {
   readonly path: string;
-  /** Opens an existing file for look-ups and never writes to it. */
+  /** Opens an existing file for look-ups only. */
   readonly readOnly?: boolean;
-  /** Of the schema: STEPS by default. */
+  /** Schema steps; STEPS by default. */
   readonly steps?: readonly Step[];
 }
 
@@ -76,7 +74,7 @@ export class Database {
     return prepareFile(this.#path, this.#clock, this.#steps);
   }
 
-  /** Gives a VERDICT for each event. */
+  /** Returns a VERDICT for each event. */
   land(batch: LandingColumns): Uint8Array {
     return this.#using((open) =>
       transaction(open, () => {
@@ -123,7 +121,7 @@ export class Database {
     return this.#using((open) => lookup(open, id, producer));
   }
 
-  /** Throws when the file cannot be read, or lacks the tables. */
+  /** Throws if the file is unreadable or lacks the tables. */
   probe(): void {
     this.#using((open) => void open.database.prepare('SELECT 1 FROM events LIMIT 1').get());
   }
@@ -136,7 +134,7 @@ export class Database {
     }
   }
 
-  /** The open file. Throws where it is not there any more, or has been replaced since. */
+  /** Returns the open file. Throws if the path has no file; opens the file again if it was replaced. */
   #opened(): Handle {
     const identity = statSync(this.#path, { bigint: true });
     if (
@@ -147,9 +145,7 @@ export class Database {
     return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, statements: new Map() });
   }
 
-  /**
-   * Runs `work`; what fails for another reason than the data lets go of the file, so that the next call opens it again.
-   */
+  /** Closes the file after a failure that neither the data nor another writer caused; the next call reopens it. */
   #using<T>(work: (open: Handle) => T): T {
     try {
       return work(this.#opened());
@@ -186,7 +182,7 @@ const rowOf = (
   textAt(batch.traceparents, at) || null,
 ];
 
-/** Inserts ROWS_AT_ONCE rows, or none of them. */
+/** Inserts ROWS_AT_ONCE rows or none. */
 function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: string): boolean {
   const values: SQLInputValue[] = [];
   for (let at = from; at < from + ROWS_AT_ONCE; at += 1) values.push(...rowOf(batch, at, landedAt));
@@ -194,7 +190,7 @@ function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: st
     statement(open, LAND_NEW).run(...values);
     return true;
   } catch (cause) {
-    // A constraint takes back its own statement, and the transaction goes on (sqlite.org/lang_conflict.html, ABORT).
+    // A constraint undoes its statement only, and the transaction goes on (sqlite.org/lang_conflict.html, ABORT).
     if (refuses(cause) && open.database.isTransaction) return false;
     throw cause;
   }
@@ -215,7 +211,6 @@ function comparedRow(open: Handle, { id, producer, body }: LandedBefore): Compar
   return found && { own: found['own'] === 1, same: found['same'] === 1 };
 }
 
-/** A row of this name that is there already stays. */
 function quarantineOne(open: Handle, quarantined: QuarantinedEntry, now: string): void {
   const { entry, id, producer, reason, acceptedAtMs, body, traceparent } = quarantined;
   const about = [storableText(producer), reason, isoTime(acceptedAtMs), now, body, traceparent ?? null] as const;
@@ -254,8 +249,8 @@ function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
   };
 }
 
-// Fact: toISOString takes a third of the time of an insert. Choice: events of one millisecond are neighbours in a
-// batch, so the last text is kept.
+// Fact: toISOString takes a third of the time of an insert. Choice: the last text is cached, because events of one
+// millisecond are neighbors in a batch.
 let lastMs = Number.NaN;
 let lastText = '';
 function isoTime(ms: number): string {

@@ -1,4 +1,4 @@
-// The SQLite file and the schema in it: how it is opened, made and brought up to date.
+// Opens, creates and migrates the SQLite file.
 import { accessSync, closeSync, constants, openSync, opendirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -6,9 +6,9 @@ import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '..
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 
-/** How long a call waits for another process that writes; then it throws. */
+/** Time limit of a call that waits for another writer. */
 const BUSY_TIMEOUT_MS = 2_000;
-/** How long `prepareFile` goes on trying while other processes hold the file. */
+/** Time limit of `prepareFile` while other processes hold the file. */
 const PREPARE_TIMEOUT_MS = 10_000;
 const PREPARE_RETRY_MS = 50;
 
@@ -17,13 +17,11 @@ export interface Step {
   readonly sql: string;
 }
 
-/** The code of a quarantine reason; an index has this very expression. */
+/** The code of a quarantine reason; the expression of an index. */
 export const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 
-// The times are RFC 3339 text in UTC, for people at a shell. A NUL in a name would cut it short there, so the row is
-// refused, as PostgreSQL refuses it. BINARY is SQLite's default collation: ids compare byte by byte.
-//
-// Steps are additive: see lib/postgres/migrations.ts.
+// Times are RFC 3339 text in UTC, which people can read. A NUL in a name is refused, as in PostgreSQL. Ids compare byte
+// by byte, because SQLite's default collation is BINARY. Steps are additive: see lib/postgres/migrations.ts.
 export const STEPS: readonly Step[] = [
   {
     version: 1,
@@ -66,7 +64,7 @@ export const STEPS: readonly Step[] = [
 ];
 const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
-/** What node:sqlite throws; `errcode` is SQLite's extended result code (sqlite.org/rescode.html). */
+/** `errcode` is the extended result code (sqlite.org/rescode.html). */
 type SqliteError = Error & { readonly errcode: number };
 
 const hasCode = (cause: unknown, primaryCodes: readonly number[]): cause is SqliteError =>
@@ -78,10 +76,10 @@ const hasCode = (cause: unknown, primaryCodes: readonly number[]): cause is Sqli
 /** SQLITE_BUSY, SQLITE_LOCKED: another process holds the file. */
 export const busy = (cause: unknown): boolean => hasCode(cause, [5, 6]);
 
-/** SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: they speak of the data, and would say the same tomorrow. */
+/** SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: the data is at fault, so a retry fails too. */
 export const refuses = (cause: unknown): cause is SqliteError => hasCode(cause, [18, 19, 20]);
 
-/** Makes the file, or brings its schema up to date; see Warehouse.prepare for what it resolves with. */
+/** Creates or migrates the file; see Warehouse.prepare. */
 export async function prepareFile(
   path: string,
   clock: Clock,
@@ -98,10 +96,7 @@ export async function prepareFile(
   }
 }
 
-/**
- * Opens the file. `readOnly` opens an existing one for look-ups. A writer overwrites what it removes with zeros, also
- * the copies that moving rows between pages leaves behind.
- */
+/** `secure_delete` overwrites deleted content, including copies that remain after rows move between pages. */
 export function openFile(path: string, readOnly: boolean): DatabaseSync {
   const database = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS });
   if (!readOnly) database.exec('PRAGMA synchronous = FULL; PRAGMA secure_delete = ON');
@@ -110,7 +105,7 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
 
 export const NO_FILE = 'no file yet';
 
-/** What is wrong with a SQLite file before it is opened; NO_FILE where one can be made. Nothing is made. */
+/** Returns why a file cannot be opened or created; NO_FILE if it does not exist yet. Creates nothing. */
 export function fileFault(path: string): string | undefined {
   const folder = dirname(resolve(path));
   try {
@@ -120,14 +115,11 @@ export function fileFault(path: string): string | undefined {
     accessSync(folder, constants.W_OK | constants.X_OK);
     return NO_FILE;
   } catch (cause) {
-    return `no file can be made in ${folder} (${errno(cause)})`;
+    return `no file can be created in ${folder} (${errno(cause)})`;
   }
 }
 
-/**
- * The schema's version in a file that is there; 0 where it has no tables yet. Throws WarehouseMisconfigured where this
- * program cannot work with it.
- */
+/** Returns the version of the schema; 0 without tables. Throws WarehouseMisconfigured if it cannot be used. */
 export function inspectSqlite(path: string): number {
   const database = openFile(path, true);
   try {
@@ -137,7 +129,7 @@ export function inspectSqlite(path: string): number {
   }
 }
 
-/** The file holds bodies. SQLite gives its write-ahead log the mode of the file. */
+/** The file holds bodies. SQLite creates the write-ahead log with the mode of the file. */
 const FILE_MODE = 0o600;
 
 function makeSchema(path: string, steps: readonly Step[]): string | undefined {
@@ -159,7 +151,7 @@ function makeSchema(path: string, steps: readonly Step[]): string | undefined {
   }
 }
 
-/** Where it throws, the caller closes the file, which takes the transaction back. */
+/** If this throws, the caller closes the file, which rolls the transaction back. */
 function migrate(database: DatabaseSync, path: string, steps: readonly Step[]): void {
   database.exec('BEGIN IMMEDIATE');
   const found = knownVersion(database, path, steps);
@@ -171,7 +163,7 @@ const COLUMNS = `
   SELECT tables.name AS "table", columns.name AS name, columns."notnull" AND columns.dflt_value IS NULL AS required
   FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'`;
 
-/** Kept in the file as `user_version`. */
+/** The version is the file's `user_version`. */
 function knownVersion(database: DatabaseSync, path: string, steps: readonly Step[]): number {
   const found = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
   const known = newestOf(steps);

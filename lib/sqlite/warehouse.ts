@@ -1,11 +1,9 @@
-// The warehouse in one SQLite file: the embedded default, nothing to install, several processes at once. Not for
-// network file systems, where SQLite's locks do not hold.
+// The warehouse in one SQLite file, for several processes on one machine. SQLite's locks do not work on network file
+// systems.
 //
-// Fact: node:sqlite is synchronous, and a call waits for the disk and for other processes' locks. Choice: it runs in a
-// worker thread, so that neither a gateway's requests nor a consumer's reading and health answers wait for it.
-//
-// Invariants and limits of the file itself: see database.ts. A worker that ends by itself is a bug there; its calls
-// reject, and the next call starts another one.
+// Fact: node:sqlite is synchronous, and a call waits for the disk and for other processes' locks. Choice: a worker
+// thread, so that requests, reads and health checks do not wait. If the worker ends, its calls reject, and the next
+// call starts another one.
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
@@ -43,11 +41,11 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
   };
 }
 
-/** Each with a body of its own: see columns.ts. */
+/** Copies the bodies out of their shared blocks: see columns.ts. */
 const copiesOf = <T extends { readonly body: Buffer }>(entries: readonly T[]): T[] =>
   entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
 
-/** The worker, started at the first call. It keeps the process alive only while a call is under way. */
+/** Starts the worker at the first call. The worker keeps the process alive only during a call. */
 class Thread {
   readonly #options: SqliteWarehouseOptions;
   readonly #pending = new Map<number, Pending>();

@@ -1,17 +1,15 @@
-// The worker thread of the SQLite warehouse: it owns the file, and does what it is asked, one call after the other.
+// The worker thread of the SQLite warehouse: owns the file and runs one call after the other.
 import { parentPort, workerData } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { SystemClock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
-/** What the warehouse's thread may ask for. */
 export type Methods = Pick<
   Database,
   'prepare' | 'land' | 'quarantine' | 'release' | 'haveLanded' | 'find' | 'probe' | 'close'
 >;
 
-/** A call by the warehouse's thread. */
 export type WorkerCall = {
   readonly [Method in keyof Methods]: { readonly method: Method; readonly given: Parameters<Methods[Method]> };
 }[keyof Methods];
@@ -35,7 +33,7 @@ function run(call: WorkerCall): unknown {
   try {
     return methods[call.method](...call.given);
   } finally {
-    // Gives the block of bodies back at once: it may be of 16 MiB, and the next collection many such blocks away.
+    // Frees up to 16 MiB immediately; the next garbage collection may be many such blocks later.
     if (call.method === 'land') call.given[0].bodies.buffer.transfer(0);
   }
 }

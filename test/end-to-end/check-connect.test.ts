@@ -111,8 +111,8 @@ describe('a SQLite file', () => {
     database.close();
     const cases = [
       [`${folder}/yet.db`, 0, /no file yet; the consumer creates it when it starts/],
-      [`${folder}/missing/yet.db`, 5, /no file can be made in .*\/missing \(ENOENT\)/],
-      [`${folder}/file/yet.db`, 5, /no file can be made in .*\/file \(ENOTDIR\)/],
+      [`${folder}/missing/yet.db`, 5, /no file can be created in .*\/missing \(ENOENT\)/],
+      [`${folder}/file/yet.db`, 5, /no file can be created in .*\/file \(ENOTDIR\)/],
       [folder, 5, /is a directory/],
       [`${folder}/file`, 0, /no tables yet; the consumer creates them when it starts/],
       [newer, 5, /=sqlite:[^ ]*newer.db: the schema has version 99, and this program knows \d+/],

@@ -195,6 +195,9 @@ describe('the SQLite file', () => {
     assert.equal(fileFault(path), undefined);
     assert.equal(fileFault(folder), 'expected a file: this is a directory');
     assert.equal(fileFault(join(folder, 'new.db')), NO_FILE);
-    assert.equal(fileFault(join(folder, 'none', 'new.db')), `no file can be made in ${join(folder, 'none')} (ENOENT)`);
+    assert.equal(
+      fileFault(join(folder, 'none', 'new.db')),
+      `no file can be created in ${join(folder, 'none')} (ENOENT)`,
+    );
   });
 });
