@@ -1,16 +1,16 @@
-// What a client showed of itself in the handshake that opened its connection.
+// The certificate that a client presented in the handshake of its connection.
 import type { X509Certificate } from 'node:crypto';
 import type { TLSSocket } from 'node:tls';
 
 export interface ClientCertificate {
   readonly certificate: X509Certificate;
-  /** Why OpenSSL did not accept it; undefined where it did. */
+  /** OpenSSL's reason for rejecting it; `undefined` if it was accepted. */
   readonly fault: string | undefined;
 }
 
 /**
- * To be asked once, when the handshake is done: later `getPeerX509Certificate()` gives the certificate of the latest
- * handshake, and `authorized` the verdict on the first one. Undefined where the client sent none.
+ * Returns `undefined` if the client sent no certificate. Call it once, right after the handshake: later
+ * `getPeerX509Certificate()` returns the newest certificate, but `authorized` still belongs to the first.
  */
 export function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
   const certificate = socket.getPeerX509Certificate();

@@ -1,68 +1,57 @@
-// How many connections there may be, and which one is closed when there are too many.
+// Chooses the connection to close if there are too many. Its owner closes it.
 //
-// A connection is a stranger until a producer's request has arrived by it. The room does not follow requests: before it
-// closes a stranger it asks for the producer. Invariant: no known connection is closed for a stranger. If there is no
-// room, a new connection takes the place of a stranger, the oldest of the first kind in KINDS that has one. Known
-// connections hold at most all places but one in STRANGERS_SHARE, so there is always a stranger.
+// A connection is a stranger until a producer's request has arrived on it. Invariant: no known connection is closed for
+// a stranger. A new connection replaces the oldest stranger of the first kind in KINDS. If too many become known, the
+// producer with most connections loses one, an idle one if possible; such a producer itself can only exchange an idle
+// connection for a new one. Each address may hold a limited number of strangers.
 //
-// If one more becomes known than may be, the producer that holds most gives way: its oldest idle connection is closed,
-// or if none is idle, its oldest one. A producer that holds most itself only trades an idle connection of its own for a
-// new one; without an idle one the new connection stays a stranger.
-//
-// One address holds a limited number of strangers; one more takes the place of an older one. Connections in the
-// handshake count once it has taken HANDSHAKE_FREE_MS: until then they may be producers, any number of which may share
-// an address.
-//
-// Fact: strangers that reconnect when they are closed arrive by the hundred while a producer is in its handshake. Node
-// accepts one connection in a turn of the event loop and reads its first bytes in the next turn. Choice: connections
-// that have not sent a whole ClientHello go before those that have. Effect: a producer that arrives among silent
-// strangers is not closed, however many there are.
-//
-// It only keeps count; its owner closes connections. `S` stands for a connection.
+// `S` is a connection.
 import { assert } from './assert.ts';
 
 export interface RoomLimits {
   readonly connectionsMax: number;
-  /** The maximum of strangers; 0: no limit. */
+  /** The maximum of strangers; 0 is no limit. */
   readonly connectionsPerAddressMax: number;
 }
 
-/** The questions that a room asks about a connection. */
 export interface RoomQuestions<S> {
-  /** Its handshake has begun. */
+  /** Its ClientHello has arrived. */
   readonly hasBegun: (connection: S) => boolean;
-  /** No request is under way on it, and no answer. */
+  /** No request or answer is in progress on it. */
   readonly isIdle: (connection: S) => boolean;
-  /** The producer whose request arrived by it. */
   readonly producerOf: (connection: S) => string | undefined;
 }
 
-/** One place in so many is kept for strangers, so that a known producer's new connection can become known. */
+/** One place in so many belongs to strangers, so that a new connection can always become known. */
 const STRANGERS_SHARE = 20;
 
-/** After so long a handshake counts against the limit of its address, in milliseconds. */
+/**
+ * A handshake that takes longer counts against the limit of its address, in milliseconds. Until then it may belong to a
+ * producer, and any number of producers may share an address.
+ */
 export const HANDSHAKE_FREE_MS = 1_000;
 
+// Fact: hundreds of strangers reconnect during one producer's handshake, and node reads the first bytes of a connection
+// one turn of the event loop after it accepted it. Choice: connections without a whole ClientHello go first. Effect: no
+// number of silent strangers keeps a producer out.
 /**
- * Strangers, in the order in which they are closed. `nameless`: the handshake is done, without a good certificate;
- * `mute`: it has not begun (no whole ClientHello arrived) in HANDSHAKE_FREE_MS; `silent`: it has not begun; `slow`: it
- * has begun, and has taken as long; `begun`: it has begun; `certified`: it is done, with a good certificate.
+ * The kinds of strangers, in the order in which they are closed. `nameless`: the handshake is done, without a good
+ * certificate; `silent`: no ClientHello has arrived; `mute`: the same for HANDSHAKE_FREE_MS; `begun`: it has arrived;
+ * `slow`: the same for HANDSHAKE_FREE_MS; `certified`: the handshake is done, with a good certificate.
  */
 const KINDS = ['nameless', 'mute', 'silent', 'slow', 'begun', 'certified'] as const;
 type Kind = (typeof KINDS)[number];
 const HANDSHAKING: readonly Kind[] = ['mute', 'silent', 'slow', 'begun'];
-/** The kinds that count against the limit of their address. */
 const COUNTED: readonly Kind[] = ['nameless', 'mute', 'slow', 'certified'];
 
-/** Each kind oldest first: a Set keeps the order of insertion. */
+/** Each kind, oldest first. */
 type Strangers<S> = Readonly<Record<Kind, Set<S>>>;
 
 interface Place {
   readonly address: string;
   readonly sinceMs: number;
-  /** `undefined` once it is known. */
+  /** `undefined` once the connection is known. */
   kind: Kind | undefined;
-  /** Its producer, once it is known. */
   producer: string;
 }
 
@@ -70,7 +59,7 @@ export class ConnectionRoom<S> {
   readonly #limits: RoomLimits;
   readonly #ask: RoomQuestions<S>;
   readonly #knownMax: number;
-  /** Known ones, by producer, in the order in which they became known. */
+  /** Known connections by producer, in the order in which they became known. */
   readonly #knownOf = new Map<string, Set<S>>();
   #known = 0;
   readonly #places = new Map<S, Place>();
@@ -84,7 +73,7 @@ export class ConnectionRoom<S> {
     this.#knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
   }
 
-  /** Admits a connection. Returns the one to close for it: another one, none, or the new one itself. */
+  /** Admits a connection. Returns the connection to close for it, perhaps the new one itself. */
   enter(connection: S, address: string, nowMs: number): S | undefined {
     assert(!this.#places.has(connection), 'a connection enters once');
     const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(address);
@@ -98,7 +87,7 @@ export class ConnectionRoom<S> {
   }
 
   /**
-   * The handshake of a connection is done. `certified`: it showed a certificate of an accepted authority. Returns the
+   * The handshake of a connection is done; `certified` with a certificate of an accepted authority. Returns the
    * connection to close for it, perhaps itself.
    */
   shakeHands(connection: S, certified: boolean): S | undefined {
@@ -108,13 +97,13 @@ export class ConnectionRoom<S> {
     return this.#whoIsOver(place.address);
   }
 
-  /** Returns connections to close: their handshakes take long, and their addresses have too many strangers. */
+  /** Returns connections to close: their handshakes are slow, and their addresses hold too many strangers. */
   slowOnes(nowMs: number): S[] {
     const over: S[] = [];
     for (const kind of ['silent', 'begun'] as const) {
       for (const connection of this.#strangers[kind]) {
         const place = this.#places.get(connection);
-        // Handshakes may begin in another order than the connections arrived; then one counts a little later.
+        // Handshakes may begin in a different order than their connections; then one counts a little later.
         if (place === undefined || nowMs - place.sinceMs < HANDSHAKE_FREE_MS) break;
         this.#become(connection, place, this.#ask.hasBegun(connection) ? 'slow' : 'mute');
         const goes = this.#whoIsOver(place.address);
@@ -138,7 +127,6 @@ export class ConnectionRoom<S> {
     if (held.size === 0) this.#knownOf.delete(place.producer);
   }
 
-  /** A stranger that a producer's request arrived by becomes known. Returns the connection to close for it. */
   #know(connection: S, place: Place, producer: string): S | undefined {
     const goes = this.#known < this.#knownMax ? undefined : this.#whoGivesWay(connection, producer);
     if (goes === connection) return goes;
@@ -158,7 +146,7 @@ export class ConnectionRoom<S> {
     const own = this.#knownOf.get(producer);
     let most = own;
     for (const held of this.#knownOf.values()) if (held.size > (most?.size ?? 0)) most = held;
-    // With the newcomer its producer would hold as many as any other: it takes from itself.
+    // With the newcomer, its producer would hold as many as any other: it gives up one of its own.
     const takesFromItself = (most?.size ?? 0) <= (own?.size ?? 0) + 1;
     if (takesFromItself) most = own;
     for (const one of most ?? []) if (this.#ask.isIdle(one)) return one;
@@ -203,13 +191,13 @@ export class ConnectionRoom<S> {
       connectionsPerAddressMax > 0 && there !== undefined && count(there, KINDS) >= connectionsPerAddressMax;
     return (
       this.#first(this.#strangers, ['nameless']) ??
-      // Connections in the handshake replace each other, and none of another address.
+      // Connections in the handshake replace each other only within their address.
       (isOver ? this.#first(there, HANDSHAKING) : undefined) ??
       this.#first(this.#strangers, KINDS)
     );
   }
 
-  /** The first stranger of these kinds that still is one when asked, or a known connection that gives way. */
+  /** Returns the first stranger of these kinds that is still one, or a known connection that gives way. */
   #first(strangers: Strangers<S>, kinds: readonly Kind[]): S | undefined {
     for (const kind of kinds) {
       for (const connection of strangers[kind]) {
@@ -220,7 +208,7 @@ export class ConnectionRoom<S> {
     return undefined;
   }
 
-  /** Asks about a stranger. Returns it if it still is one of its kind, or a known connection that gives way to it. */
+  /** Returns a connection if it is still a stranger of its kind, or the known connection that gives way to it. */
   #ifStranger(connection: S): S | undefined {
     const place = this.#places.get(connection);
     if (place === undefined) return undefined;

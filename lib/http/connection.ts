@@ -1,10 +1,9 @@
-// One TLS connection: the only owner of its socket. It has plain requests read, keeps their answers in order, and
-// writes them at the end of the turn of the event loop in which they were made.
+// One TLS connection, the only owner of its socket. It keeps answers in order and writes them at the end of the turn of
+// the event loop in which they were made.
 //
-// Invariants: a connection is ended in one place, after its last answer, or destroyed. Answers leave in the order of
-// their requests, and none after one that closes. No byte is lost: it is read, handed over to node:http, or an answer
-// has announced that the connection closes. While bytes wait that may not be read yet, the connection is paused, so
-// they are one read of the socket at most.
+// Invariants: a connection ends in one place, after its last answer, or it is destroyed. Answers leave in the order of
+// their requests, and none after one that closes. No byte is lost before an answer that closes. While bytes wait, the
+// connection is paused, so at most one read of the socket waits.
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
 import { assert } from './assert.ts';
@@ -22,8 +21,8 @@ import { bytesOf, responseText, type Answer } from './respond.ts';
 
 /**
  * - `plain`: our own reader reads.
- * - `handing over`: the next request is for node:http; the answers that are owed before it leave first.
- * - `node`: node:http reads, for good.
+ * - `handing over`: the next request is for node:http, after the answers owed before it.
+ * - `node`: node:http reads, to the end.
  * - `closing`: the last answer is made, and nothing more is read.
  * - `closed`: the client is gone.
  */
@@ -37,19 +36,16 @@ const NEXT_STATES: Readonly<Record<State, readonly State[]>> = {
   closed: [],
 };
 
-/** While so many requests, or bytes of answers, made or expected, are owed, the next request stays unread. */
+/** The next request stays unread while so many answers, or bytes of answers, are owed. */
 const REQUESTS_OWED_MAX = 256;
 const BYTES_OWED_MAX = 262_144;
 
-/**
- * The expected size of an answer. The answer to an event is short. The answer to a lookup may be a whole event, or all
- * metrics: one at a time.
- */
+/** The answer to an event is short. Other answers may be as long as an event, so only one at a time is expected. */
 const expectedBytes = ({ head }: HttpRequest): number => (head.method === 'POST' ? 1_024 : BYTES_OWED_MAX);
 
-// Fact: the bytes of 100 connections may hold 25,600 requests; read in one turn of the event loop they blocked it for
-// two seconds and took 220 MB until their answers left. Choice: a few hundred, and the rest in later turns.
-/** Requests that may be read and answered in one turn, besides one of each connection. */
+// Fact: 100 connections may bring 25,600 requests. Read in one turn of the event loop, they blocked it for two seconds
+// and took 220 MB. Choice: a few hundred in each turn.
+/** Requests that may be read and answered in one turn, in addition to one of each connection. */
 const ANSWERED_A_TURN_MAX = 256;
 
 export class Connection<T> implements Wire {
@@ -62,7 +58,7 @@ export class Connection<T> implements Wire {
   #state: State = 'plain';
   readonly #plain: PlainReader;
   #node: NodeSide | undefined;
-  /** Plain requests whose answers have not left, oldest first, and the bytes of those, made or expected. */
+  /** Plain requests whose answers have not left, oldest first, and the actual or expected bytes of those answers. */
   readonly #owed: PlainRequest[] = [];
   #owedBytes = 0;
   #clientEnded = false;
@@ -99,7 +95,6 @@ export class Connection<T> implements Wire {
     return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
   }
 
-  /** No request is being read or answered. */
   get idle(): boolean {
     if (this.#socket.writableLength > 0 || !this.#pieces.empty) return false;
     if (this.#node !== undefined) return !this.#node.busy;
@@ -114,16 +109,16 @@ export class Connection<T> implements Wire {
     return this.#pieces.empty && !this.#socket.writableNeedDrain;
   }
 
-  /** True for the latest request of the connection: no other one is lost if its answer closes. */
+  /** Nothing after this request has arrived, so its answer may close the connection. */
   isLatest(request: HttpRequest): boolean {
     if (request instanceof NodeRequest) return this.#node?.isLatest(request) === true;
     return this.#owed.at(-1) === request && this.#plain.atEnd;
   }
 
-  /** Gives a request its one answer, unless the client is gone. With `close` the connection ends after it. */
+  /** Answers a request, unless it was answered or the client is gone. With `close` the connection ends after it. */
   respond(request: HttpRequest, requestId: string, answer: Answer, close: boolean): void {
     if (request instanceof NodeRequest) return request.respond(requestId, answer, close);
-    assert(request instanceof PlainRequest, 'a request is of one of the two readers');
+    assert(request instanceof PlainRequest, 'one of the two readers read this request');
     if (request.answer !== undefined || request.gone) return;
     const { body } = answer;
     const bytes = bytesOf(body);
@@ -144,7 +139,7 @@ export class Connection<T> implements Wire {
     else this.#socket.destroy();
   }
 
-  /** Ends after the answers that are owed now; requests that have not begun are dropped. */
+  /** Ends after the answers that are owed now. Drops requests that have not begun. */
   retire(): void {
     this.retiring = true;
     this.wake();
@@ -154,7 +149,7 @@ export class Connection<T> implements Wire {
     this.#socket.destroy();
   }
 
-  /** Has it flushed at the end of this turn of the event loop. */
+  /** Schedules a flush at the end of this turn of the event loop. */
   wake(): void {
     if (this.#awake) return;
     this.#awake = true;
@@ -218,7 +213,7 @@ export class Connection<T> implements Wire {
   }
 
   flush(): void {
-    assert(this.#awake, 'a connection is flushed once for each time that it was awake');
+    assert(this.#awake, 'a connection is flushed once each time it was woken');
     this.#awake = false;
     if (this.#state === 'closed') return;
     if (this.#node !== undefined) return this.#node.flush();
@@ -242,12 +237,12 @@ export class Connection<T> implements Wire {
     else if (!(this.#node ?? this.#plain).late()) this.#socket.destroy();
   }
 
-  /** While the server stops: ends a connection that was idle for `graceMs`. */
+  /** Ends a connection that was idle for `graceMs`, while the server stops. */
   endIdle(nowMs: number, graceMs: number): void {
     if (!this.idle || this.#state === 'closing') return;
     this.#idleSinceMs ??= nowMs;
     if (nowMs - this.#idleSinceMs < graceMs) return;
-    // The sockets are read between this timer and the check phase.
+    // A request may be read between this timer and the check phase.
     this.clock.turnEnd(() => {
       if (this.#idleSinceMs !== undefined && this.idle) this.end(false);
     });
@@ -286,10 +281,10 @@ export class Connection<T> implements Wire {
     else this.resume();
   }
 
-  // Fact: under overload many requests of one connection arrive in one turn, and a TLS record and a system call for
-  // each answer are most of the cost of a refusal. Choice: answers leave in the check phase, the ready ones of a
-  // connection together. Effect: at twice saturation everything is answered and more accepted than at saturation;
-  // before, 87 % and 6 % (BENCH_CASES=overload make bench).
+  // Fact: under overload many requests of one connection arrive in one turn, and the TLS record and the system call of
+  // each answer are most of the cost of a refusal. Choice: the ready answers of a connection leave together. Effect: at
+  // twice saturation everything is answered, and more is accepted than at saturation; before, 87 % was answered and 6 %
+  // accepted (BENCH_CASES=overload make bench).
   #writeAnswers(): void {
     while (this.writable && this.#owed[0]?.answer !== undefined) {
       const owed = this.#owed;
@@ -311,8 +306,7 @@ export class Connection<T> implements Wire {
         this.#owedBytes -= text.length + bytesOf(body);
         assert(this.#owedBytes >= 0, 'no more bytes leave than were owed');
       }
-      // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all answers are
-      // ASCII.
+      // Fact: the socket writes a latin1 string as it is, but measures and encodes a utf8 one.
       this.write(text, isAscii ? 'latin1' : 'utf8');
       for (const part of body) this.write(part, 'latin1');
       if (closes) this.end(false);
@@ -337,7 +331,7 @@ export class Connection<T> implements Wire {
     else if (this.#plain.unread === 0) this.end(false);
   }
 
-  /** The client ended its side before a body was complete: that request is owed nothing. */
+  /** The client ended its side in the middle of a body, so that request gets no answer. */
   #abort(arriving: PlainRequest): void {
     this.#plain.cut();
     if (arriving.answer !== undefined) return;

@@ -1,16 +1,16 @@
-// Ends a connection so that the client gets to see our last answer.
+// Ends a connection in a way that lets the client read our last answer.
 import type { Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
 
-/** How long a connection that we close is still read from, so that the client gets to see our last answer. */
+/** The time to discard input after our last byte. */
 const LINGER_MS = 1_000;
-/** How long the client may take before that to take the answers that were written. */
+/** The time that the client has to read the answers written before. */
 const LAST_WRITE_MS = 10_000;
 
 /**
- * Ends our side, throws away what still comes, and lets go when the client has ended too or a second after our last
- * byte. Without it, closing while the client still sends resets the connection, and a reset can overtake the answer
- * (RFC 9112, section 9.6). A socket lets go by itself once both sides have ended.
+ * Ends our side, discards further input, and closes when the client has ended too or LINGER_MS after our last byte.
+ * Closing while the client still sends would reset the connection, and a reset can overtake the answer (RFC 9112,
+ * section 9.6).
  */
 export function linger(socket: Socket, clock: Clock): void {
   if (socket.destroyed) return;

@@ -1,20 +1,17 @@
-// Reads what comes by a connection, so many pieces of it in a turn of the event loop, and nothing while it may not.
+// Reads the input of a connection, a limited number of pieces in each turn of the event loop.
 //
-// Fact: a client chooses how long its TLS records are, each of them is a piece, and one read of a socket may bring
-// 2,900. Choice: a connection that brings many pieces and no whole request rests, and waits in line with the others
-// that do.
-//
-// It reads from the socket for the connection that owns it, and does nothing else with it.
+// Fact: each TLS record is a piece, the client chooses its length, and one read of a socket may bring 2,900. Choice: a
+// connection that brings many pieces and no whole request rests, and waits in line with others that rest.
 import type { Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
 import { assert } from './assert.ts';
 
-/** How many pieces are read before the connection rests; a request that has come starts again. */
+/** Pieces without a whole request after which a connection rests. */
 const PIECES_MAX = 256;
-/** How many connections that rest go on in one turn of the event loop. */
+/** Resting connections that continue in one turn of the event loop. */
 const READERS_A_TURN = 4;
 
-/** Those that rest, in the order in which they began to; one line for all servers of this process. */
+/** Resting connections, oldest first. All servers of the process share this line. */
 let line: PieceReader[] = [];
 
 function giveTurns(clock: Clock): void {
@@ -31,7 +28,7 @@ export class PieceReader {
   #paused = false;
   #rests = false;
 
-  /** `take` gets each piece, and returns true if it completed a request: as many pieces more may be read. */
+  /** `take` receives each piece and returns true if it completed a request. */
   constructor(socket: Socket, clock: Clock, take: (piece: Buffer) => boolean) {
     this.#socket = socket;
     this.#clock = clock;
@@ -42,7 +39,7 @@ export class PieceReader {
     socket.on('error', ignore);
   }
 
-  /** Nothing more is to be read before `resume`. */
+  /** Stops reading until `resume`. */
   pause(): void {
     this.#paused = true;
     stop(this.#socket);
@@ -76,10 +73,9 @@ interface Handle {
 
 const handleOf = (socket: Socket): Handle | null | undefined => (socket as { _handle?: Handle | null })._handle;
 
-// Fact: a paused stream is read into until it holds 64 KB, which may be 65,536 pieces, and libuv reads up to 32 times
-// in a turn; a stream does not know that its handle was stopped. Choice: the handle is stopped and started with it, in
-// the way of net.Socket with `onread`; checked on node 26.10. Effect: 10 connections that wait and bring 40,000 records
-// each take 2 MB, not 70 (test/end-to-end/short-records.long.ts).
+// Fact: node reads into a paused stream until it holds 64 KB, which may be 65,536 pieces. Choice: stop and start the
+// handle with the stream, as net.Socket does with `onread` (checked on node 26.10). Effect: 10 paused connections that
+// bring 40,000 records each take 2 MB instead of 70 (test/end-to-end/short-records.long.ts).
 function stop(socket: Socket): void {
   socket.pause();
   const handle = handleOf(socket);
@@ -96,4 +92,4 @@ function start(socket: Socket): void {
   handle.readStart();
 }
 
-const ignore = (): void => undefined; // 'close' follows, and tells.
+const ignore = (): void => undefined; // 'close' follows.

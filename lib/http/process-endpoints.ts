@@ -1,7 +1,6 @@
-// A process's own `/health/live`, `/health/ready` and `/metrics`: the answers, and a plain HTTP server for them. It
-// serves no event and asks for no identity, so it belongs on loopback or a private network.
-//
-// Each program says by a ProcessState what is true of it; the gateway gives the same answers to producers, over TLS.
+// The endpoints `/health/live`, `/health/ready` and `/metrics` of a process, and a plain HTTP server for them. The
+// server asks for no identity, so it belongs on loopback or a private network. The gateway serves the same endpoints
+// over TLS.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -12,33 +11,29 @@ import { FAULTS, type ProtocolFault, type Refused } from './request.ts';
 import { lastResponse, requestIdOf, respond, type Answer } from './respond.ts';
 import { route, Router, type Route } from './router.ts';
 
-/**
- * What the endpoints tell. `unready` says why not, in words that hold no secret; undefined when the process is ready.
- */
 export interface ProcessState {
   readonly draining: () => boolean;
+  /** The reason, without secrets; `undefined` if the process is ready. */
   readonly unready: () => string | undefined;
-  /** The parts of the queue that are unavailable while the process is ready, by number or name. */
+  /** The unavailable parts of the queue, by number or name. */
   readonly unavailable: () => readonly (number | string)[];
   readonly metrics: () => Promise<Exposition>;
 }
 
-/** Metrics as text. */
 export interface Exposition {
   readonly contentType: string;
   readonly text: string;
 }
 
 export interface ProcessEndpoints {
-  /** Binds. Rejects with the system's error. */
   readonly listen: (address: { readonly host: string; readonly port: number }) => Promise<AddressInfo>;
   readonly close: () => Promise<void>;
 }
 
 const TIMEOUT_MS = 10_000;
-/** How often node looks for requests that are overdue; by default it is every 30 s. */
+/** The interval of node's checks for overdue requests, 30 s by default. */
 const CHECK_INTERVAL_MS = 1_000;
-/** One more takes the place of the one whose last request is longest ago. */
+/** One more replaces the connection that has been quiet for longest. */
 const CONNECTIONS_MAX = 256;
 
 const json = (status: number, value: unknown): Answer => ({
@@ -47,14 +42,13 @@ const json = (status: number, value: unknown): Answer => ({
   body: JSON.stringify(value),
 });
 
-/** Makes the answer to what is not served: the row of the error catalogue with this name, and what happened. */
+/** Makes an answer from a row of the error catalog and a detail. */
 export type ProblemOf = (
   refusal: Refused | 'methodNotAllowed' | 'internal',
   detail: string,
   more?: { readonly headers: readonly string[] },
 ) => Answer;
 
-/** The process runs and its event loop turns. It says nothing of the queue. */
 const live = (): Answer => json(200, { status: 'live' });
 
 function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'unavailable'>): Answer {
@@ -79,7 +73,7 @@ export const processRoutes = <M = never>(state: ProcessState): Route<M | Handler
   route<M | Handler>('/metrics', { GET: () => scrape(state) }),
 ];
 
-/** `pages` are further answers to GET and HEAD, by path. */
+/** `pages` are more answers to GET and HEAD, by path. */
 export function createProcessEndpoints(
   state: ProcessState,
   problem: ProblemOf,
@@ -91,16 +85,14 @@ export function createProcessEndpoints(
     ...Object.entries(pages).map(([path, page]) => route(path, { GET: () => page })),
   ]);
   const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: CHECK_INTERVAL_MS });
-  /** In the order of their last requests. */
   const open = new Set<Socket>();
-  /** The one that came last by each connection. */
   const latest = new WeakMap<Socket, ServerResponse>();
   const requested = (request: IncomingMessage, response: ServerResponse): void => {
     latest.set(request.socket, response);
     if (open.delete(request.socket)) open.add(request.socket);
     void serve(request, response, { state, problem, router }, system);
   };
-  /** Those whose last answer is being written: what still comes by them is no request. */
+  /** Connections that got their last answer: their further input is ignored. */
   const ended = new WeakSet<Socket>();
   const faulty = (socket: Socket, fault: ProtocolFault): void => {
     if (ended.has(socket)) return;
@@ -114,7 +106,7 @@ export function createProcessEndpoints(
     const [longestQuiet] = open;
     longestQuiet?.destroy();
   });
-  // Without these listeners node itself answers, without the problem and X-Request-Id.
+  // Without these listeners node answers by itself, without a problem and X-Request-Id.
   server.on('request', requested);
   server.on('checkExpectation', requested);
   server.on('connect', (_request, socket) => faulty(socket as Socket, 'connect'));
@@ -140,7 +132,7 @@ export function createProcessEndpoints(
   };
 }
 
-/** Answers what could not be read, behind the answer to the request before it, and closes. */
+/** Answers an unreadable request, after the answer to the request before it, and closes. */
 function sayLast(
   socket: Socket,
   owed: ServerResponse | undefined,

@@ -1,17 +1,15 @@
-// The header of the PROXY protocol, version 2, by which a balancer says whose connection it passes on, before the
-// client's first byte (haproxy.org, doc/proxy-protocol.txt, section 2.2).
-//
-// Limits: PROXY_HEADER_BYTES_MAX. What it does not do: version 1 and UDP, which are invalid; TLVs and their checksum,
-// which are skipped; the addresses of UNIX sockets.
+// The header of the PROXY protocol, version 2, in which a balancer reports the client's address before the client's
+// first byte (haproxy.org, doc/proxy-protocol.txt, section 2.2). Version 1 and UDP are invalid. TLVs and their checksum
+// are skipped.
 import { SocketAddress, type Socket } from 'node:net';
 
 export interface ProxyHeader {
   readonly bytes: number;
-  /** The client's. Undefined: the connection is the balancer's own (LOCAL), or the client's has no IP address. */
+  /** The client's; `undefined` for the balancer's own connection (LOCAL) or a client without an IP address. */
   readonly address: string | undefined;
 }
 
-/** Addresses take 36 bytes, all else are TLVs. */
+/** Addresses take 36 bytes at most; the rest are TLVs. */
 export const PROXY_HEADER_BYTES_MAX = 4_096;
 
 const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n');
@@ -19,7 +17,7 @@ const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n');
 const FIXED_BYTES = 16;
 const [LOCAL, PROXY] = [0x20, 0x21];
 
-/** The header that `bytes` begin with; `unfinished` where they end before it does. */
+/** Parses the header at the beginning of `bytes`; `unfinished` if more bytes are needed. */
 export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'invalid' {
   const known = Math.min(bytes.length, SIGNATURE.length);
   if (bytes.compare(SIGNATURE, 0, known, 0, known) !== 0) return 'invalid';
@@ -43,15 +41,15 @@ export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'inva
   }
 }
 
-/** As a socket's `remoteAddress` would have it. */
+/** In the format of a socket's `remoteAddress`. */
 function ipv6Of(bytes: Buffer): string {
   const groups = Array.from({ length: 8 }, (_, at) => bytes.readUInt16BE(2 * at).toString(16));
   return new SocketAddress({ address: groups.join(':'), family: 'ipv6' }).address;
 }
 
 /**
- * Takes the header off a connection that nothing was read from; what follows it is left to be read. `done` is called
- * once, without a header where there is no valid one, unless the connection closes before.
+ * Reads the header from a new connection and leaves the bytes after it unread. Calls `done` once, with `undefined` if
+ * the header is invalid, unless the connection closes before.
  */
 export function takeProxyHeader(socket: Socket, done: (header: ProxyHeader | undefined) => void): void {
   let begun: Buffer = Buffer.alloc(0);

@@ -1,9 +1,9 @@
-// A request as its handler sees it, whichever reader took it off the wire. Connection.respond answers it.
+// A request as its handler sees it, from either reader. `Connection.respond` answers it.
 
-/** Why the rest of a request cannot be read, or why a head could not. */
+/** The reason why a request cannot be read. */
 export type ProtocolFault = keyof typeof FAULTS;
 
-/** The answer to each fault: the row of the error catalogue with this name, and its detail. */
+/** The answer to each fault: a row of the error catalog, and its detail. */
 export const FAULTS = {
   malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
   headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
@@ -12,37 +12,31 @@ export const FAULTS = {
 } as const;
 export type Refused = (typeof FAULTS)[ProtocolFault]['refusal'];
 
-/** The handler of a request, as its reader sees it. */
 export interface RequestListener {
-  /** The client closed the connection before a body that was asked for had arrived. */
+  /** The client closed the connection before its body arrived. */
   aborted(): void;
-  /**
-   * The rest of the request cannot be read, or did not arrive in time: answer and close. Returns false if the request
-   * was answered before.
-   */
+  /** The rest of the request is unreadable or late: answer and close. Returns false if it was answered before. */
   fault(fault: ProtocolFault): boolean;
 }
 
-/** Receives a body. It is not called again once the request was answered. */
+/** Receives a body. There are no calls after the answer. */
 export interface BodyTaker {
-  /** `bytes` more of a body that announced no length have arrived. */
+  /** `bytes` more have arrived of a body without an announced length. */
   bodyGrows(bytes: number): void;
-  /** The whole body, or the news that it is over the limit. Called once, unless the client closes the connection. */
+  /** The whole body has arrived, or is over the limit. Called at most once. */
   bodyRead(body: Buffer | 'too large'): void;
 }
 
-/** Why a readable request must not be handled: another reader could understand it differently. */
+/** The reason not to handle a readable request: another reader could understand it differently. */
 export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version';
 
 /** A header field: its name in lower case, its value as sent, one character for each byte. */
 export type HeaderField = readonly [name: string, value: string];
 
-/** The parts of a request's head that matter here. Several fields of a list are joined by commas. */
+/** The relevant parts of a request's head. Fields of a list are joined by commas. */
 export interface RequestHead {
   readonly method: string;
-  /** The request target as sent (RFC 9112, section 3.2). */
   readonly target: string;
-  /** `undefined` for a request that may be handled. */
   readonly defect: RequestDefect | undefined;
   readonly fieldCount: number;
   readonly contentType: string | undefined;
@@ -61,18 +55,17 @@ export interface RequestHead {
 
 export interface HttpRequest {
   readonly head: RequestHead;
-  /** To be set once, as soon as the request is handled. */
+  /** The handler sets it once, immediately. */
   listener: RequestListener | undefined;
   /**
-   * The whole body, if it arrived with the head (an empty body always does); otherwise call `receive`. The handler
-   * clears it after reading, to free its memory while the answer is awaited.
+   * The whole body, if it arrived with the head, as an empty body always does; otherwise call `receive`. The handler
+   * clears it after reading, so that its memory is free while the queue works.
    */
   body: Buffer | undefined;
-  /** The client has closed the connection. */
   readonly gone: boolean;
 
-  /** The missing rest has no announced length, is longer than `bytes`, or waits for 100 (Continue). */
+  /** The missing part of the body may be longer than `bytes`, or the client waits for 100 (Continue). */
   restMayExceed(bytes: number): boolean;
-  /** Reads a body that has not arrived, up to `bytesMax`. To be called once at most. */
+  /** Reads a body that has not arrived, up to `bytesMax`. Call it at most once. */
   receive(bytesMax: number, taker: BodyTaker): void;
 }

@@ -1,7 +1,4 @@
-// The one form of a response, as text and through node:http.
-//
-// Invariant: every response carries X-Request-Id and Content-Length, and head and body leave in one write. A response
-// that was begun or whose connection is gone is left alone.
+// Writes responses, as text or through node:http. Every response has X-Request-Id and Content-Length.
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Clock, Random } from '../process/clock.ts';
 
@@ -12,16 +9,14 @@ export function requestIdFrom(given: string | undefined, random: Random): string
   return given !== undefined && REQUEST_ID.test(given) ? given : random.uuid();
 }
 
-/** The same for a request of node:http. */
 export function requestIdOf(request: IncomingMessage, random: Random): string {
   const given = request.headers['x-request-id'];
   return requestIdFrom(typeof given === 'string' ? given : undefined, random);
 }
 
 /**
- * What is to be answered. `headers` are name, value, name, value …; the names below are added. A body of many kilobytes
- * is better given as parts of bytes: they are written as they are, while a string is copied more than once.
- * The caller gives them away: their memory is freed after the last byte is written.
+ * A response without its common header fields. `headers` are alternating names and values. A long body should be parts
+ * of bytes, because a string is copied more than once. The memory of the parts is freed after they are written.
  */
 export interface Answer {
   readonly status: number;
@@ -31,9 +26,9 @@ export interface Answer {
 }
 
 /**
- * Writes `answer`; with `close` the connection ends after it. False when the client was gone.
- * Fact: writeHead with a flat array and end with a string make one string and one write; setHeader makes a map of
- * lower-cased names first.
+ * Writes `answer`; with `close` the connection ends after it. Returns false if the client is gone.
+ * Fact: writeHead with a flat array and end with a string result in one write; setHeader first makes a map of
+ * lower-cased names.
  */
 export function respond(response: ServerResponse, requestId: string, answer: Answer, close: boolean): boolean {
   if (response.headersSent || response.destroyed) return false;
@@ -43,7 +38,7 @@ export function respond(response: ServerResponse, requestId: string, answer: Ans
   if (more !== undefined) headers.push(...more);
   if (close) headers.push('Connection', 'close');
   response.writeHead(status, headers);
-  // Fact: the socket writes a latin1 string as it is, and measures and encodes a utf8 one. Nearly all bodies are ASCII.
+  // Fact: the socket writes a latin1 string as it is, but measures and encodes a utf8 one.
   if (typeof body === 'string') response.end(body, bytes === body.length ? 'latin1' : 'utf8');
   else {
     for (const part of body) response.write(part);
@@ -52,18 +47,17 @@ export function respond(response: ServerResponse, requestId: string, answer: Ans
   return true;
 }
 
-/** The length of a body, in bytes. */
 export const bytesOf = (body: Answer['body']): number =>
   typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((bytes, part) => bytes + part.length, 0);
 
-/** A whole response as text, for a connection whose parser gave up: there is no request to answer. */
+/** The response to an unreadable request, as text. */
 export function lastResponse(requestId: string, answer: Answer, clock: Clock): string {
   return responseText(requestId, answer, bytesOf(answer.body), 'Connection: close\r\n', clock);
 }
 
 /**
- * A whole response as text (RFC 9112, section 4), or its head where the body is given as bytes. `bytes` is the length
- * of the body; `connection` are the header lines that say what becomes of the connection, each with its line end.
+ * The text of a response (RFC 9112, section 4), or of its head if the body is bytes. `bytes` is the length of the body,
+ * `connection` the header lines about the connection, each with its line end.
  */
 export function responseText(
   requestId: string,
@@ -85,8 +79,7 @@ export function responseText(
 let dateSecond = 0;
 let dateText = '';
 
-// Fact: writing a date takes longer than the rest of a head. Choice: once a second.
-/** The `Date` header line (RFC 9110, section 6.6.1). */
+// Fact: formatting a date takes longer than the rest of a head. Choice: once a second.
 function dateLine(nowMs: number): string {
   const second = Math.floor(nowMs / 1000);
   if (second !== dateSecond) {

@@ -1,15 +1,12 @@
-// Finds the route of a request target. Two steps: the path in a map of fixed paths, then one list of prefixes that end
-// in a single parameter.
+// Finds the route of a request target, first among fixed paths, then among prefixes that end in one parameter.
 //
-// What it assumes and enforces: fixed paths hold no parameter; a parameter is the whole rest of the path, non-empty
-// and without a literal `/` (percent-encoded ones are fine, RFC 3986, section 2.2); prefixes end in `/` and none
-// begins another. A query is ignored. An absolute-form target (RFC 9112, section 3.2.2) counts by its path.
+// A parameter is the rest of the path, not empty and without a literal `/`. No prefix begins another prefix. The query
+// is ignored. Only the path of an absolute-form target is used (RFC 9112, section 3.2.2).
 
-/** What a route is found by. `M` is the caller's own description of a method (a handler, say). */
+/** `M` is the caller's value for a method, such as a handler. */
 export interface Route<M> {
-  /** The label of the route in metrics and in the API file: `/events/{id}`. */
+  /** The name in metrics and in the API file, such as `/events/{id}`. */
   readonly name: string;
-  /** The fixed path, or the prefix up to the parameter. */
   readonly path: string;
   readonly parameter: boolean;
   readonly methods: ReadonlyMap<string, M>;
@@ -17,13 +14,13 @@ export interface Route<M> {
   readonly allow: string;
 }
 
-/** The route of one request, and the parameter as it stood there (still percent-encoded), `''` where there is none. */
+/** The route of a request and its parameter, still percent-encoded, or `''`. */
 export interface RouteMatch<M> {
   readonly route: Route<M>;
   readonly parameter: string;
 }
 
-/** `template` is `/fixed/path` or `/prefix/{name}`. HEAD is added where GET is. Throws on anything else: a bug. */
+/** `template` is `/fixed/path` or `/prefix/{name}`. A route with GET also gets HEAD. Throws for any other template. */
 export function route<M>(template: string, methods: Readonly<Record<string, M>>): Route<M> {
   const match = /^(\/$|(?:\/[a-z0-9-]+)+)(\/)?(\{[a-z]+\})?$/.exec(template);
   if (match === null || (match[2] === undefined) !== (match[3] === undefined)) throw new Error(`no route: ${template}`);
@@ -78,7 +75,7 @@ function pathOf(target: string): string {
   return query === -1 ? path : path.slice(0, query);
 }
 
-/** A percent-encoded parameter as text; undefined when it is no valid UTF-8 or broken encoding. */
+/** Decodes a percent-encoded parameter. Returns `undefined` if it is not valid UTF-8. */
 export function decodeParameter(parameter: string): string | undefined {
   if (!parameter.includes('%')) return parameter;
   try {

@@ -1,8 +1,8 @@
-// Listens, takes TLS connections, swaps the TLS material, and stops without losing a request whose bytes got in.
+// Accepts TLS connections, replaces the TLS material, and stops without losing a request that has arrived.
 //
-// States: listening → draining → closed. Invariants: every time-out and limit below is on; the server closes a
-// connection that owes an answer only if its deadline has passed, its client is not trusted any more, or another
-// connection needs its place or its memory. A client without an answer may send its event again (openapi/rules.md, 5).
+// States: listening → draining → closed. Invariant: the server closes a connection that owes an answer only if its
+// deadline has passed, its client is no longer trusted, or another connection needs its place or its memory. A client
+// without an answer may send its event again (openapi/rules.md, 5).
 import {
   createServer as createTcpServer,
   type AddressInfo,
@@ -28,67 +28,60 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
   readonly unreadAnswers: UnreadLimits;
   readonly handshakeTimeoutMs: number;
   readonly headerBytesMax: number;
-  /** Who reads plain requests. */
   readonly httpReader: 'own' | 'node';
   /**
-   * The balancers that pass connections on: each begins with a header of the PROXY protocol, and no other is taken.
-   * Undefined: connections are the clients' own.
+   * The balancers. Only their connections are accepted, each of which begins with a header of the PROXY protocol.
+   * `undefined`: clients connect directly.
    */
   readonly proxyFrom: BlockList | undefined;
 }
 
 export interface ServerHandlers<T> extends ConnectionHandlers<T, Connection<T>> {
-  /** Makes the application's part of a connection that was just accepted. */
+  /** Makes the application's context of a new connection. */
   readonly context: () => T;
-  /** Plain HTTP came where TLS is expected: the whole response to write. */
+  /** Returns the whole response to plain HTTP. */
   readonly plainHttp: () => string;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
   /** `reason` is one of HANDSHAKE_FAILURES; `address` is the client's. */
   readonly handshakeFailure: (reason: string, address: string) => void;
 }
 
-/** A TCP connection from its acceptance on. */
 interface Arrival<T> {
-  /** The client's; a balancer's until its header was read. */
+  /** The client's address; the balancer's until its header was read. */
   address: string;
-  /** How long a balancer's header before the handshake is; undefined while it is awaited. */
+  /** The length of the balancer's header; `undefined` until it has arrived. */
   headerBytes: number | undefined;
-  /** When it was accepted; once the first byte of its handshake was read, when that was found. */
+  /** The time of acceptance, later the time of the first byte of the handshake. */
   handshakeSinceMs: number;
   handshakeBegun: boolean;
   readonly context: T;
-  /** Why we cut its handshake; `tlsClientError` follows. */
+  /** Our reason for cutting the handshake; `tlsClientError` follows. */
   cutFor: 'limit' | 'timeout' | 'proxy_header' | undefined;
-  /** Undefined until the handshake is done. */
   connection: Connection<T> | undefined;
 }
 
-/**
- * Connections that may wait to be accepted, if the system allows so many: node's default of 511 is less than the burst
- * after a restart, when all clients reconnect.
- */
+/** Connections that may wait to be accepted. After a restart, more than node's default of 511 reconnect together. */
 const BACKLOG = 4_096;
-/** Node's own time-out for handshakes counts from a connection's acceptance; ours does not. */
+/** Node's time-out for handshakes would count from the acceptance of a connection. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
-/** How long a balancer may take for its header: time to send a lost one again (doc/proxy-protocol.txt, section 2). */
+/** The time for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
 const CHECK_INTERVAL_MS = 250;
-/** While stopping: how long a connection with nothing going on may still bring a request. */
+/** While the server stops, an idle connection may bring a request for so long. */
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
 
 export class HttpsServer<T> {
   readonly #server: Server;
-  /** Accepts connections: `#server` itself, or where balancers send headers a server before it. */
+  /** Accepts connections: `#server`, or a TCP server in front of it that reads balancers' headers. */
   readonly #listener: TcpServer;
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
   readonly #host: ConnectionHost<T, Connection<T>>;
-  /** Each with the TCP connection below it. */
   readonly #connections = new Map<Connection<T>, Socket>();
-  /** Open TCP connections whose handshake is not done. */
+  /** Open TCP connections in their handshake. */
   readonly #handshakes = new Map<Socket, Arrival<T>>();
-  /** Of all TCP connections: a closed one's `tlsClientError` may be still to come. */
+  /** All TCP connections, also closed ones, because `tlsClientError` may follow the end. */
   readonly #arrivals = new WeakMap<Socket, Arrival<T>>();
   readonly #room: ConnectionRoom<Socket>;
   readonly #unread: UnreadAnswers<Connection<T>>;
@@ -120,14 +113,14 @@ export class HttpsServer<T> {
     this.#server = createServer({
       ...tls,
       ...TLS_OPTIONS,
-      // The certificate is asked for and judged by the application: a bad one gets an HTTP answer, no broken handshake.
+      // The application judges the certificate, so that a bad one gets an HTTP answer and not a broken handshake.
       requestCert: true,
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
       handshakeTimeout: NO_TIMEOUT_MS,
       noDelay: true,
     });
-    // Below TLS: the handshake was answered, so its whole ClientHello has come.
+    // The server has answered the handshake, so a whole ClientHello has arrived.
     const hasBegun = ({ bytesWritten }: Socket): boolean => bytesWritten > 0;
     this.#room = new ConnectionRoom(limits, {
       hasBegun,
@@ -149,10 +142,7 @@ export class HttpsServer<T> {
     return this.#connections.keys();
   }
 
-  /**
-   * Binds; with `reusePort` next to others that do so too. Rejects with the system's error (EADDRINUSE, EACCES,
-   * ENOTFOUND …).
-   */
+  /** Binds. Several processes may share a port with `reusePort`. Rejects with the system's error. */
   listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#listener.once('error', reject);
@@ -165,18 +155,15 @@ export class HttpsServer<T> {
   }
 
   /**
-   * New handshakes use `tls` from now on. Sessions that were granted before cannot be resumed: a ticket carries the
-   * verdict of its first handshake, and who lost our trust must not come back by it.
+   * Uses `tls` for new handshakes. Older sessions cannot be resumed: a ticket has the verdict of its first handshake,
+   * and a client that lost our trust could use it.
    */
   replaceTls(tls: SecureContextOptions): void {
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
     this.#server.setTicketKeys(this.#system.random.bytes(48));
   }
 
-  /**
-   * Stops listening, lets every exchange end (the application says `Connection: close` from now on), closes connections
-   * that bring nothing for a moment, and resolves when none is left.
-   */
+  /** Stops listening, closes idle connections, and resolves when every exchange has ended. */
   async drain(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#listener.close(() => resolve()));
     const { clock } = this.#system;
@@ -188,7 +175,6 @@ export class HttpsServer<T> {
     this.#watch?.close();
   }
 
-  /** Closes every connection immediately. */
   destroy(): void {
     for (const connection of this.#connections.keys()) connection.destroy();
     for (const socket of this.#handshakes.keys()) socket.destroy();
@@ -205,7 +191,7 @@ export class HttpsServer<T> {
       assert(arrival !== undefined, 'a handshake that is done was of a connection that arrived');
       assert(arrival.connection === undefined, 'a connection shakes hands once');
       this.#handshakes.delete(below);
-      socket.allowHalfOpen = true; // Not before: a handshake ends with the client's side.
+      socket.allowHalfOpen = true; // Not earlier: a handshake ends with the client's side.
       const connection = new Connection<T>(socket, this.#host, arrival.address, arrival.context);
       this.#connections.set(connection, below);
       arrival.connection = connection;
@@ -215,7 +201,7 @@ export class HttpsServer<T> {
       const below = socketBelow(socket);
       const arrival = this.#arrivals.get(below);
       this.#handlers.handshakeFailure(arrival?.cutFor ?? handshakeReason(error), arrival?.address ?? '');
-      // Nothing of TLS has begun, so the answer is plain text too. It leaves before the connection is closed.
+      // TLS has not begun, so the answer is plain text. It leaves before the connection closes.
       if (error.code === 'ERR_SSL_HTTP_REQUEST') below.end(this.#handlers.plainHttp(), 'latin1', () => below.destroy());
       else socket.destroy();
     });
@@ -244,17 +230,17 @@ export class HttpsServer<T> {
     return arrival;
   }
 
-  /** A balancer says whose connection it is; then the handshake begins. */
+  /** Reads the balancer's header before the handshake. */
   #acceptPassedOn(socket: Socket, from: BlockList): void {
     socket.on('error', () => undefined); // 'close' follows.
     const balancer = socket.remoteAddress;
     if (balancer === undefined || !from.check(balancer, socket.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4')) {
-      if (balancer !== undefined) this.#handlers.handshakeFailure('proxy_source', balancer); // Else it is closed.
+      if (balancer !== undefined) this.#handlers.handshakeFailure('proxy_source', balancer);
       socket.destroy();
       return;
     }
     const arrival = this.#arrive(socket, undefined);
-    // Without a cause the balancer itself closed it: it looked whether the port is open.
+    // Without a cause, the balancer closed the connection: it checked if the port is open.
     socket.once('close', () => {
       if (arrival.headerBytes === undefined && arrival.cutFor !== undefined)
         this.#handlers.handshakeFailure(arrival.cutFor, balancer);
@@ -275,7 +261,7 @@ export class HttpsServer<T> {
     });
   }
 
-  /** There are too many connections. */
+  /** Closes a connection because there are too many. */
   #makeGo(socket: Socket | undefined): void {
     if (socket === undefined) return;
     const arrival = this.#arrivals.get(socket);
@@ -288,8 +274,8 @@ export class HttpsServer<T> {
     }
   }
 
-  // Fact: a timer for each connection, reset by each request, costs more than the requests' own book-keeping.
-  // Choice: all connections are checked a few times a second, and limits are kept to within that interval.
+  // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
+  // Choice: all connections are checked a few times a second, and limits are that precise.
   #check(): void {
     const now = this.#system.clock.ms();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
@@ -297,7 +283,7 @@ export class HttpsServer<T> {
     for (const [socket, arrival] of this.#handshakes) this.#checkHandshake(socket, arrival, now);
   }
 
-  /** The time that a client took before its first byte is not counted against its handshake. */
+  /** The time before the client's first byte does not count as handshake. */
   #checkHandshake(socket: Socket, arrival: Arrival<T>, nowMs: number): void {
     if (arrival.headerBytes === undefined) {
       if (nowMs - arrival.handshakeSinceMs < PROXY_HEADER_TIMEOUT_MS) return;

@@ -1,14 +1,12 @@
-// What every TLS server of the product offers (protocol versions, cipher suites, no renegotiation), and how it knows
-// its connections.
+// TLS options of the server: protocol versions, cipher suites, no renegotiation.
 import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 
 /**
- * To be part of each TLS context, the first and each later one: `setSecureContext` forgets what it is not given.
- * Renegotiation (TLS 1.2; 1.3 has none) is off, because it would let a client change its certificate in the middle of a
- * connection. Of TLS 1.2 only suites with forward secrecy and authenticated encryption are offered (RFC 9325, section
- * 4.2).
+ * Every TLS context needs these, because `setSecureContext` forgets options that it does not get. Renegotiation in TLS
+ * 1.2 would let a client change its certificate during a connection. All suites of TLS 1.2 have forward secrecy and
+ * authenticated encryption (RFC 9325, section 4.2).
  */
 export const TLS_OPTIONS = {
   minVersion: 'TLSv1.2',
@@ -27,9 +25,8 @@ export const TLS_OPTIONS = {
 } as const;
 
 /**
- * The TCP connection below a TLS connection. Addresses and ports do not identify it: a listener on several addresses
- * has several from one remote port, and a closed one's are used again. Node documents no way to it (checked on node
- * 26.10); throws where there is none, so that no connection is taken by mistake.
+ * The TCP connection of a TLS connection. Node documents no way to find it (checked on node 26.10), and addresses and
+ * ports do not identify it. Throws if there is none.
  */
 export function socketBelow(socket: TLSSocket): Socket {
   const below = (socket as { readonly _parent?: Socket })._parent;

@@ -1,13 +1,10 @@
-// What clients have not taken yet of their answers, and who goes when that is too much.
+// Limits the memory of answers that clients have not read.
 //
-// Fact: a client chooses how fast it reads, and what it does not read is memory: look-ups of one event of 4 MiB by slow
-// connections took the gateway from 105 to 811 MB in 30 s. Choice: a budget for each holder and one for all; over it
-// the slowest reader goes, which is the connection that has been behind for longest. Effect: see
-// test/end-to-end/unread-answers.long.ts.
+// Fact: look-ups of one event of 4 MiB by slow connections took the gateway from 105 to 811 MB in 30 s. Choice: a
+// budget for each holder and one in total. Above it, the owner of this object closes the connection that has been
+// behind for longest. Effect: see test/end-to-end/unread-answers.long.ts.
 //
-// Invariant: a holder's only connection that is behind never goes for that holder's budget, nor the only one of all.
-//
-// It only keeps count of connections that are behind; its owner closes them. `C` stands for a connection.
+// Invariant: the only connection that is behind is never closed for the budget. `C` is a connection.
 import { assert } from './assert.ts';
 
 export interface UnreadLimits {
@@ -24,13 +21,13 @@ interface Behind<C> {
 
 interface Holding<C> {
   bytes: number;
-  /** In the order in which they fell behind. */
+  /** Oldest first. */
   readonly connections: Set<C>;
 }
 
 export class UnreadAnswers<C> {
   readonly #limits: UnreadLimits;
-  /** In the order in which they fell behind. */
+  /** Connections that are behind, oldest first. */
   readonly #behind = new Map<C, Behind<C>>();
   readonly #holdings = new Map<string, Holding<C>>();
   #bytes = 0;
@@ -43,9 +40,9 @@ export class UnreadAnswers<C> {
     return this.#bytes;
   }
 
-  /** So many bytes wait for this connection now; 0: it has caught up. Gives who has to go for it, perhaps itself. */
+  /** Notes the bytes that wait for a connection now. Returns the connection to close for it, perhaps itself. */
   waits(connection: C, holder: string, bytes: number): C | undefined {
-    assert(bytes >= 0, 'no fewer than no bytes wait');
+    assert(bytes >= 0, 'the number of waiting bytes is not negative');
     const known = this.#behind.get(connection);
     if (bytes === 0) {
       if (known !== undefined) this.#forget(connection, known);
@@ -85,7 +82,7 @@ export class UnreadAnswers<C> {
     this.#behind.delete(connection);
     this.#bytes -= bytes;
     holding.bytes -= bytes;
-    assert(this.#bytes >= 0 && holding.bytes >= 0, 'no more is taken off than was added');
+    assert(this.#bytes >= 0 && holding.bytes >= 0, 'a count of waiting bytes is not negative');
     holding.connections.delete(connection);
     if (holding.connections.size === 0) this.#holdings.delete(holder);
   }

@@ -1,4 +1,4 @@
-// What node's errors of a handshake and of its parser mean here.
+// The meaning of node's errors of handshakes and of its parser.
 import type { ProtocolFault } from '../request.ts';
 
 export const HANDSHAKE_FAILURES = [
@@ -18,7 +18,6 @@ export function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
   return error.code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
 }
 
-/** The client ended its side in the middle of a body: it aborted. */
 export function isEndOfInput(error: NodeJS.ErrnoException): boolean {
   return error.code === 'HPE_INVALID_EOF_STATE';
 }

@@ -13,7 +13,7 @@ import type {
 } from '../request.ts';
 import { respond, type Answer } from '../respond.ts';
 
-/** The connection that the request came by, as far as the request knows it. */
+/** The side of the connection that a request reports to. */
 export interface NodeRequestOwner {
   answered(request: NodeRequest, close: boolean): void;
 }
@@ -25,7 +25,7 @@ export class NodeRequest implements HttpRequest {
   body = undefined;
   /** No request may follow it: the connection ends after its answer. */
   readonly isLast: boolean;
-  /** When its head had arrived, by `Clock.ms()`. */
+  /** The arrival of its head, by `Clock.ms()`. */
   readonly startMs: number;
   readonly #owner: NodeRequestOwner;
   readonly #request: IncomingMessage;
@@ -50,8 +50,8 @@ export class NodeRequest implements HttpRequest {
     this.#response = response;
     this.expectsContinue = expectsContinue;
     this.head = headOf(request);
-    // What follows an Upgrade may be another protocol (RFC 9110, section 7.8); HTTP/1.0 knows no Transfer-Encoding, so
-    // that somebody on the way may have seen another end (RFC 9112, section 6.1).
+    // Another protocol may follow an Upgrade (RFC 9110, section 7.8). HTTP/1.0 has no Transfer-Encoding, so a proxy may
+    // have seen another end of the body (RFC 9112, section 6.1).
     const { headers, httpVersionMinor } = request;
     const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
     this.isLast = this.head.defect !== undefined || headers.upgrade !== undefined || oddEnd;
@@ -66,7 +66,7 @@ export class NodeRequest implements HttpRequest {
   }
 
   get gone(): boolean {
-    // A message destroys itself once its body was read.
+    // Node destroys a message once its body was read.
     return this.#response.destroyed || (this.#request.destroyed && !this.complete);
   }
 
@@ -91,13 +91,13 @@ export class NodeRequest implements HttpRequest {
     });
   }
 
-  /** The rest of it cannot be read. Returns false if it was answered before. */
+  /** The rest cannot be read. Returns false if the request was answered before. */
   fault(fault: ProtocolFault): boolean {
     return this.listener?.fault(fault) ?? false;
   }
 
   respond(requestId: string, answer: Answer, close: boolean): void {
-    // node:http closes after an answer to a client that was not told to continue, because its body may still follow.
+    // node:http closes after an answer to a client that was not told to continue: its body may still follow.
     const last = close || this.isLast || (this.expectsContinue && !this.#continued);
     if (!respond(this.#response, requestId, answer, last)) return;
     this.#bodyEnds();
@@ -166,7 +166,6 @@ function cloudEventFieldsOf(rawHeaders: readonly string[]): readonly HeaderField
 /** A registered name, an IPv4 address or an IPv6 address in brackets, and perhaps a port (RFC 9112, section 3.2). */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]+)(?::\d{0,5})?$/;
 
-/** The reason not to handle it; `undefined` if it may be handled. */
 export function defectOf(request: IncomingMessage): RequestDefect | undefined {
   const { headers, httpVersionMajor, httpVersionMinor, rawHeaders } = request;
   if (httpVersionMajor !== 1) return 'version';

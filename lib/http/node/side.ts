@@ -1,11 +1,10 @@
-// What node:http takes for its socket: a stream that is fed the bytes of one connection, few requests at a time.
+// The stream that node:http uses as its socket. It gets the bytes of one connection, few requests at a time.
 //
-// Invariants: one request is served at a time, in their order: the next one when the answer before it was written.
-// Nothing is fed behind a request that is the last one.
+// Invariants: requests are served one at a time, in order. Nothing is fed after the last request.
 //
-// What it relies on, checked on node 26.10 and held by test/http/hand-over.test.ts: a Duplex without `setTimeout` gets
-// none of node's timers; with a high-water mark of 1 a stream passes each piece on before it takes the next; a response
-// that says close calls `destroySoon`, and one to a client that waits for 100 (Continue) says it.
+// Relies on facts about node 26.10 (test/http/hand-over.test.ts): a Duplex without `setTimeout` gets no timers; with a
+// high-water mark of 1 a stream passes each piece on before it takes the next; a response that closes calls
+// `destroySoon`; a response to a client that waits for 100 (Continue) closes.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import { assert } from '../assert.ts';
@@ -13,16 +12,10 @@ import type { Clock } from '../../process/clock.ts';
 import type { HttpRequest, ProtocolFault } from '../request.ts';
 import { NodeRequest, type NodeRequestOwner } from './request.ts';
 
-/**
- * What comes by the connection: `open`: more may come; `ended`: the client has ended its side; `closed`: the connection
- * is closed.
- */
+/** `open`: more input may arrive; `ended`: the client has ended its side; `closed`: the connection is closed. */
 type InputState = 'open' | 'ended' | 'closed';
 
-/**
- * Whether more may be given to node:http: `open`: up to the next request; `used`: that request has come; `in line`: it
- * waits for its next turn.
- */
+/** `open`: node:http may get input up to the next request; `used`: that request has arrived; `in line`: it waits. */
 type Turn = 'open' | 'used' | 'in line';
 
 const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
@@ -31,30 +24,27 @@ const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
   closed: [],
 };
 
-/** Where a head may begin: it holds few requests. */
 const HEAD_SLICE_BYTES = 256;
-/** Inside a body whose end is not known or near. */
+/** Inside a body whose end is unknown or near. */
 const BODY_END_SLICE_BYTES = 1_024;
 const BODY_SLICE_BYTES = 65_536;
 
-// Fact: a body in chunks of one byte takes node:http 2 us for each, and one read of a socket brings 11,000 of them; 60
-// such bodies kept others waiting for 14 seconds. Choice: what is behind the first bytes of a body without an announced
-// length waits in line. Effect: 0.2 seconds (test/end-to-end/short-pieces.long.ts).
-/** How much of such a body is given before its side queues, and then in each of its turns. */
+// Fact: node:http needs 2 µs for each chunk, and one read of a socket brings 11,000 chunks of one byte; 60 such bodies
+// delayed others by 14 seconds. Choice: a body without an announced length waits in line after its first bytes. Effect:
+// 0.2 seconds (test/end-to-end/short-pieces.long.ts).
+/** The bytes of such a body that are fed before it waits, and then in each turn. */
 const CHUNKED_FIRST_BYTES = 2_048;
 const CHUNKED_TURN_BYTES = 16_384;
 
-/** Of a body, one after the other: no more than is left of it, where that is known. */
 class BodySlices {
   #fedBytes = 0;
   #turnEndBytes = 0;
 
-  /** As much has been given as a body without an announced length may get before it is its side's turn again. */
+  /** A body without an announced length has used its turn. */
   get hadTurn(): boolean {
     return this.#fedBytes >= this.#turnEndBytes;
   }
 
-  /** The head of another request has been given; the piece that ended it may hold the beginning of the body. */
   begin(): void {
     this.#fedBytes = 0;
     this.#turnEndBytes = CHUNKED_FIRST_BYTES;
@@ -68,36 +58,32 @@ class BodySlices {
     this.#fedBytes += bytes;
   }
 
-  /** How long the next one may be. `contentLength`: what was announced. */
+  /** The length of the next slice at most. */
   nextBytes(contentLength: number | undefined): number {
     const known = Math.min((contentLength ?? 0) - this.#fedBytes - BODY_END_SLICE_BYTES, BODY_SLICE_BYTES);
     return Math.max(known, BODY_END_SLICE_BYTES);
   }
 }
 
-/** The connection, as the side of node:http sees it. */
 export interface Wire {
-  /** More requests may be read. */
   readonly reading: boolean;
   readonly clock: Clock;
   /** The client reads its answers. */
   readonly writable: boolean;
   /** Calls `flush` of the side at the end of this turn of the event loop. */
   wake(): void;
-  /** A request has arrived. */
   request(request: HttpRequest): void;
-  /** `done` is called as soon as more may be written. */
+  /** Calls `done` as soon as more may be written. */
   write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void;
-  /** Nothing more is to be fed before `resume`. */
+  /** Stops the calls of `feed` until `resume`. */
   pause(): void;
   resume(): void;
-  /** The last answer is made: nothing more is read. `unread`: the client may still be sending. */
+  /** The last answer is made: stops reading. `unread`: the client may still be sending. */
   stopReading(unread: boolean): void;
-  /** The last answer was written: the connection ends after it. `unread`: the client may still be sending. */
+  /** The last answer was written: ends the connection. `unread`: the client may still be sending. */
   end(unread: boolean): void;
-  /** Answers a request whose head could not be read, and closes. */
   sayLast(fault: ProtocolFault): void;
-  /** The connection ends after the answers that are owed: no request begins any more. */
+  /** The connection ends after the answers that are owed; no request may begin. */
   readonly retiring: boolean;
   /** Closes the connection immediately: the client is gone. */
   abort(): void;
@@ -107,20 +93,19 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   readonly #wire: Wire;
   readonly #standInLine: (side: NodeSide) => void;
   #turn: Turn = 'open';
-  /** What has come and was not given to node:http yet. */
+  /** Input that node:http has not received. */
   #pending: Buffer = EMPTY;
   #state: InputState = 'open';
-  /** node:http takes the next piece. */
+  /** node:http accepts the next piece. */
   #takesMore = false;
   #feeding = false;
-  /** The request that is served, until its answer was written to its end; and those behind it, oldest first. */
+  /** The served request, until its whole answer was written, and the requests after it. */
   #current: NodeRequest | undefined;
   readonly #waiting: NodeRequest[] = [];
   #requests: number;
   #latest: NodeRequest | undefined;
-  /** Of the latest request. */
   readonly #bodySlices = new BodySlices();
-  /** When the head that is arriving began to; undefined where none is known to. */
+  /** The arrival of the first byte of an unfinished head. */
   #headSinceMs: number | undefined;
   #fault: ProtocolFault | 'end of input' | undefined;
 
@@ -165,16 +150,16 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
 
   /** Bytes have arrived. Returns true if they completed the head of a request. */
   feed(bytes: Buffer): boolean {
-    assert(this.#state === 'open', 'bytes come before the client ends its side');
+    assert(this.#state === 'open', 'bytes arrive before the client ends its side');
     if (this.#fault !== undefined) return false;
     const before = this.#requests;
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
-    if (this.#turn === 'used') this.#turn = 'open'; // A client that sends one request at a time never queues.
+    if (this.#turn === 'used') this.#turn = 'open'; // A client that sends one request at a time never waits.
     this.#feed();
     return this.#requests > before;
   }
 
-  /** More of what waits may be fed, up to the next requests. */
+  /** Feeds more input, up to the next requests. */
   takeTurn(): void {
     assert(this.#turn === 'in line', 'only a side in line takes a turn');
     this.#turn = 'open';
@@ -208,9 +193,8 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   }
 
   requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    // Requests behind the last one, or parsed after the connection began to close, are not served. Fact:
-    // after an answer that closes node:http takes the answers to requests behind it for the first, and ends the process
-    // by an assertion.
+    // Requests after the last one, or after the connection began to close, are not served. Fact: answering them would
+    // end the process by an assertion in node:http.
     if (this.#latest?.isLast === true || !this.#wire.reading) return;
     const latest = new NodeRequest(this, request, response, expectsContinue, this.#wire.clock.ms());
     this.#latest = latest;
@@ -227,7 +211,7 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     this.#wire.wake();
   }
 
-  /** What comes next is not for node:http. */
+  /** node:http cannot read the next bytes. */
   faulty(fault: ProtocolFault | 'end of input'): void {
     if (this.#latest?.isLast !== true || !this.#latest.complete) this.#fault ??= fault;
     this.#pending = EMPTY;
@@ -236,8 +220,7 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
 
   /** node:http has read all that the client sent before it ended its side. */
   readToItsEnd(): void {
-    // Fact: node:http swallows the faults of a body behind `Upgrade` and takes its end for none, and would wait for the
-    // rest.
+    // Fact: node:http reports no fault of a body after `Upgrade`, and waits for its rest for ever.
     if (this.#latest?.complete === false) this.faulty('end of input');
   }
 
@@ -246,14 +229,14 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     if (close) this.#wire.stopReading(!request.complete || request.isLast || this.#pending.length > 0);
   }
 
-  /** node:http calls it behind the last answer, as it would a socket's. */
+  /** node:http calls it after the last answer. */
   destroySoon(): void {
     this.#wire.end(this.#latest?.complete === false || this.#fault !== undefined);
   }
 
   override _read(): void {
     this.#takesMore = true;
-    // Fact: a stream asks for the next piece before it passes the last one on. Choice: it gets it after that.
+    // Fact: a stream requests the next piece before it passes the last one on. Choice: it gets the piece later.
     process.nextTick(() => this.#feed());
   }
 
@@ -316,7 +299,6 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     return this.#latest.head.contentLength === undefined && this.#bodySlices.hadTurn;
   }
 
-  /** As much as holds few requests, or no more than the body that is arriving. */
   #nextSlice(): Buffer {
     const latest = this.#latest;
     const isInBody = latest?.complete === false;
@@ -330,7 +312,7 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   #settleFault(fault: ProtocolFault | 'end of input'): void {
     const latest = this.#latest;
     const isInBody = latest?.complete === false;
-    // A request whose body ends early is owed nothing.
+    // A request whose body ends early gets no answer.
     if (isInBody && fault === 'end of input' && !latest.answered) this.#wire.end(false);
     else if (this.#current !== undefined) {
       if (isInBody) latest.fault(fault === 'end of input' ? 'malformed' : fault);

@@ -7,7 +7,7 @@
 // (RFC 9112, sections 2 to 6 and 11), and no request can be smuggled.
 import type { HeaderField, RequestHead } from '../request.ts';
 
-/** The longest head that is looked at, in bytes. A bearer token of some kilobytes fits. */
+/** The longest plain head, in bytes. A bearer token of some kilobytes fits. */
 export const PLAIN_HEAD_BYTES_MAX = 8_192;
 
 export class PlainHead implements RequestHead {
@@ -16,9 +16,8 @@ export class PlainHead implements RequestHead {
   readonly defect = undefined;
   readonly fieldCount: number = 0;
   readonly hasHost: boolean = false;
-  /** From the request line to the empty line, both included. */
+  /** The length of the head, with the empty line. */
   readonly bytes: number = 0;
-  /** Undefined: no body. */
   readonly contentLength: number | undefined = undefined;
   readonly contentType: string | undefined = undefined;
   readonly contentEncoding: string | undefined = undefined;
@@ -34,14 +33,13 @@ export class PlainHead implements RequestHead {
   }
 }
 
-/** A head that is being read. */
 type UnfinishedHead = { -readonly [Field in keyof PlainHead]: PlainHead[Field] };
 
 const TOKEN = 1;
 const VALUE = 2;
 const TARGET = 4;
 
-/** What a character may be part of. */
+/** The parts of a head that a character may belong to. */
 const CLASSES = new Uint8Array(256);
 for (const character of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
   CLASSES[character.charCodeAt(0)] = TOKEN;
@@ -58,24 +56,23 @@ const COLON = 0x3a;
 const HYPHEN = 0x2d;
 
 const VERSION = ' HTTP/1.1\r\n';
-/** A name or an IPv4 address, and perhaps a port: the usual forms of RFC 9112, section 3.2. */
+/** A name or an IPv4 address, with or without a port: the usual forms of RFC 9112, section 3.2. */
 const HOST = /^[A-Za-z0-9.-]+(?::\d{1,5})?$/;
 const DIGITS = /^\d{1,15}$/;
 
-// Fact: a head that comes in one-byte records was scanned from its beginning for each of them (ten heads of 7.3 KB: 2.8
-// s). Choice: the scan keeps its position.
-/** Reads one head after the other, each from a text that may grow from call to call. */
+// Fact: a head in records of one byte was scanned from its beginning for each record (ten heads of 7.3 KB: 2.8 s).
+// Choice: the scan keeps its position between calls.
 export class HeadReader {
-  /** Undefined before the end of the request line. */
+  /** `undefined` before the end of the request line. */
   #head: UnfinishedHead | undefined;
-  /** Where the line that is being read begins, its colon is (-1: not seen yet), and the scan has got to. */
+  /** The positions of the current line, of its colon (-1 before that was found), and of the scan. */
   #line = 0;
   #colon = -1;
   #at = 0;
 
   /**
-   * The head that `text` (one character for each byte) begins with; `unfinished` where the text ends before it does and
-   * all so far is plain: the next call is to give the same text with more behind it.
+   * Reads the head at the beginning of `text`, which has one character for each byte. After `unfinished`, call it again
+   * with the same text and more after it.
    */
   read(text: string): PlainHead | 'unfinished' | 'not plain' {
     const outcome = this.#head === undefined ? this.#readFirstLine(text) : this.#readFields(text, this.#head);
@@ -138,18 +135,18 @@ export class HeadReader {
   }
 }
 
-/** At `at` a line end is expected and not there: because the text ends, not because something else is. */
+/** The expected line end at `at` is missing because the text ends there. */
 function isCutAt(text: string, at: number): boolean {
   return at >= text.length || (at + 1 === text.length && text.charCodeAt(at) === CR);
 }
 
 const classAt = (text: string, at: number): number => CLASSES[text.charCodeAt(at)] ?? 0;
 
-// Fact: of the usual six to ten fields of a request, two to four matter here. Choice: the length of a name says which
-// one it can be, and only then is it cut out and compared.
-/** Notes what matters of one field. False where the request is not plain because of it. */
+// Fact: a request has six to ten fields, of which two to four matter. Choice: only names of a relevant length are
+// compared.
+/** Notes a field. Returns false if it makes the request not plain. */
 function takeField(head: UnfinishedHead, text: string, name: number, colon: number, end: number): boolean {
-  // The third character alone rules out nearly every other field.
+  // The third character alone excludes nearly every other field.
   if (text.charCodeAt(name + 2) === HYPHEN && isNamed(text, name, name + 3, 'ce-')) {
     head.cloudEventFields ??= [];
     head.cloudEventFields.push([text.slice(name, colon).toLowerCase(), valueOf(text, colon, end)]);
@@ -197,7 +194,7 @@ function takeField(head: UnfinishedHead, text: string, name: number, colon: numb
       return true;
     }
     case 16:
-      if (isNamed(text, name, colon, 'proxy-connection')) return false; // llhttp takes it for Connection.
+      if (isNamed(text, name, colon, 'proxy-connection')) return false; // llhttp treats it as Connection.
       if (!isNamed(text, name, colon, 'content-encoding')) return true;
       if (head.contentEncoding !== undefined) return false;
       head.contentEncoding = valueOf(text, colon, end);
@@ -209,7 +206,7 @@ function takeField(head: UnfinishedHead, text: string, name: number, colon: numb
   }
 }
 
-/** `name` is in lower case; letters count in either case. */
+/** Compares without case; `name` is in lower case. */
 function isNamed(text: string, from: number, to: number, name: string): boolean {
   for (let at = from; at < to; at += 1) {
     const code = text.charCodeAt(at);
@@ -219,9 +216,7 @@ function isNamed(text: string, from: number, to: number, name: string): boolean 
   return true;
 }
 
-/**
- * The value between the colon and the line's end, without the optional white space around it (RFC 9110, section 5.5).
- */
+/** The value without the optional white space around it (RFC 9110, section 5.5). */
 function valueOf(text: string, colon: number, end: number): string {
   let from = colon + 1;
   let to = end;
@@ -230,7 +225,6 @@ function valueOf(text: string, colon: number, end: number): string {
   return text.slice(from, to);
 }
 
-/** A list of which there was a part before (RFC 9110, section 5.3). */
 const joined = (before: string | undefined, more: string): string =>
   before === undefined ? more : `${before}, ${more}`;
 

@@ -41,7 +41,7 @@ export class PlainReader {
     return this.#arriving;
   }
 
-  /** Bytes that wait here, without an unfinished head. */
+  /** The number of waiting bytes, without an unfinished head. */
   get unread(): number {
     return this.#bytes.length - this.#at;
   }
@@ -51,17 +51,14 @@ export class PlainReader {
     return this.#begun !== '' && this.#begun !== '\r';
   }
 
-  /** Requests that have arrived. */
   get requests(): number {
     return this.#requests;
   }
 
-  /** When the request began whose body is arriving. */
   get bodySinceMs(): number | undefined {
     return this.#arriving?.startMs;
   }
 
-  /** When the first byte of the unfinished head arrived. */
   get headSinceMs(): number | undefined {
     return this.#headSinceMs;
   }
@@ -100,7 +97,6 @@ export class PlainReader {
     return request;
   }
 
-  /** Takes everything that waits here. */
   rest(): Buffer {
     const unread = this.#take(this.unread);
     const rest = this.#begun === '' ? unread : Buffer.concat([Buffer.from(this.#begun, 'latin1'), unread]);
@@ -193,15 +189,14 @@ export class PlainReader {
 export class PlainRequest implements HttpRequest {
   readonly head: PlainHead;
   body: Buffer | undefined;
-  /** When its first byte arrived, by `Clock.ms()`; 0 for a request that arrived whole. */
+  /** The arrival of its first byte, by `Clock.ms()`; 0 if it arrived whole. */
   readonly startMs: number;
   listener: RequestListener | undefined;
   gone = false;
-  /** The whole response, or its head if the body is bytes; set by the connection, as are its other parts. */
+  /** The whole response, or its head if the body is bytes. The connection sets it and the next three. */
   answer: string | undefined;
   answerBody: readonly Buffer[] = NO_PARTS;
   answerIsAscii = true;
-  /** The connection ends after the answer. */
   closes = false;
   readonly #bodyDecided: () => void;
   #missing: number;
@@ -227,7 +222,7 @@ export class PlainRequest implements HttpRequest {
     return this.#missing;
   }
 
-  /** The handler reads the next part of the body, or throws it away. */
+  /** The handler reads or discards the body. */
   get takesBody(): boolean {
     return this.#use !== 'undecided';
   }
@@ -248,7 +243,6 @@ export class PlainRequest implements HttpRequest {
     }
   }
 
-  /** The next part of the body has arrived. */
   take(part: Buffer): void {
     assert(part.length <= this.#missing, 'a part of a body is no longer than the rest of it');
     assert(this.takesBody, 'a part of a body is taken once its use is decided');
@@ -263,7 +257,7 @@ export class PlainRequest implements HttpRequest {
     this.#taker?.bodyRead(body);
   }
 
-  /** An answer was made: the rest of the body is thrown away. */
+  /** Discards the rest of the body, because an answer was made. */
   abandonBody(): void {
     if (this.#missing === 0 || this.#use === 'abandoned') return;
     this.#read = undefined;
@@ -271,7 +265,6 @@ export class PlainRequest implements HttpRequest {
     this.#bodyDecided();
   }
 
-  /** The rest of the body will not arrive. */
   cut(): void {
     const wanted = this.#use === 'wanted';
     this.#use = 'abandoned';
