@@ -39,7 +39,7 @@ describe('a connection', () => {
       await clock.settle();
       assert.deepEqual(host.turn.awake, []);
     }
-    assert.throws(() => connection.flush(), /is flushed once for each time that it was awake/);
+    assert.throws(() => connection.flush(), /is flushed once each time it was woken/);
   });
 
   it('takes no request once nothing is read any more', async () => {
