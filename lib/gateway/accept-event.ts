@@ -1,6 +1,6 @@
-// POST /events: from the head of a request to its 202. This is the hot path.
+// POST /events, from the head of a request to its answer. This is the hot path.
 //
-// Steps, each of which may end it: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced
+// Each step may end it: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced
 // size (413) → admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503).
 // The producer is judged before a byte of the body is read.
 import { problem } from '../ingest/errors.ts';
@@ -32,7 +32,7 @@ export interface AcceptEventOptions {
   readonly spans: RequestSpans | undefined;
 }
 
-// Made once: under overload these are the answers that must be cheap.
+// Made once, because these answers must be cheap under overload.
 const OVERLOADED = problem('queueOverloaded', 'too many events or bytes are in flight');
 const DECODING_OVERLOADED = problem('queueOverloaded', 'too many compressed bodies wait to be decoded');
 const UNAVAILABLE = problem('queueUnavailable', 'the queue did not take the event in time, or cannot take any now');
@@ -104,7 +104,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
 
 type EventForm = 'json' | CloudEventReader;
 
-/** Takes a body that has not arrived, or is not decoded, when its request is handled. */
+/** Receives a body that had not arrived, or was not decoded, when its request was handled. */
 function bodyTaker(
   options: AcceptEventOptions,
   exchange: Exchange,
@@ -142,7 +142,7 @@ function bodyTaker(
   return {
     bodyGrows: (bytes) => {
       const { admitted, ended } = exchange;
-      // The maximum is reserved for a coded body.
+      // A coded body has reserved its maximum.
       if (coding !== undefined || ended || admitted === undefined) return;
       if (!admission.grow(admitted, bytes)) exchange.answer(OVERLOADED);
     },
@@ -160,7 +160,6 @@ function readJson(body: Buffer): ReadEvent | InvalidEvent {
   return event.valid && isErased(event.text) ? ERASED : event;
 }
 
-/** Submits the event of a whole body to the queue. */
 function submit(
   options: AcceptEventOptions,
   exchange: Exchange,
@@ -195,7 +194,6 @@ function submit(
   return 'taken';
 }
 
-/** The notes kept with an event in addition to its text; most events have none. */
 function notesOf(own: EventNotes | undefined, trace: TraceContext | undefined): EventNotes | undefined {
   return own === undefined ? trace : { ...own, ...trace };
 }
@@ -222,7 +220,7 @@ function answerTo(metrics: GatewayMetrics, id: string, outcome: Outcome): Gatewa
   }
 }
 
-/** The acceptance response (specification, "Acceptance response"). `more`: members about an id that was known. */
+/** `more` holds the members for an id that the queue already had. */
 const acceptance = (id: string, more: string): GatewayAnswer => ({
   status: 202,
   contentType: JSON_TYPE,
@@ -231,7 +229,7 @@ const acceptance = (id: string, more: string): GatewayAnswer => ({
 
 const SHED_HEADERS = ['Retry-After', '1'];
 
-/** The proposed answer of RFC 014: the event is not kept, and the producer sends it again. */
+/** RFC 014: the event was not kept, and the producer sends it again. */
 const shed = (id: string): GatewayAnswer => ({
   status: 202,
   contentType: JSON_TYPE,

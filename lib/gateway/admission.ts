@@ -1,22 +1,16 @@
-// How much may be in flight: events and body bytes that were admitted and not answered yet, in all and for each
-// producer.
+// Limits the events and body bytes in flight, in total and for each producer.
 //
-// Invariants: the totals never exceed the limits, but for a lone event, which is admitted whatever its size; and a
-// producer gets more only while it holds less than three times what is free. So one alone gets three quarters of a
-// limit, n greedy ones get 3 / (3n + 1) of it each, and there is always room for one that holds little: a producer that
-// holds most is refused first, and what is unused is there for anyone. A refusal is immediate.
-//
-// It does not take back what was admitted: a body that was announced holds its bytes until it has come or timed out.
-//
-// The rule is the dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998): it compares with what is
-// free, so that nothing has to know how many producers are active.
+// Invariants: the totals never exceed the limits, except for a single event of any size. A producer is admitted only
+// while it holds less than three times the free room. So one producer alone gets three quarters of a limit, n busy
+// producers get 3 / (3n + 1) of it each, and a producer that holds little always finds room. This is the dynamic
+// threshold of shared-memory switches (Choudhury and Hahne, 1998), which needs no count of active producers.
 
-/** A producer may hold this many times what is free. */
+/** A producer may hold so many times the free room. */
 const SHARE_OF_FREE = 3;
 
 /**
- * Fact: taking a producer out of the map and putting it in again costs an event a quarter of a microsecond where one is
- * in flight at a time. Choice: producers that hold nothing stay, up to this many. Effect: 237 → 40 ns for each event.
+ * Fact: removing a producer from the map and adding it again costs a quarter of a microsecond. Choice: up to so many
+ * producers without events stay in the map. Effect: 40 ns for each event instead of 237.
  */
 const IDLE_KEPT_MAX = 1_000;
 
@@ -25,7 +19,7 @@ interface Holding {
   bytes: number;
 }
 
-/** An event in flight. Its owner gives it back to `release` exactly once. */
+/** An event in flight. Its owner calls `release` exactly once. */
 export interface Admitted {
   readonly producer: string;
   readonly holding: Holding;
@@ -52,7 +46,7 @@ export class Admission {
     return this.#bytes;
   }
 
-  /** Admits one event of so many bytes; `undefined` refuses it. */
+  /** Admits one event of so many bytes. Returns `undefined` if there is no room. */
   admit(producer: string, bytes: number): Admitted | undefined {
     const known = this.#holdings.get(producer);
     const holding = known ?? { events: 0, bytes: 0 };
@@ -66,10 +60,10 @@ export class Admission {
     return { producer, holding, bytes };
   }
 
-  /** Admits more bytes of an event in flight. False: the event is to be refused. */
+  /** Admits more bytes of an event in flight. Returns false if there is no room. */
   grow(admitted: Admitted, bytes: number): boolean {
     const { holding } = admitted;
-    // A producer's only event grows as long as there is room, as it would be admitted had its length been announced.
+    // A producer's only event may fill the free room, as if its length had been announced.
     const others = holding.events === 1 ? 0 : holding.bytes;
     if (this.#events > 1 && !this.#fits(bytes, others)) return false;
     admitted.bytes += bytes;

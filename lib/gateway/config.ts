@@ -1,12 +1,10 @@
-// The gateway's configuration, made of its settings (lib/process/settings.ts has every key, default and bound), and the
-// rules between keys.
-//
-// Read once; the result is frozen. A problem in any key leaves the process unstarted, with all problems in one report.
+// The gateway's configuration and the rules between its settings. lib/process/settings.ts has the keys, defaults and
+// bounds. One report holds all problems.
 import { BlockList, isIP } from 'node:net';
 import { addressText, isLoopback, Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
 
-/** Where TLS material comes from: files, or development certificates made in the state folder. */
+/** The source of TLS material: files, or development certificates in the state folder. */
 export type TlsSource =
   | {
       readonly kind: 'files';
@@ -19,11 +17,11 @@ export type TlsSource =
 
 export type GatewayConfig = NonNullable<ReturnType<typeof readGatewayConfig>['config']>;
 
-/** Total size of a request's head; header fields over HEADERS_MAX are refused too. Not configurable. */
+/** The limits of a request's head. Not configurable. */
 export const HEADER_BYTES_MAX = 16_384;
 export const HEADERS_MAX = 100;
 
-/** The configuration, or undefined when the report holds problems. Times in milliseconds, sizes in bytes. */
+/** Returns the report, and the configuration if there are no problems. Times in milliseconds, sizes in bytes. */
 export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
@@ -32,15 +30,15 @@ export function readGatewayConfig(environment: Environment) {
   const enqueueTimeoutMs = settings.get(timeoutKey);
   const config = {
     queueUri,
-    /** Of a queue on a Redis Cluster. */
+    /** Only for a Redis Cluster. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
-    /** How many replicas of the queue's server must have an event before it is answered 202. */
+    /** The replicas of the queue's server that must have an event before its 202. */
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),
-    /** Where the process endpoints are served over plain HTTP too; with `adminOnly` nowhere else. */
+    /** Serves the process endpoints over plain HTTP; with `adminOnly` only there. */
     adminAddress: settings.get('INGEST_ADMIN_ADDR'),
     adminOnly: settings.get('INGEST_ADMIN_ONLY'),
     stateDir: settings.get('INGEST_STATE_DIR'),
@@ -49,25 +47,25 @@ export function readGatewayConfig(environment: Environment) {
     audience: audience(settings),
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
-    /** Every producer must bring a token, whatever its certificate says. */
+    /** Every producer needs a token, even with the audience in its certificate. */
     tokenRequired: settings.get('INGEST_TOKEN_REQUIRED'),
 
-    /** Events a second of a producer that the file gives no rate of its own; undefined: any number. */
+    /** Events a second of a producer without a rate in the file; `undefined` is no limit. */
     producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
     producersFile: settings.get('INGEST_PRODUCERS_FILE'),
 
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
-    /** What the id of a CloudEvent is. */
+    /** The members that form the id of a CloudEvent. */
     eventId: settings.get('INGEST_EVENT_ID'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
     inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
     connectionsMax,
-    /** Of connections that have not brought a producer's request; 0: no limit. */
+    /** The limit for connections without a producer's request; 0 is no limit. */
     connectionsPerAddressMax: settings.given('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
-    /** The balancers that send a header of the PROXY protocol; undefined: clients connect themselves. */
+    /** The balancers that send a header of the PROXY protocol; `undefined` if clients connect directly. */
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
 
@@ -75,9 +73,9 @@ export function readGatewayConfig(environment: Environment) {
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
-    /** How long the queue may take; with a dispatcher until an event is shed. */
+    /** The time-out of the queue; with a dispatcher, the event is shed after it. */
     enqueueTimeoutMs,
-    /** How long a stopping gateway still listens after readiness turned false; part of `drainTimeoutMs`. */
+    /** A stopping gateway listens for so long after readiness is off. Part of `drainTimeoutMs`. */
     drainDelayMs: drainDelayMs(settings, timeoutKey, enqueueTimeoutMs),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
@@ -87,17 +85,17 @@ export function readGatewayConfig(environment: Environment) {
   return settings.read(config);
 }
 
-/** What is set goes with what else is set. */
+/** Combinations that cannot work. */
 function checkCompany(settings: Settings): void {
   if (settings.get('INGEST_ADMIN_ONLY') && settings.get('INGEST_ADMIN_ADDR') === undefined) {
     settings.problem(
       'INGEST_ADMIN_ONLY',
-      'expected INGEST_ADMIN_ADDR with it: else health and metrics would be nowhere',
+      'expected INGEST_ADMIN_ADDR with it: otherwise nothing serves health and metrics',
     );
   }
 }
 
-/** Combinations that work, but are rarely intended. */
+/** Combinations that work but are rarely intended. */
 function warnOfCompany(settings: Settings, environment: Environment): void {
   const bodyBytes = settings.get('INGEST_BODY_BYTES_MAX');
   const inFlightBytes = settings.get('INGEST_IN_FLIGHT_BYTES_MAX');
@@ -154,8 +152,8 @@ function proxyFrom(settings: Settings): BlockList | undefined {
     else list.addSubnet(address, Number(prefix ?? bits), version === 6 ? 'ipv6' : 'ipv4');
     if (version !== 0 && prefix !== undefined && Number(prefix) === 0)
       settings.warning(
-        `INGEST_PROXY_FROM=${item.trim()}: every client may name any address, which ` +
-          'INGEST_CONNECTIONS_PER_ADDRESS_MAX and the log then believe; name the balancers only',
+        `INGEST_PROXY_FROM=${item.trim()}: every client may name any address, and ` +
+          'INGEST_CONNECTIONS_PER_ADDRESS_MAX and the log rely on it; name only the balancers',
       );
   }
   return list;
@@ -192,7 +190,6 @@ function jwks(settings: Settings): string | undefined {
   return value;
 }
 
-/** The setting that is the queue's time-out. */
 type TimeoutKey = 'INGEST_ENQUEUE_TIMEOUT_MS' | 'INGEST_SHED_MS';
 
 function timeoutKeyOf(settings: Settings, queueUri: string): TimeoutKey {
@@ -205,7 +202,7 @@ function timeoutKeyOf(settings: Settings, queueUri: string): TimeoutKey {
   return 'INGEST_SHED_MS';
 }
 
-/** The default gives way to a short drain time-out; a value that was set must fit. */
+/** A short drain time-out shortens the default; an explicit value must fit. */
 function drainDelayMs(settings: Settings, timeoutKey: TimeoutKey, enqueueMs: number): number {
   const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
   const drainMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
@@ -220,7 +217,7 @@ function drainDelayMs(settings: Settings, timeoutKey: TimeoutKey, enqueueMs: num
   return delayMs;
 }
 
-/** A request must outlive the queue's time-out, and the drain a request: else answers would be cut off. */
+/** A request must outlast the queue's time-out, and the drain must outlast a request, or answers would be lost. */
 function checkDeadlines(
   settings: Settings,
   timeoutKey: TimeoutKey,

@@ -1,10 +1,8 @@
 // Decodes bodies that arrive with Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
 //
-// Invariants: no more of a body than the caller's limit and one piece is inflated. The event loop inflates at most
-// NOW_BYTES_MAX of it; longer ones go to node's threads, AT_A_TIME bodies at a time, and producers take turns. The
-// whole input is the coded stream: a stream that is cut, or that other bytes follow, is broken.
-//
-// It does not decode several codings on top of each other.
+// Invariants: at most one piece more than the caller's limit is inflated. The event loop inflates bodies of at most
+// NOW_BYTES_MAX; longer ones go to node's threads, AT_A_TIME at a time, and producers take turns. A stream that is cut,
+// or followed by other bytes, is broken. Several codings of one body are not supported.
 import { constants, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import type { Clock } from '../process/clock.ts';
 import { ProducerTurns } from './producer-turns.ts';
@@ -21,14 +19,13 @@ interface Inflated {
   readonly engine: { readonly bytesWritten: number };
 }
 
-/** The functions of node:zlib that decode it. */
 export interface ContentCoding {
   readonly now: (body: Buffer, limits: Limits) => unknown;
   readonly later: (body: Buffer, limits: Limits, done: (error: Error | null, inflated: unknown) => void) => void;
 }
 
 const GZIP: ContentCoding = { now: gunzipSync, later: gunzip };
-// A zstd frame demands memory of its decoder; for HTTP that is 8 MiB at most (RFC 9659, section 3).
+// A zstd frame sets the memory of its decoder; for HTTP it is at most 8 MiB (RFC 9659, section 3).
 const WINDOW = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 const CODINGS: ReadonlyMap<string, ContentCoding> = new Map([
   ['gzip', GZIP],
@@ -42,10 +39,7 @@ const CODINGS: ReadonlyMap<string, ContentCoding> = new Map([
   ],
 ]);
 
-/**
- * The coding that a Content-Encoding field names; `undefined` for none, which `identity` is. `unsupported`: another
- * coding, or several.
- */
+/** Parses a Content-Encoding field. Returns `undefined` for no coding or `identity`. */
 export function contentCoding(field: string): ContentCoding | 'unsupported' | undefined {
   const names = field.split(',').map((name) => name.trim().toLowerCase());
   const [name, ...more] = names.filter((one) => one !== '' && one !== 'identity');
@@ -53,24 +47,24 @@ export function contentCoding(field: string): ContentCoding | 'unsupported' | un
   return more.length > 0 ? 'unsupported' : (CODINGS.get(name) ?? 'unsupported');
 }
 
-/** The longest coded form of so many bytes: incompressible bytes become a little longer. */
+/** The maximum coded length of so many bytes. Incompressible bytes become a little longer. */
 export const codedBytesMax = (bytes: number): number => bytes + (bytes >> 6) + 1_024;
 
-// Fact: gzip expands a body up to 1,030 times, and neither the connection nor a quota by events notices. Choice: a
-// limit on the ratio. JSON of repeated rows stays below 40.
+// Fact: gzip expands a body up to 1,030 times, which no limit of connections or events notices. Choice: a limit on the
+// ratio. JSON of repeated rows stays below 40.
 const RATIO_MAX = 100;
-/** A body that decodes to no more may have any ratio. */
+/** The ratio has no limit up to this decoded length. */
 const ANY_RATIO_BYTES_MAX = 65_536;
 
-/** The longest decoded form of so many coded bytes. */
+/** The maximum decoded length of so many coded bytes. */
 export const decodedBytesMax = (codedBytes: number, bodyBytesMax: number): number =>
   Math.min(bodyBytesMax, Math.max(ANY_RATIO_BYTES_MAX, RATIO_MAX * codedBytes));
 
-// Fact: a thread's result takes half a millisecond to arrive, and inflating 16 KiB takes 0.1. The output's length shows
-// only at its end. Choice: a longer one is started again on a thread.
+// Fact: the result of a thread arrives after half a millisecond, and inflating 16 KiB takes 0.1. The length of the
+// output is unknown before its end. Choice: try on the event loop first; start a longer one again on a thread.
 const NOW_BYTES_MAX = 16_384;
 const PIECE_BYTES = 65_536;
-/** Of node's four threads; the others stay free for files and host names. */
+/** Node has four threads; the others stay free for files and host names. */
 const AT_A_TIME = 2;
 /** The bodies of one producer that may wait for a thread. */
 const WAITING_MAX = 256;
@@ -81,22 +75,21 @@ export interface CodedBody {
   /** The limit of the decoded length. */
   readonly bytesMax: number;
   readonly producer: string;
-  /** False once its client is gone. */
   readonly isNeeded: () => boolean;
 }
 
-/** `too large`: the decoded body is over the limit. `late`: too many bodies wait, or this one waited too long. */
+/** `late`: too many bodies wait, or this one waited too long. */
 export type Decoded = Buffer | 'too large' | 'broken' | 'late';
 
 export class Decoding {
   readonly #turns: ProducerTurns;
 
-  /** For `waitMs` a body may wait for a thread. */
+  /** A body may wait `waitMs` for a thread. */
   constructor(waitMs: number, clock: Clock) {
     this.#turns = new ProducerTurns({ atATime: AT_A_TIME, waitMs, waitingMax: WAITING_MAX }, clock);
   }
 
-  /** Calls `done` once, unless the client is gone; before it returns if the decoded body is short. */
+  /** Calls `done` once, unless the client is gone; for a short body before it returns. */
   decode({ coding, body, bytesMax, producer, isNeeded }: CodedBody, done: (decoded: Decoded) => void): void {
     const nowMax = Math.min(bytesMax, NOW_BYTES_MAX);
     if (body.length <= codedBytesMax(nowMax)) {

@@ -15,7 +15,7 @@ import type { EventNotes } from '../ingest/queue.ts';
 import type { RequestHead } from '../http/request.ts';
 import type { GatewayAnswer } from './answers.ts';
 
-/** What is kept with the event in addition to its text. */
+/** An event with its notes, which the queue stores with its text. */
 export interface ReadEvent extends ValidEvent {
   readonly notes?: EventNotes;
 }
@@ -23,7 +23,7 @@ export interface ReadEvent extends ValidEvent {
 /** Returns the event in a whole body, or its errors. Never throws. */
 export type CloudEventReader = (body: Buffer) => ReadEvent | InvalidEvent | 'too large';
 
-/** What the id of a CloudEvent is: its `id` alone, or its `source` and `id` (sourceAndId). */
+/** The members of a CloudEvent that form its id. */
 export type EventId = 'id' | 'source+id';
 
 const MEDIA_TYPE = /^application\/(cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
@@ -35,7 +35,7 @@ const NO_BATCH = refused(
   'expected one event: send each CloudEvent of the batch in a request of its own, as application/cloudevents+json',
 );
 
-/** The form of a request's event, or the refusal of its media type. */
+/** Returns the form of a request's event, or the refusal of its media type. */
 export function eventForm(
   { contentType, cloudEventFields }: RequestHead,
   { bodyBytesMax, eventId }: { readonly bodyBytesMax: number; readonly eventId: EventId },
@@ -69,7 +69,7 @@ function advised(body: Buffer): ValidEvent | InvalidEvent {
   return advice === undefined ? event : { ...event, detail: `${event.detail}: ${advice}` };
 }
 
-/** The event under its source and id together, with that id as a note: its body says another one. */
+/** Identifies the event by its source and id together. The note keeps that id, which the body lacks. */
 function identifiedBySource(event: ValidEvent): ReadEvent | InvalidEvent {
   const id = sourceAndId(event);
   if (typeof id === 'string') return { ...event, id, notes: { id } };

@@ -1,7 +1,7 @@
-// One request and its answer. It ends exactly once: with an answer, or because the client closed the connection.
+// One request and its answer. It ends exactly once, with an answer or because the client closed the connection.
 //
-// Invariant: its end counts it and releases what was admitted for it in one step, so that at any moment requests =
-// accepted + duplicate + shed + refused by code + aborted (+ the other answers, of lookups and process endpoints).
+// Invariant: the end counts the request and releases its admission in one step. So at any moment requests = accepted +
+// duplicate + shed + refused by code + aborted (+ the answers to look-ups and process endpoints).
 import { CATALOGUE, problem, type Refusal } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
@@ -17,13 +17,12 @@ import { clientFields } from './refusal-log.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { Enqueued, RequestSpans } from './request-spans.ts';
 
-/** The status under which a request counts whose client closed the connection. No answer carries it. */
+/** The status in metrics of a request whose client closed the connection. */
 const ABORTED_STATUS = 499;
 
-/** A longer unread rest of a refused request costs the connection; a shorter one is thrown away. */
+/** A longer unread rest of a refused request closes the connection; a shorter one is discarded. */
 const REST_BYTES_MAX = 65_536;
 
-/** The parts that all exchanges share. */
 export interface ExchangeContext extends ClockAndRandom {
   readonly admission: Admission;
   readonly refusals: RefusalMeter;
@@ -40,9 +39,8 @@ export class Exchange implements RequestListener {
   readonly connection: Connection<ClientContext>;
   readonly request: HttpRequest;
   readonly requestId: string;
-  /** Released when the exchange ends. */
   admitted: Admitted | undefined;
-  /** The queue's answer about its event, for spans. */
+  /** For spans. */
   enqueued: Enqueued | undefined;
   /** Header fields of its answer, names and values alternating. */
   fields: readonly string[] | undefined;
@@ -67,14 +65,14 @@ export class Exchange implements RequestListener {
     request.listener = this;
   }
 
-  /** The context that arrived with the request. */
+  /** The trace context of the request. */
   get trace(): TraceContext | undefined {
     const { traceparent, tracestate } = this.request.head;
     if (traceparent !== undefined) this.#trace ??= traceContext(traceparent, tracestate);
     return this.#trace;
   }
 
-  /** `undefined` before the producer is judged, and for a client that is not a producer. */
+  /** `undefined` before the verdict, and if the client is not a producer. */
   get producer(): string | undefined {
     const { judged } = this.connection.context;
     return judged && producerOf(judged.verdict);
@@ -89,7 +87,6 @@ export class Exchange implements RequestListener {
     if (!this.#ended) this.#respond(answer, this.#restCostsConnection(answer.refusal));
   }
 
-  /** The client is gone. */
   aborted(): void {
     if (this.#ended) return;
     this.#end(ABORTED_STATUS);
@@ -97,7 +94,7 @@ export class Exchange implements RequestListener {
     this.#span(undefined);
   }
 
-  /** Handling it failed because of a bug: answers 500. */
+  /** Answers 500 after an exception. */
   bug(cause: unknown): void {
     const { requestId, trace } = this;
     this.#context.log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
@@ -118,8 +115,7 @@ export class Exchange implements RequestListener {
     if (answer.refusal !== undefined) this.#context.refusals.refused(answer.refusal, this.producer, connection);
     if (this.#context.logsAnswers) this.#logAnswer(answer);
     this.#span(answer);
-    // Requests that were pipelined after an answer that closes are dropped, so a stopping server closes with the latest
-    // one.
+    // Requests after an answer that closes are dropped, so a stopping server closes only with the latest one.
     const closes = close || (this.#context.draining && connection.isLatest(request));
     connection.respond(request, requestId, answer, closes);
   }
@@ -159,7 +155,6 @@ export class Exchange implements RequestListener {
 /** The message of an answer's line in the log. */
 const LINE = 'request answered';
 
-/** The fields of the line about the answer itself. */
 function resultOf({ status, refusal, body }: GatewayAnswer): object {
   if (refusal === undefined) return { status };
   const { detail } = JSON.parse(String(body)) as { readonly detail: unknown };
@@ -171,7 +166,7 @@ const withFields = (answer: GatewayAnswer, fields: readonly string[]): GatewayAn
   headers: [...(answer.headers ?? []), ...fields],
 });
 
-/** Counts a request that had no exchange, because its head could not be read, and returns its answer. */
+/** Counts a request with an unreadable head, which has no exchange, and returns its answer. */
 export function headFault(
   context: ExchangeContext,
   meter: RouteMeter,

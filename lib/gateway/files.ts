@@ -1,8 +1,6 @@
-// The files that a gateway's configuration names: TLS material, token keys and producers, read, and watched for a
-// change.
+// Reads and watches the files of a configuration: TLS material, token keys and producers.
 //
-// At the start a file that cannot be used ends the process with exit code 2 and says which one and why; later the last
-// good one stays in use.
+// A bad file ends the start with exit code 2. Later, the last good version stays in use.
 import { Producers, ProducersFileError } from './producers-file.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';
@@ -19,16 +17,16 @@ import { messageOf } from '../process/message-of.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
-/** What a gateway's files hold. `undefined`: the configuration does not name the file. */
+/** Members are `undefined` if the configuration does not name the file. */
 export interface GatewayFiles {
   readonly material: Reloadable<TlsMaterial>;
-  /** Undefined for the keys of a URL too. */
+  /** Also `undefined` for the keys of a URL. */
   readonly keys: Reloadable<TokenKeys> | undefined;
   readonly verifier: TokenVerifier | undefined;
   readonly producers: Reloadable<Producers> | undefined;
 }
 
-/** Reads all files that the configuration names. Throws a StartFailure that names every one that cannot be used. */
+/** Throws a StartFailure that names every bad file. */
 export async function readFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<GatewayFiles> {
   const tls = await tlsFiles(config, log, system);
   const [material, tokens, producers] = await allFiles([
@@ -42,7 +40,7 @@ export async function readFiles(config: GatewayConfig, log: Log, system: ClockAn
   return { material, ...tokens, producers };
 }
 
-/** `--check`: reads all files and returns warnings. Throws a StartFailure that names every file that is not good. */
+/** Reads all files for `--check`. Returns warnings; throws a StartFailure that names every bad file. */
 export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<readonly string[]> {
   const { tls } = config;
   const [material, , producers] = await allFiles([
@@ -65,7 +63,7 @@ function audienceWarnings({ audience, producersFile }: GatewayConfig, producers:
   );
 }
 
-/** The paths of the TLS files; development certificates are made where none is configured. Throws a StartFailure. */
+/** Returns the paths of the TLS files. Makes development certificates if none is configured. */
 async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
@@ -84,7 +82,7 @@ async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom)
   }
 }
 
-/** Waits for all files that are being read. Throws a StartFailure that names every file that cannot be used. */
+/** Waits for all files. Throws one StartFailure for all that failed. */
 async function allFiles<T extends readonly unknown[]>(
   reading: readonly [...T],
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
@@ -98,14 +96,14 @@ async function allFiles<T extends readonly unknown[]>(
   return Promise.all(reading);
 }
 
-/** The verifier of bearer tokens, and the file of its keys. Throws a StartFailure. */
+/** Returns the verifier of bearer tokens and the file of its keys. */
 async function tokenFiles({
   tokenJwks: jwks,
   tokenIssuer: issuer,
   audience,
 }: GatewayConfig): Promise<Pick<GatewayFiles, 'keys' | 'verifier'>> {
   if (jwks === undefined) return { keys: undefined, verifier: undefined };
-  // Loaded here: only a gateway that accepts tokens needs the library.
+  // Only a gateway that accepts tokens loads the library.
   const { tokenKeys, TokenVerifier } = await import('../identity/token-verifier.ts');
   if (jwks.startsWith('https://'))
     return { keys: undefined, verifier: new TokenVerifier({ keys: new URL(jwks), issuer, audience }) };
@@ -117,7 +115,6 @@ async function tokenFiles({
   }
 }
 
-/** Throws a StartFailure with all that is wrong with the producers file. */
 async function producersFile({ producersFile: path }: GatewayConfig): Promise<Reloadable<Producers> | undefined> {
   if (path === undefined) return undefined;
   return reloadable([path], () => Producers.read(path)).catch((cause: unknown) => {
@@ -126,21 +123,20 @@ async function producersFile({ producersFile: path }: GatewayConfig): Promise<Re
   });
 }
 
-/** The parts that use changed files, and count them. */
+/** The users of the files. */
 export interface FileUsers {
   readonly gateway: Pick<Gateway, 'replaceTls' | 'forgetVerdicts'>;
   readonly quotas: Pick<Quotas, 'replace'> | undefined;
   readonly metrics: Pick<GatewayMetrics, 'reloads'>;
 }
 
-/** All watched files of a gateway. */
 export interface WatchedFiles {
-  /** Loads everything again, whether it changed or not (SIGHUP). */
+  /** Loads all files again, also unchanged ones (SIGHUP). */
   reload(): void;
   stop(): void;
 }
 
-/** Takes changed files into use while the gateway runs. */
+/** Applies changed files while the gateway runs. */
 export function watchFiles(
   { material, keys, verifier, producers }: GatewayFiles,
   { gateway, quotas, metrics }: FileUsers,

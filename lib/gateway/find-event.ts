@@ -1,9 +1,9 @@
 // GET /events/{id}: the state of one of the caller's own events.
 //
-// It asks the warehouse, then the queue's index, so it finds an event from its 202 on and after the queue's 24 hours
-// too. If neither knows the id, it asks the warehouse again. It answers 404 to an id of another producer. It answers
-// 503 if the warehouse cannot be asked, whatever the queue knows, so that an event never changes back from landed to
-// accepted; and if the queue cannot be asked and the warehouse does not know the id, so that no 404 is false.
+// It asks the warehouse, then the queue, so it finds an event from its 202 on, also after the queue's 24 hours. If
+// neither knows the id, it asks the warehouse again. It answers 404 to another producer's id. It answers 503 if the
+// warehouse is unavailable, because an event must not change back from landed to accepted, and if the queue is
+// unavailable and the warehouse does not know the id, because a 404 could be false.
 import { problem } from '../ingest/errors.ts';
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isErased } from '../ingest/erased.ts';
@@ -24,7 +24,6 @@ export interface FindEventOptions {
   readonly turns: ProducerTurns;
 }
 
-/** For all look-ups of a gateway. */
 export const LOOK_UP_TURNS: TurnLimits = { atATime: 2, waitMs: 5_000, waitingMax: Number.POSITIVE_INFINITY };
 
 const UNAVAILABLE = problem('lookUpUnavailable', 'the queue or the warehouse could not be queried');
@@ -69,7 +68,6 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   return found({ id, type, status: 'accepted', acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
-/** The answer for an event in the warehouse; `undefined` if the warehouse does not know it. */
 function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: string): GatewayAnswer | undefined {
   if (known?.kind === 'landed') {
     const { text, type, acceptedAtMs, landedAtMs, traceparent } = known;
@@ -87,9 +85,9 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
   return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;
 }
 
-// Fact: JSON.parse for the type alone, and the copies of strings before they are written, made a megabyte of
-// garbage of each look-up of 250 KB, and the heap grew with it. Choice: the event stays the bytes from the queue.
-/** `about` as JSON, then the accepted event byte for byte. */
+// Fact: JSON.parse of the whole body and copies of strings made a megabyte of garbage for each look-up of 250 KB.
+// Choice: the event stays the bytes from the queue.
+/** Returns `about` as JSON, then the accepted event byte for byte. */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
   const head = `${JSON.stringify(isErased(event) ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
   return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END] };

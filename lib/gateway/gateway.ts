@@ -1,6 +1,4 @@
-// The gateway as one object: the whole API on one screen, the server behind it, and how it stops.
-//
-// It knows ports, not adapters: bin hands it a queue and, perhaps, a warehouse.
+// The gateway: the routes of its API, its server, and its stop. bin passes in the queue and the warehouse.
 import { problem } from '../ingest/errors.ts';
 import type { AddressInfo } from 'node:net';
 import type { Queue } from '../ingest/queue.ts';
@@ -99,7 +97,7 @@ export class Gateway {
       spans,
       draining: false,
       log,
-      // Asked once: at info an accepted request does not cost a call.
+      // Asked once, so that an accepted request costs no call at `info`.
       logsAnswers: log.isLevelEnabled('debug'),
     };
     const checks: ProducerChecks = {
@@ -173,7 +171,7 @@ export class Gateway {
     );
   }
 
-  /** The state that process endpoints report, here and on a separate address. Ready: events can be accepted. */
+  /** The state that the process endpoints report, here and on a separate address. */
   get state(): ProcessState {
     return {
       draining: () => this.#context.draining,
@@ -190,14 +188,14 @@ export class Gateway {
     };
   }
 
-  /** Binds, and resolves to the address. Rejects with the system's error. */
+  /** Resolves to the bound address. Rejects with the system's error. */
   async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     const bound = await this.#server.listen(host, port, reusePort);
     this.#listening = true;
     return bound;
   }
 
-  /** Uses new TLS material, and closes the connections of clients that are no longer trusted. */
+  /** Uses new TLS material and closes the connections of clients that are no longer trusted. */
   replaceTls(material: TlsMaterial): void {
     const trustChanged = material.trustDigest !== this.#material.trustDigest;
     this.#material = material;
@@ -208,21 +206,20 @@ export class Gateway {
     const addresses = [...new Set(closed.map(({ address }) => address))].slice(0, ADDRESSES_NAMED_MAX);
     this.#log.warn(
       { connections: closed.length, addresses },
-      'closed connections of clients that are not trusted any more',
+      'closed connections of clients that are no longer trusted',
     );
   }
 
-  /** Judges all producers again, because token keys or the producers file changed. */
+  /** Judges all producers again, after a change of token keys or the producers file. */
   forgetVerdicts(): void {
     this.#authority.forget(this.#server.connections);
   }
 
-  /** Not ready from now on; answers end their connections. */
+  /** Turns readiness off. Every answer ends its connection from now on. */
   beginStop(): void {
     this.#context.draining = true;
   }
 
-  /** Stops listening and resolves when every exchange has ended. */
   async drain(): Promise<void> {
     this.#context.draining = true;
     await this.#server.drain();
@@ -230,7 +227,6 @@ export class Gateway {
     this.#handshakeLog.close();
   }
 
-  /** Closes the remaining connections. */
   destroy(): void {
     this.#server.destroy();
   }
@@ -270,11 +266,11 @@ export class Gateway {
   }
 }
 
-/** The text of the metrics is made at most this often, in milliseconds. */
+/** The minimum interval between two texts of the metrics, in milliseconds. */
 const SCRAPE_INTERVAL_MS = 200;
 
-// Fact: the text takes about a millisecond, and anybody may request it, without a certificate. Choice: a request that
-// arrives too soon waits, and all that wait share one text, made after they arrived.
+// Fact: the text takes about a millisecond, and a client needs no certificate for it. Choice: a request that arrives
+// too soon waits, and all waiting requests share one text, made after they arrived.
 function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
   let next: Promise<T> | undefined;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -289,7 +285,7 @@ function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> 
 
 const PLAIN_HTTP = problem('invalidEvent', 'this port expects TLS: send the request to its https URL');
 
-/** Unread answers may use as much memory as events in flight, and those of one producer a quarter of that. */
+/** Unread answers may use as much memory as events in flight, and one producer a quarter of that. */
 const unreadLimits = ({ inFlightBytesMax }: GatewayConfig): UnreadLimits => ({
   holderMax: inFlightBytesMax / 4,
   totalMax: inFlightBytesMax,

@@ -1,48 +1,39 @@
-// The gateway's metrics, in one list, with the unit in the name (Prometheus naming).
-//
-// No id and no producer is a label. Label values are from closed sets, so each family has a bound.
+// The gateway's metrics. Label values come from closed sets: no id or producer is a label.
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { Clock } from '../process/clock.ts';
 
-/** Up to 200 ms, the target of `POST /events`, in fine steps; past it, coarse ones. */
+/** Fine steps up to 200 ms, the target of `POST /events`, and coarse ones above. */
 const LATENCY_BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.5, 1, 2.5, 10];
 
 export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
 
-/** `errorCodes` and `handshakeFailures` are label values; their cells exist, with 0, from the start. */
+/** Counters for all `errorCodes` and `handshakeFailures` exist from the start, with 0. */
 export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures: readonly string[], clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
   const requests = counter(
     'ingest_http_requests_total',
-    'Requests, by how they were answered; status 499 is a request that the client aborted.',
+    'Requests by answer; status 499 is a request that the client aborted.',
   );
-  const errors = counter('ingest_errors_total', 'Refusals, by the code in their body.');
-  const handshakes = counter(
-    'ingest_tls_handshake_failures_total',
-    'TLS handshakes and connections that came to nothing, by reason.',
-  );
+  const errors = counter('ingest_errors_total', 'Refusals by the code in their body.');
+  const handshakes = counter('ingest_tls_handshake_failures_total', 'Failed TLS handshakes and connections by reason.');
   for (const code of errorCodes) errors.counter({ code });
   for (const reason of handshakeFailures) handshakes.counter({ reason });
   const histogram = (name: string, help: string): HistogramFamily =>
     new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S);
   const durations = histogram('ingest_http_request_duration_seconds', 'From the request head to the answer.');
-  const enqueue = histogram(
-    'ingest_enqueue_duration_seconds',
-    'From sending an event to the queue to the answer of the queue.',
-  );
+  const enqueue = histogram('ingest_enqueue_duration_seconds', 'From sending an event to the queue to its reply.');
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
     queue: new QueueGauges(registry, clock),
-    eventsInFlight: gauge('ingest_events_in_flight', 'Events admitted and not answered yet.'),
+    eventsInFlight: gauge('ingest_events_in_flight', 'Admitted events that are not answered yet.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue takes events, by the last probe; else 0.'),
     queueUp: gauge('ingest_queue_up', '1 while this partition of the queue takes events, by the last probe; else 0.'),
-    connections: gauge('ingest_connections', 'TLS connections that are open.'),
-    /** One sample for each file; negative once it has expired. */
+    connections: gauge('ingest_connections', 'Open TLS connections.'),
     certificateExpiry: gauge(
       'ingest_tls_certificate_expiry_seconds',
       'Seconds until a TLS file expires; for a CRL until its next update is due.',
@@ -52,15 +43,18 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
     durations,
     handshakes,
     enqueue: enqueue.distribution(),
-    accepted: counter('ingest_accepted_total', 'Events that the queue took, repeated ones left out.').counter(),
-    duplicates: counter('ingest_duplicates_total', 'Events that the queue had already.').counter(),
+    accepted: counter('ingest_accepted_total', 'Events that the queue accepted, without repeated ones.').counter(),
+    duplicates: counter('ingest_duplicates_total', 'Repeated events, which the queue already had.').counter(),
     differing: counter(
       'ingest_duplicates_differing_total',
-      'Events that the queue had already, with another body: the first one stays.',
+      'Repeated events with another body; the first body stays.',
     ).counter(),
-    aborted: counter('ingest_aborted_total', 'Requests that the client gave up before they were answered.').counter(),
+    aborted: counter('ingest_aborted_total', 'Requests that the client aborted before their answer.').counter(),
     shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without two queues (RFC 014).').counter(),
-    refusedOverload: counter('ingest_refused_overload_total', 'Requests refused: too much was in flight.').counter(),
+    refusedOverload: counter(
+      'ingest_refused_overload_total',
+      'Requests refused because too much was in flight.',
+    ).counter(),
     reloads: new ReloadMetrics(registry),
   };
 }

@@ -12,12 +12,12 @@ export interface ProducerChecks {
   readonly quotas: Quotas | undefined;
 }
 
-/** How the client may identify itself: the value of WWW-Authenticate. `authorization` is what it sent. */
+/** Returns the value of WWW-Authenticate for a client that sent this `authorization`. */
 export type Challenge = (authorization: string | undefined) => string;
 
 /**
- * The challenges of a gateway. Where tokens are required they are RFC 6750's: `error` only where a token came. Else the
- * scheme is `TLS-Client-Certificate`, which is no registered one: HTTP has no name for what TLS does.
+ * With tokens, the challenge is that of RFC 6750, with `error` only if the client sent a token. Otherwise the scheme is
+ * `TLS-Client-Certificate`, because HTTP has no registered scheme for client certificates.
  */
 export function challenges(audience: string, requiresTokens: boolean): Challenge {
   const realm = `realm="${audience.replaceAll(/["\\]/g, String.raw`\$&`)}"`;

@@ -1,26 +1,24 @@
-// Turns at work that is bounded at a time: lookups, and the decoding of bodies. Producers take turns, so that one with
-// much to do does not hold up another.
+// Lets producers take turns at look-ups and at the decoding of bodies, so that one producer does not delay another.
 //
-// Fact: a lookup may fetch a whole event over the connection that new events use, and take a millisecond; 2,300 of them
-// at the same moment delayed other producers' events past the queue's time-out (125 of 226 were answered 503). One
-// connection's 0.9 MB of small gzip bodies delayed another producer's body by 1.4 s. Choice: few at a time, one line
-// for each producer. Effect: while 1,000 connections of one producer ask without a pause, another producer waits for
-// two of theirs (test/gateway/producer-turns.test.ts).
+// Fact: a look-up may fetch a whole event over the connection that new events use. 2,300 of them at the same moment
+// delayed other producers' events past the queue's time-out, and 0.9 MB of small gzip bodies delayed another producer's
+// body by 1.4 s. Choice: few at a time, and one line for each producer. Effect: a producer waits for two tasks of a
+// busy one (test/gateway/producer-turns.test.ts).
 import type { Clock } from '../process/clock.ts';
 
 interface Waiter {
   readonly sinceMs: number;
-  /** False once the client is gone: it loses its turn. */
+  /** Returns false once the client is gone; then it loses its turn. */
   readonly isNeeded: () => boolean;
-  /** Called once, unless the work is not needed any more. `false`: it waited too long. */
+  /** Called once, unless the client is gone; with `false` if the work waited too long. */
   readonly go: (granted: boolean) => void;
 }
 
 export interface TurnLimits {
   readonly atATime: number;
-  /** For longer nothing waits. */
+  /** The longest wait. */
   readonly waitMs: number;
-  /** The length of one producer's line. */
+  /** The maximum length of one producer's line. */
   readonly waitingMax: number;
 }
 
@@ -28,7 +26,7 @@ export class ProducerTurns {
   readonly #clock: Clock;
   readonly #limits: TurnLimits;
   #free: number;
-  /** By producer, the one whose turn is next first. Invariant: no line is empty. */
+  /** Lines by producer, the next one first. Invariant: no line is empty. */
   readonly #lines = new Map<string, Waiter[]>();
 
   constructor(limits: TurnLimits, clock: Clock) {
@@ -37,7 +35,7 @@ export class ProducerTurns {
     this.#free = limits.atATime;
   }
 
-  /** Calls `go` when it is this producer's turn, perhaps immediately. Granted work ends with a call of `giveBack`. */
+  /** Calls `go` at this producer's turn, perhaps immediately. Granted work ends with `giveBack`. */
   take(producer: string, isNeeded: () => boolean, go: (granted: boolean) => void): void {
     if (this.#free > 0) {
       this.#free -= 1;

@@ -1,17 +1,14 @@
-// The producers file (INGEST_PRODUCERS_FILE): what single producers may do. JSON:
+// The producers file (INGEST_PRODUCERS_FILE) in JSON:
 //
 //   { "producers": { "spiffe://shop/web": { "rate": 100, "types": ["order.*"] },
 //                    "spiffe://shop/old": { "disabled": "moved to spiffe://shop/web" },
 //                    "spiffe://prod/*": { "audience": ["ingest-gateway"] },
 //                    "*": { "rate": 10 } } }
 //
-// Keys are producer names, where `*` stands for any characters. A producer's own row applies to it; if it has none,
-// the row with the longest matching pattern does. Names are compared as certificates' names are: DNS names (RFC 4343)
-// and common names (RFC 5280, section 7.1) without case, and of a URI the scheme and the host (RFC 3986, section
-// 6.2.2.1; of a URN what is before the second colon, RFC 8141, section 3.1). `rate` is events a second for each
-// process, `lookUpRate` the same for look-ups, `types` the types that are allowed, where `*` stands for any characters,
-// `disabled` a reason that the producer's answer carries, `audience` the audiences that the operator grants. What a row
-// leaves out is not restricted.
+// In keys and types, `*` matches any characters. A producer's own row applies to it, or else the row with the longest
+// matching pattern. DNS names (RFC 4343) and common names (RFC 5280, section 7.1) are compared without case, as are the
+// scheme and host of a URI (RFC 3986, section 6.2.2.1) and the part of a URN before its second colon (RFC 8141, section
+// 3.1). `rate` and `lookUpRate` are per second and process. A missing member restricts nothing.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -33,18 +30,18 @@ const File = TypeCompiler.Compile(
   Type.Object({ producers: Type.Record(Type.String(), Rules) }, { additionalProperties: false }),
 );
 
-/** What one producer may do. */
+/** The row of one producer. */
 export interface ProducerRules {
-  /** Events a second; undefined for no limit of its own. */
+  /** Events a second; `undefined` if the row has no limit. */
   readonly rate: number | undefined;
-  /** Look-ups a second; undefined for no limit. */
+  /** Look-ups a second; `undefined` is no limit. */
   readonly lookUpRate: number | undefined;
-  /** Why it may send nothing. */
+  /** The reason why it may send nothing. */
   readonly disabled: string | undefined;
   readonly allowsType: (type: string) => boolean;
-  /** As the file names them; undefined: all. */
+  /** The patterns in the file; `undefined` allows all types. */
   readonly types: readonly string[] | undefined;
-  /** Audiences that its certificate and token need not carry. */
+  /** Audiences that its certificate and token need not have. */
   readonly audience: readonly string[];
 }
 
@@ -66,9 +63,8 @@ const UNRESTRICTED: ProducerRules = Object.freeze({
 export class Producers {
   static readonly UNRESTRICTED = new Producers(new Map());
   readonly #rules: ReadonlyMap<string, ProducerRules>;
-  /** The longest first. */
   readonly #patterns: readonly { readonly parts: readonly string[]; readonly rules: ProducerRules }[];
-  /** By the name as it came: every request asks. */
+  /** A cache by the exact name, because every request asks. */
   readonly #found = new Map<string, ProducerRules>();
 
   constructor(rules: ReadonlyMap<string, ProducerRules>) {
@@ -79,7 +75,7 @@ export class Producers {
       .map(([name, row]) => ({ parts: name.split(/\*+/), rules: row }));
   }
 
-  /** Throws ProducersFileError with every problem, by JSON Pointer. */
+  /** Throws ProducersFileError with every problem and its JSON Pointer. */
   static parse(text: string): Producers {
     let value: unknown;
     try {
@@ -111,7 +107,7 @@ export class Producers {
     return Producers.parse(text);
   }
 
-  /** Rows with an audience that they grant in vain, because the gateway has another; the first ten. */
+  /** Returns the first ten rows that grant an audience other than the gateway's `own`. */
   foreignAudiences(own: string): (readonly [row: string, audience: string])[] {
     return [...this.#rules]
       .flatMap(([row, { audience }]) => audience.filter((one) => one !== own).map((one) => [row, one] as const))
@@ -130,7 +126,7 @@ export class Producers {
   }
 }
 
-/** The same for names that are one producer's. */
+/** Folds the case of a name's parts that have no case. */
 function comparable(name: string): string {
   const folded = /^(?:urn:[^:]*:|[a-z][a-z0-9+.-]*:\/\/[^/?#]*|[a-z][a-z0-9+.-]*:)/i.exec(name)?.[0] ?? name;
   return folded.toLowerCase() + name.slice(folded.length);
@@ -141,16 +137,13 @@ function rulesOf({ rate, lookUpRate, types, disabled, audience = [] }: Static<ty
   return { rate, lookUpRate, disabled, audience, types, allowsType };
 }
 
-/** Matches without backtracking over more than the text's length for each star. */
 function typeMatcher(patterns: readonly string[]): (type: string) => boolean {
   const exact = new Set(patterns);
   const wild = patterns.filter((pattern) => pattern.includes('*')).map((pattern) => pattern.split(/\*+/));
   return (type) => exact.has(type) || wild.some((parts) => matches(parts, type));
 }
 
-/**
- * True where `text` is the parts in this order with any characters between them: the first begins it, the last ends it.
- */
+/** Matches `parts` in order with any characters between them, without backtracking. */
 function matches(parts: readonly string[], text: string): boolean {
   const first = parts[0] ?? '';
   const last = parts.at(-1) ?? '';

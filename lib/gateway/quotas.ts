@@ -1,22 +1,20 @@
-// What the operator lets each producer do: the producers file and INGEST_PRODUCER_RATE_MAX, as checks of requests.
+// Checks requests against the producers file and INGEST_PRODUCER_RATE_MAX.
 //
-// Every request of a limited producer counts as one event, whatever its answer, and is judged before its body is read,
-// so that a refusal is cheap. A compressed body counts one more for each 16 KiB by which it expands. Answers carry
-// RateLimit and RateLimit-Policy. Lookups count on their own, against `lookUpRate`; without one they are not limited,
-// and producers take turns (producer-turns.ts).
+// Every request of a limited producer uses one event of its rate, whatever the answer, and is checked before its body
+// is read, so that a refusal is cheap. A compressed body uses one more for each 16 KiB of expansion. Look-ups use
+// `lookUpRate`, which has no default.
 import { problem } from '../ingest/errors.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields, type QuotaVerdict } from './rate-limit.ts';
 
-/** An expansion by so many bytes counts as one event. */
+/** An expansion by so many bytes uses one event. */
 const EXPANSION_BYTES = 16_384;
 
-/** The number of types that a refusal names. */
 const TYPES_NAMED_MAX = 20;
 
-/** A request, as quotas see it: they set the header fields of its answer. */
+/** Quotas set the header fields of a request's answer. */
 interface Limited {
   fields: readonly string[] | undefined;
 }
@@ -28,24 +26,23 @@ export class Quotas {
   readonly #clock: Clock;
   #producers: Producers;
 
-  /** `rateMax`: events a second of a producer that has no rate of its own; undefined: any number. */
+  /** `rateMax` applies to a producer without a rate in the file, in events a second; `undefined` is no limit. */
   constructor(producers: Producers, rateMax: number | undefined, clock: Clock) {
     this.#clock = clock;
     this.#producers = producers;
     this.#rateMax = rateMax;
   }
 
-  /** Takes a changed file into use. What has been used of a quota stays used. */
+  /** Uses a changed file. Used parts of quotas stay used. */
   replace(producers: Producers): void {
     this.#producers = producers;
   }
 
-  /** Whether the file grants this producer the audience. */
   grants(producer: string, audience: string): boolean {
     return this.#producers.rulesFor(producer).audience.includes(audience);
   }
 
-  /** Counts a request; `exchange` gets the fields about the quota. Returns `undefined` if it may go on. */
+  /** Counts a request. Returns `undefined` if the producer may send it. */
   refusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
@@ -53,7 +50,7 @@ export class Quotas {
     return over(this.#events.take(producer, rate, this.#clock.ms()), 'send', exchange);
   }
 
-  /** Counts a body that was `bytes` shorter before it was decoded. Its request goes on; later ones may have to wait. */
+  /** Counts a body that decoding made `bytes` longer. Only later requests may be refused for it. */
   chargeExpansion(producer: string, bytes: number, exchange: Limited): void {
     const { rate = this.#rateMax } = this.#producers.rulesFor(producer);
     const events = Math.floor(bytes / EXPANSION_BYTES);
@@ -61,7 +58,7 @@ export class Quotas {
     exchange.fields = rateLimitFields(this.#events.charge(producer, rate, events, this.#clock.ms()));
   }
 
-  /** The same for a lookup. */
+  /** The same for a look-up. */
   lookUpRefusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { lookUpRate } = this.#producers.rulesFor(producer);
     if (lookUpRate === undefined) return undefined;

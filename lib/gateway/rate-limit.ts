@@ -1,38 +1,36 @@
-// How many events a producer may send: the generic cell rate algorithm (GCRA, ITU-T I.371), one number for each
-// producer.
+// The generic cell rate algorithm (GCRA, ITU-T I.371), with one number for each producer.
 //
-// A producer with rate R may send R events at once, and R a second after that. Limits: per process, so n processes
-// behind one name allow n times as much; a restart forgets what was used. Producers that have their whole quota back
-// are forgotten.
+// A producer with rate R may send R events in one moment, and R a second after that. The limit is that of one process:
+// n processes allow n times as much, and a restart forgets all use.
 
-/** What the quota says of one event. Times in seconds, rounded up, so waiting that long is enough. */
+/** The verdict on one event. Times are in seconds, rounded up. */
 export interface QuotaVerdict {
   readonly allowed: boolean;
   /** Events a second. */
   readonly rate: number;
-  /** Events that may still be sent at once. */
+  /** Events that may follow immediately. */
   readonly remaining: number;
-  /** Until the whole quota is back. */
+  /** Until the whole quota is available again. */
   readonly resetS: number;
-  /** Until the next event is allowed; 0 where this one is. */
+  /** Until the next event is allowed; 0 if this one is. */
   readonly retryAfterS: number;
 }
 
-/** So much of a quota may be used at once: what comes back in one second. */
+/** One moment may use as much of a quota as one second returns. */
 const WINDOW_MS = 1_000;
 const SWEEP_AT = 10_000;
 
 export class RateLimit {
-  /** Producer → the time at which its whole quota is back (GCRA's theoretical arrival time), as `nowMs`. */
+  /** The times at which the producers' whole quotas are available (GCRA's theoretical arrival time). */
   readonly #fullAtMs = new Map<string, number>();
   #sweepAt = SWEEP_AT;
 
-  /** Counts one event of `producer` at `nowMs`, by `Clock.ms()`, against `rate`, unless it is over. */
+  /** Counts one event, unless it is over the rate. `nowMs` is that of `Clock.ms()`. */
   take(producer: string, rate: number, nowMs: number): QuotaVerdict {
     const costMs = 1_000 / rate;
     const burstMs = burstOf(costMs);
     const usedMs = this.#usedMs(producer, nowMs);
-    // Half a microsecond: sums of fractions must not make the last event of a quota one too many.
+    // Half a microsecond absorbs rounding, so that the last event of a quota is allowed.
     if (usedMs + costMs > burstMs + 0.0005) {
       return {
         allowed: false,
@@ -45,7 +43,7 @@ export class RateLimit {
     return this.charge(producer, rate, 1, nowMs);
   }
 
-  /** Counts so many events, even if that is over the quota: later ones wait until it is back. */
+  /** Counts so many events, even over the quota. */
   charge(producer: string, rate: number, events: number, nowMs: number): QuotaVerdict {
     const costMs = 1_000 / rate;
     if (!this.#fullAtMs.has(producer)) this.#sweep(nowMs);
@@ -55,7 +53,6 @@ export class RateLimit {
     return { allowed: true, rate, remaining, resetS: Math.ceil(usedMs / 1000), retryAfterS: 0 };
   }
 
-  /** How many producers are remembered. */
   get size(): number {
     return this.#fullAtMs.size;
   }
@@ -71,12 +68,12 @@ export class RateLimit {
   }
 }
 
-/** The part of a quota that may be used in one moment. A rate below one event a second still allows one. */
+/** The part of a quota that one moment may use: at least one event. */
 const burstOf = (costMs: number): number => Math.max(WINDOW_MS, costMs);
 
-/** The answer's fields for a limited producer (draft-ietf-httpapi-ratelimit-headers-10). Names and values alternate. */
+/** The fields of an answer to a limited producer (draft-ietf-httpapi-ratelimit-headers-10). */
 export function rateLimitFields({ rate, remaining, resetS }: QuotaVerdict): readonly string[] {
-  // The draft has whole numbers only. A client that keeps to these keeps to the rate.
+  // The draft allows whole numbers only. They never exceed the rate.
   const [quota, windowS] = rate < 1 ? [1, Math.ceil(1 / rate)] : [Math.floor(rate), 1];
   const policy = `"producer";q=${quota};w=${windowS}`;
   return ['RateLimit-Policy', policy, 'RateLimit', `"producer";r=${remaining};t=${resetS}`];

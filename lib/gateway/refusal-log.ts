@@ -10,7 +10,7 @@ import type { Log } from '../process/log.ts';
 const INTERVAL_MS = 60_000;
 const PAIRS_MAX = 1_000;
 
-/** Where a request came from: its connection. */
+/** The connection of a request. */
 export interface RefusedClient {
   address: string;
   clientCertificate: ClientCertificate | undefined;
@@ -23,12 +23,12 @@ export interface RefusedRequest {
   readonly client: Readonly<RefusedClient>;
 }
 
-/** With the client of its latest refusal. */
+/** A pair of producer and code, with the client of its latest refusal. */
 interface Pair extends RefusedClient {
   readonly status: number;
   readonly producer: string | undefined;
   readonly code: string;
-  /** Refusals that no line has told yet. */
+  /** Refusals that are not logged yet. */
   count: number;
   dueMs: number;
 }
@@ -44,7 +44,7 @@ export class RefusalLog {
     this.#log = log;
     this.#clock = clock;
     this.#intervalMs = intervalMs;
-    this.#timer = clock.every(intervalMs / 12, () => this.#tellDue(clock.ms()));
+    this.#timer = clock.every(intervalMs / 12, () => this.#logDue(clock.ms()));
     this.#timer.unref();
   }
 
@@ -52,10 +52,10 @@ export class RefusalLog {
     if (this.#log.isLevelEnabled('info')) this.#count(request.producer, request);
   }
 
-  /** Tells what has not been told yet. */
+  /** Logs the rest. */
   close(): void {
     this.#timer.close();
-    this.#tellDue(Number.POSITIVE_INFINITY);
+    this.#logDue(Number.POSITIVE_INFINITY);
   }
 
   #count(producer: string | undefined, request: RefusedRequest): void {
@@ -75,18 +75,18 @@ export class RefusalLog {
     }
     const pair = { address, clientCertificate, status, producer, code, count: 1, dueMs: 0 };
     this.#pairs.set(key, pair);
-    this.#tell(pair, this.#clock.ms());
+    this.#logPair(pair, this.#clock.ms());
   }
 
-  #tellDue(now: number): void {
+  #logDue(now: number): void {
     for (const [key, pair] of this.#pairs) {
       if (now < pair.dueMs) continue;
       if (pair.count === 0) this.#pairs.delete(key);
-      else this.#tell(pair, now);
+      else this.#logPair(pair, now);
     }
   }
 
-  #tell(pair: Pair, now: number): void {
+  #logPair(pair: Pair, now: number): void {
     const { producer, status, code, count } = pair;
     pair.count = 0;
     pair.dueMs = now + this.#intervalMs;
@@ -94,22 +94,18 @@ export class RefusalLog {
   }
 }
 
-/** An anonymous certificate is found by its serial number, which its authority knows. */
+/** The authority of an unknown client can find its certificate by the serial number. */
 export function clientFields({ address, clientCertificate }: Readonly<RefusedClient>, status: number) {
   if (status !== 401 || clientCertificate === undefined) return { address };
   const { serialNumber, fingerprint256 } = clientCertificate.certificate;
   return { address, serial: serialNumber, fingerprint: fingerprint256 };
 }
 
-/** Of so many addresses at a time failures are counted; those of further ones under `(others)`. */
+/** Failures of more addresses are counted under `(others)`. */
 const ADDRESSES_MAX = 1_000;
-/** So many of them a line names. */
 export const ADDRESSES_NAMED_MAX = 10;
 
-/**
- * The trace of connections that came to nothing: one line a minute at info, with how many by reason and by address. The
- * minute begins with the first failure.
- */
+/** Logs the number of failed handshakes by reason and by address. The minute begins with the first failure. */
 export class HandshakeLog {
   readonly #log: Log;
   readonly #intervalMs: number;
@@ -133,7 +129,7 @@ export class HandshakeLog {
     this.#timer.unref();
   }
 
-  /** Tells what has not been told yet. */
+  /** Logs the rest. */
   close(): void {
     this.#timer?.close();
     this.#timer = undefined;
@@ -145,7 +141,7 @@ export class HandshakeLog {
         addresses: this.#addresses.size,
         most: most.map(([address, count]) => ({ address, count })),
       },
-      'TLS handshakes and connections came to nothing',
+      'TLS handshakes or connections failed',
     );
     this.#reasons = new Map();
     this.#addresses = new Map();

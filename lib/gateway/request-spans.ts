@@ -1,20 +1,20 @@
-// The spans of a request: one of the server, and below it, for an event that went to the queue, one of the producer.
+// The spans of a request: a server span, and below it a producer span for an event that went to the queue.
 //
-// Only requests whose caller records its trace have them, and refused ones. Names and attributes follow OpenTelemetry's
-// semantic conventions for HTTP and for messaging.
+// Refused requests have spans, and requests whose callers record their traces. Names and attributes follow
+// OpenTelemetry's semantic conventions for HTTP and messaging.
 import { CATALOGUE } from '../ingest/errors.ts';
 import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
 import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
 
-/** An event that is being enqueued. Times by `Clock.ms()`. */
+/** An event sent to the queue. Times are those of `Clock.ms()`. */
 export interface Enqueued {
   readonly id: string;
   readonly bytes: number;
   readonly startMs: number;
   readonly endMs: number;
-  /** What the queue has as the event's context, where its span was reserved. */
+  /** The context that the queue keeps with the event, if its span was reserved. */
   readonly context: TraceContext | undefined;
 }
 
@@ -23,11 +23,9 @@ export interface AnsweredRequest {
   readonly target: string;
   readonly route: string;
   readonly requestId: string;
-  /** The client's. */
   readonly address: string;
   readonly producer: string | undefined;
   readonly trace: TraceContext | undefined;
-  /** By `Clock.ms()`. */
   readonly startMs: number;
   readonly enqueued: Enqueued | undefined;
 }
@@ -44,13 +42,13 @@ export class RequestSpans {
     this.#queue = queue;
   }
 
-  /** The context of the span of sending an event, for the spans of its landing; undefined where there will be none. */
+  /** Returns the context of the producer span, which later spans refer to, or `undefined` without a span. */
   sending(trace: TraceContext | undefined): TraceContext | undefined {
     if (trace === undefined || !isSampled(trace)) return undefined;
     return { ...trace, traceparent: this.#tracing.reserve(trace).traceparent };
   }
 
-  /** `answer` undefined: the client gave the request up. */
+  /** `answer` is `undefined` if the client aborted the request. */
   ended(request: AnsweredRequest, answer: GatewayAnswer | undefined): void {
     const { trace, method, target, route, startMs, enqueued } = request;
     const refusal = answer?.refusal;
@@ -58,7 +56,7 @@ export class RequestSpans {
     const code = refusal === undefined ? undefined : CATALOGUE[refusal].code;
     const query = target.indexOf('?');
     const endMs = this.#clock.ms();
-    // The durations are of the clock that does not jump.
+    // Durations are those of the monotonic clock.
     const originMs = this.#clock.epochMs() - endMs;
     const server = this.#tracing.record({
       name: `${method} ${route}`,
@@ -79,7 +77,7 @@ export class RequestSpans {
           ? { 'error.type': 'aborted' }
           : { 'http.response.status_code': answer.status, ...(code === undefined ? {} : { 'error.type': code }) }),
       },
-      // A server's span has failed where the server did, and not where the client asked for what it may not have.
+      // A server span has failed only if the server did, not after a refusal of the client's fault.
       error: answer !== undefined && answer.status >= 500 ? code : undefined,
     });
     if (enqueued !== undefined) this.#enqueued(enqueued, originMs, server, code);

@@ -48,7 +48,7 @@ it('a connection from any other address is closed, counted and logged, and healt
   tcpTo(own, '127.0.0.2');
   own.signal('SIGTERM');
   assert.deepEqual(await own.exited(), { code: 0, signal: null });
-  const line = await eventually('the log line', () => own.lines.find((one) => one.includes('came to nothing')));
+  const line = await eventually('the log line', () => own.lines.find((one) => one.includes('TLS handshakes or connections failed')));
   const { reasons, most } = JSON.parse(line) as { reasons: Record<string, number>; most: unknown };
   assert.equal(reasons['proxy_source'], 1);
   assert.deepEqual((most as { address: string }[])[0]?.address, '127.0.0.1');

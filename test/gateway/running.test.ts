@@ -73,7 +73,7 @@ describe('a gateway that runs', () => {
         [
           {
             level: 'warn',
-            msg: 'closed connections of clients that are not trusted any more',
+            msg: 'closed connections of clients that are no longer trusted',
             connections: 1,
             addresses: ['127.0.0.1'],
           },
@@ -139,7 +139,7 @@ describe('a gateway that runs', () => {
       address: '127.0.0.1',
     });
     await gateway.drain();
-    assert.deepEqual(lines.find(({ msg }) => msg === 'TLS handshakes and connections came to nothing')?.['reasons'], {
+    assert.deepEqual(lines.find(({ msg }) => msg === 'TLS handshakes or connections failed')?.['reasons'], {
       not_tls: 1,
     });
   });
