@@ -1,4 +1,3 @@
-// What the log of a gateway in this process says of its clients: where a request, a refusal or a connection came from.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';
@@ -10,7 +9,7 @@ import { eventually } from '../support/scope.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** Collects lines; `asked` are the calls of isLevelEnabled. */
+/** Collects lines, and the calls of isLevelEnabled as `asked`. */
 function collecting(level: LogLevel) {
   const lines: Line[] = [];
   const asked: string[] = [];
@@ -63,7 +62,7 @@ describe("a gateway's log", () => {
     await eventually('its end is a line', () => find('connection closed', from));
   });
 
-  it('has no line for accepted requests at info, and is not asked for its level by them', async () => {
+  it('has no line for accepted requests at info, which do not even check the level', async () => {
     const { port, shop, lines, asked } = await start('info');
     const client = new TestClient(port, pki.authority.certificate, shop, {});
     const before = asked.length;

@@ -1,10 +1,9 @@
-// Admission alone: both limits from both sides, what one producer may hold of them, and that all of it comes back.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Admission as Admitting, type Admitted } from '../../lib/gateway/admission.ts';
 
-/** Admission whose events are told apart by producer and bytes alone. */
+/** Admission with events identified by producer. */
 class Admission extends Admitting {
   readonly #open: Admitted[] = [];
 
@@ -25,13 +24,13 @@ class Admission extends Admitting {
   }
 }
 
-/** Admits events of `bytes` until one is refused; gives how many it admitted. */
+/** Admits events of `bytes` until one is refused. Returns their number. */
 function fill(admission: Admission, producer: string, bytes: number): number {
   for (let count = 0; ; count += 1) if (!admission.take(producer, bytes)) return count;
 }
 
 describe('admission', () => {
-  it('takes one event where one is the limit, and the next when that has ended', () => {
+  it('admits one event at a limit of one, and the next one after its end', () => {
     const admission = new Admission(1, 1_000);
     assert.ok(admission.take('a', 10));
     assert.ok(!admission.take('a', 10));
@@ -42,7 +41,7 @@ describe('admission', () => {
     assert.ok(admission.take('b', 10));
   });
 
-  it('takes a lone event of any size, announced or growing', () => {
+  it('admits a single event of any size, announced or growing', () => {
     const admission = new Admission(10, 100);
     assert.ok(admission.take('a', 5_000));
     assert.ok(admission.growOf('a', 5_000));
@@ -51,7 +50,7 @@ describe('admission', () => {
     assert.ok(!admission.take('b', 0));
   });
 
-  it('fills the limit of bytes to the last one, and not further', () => {
+  it('admits bytes up to the limit', () => {
     const admission = new Admission(10, 100);
     assert.ok(admission.take('a', 60));
     assert.ok(!admission.take('b', 41));
@@ -61,7 +60,7 @@ describe('admission', () => {
     assert.equal(admission.bytes, 100);
   });
 
-  it('lets one producer have three quarters of the events, and leaves the rest to others', () => {
+  it('admits three quarters of the events from one producer, and leaves the rest to others', () => {
     const admission = new Admission(1_000, 1_000_000);
     assert.equal(fill(admission, 'greedy', 1), 750);
     assert.equal(fill(admission, 'other', 1), 188);
@@ -69,7 +68,7 @@ describe('admission', () => {
     assert.ok(admission.take('late', 1));
   });
 
-  it('counts bytes that grow as it counts announced ones', () => {
+  it('treats growing bodies like announced ones', () => {
     const admission = new Admission(1_000, 100_000);
     for (let at = 0; at < 100; at += 1) assert.ok(admission.take('greedy', 0));
     let grown = 0;
@@ -79,7 +78,7 @@ describe('admission', () => {
     assert.ok(admission.growOf('other', 24_000));
   });
 
-  it('refuses whoever holds most first', () => {
+  it('first refuses the producer that holds most', () => {
     const admission = new Admission(100, 1_000_000);
     for (let at = 0; at < 60; at += 1) assert.ok(admission.take('large', 1));
     for (let at = 0; at < 25; at += 1) assert.ok(admission.take('small', 1));
@@ -87,7 +86,7 @@ describe('admission', () => {
     assert.ok(admission.take('small', 1));
   });
 
-  it('gives greedy producers equal parts once what they held before has ended', () => {
+  it('gives busy producers equal parts after the events before have ended', () => {
     const admission = new Admission(1_000, 1_000_000);
     const producers = ['a', 'b', 'c'];
     const held = new Map(producers.map((producer) => [producer, 0]));
@@ -102,7 +101,7 @@ describe('admission', () => {
     for (const count of held.values()) assert.ok(count >= 290 && count <= 310, JSON.stringify([...held]));
   });
 
-  it('gives a producer as much again after all of its own has ended, also while others go on', () => {
+  it('gives a producer as much again after all of its events have ended', () => {
     const admission = new Admission(1_000, 100_000);
     assert.ok(admission.take('other', 10));
     for (let round = 0; round < 3; round += 1) {
@@ -113,7 +112,7 @@ describe('admission', () => {
     }
   });
 
-  it('stays within its limits and gives back everything, in any order', () => {
+  it('stays within its limits and releases everything, in any order', () => {
     const step = fc.record({
       producer: fc.constantFrom('a', 'b', 'c', 'd'),
       bytes: fc.integer({ min: 0, max: 60 }),

@@ -1,5 +1,4 @@
-// What a gateway in this process answers to a request and tells of it: bodies, header fields, metrics and spans, on a
-// queue in memory and a warehouse that a test answers for.
+// Answers, metrics and spans of a gateway in this process, on a queue in memory.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -64,7 +63,7 @@ describe("a gateway's answers", () => {
     const ACCEPTED_AT = '1970-01-01T00:00:01.000Z';
     const ENDED_AT = '1970-01-01T00:00:02.000Z';
 
-    it('are an event that landed, byte for byte, with its times and its trace', async () => {
+    it('show a landed event byte for byte, with its times and its trace', async () => {
       const text = ' {"id":"a", "type":"t", "n":1.0}';
       inWarehouse = { kind: 'landed', text, type: 't', ...TIMES, landedAtMs: 2_000 };
       const { status, headers, body } = await client.find('a');
@@ -76,7 +75,7 @@ describe("a gateway's answers", () => {
       assert.equal((await client.find('a')).json?.['traceparent'], SAMPLED);
     });
 
-    it('are an event that was rejected with the reason, and its body as text where it is no JSON', async () => {
+    it('show a rejected event with the reason, and its body as text if it is not JSON', async () => {
       const rejected = { kind: 'rejected', ...TIMES, rejectedAtMs: 2_000, reason: 'schema: x' } as const;
       const about = { id: 'a', status: 'rejected', acceptedAt: ACCEPTED_AT, rejectedAt: ENDED_AT, reason: 'schema: x' };
       for (const [body, type, shown] of [
@@ -93,7 +92,7 @@ describe("a gateway's answers", () => {
       }
     });
 
-    it('say of an event that was erased that it was, wherever it is', async () => {
+    it('show that an event was erased, in the warehouse, in quarantine or on the queue', async () => {
       const text = '{"id":"a","type":"t","erased":true}';
       for (const found of [
         { kind: 'landed', text, type: 't', ...TIMES, landedAtMs: 2_000 },
@@ -106,7 +105,7 @@ describe("a gateway's answers", () => {
       }
     });
 
-    it('are an event that waits on the queue, where the warehouse does not know it', async () => {
+    it('show an event on the queue that the warehouse does not know', async () => {
       await client.post('{"id":"waiting","type":"t","n":1.0}');
       const { status, body, json } = await client.find('waiting');
       assert.equal(status, 200);
@@ -117,7 +116,7 @@ describe("a gateway's answers", () => {
       assert.ok(body.endsWith(',"event":{"id":"waiting","type":"t","n":1.0}}'), body);
     });
 
-    it('are 503 while the warehouse cannot be queried, also where the queue knows the event', async () => {
+    it('are 503 while the warehouse cannot be queried, even if the queue knows the event', async () => {
       await client.post(event('known'));
       inWarehouse = { kind: 'unavailable' };
       const expected = [503, 'LOOKUP_UNAVAILABLE', 'the queue or the warehouse could not be queried'];
@@ -133,7 +132,7 @@ describe("a gateway's answers", () => {
     const status = async (body: string | Buffer, headers: Readonly<Record<string, string>>): Promise<number> =>
       (await client.post(body, headers)).status;
 
-    it('are 415 for another media type, with those that are taken', async () => {
+    it('are 415 for an unsupported media type, with the supported ones', async () => {
       for (const type of ['text/plain', 'application/json; charset=latin1', 'application/jsonx', 'xapplication/json']) {
         const answer = await client.post(event('other'), { 'content-type': type });
         assert.deepEqual(
@@ -149,7 +148,7 @@ describe("a gateway's answers", () => {
       assert.equal(none.status, 415);
     });
 
-    it('are 202 for a CloudEvent in binary mode, which is put on the queue as one object', async () => {
+    it('are 202 for a CloudEvent in binary mode, which is queued as one object', async () => {
       const attributes = { 'ce-specversion': '1.0', 'ce-id': 'binary', 'ce-source': '/s', 'ce-type': 't' };
       assert.equal(await status('{"n":1}', attributes), 202);
       const [entry] = store.entries.slice(-1);
@@ -161,7 +160,7 @@ describe("a gateway's answers", () => {
       assert.equal(await status('{"n":1}', incomplete), 400);
     });
 
-    it('are 400 where source and id together are no id', async () => {
+    it('are 400 if source and id together do not form an id', async () => {
       const cloudEvent = { specversion: '1.0', source: `/${'s'.repeat(200)}`, id: 'i'.repeat(200), type: 't' };
       const { json } = await bySource.post(JSON.stringify(cloudEvent), {
         'content-type': 'application/cloudevents+json',
@@ -169,7 +168,7 @@ describe("a gateway's answers", () => {
       assert.equal(json?.['detail'], 'source and id do not form a valid id');
     });
 
-    it('are 202 for a body that is coded, and say what is wrong with one that cannot be decoded', async () => {
+    it('are 202 for a coded body, and name the problem of a broken one', async () => {
       const gzip = { 'content-encoding': 'gzip' };
       assert.equal(await status(gzipSync(event('coded')), gzip), 202);
       assert.equal(store.entries.at(-1)?.body, event('coded'));
@@ -186,7 +185,7 @@ describe("a gateway's answers", () => {
       assert.equal(unknown.headers['accept-encoding'], 'gzip, zstd');
     });
 
-    it('are 413 for a CloudEvent in binary mode that is over the limit once its data is in base64', async () => {
+    it('are 413 for a CloudEvent in binary mode whose base64 data is over the limit', async () => {
       const fields = { 'ce-specversion': '1.0', 'ce-source': '/s', 'ce-type': 't', 'content-type': 'text/plain' };
       const before = store.entries.length;
       const answer = await client.post('x'.repeat(800), { ...fields, 'ce-id': 'grown' });
@@ -228,13 +227,13 @@ describe("a gateway's answers", () => {
       }
     });
 
-    it('are 401 to a client without a certificate, with how it may identify itself', async () => {
+    it('are 401 with a challenge to a client without a certificate', async () => {
       const answer = await stranger.post(event('nobody'));
       assert.equal(answer.status, 401);
       assert.equal(answer.headers['www-authenticate'], 'TLS-Client-Certificate realm="ingest-gateway"');
     });
 
-    it('are 202 with "shed" for an event that the queue sheds, which is counted', async () => {
+    it('are 202 with "shed" for an event that the queue sheds, and counted as such', async () => {
       const shedSoFar = async (): Promise<number> =>
         Number(/^ingest_shed_total (\d+)$/m.exec((await client.ask({ path: '/metrics' })).body)?.[1]);
       const before = await shedSoFar();
@@ -254,7 +253,7 @@ describe("a gateway's answers", () => {
           .split('\n')
           .map((line) => line.split(/ (?=\S+$)/) as [string, string]),
       );
-    /** By how much these samples grow with `work`. */
+    /** Returns the growth of these samples during `work`. */
     async function growth(work: () => Promise<unknown>, ...names: readonly string[]): Promise<readonly number[]> {
       const before = await samples();
       await work();
@@ -264,7 +263,7 @@ describe("a gateway's answers", () => {
     const requests = (method: string, route: string, status: number): string =>
       `ingest_http_requests_total{method="${method}",route="${route}",status="${status}"}`;
 
-    it('by method, route and status, with the time that they took', async () => {
+    it('by method, route and status, with their durations', async () => {
       const grown = await growth(
         async () => {
           for (const id of ['one', 'other']) await client.post(event(`counted-${id}`));
@@ -284,7 +283,7 @@ describe("a gateway's answers", () => {
       assert.deepEqual(grown, [2, 1, 1, 1, 1, 3]);
     });
 
-    it('by what became of an event, and by the code of a refusal', async () => {
+    it('by the outcome of an event, and by the code of a refusal', async () => {
       const grown = await growth(
         async () => {
           await client.post(event('fate'));
@@ -303,7 +302,7 @@ describe("a gateway's answers", () => {
       assert.deepEqual(grown, [1, 2, 1, 1, 1, 0]);
     });
 
-    it('as Prometheus text, whatever a scrape accepts', async () => {
+    it('as Prometheus text for any Accept field', async () => {
       for (const accept of ['*/*', 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5']) {
         const { headers, body } = await client.ask({ path: '/metrics', headers: { accept } });
         assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
@@ -340,7 +339,7 @@ describe("a gateway's answers", () => {
       'messaging.operation.type': 'send',
     };
 
-    it('of the request and of sending its event, where its caller records the trace', async () => {
+    it('of the request and of sending its event, if the caller records the trace', async () => {
       const body = event('spanned');
       const startedMs = Date.now();
       await client.ask({
@@ -375,7 +374,7 @@ describe("a gateway's answers", () => {
       }
     });
 
-    it('of neither where the caller does not record it, and of a refused request always', async () => {
+    it('of refused requests only, if the caller does not record the trace', async () => {
       await client.post(event('plain'));
       await client.post(event('unsampled'), { traceparent: UNSAMPLED });
       assert.equal(store.entries.at(-1)?.notes.traceparent, UNSAMPLED);
@@ -387,7 +386,7 @@ describe("a gateway's answers", () => {
       assert.equal(spans[0].error, undefined, 'the server did not fail');
     });
 
-    it('with an error where the gateway or the queue failed', async () => {
+    it('with an error if the gateway or the queue failed', async () => {
       queue.submit = (submission) => queueMicrotask(() => submission.settle('unavailable'));
       await client.post(event('failed'), { traceparent: SAMPLED });
       Reflect.deleteProperty(queue, 'submit');

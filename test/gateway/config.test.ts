@@ -1,4 +1,3 @@
-// The gateway's configuration: defaults, bounds, and the rules between keys.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readGatewayConfig, type GatewayConfig } from '../../lib/gateway/config.ts';
@@ -14,11 +13,10 @@ function config(environment: Environment = {}): GatewayConfig {
   return config;
 }
 
-/** The whole report. */
 const problems = (environment: Environment): string =>
   readGatewayConfig({ ...QUEUE, ...environment }).report.problems.join('\n');
 
-/** The keys that problems name, in order; there is no configuration then. */
+/** Returns the keys of the problems, in order. */
 function problemKeys(environment: Environment): string[] {
   const { config, report } = readGatewayConfig(environment);
   assert.equal(config, undefined);
@@ -26,7 +24,7 @@ function problemKeys(environment: Environment): string[] {
 }
 
 describe("the gateway's configuration", () => {
-  it('needs the queue alone, and has the documented defaults', () => {
+  it('requires only the queue, and has the documented defaults', () => {
     assert.deepEqual(
       { ...config() },
       {
@@ -67,12 +65,12 @@ describe("the gateway's configuration", () => {
     );
   });
 
-  it('gives one address a quarter of all connections, unless that is set; 0 is no limit', () => {
+  it('limits one address to a quarter of all connections by default; 0 is no limit', () => {
     assert.equal(config({ INGEST_CONNECTIONS_MAX: '41' }).connectionsPerAddressMax, 11);
     assert.equal(config({ INGEST_CONNECTIONS_PER_ADDRESS_MAX: '0' }).connectionsPerAddressMax, 0);
   });
 
-  it('leaves the requests to node:http where that is asked for, and knows no third reader', () => {
+  it('accepts two readers of requests and no third', () => {
     assert.equal(config({ INGEST_HTTP_READER: 'node' }).httpReader, 'node');
     assert.deepEqual(
       readGatewayConfig({ INGEST_QUEUE_URI: 'redis://127.0.0.1', INGEST_HTTP_READER: 'mine' }).report.problems,
@@ -80,7 +78,7 @@ describe("the gateway's configuration", () => {
     );
   });
 
-  it('takes every key', () => {
+  it('has a member for every key', () => {
     const all = config({
       ...TLS,
       INGEST_TLS_CLIENT_CRL: '/r',
@@ -113,14 +111,14 @@ describe("the gateway's configuration", () => {
   const allProblems = (more: Environment): readonly string[] =>
     readGatewayConfig({ INGEST_QUEUE_URI: 'redis://h', ...more }).report.problems;
 
-  it('requires keys where it requires tokens, or names who issues them', () => {
+  it('requires token keys if it requires tokens or names their issuer', () => {
     const expected = 'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified';
     assert.deepEqual(allProblems({ INGEST_TOKEN_REQUIRED: '1' }), [`INGEST_TOKEN_REQUIRED="1": ${expected}`]);
     assert.deepEqual(allProblems({ INGEST_TOKEN_ISSUER: 'me' }), [`INGEST_TOKEN_ISSUER="me": ${expected}`]);
     assert.deepEqual(allProblems({ INGEST_TOKEN_REQUIRED: '1', INGEST_TOKEN_JWKS: '/jwks.json' }), []);
   });
 
-  it('waits INGEST_SHED_MS for the two queues of a dispatcher, and checks the other times against it', () => {
+  it('uses INGEST_SHED_MS as the time-out of a dispatcher, and checks the other times against it', () => {
     const queue = { INGEST_QUEUE_URI: 'dispatcher://a:1,b:1' };
     assert.equal(config({ ...TLS, ...queue }).enqueueTimeoutMs, 200);
     const { config: both, report } = readGatewayConfig({
@@ -150,7 +148,7 @@ describe("the gateway's configuration", () => {
     ]);
   });
 
-  it('reports every problem at once, in the order of the settings table', () => {
+  it('reports all problems together, in the order of the settings table', () => {
     const keys = problemKeys({
       INGEST_GATEWAY_ADDR: 'here',
       INGEST_SHED_MS: '0',
@@ -186,7 +184,7 @@ describe("the gateway's configuration", () => {
     }
   });
 
-  it('expects certificate, key and client CA together, wherever it listens', () => {
+  it('expects certificate, key and client CA together on any address', () => {
     const [cert, key, ca] = Object.keys(TLS) as [string, string, string];
     assert.deepEqual(problemKeys({ ...QUEUE, [cert]: '/c' }), [key, ca]);
     assert.deepEqual(problemKeys({ ...QUEUE, [cert]: '/c', [key]: '/k' }), [ca]);
@@ -204,7 +202,7 @@ describe("the gateway's configuration", () => {
     assert.equal(config({ INGEST_DRAIN_TIMEOUT_MS: '151' }).drainTimeoutMs, 151);
   });
 
-  it('fits the drain delay into the drain: a default gives way, a value that was set is a problem', () => {
+  it('shortens the default drain delay to fit the drain, and refuses a set value that does not fit', () => {
     assert.equal(config({ INGEST_DRAIN_TIMEOUT_MS: '400' }).drainDelayMs, 100);
     assert.equal(config({ INGEST_DRAIN_DELAY_MS: '249', INGEST_DRAIN_TIMEOUT_MS: '400' }).drainDelayMs, 249);
     assert.equal(config({ INGEST_DRAIN_DELAY_MS: '0' }).drainDelayMs, 0);
@@ -230,14 +228,14 @@ describe("the gateway's configuration", () => {
       assert.match(problems(from(bad)), /INGEST_PROXY_FROM.*expected addresses or networks/, bad);
   });
 
-  it('takes process endpoints off the address of producers only where they have another one', () => {
+  it('removes process endpoints from the address of producers only if they have another one', () => {
     const admin = { INGEST_ADMIN_ADDR: '127.0.0.1:9000', INGEST_ADMIN_ONLY: '1' };
     assert.deepEqual(config(admin).adminAddress, { host: '127.0.0.1', port: 9000 });
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ADMIN_ONLY: '1' }), ['INGEST_ADMIN_ONLY']);
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ADMIN_ONLY: 'yes' }), ['INGEST_ADMIN_ONLY']);
   });
 
-  it('takes a path or an https URL for token keys', () => {
+  it('accepts a path or an https URL for token keys', () => {
     for (const jwks of ['keys.json', '/etc/keys.json', 'https://keys:8443/x'])
       assert.equal(config({ INGEST_TOKEN_JWKS: jwks }).tokenJwks, jwks);
     for (const jwks of ['http://keys', 'HTTPS://', 'file:///keys.json', 'https://']) {
@@ -248,7 +246,7 @@ describe("the gateway's configuration", () => {
     }
   });
 
-  it('warns of unknown keys beside a good configuration', () => {
+  it('warns of unknown keys in a good configuration', () => {
     const { config, report } = readGatewayConfig({ ...QUEUE, INGEST_QUEUE_URL: 'redis://h' });
     assert.ok(config !== undefined);
     assert.deepEqual(report.warnings, ['INGEST_QUEUE_URL is not a known key; the nearest one is INGEST_QUEUE_URI']);

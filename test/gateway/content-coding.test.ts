@@ -1,4 +1,3 @@
-// Where bodies are decoded: short ones at once, long ones on a thread, so that they do not hold the event loop.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
@@ -13,7 +12,6 @@ import { SYSTEM } from '../support/system.ts';
 
 const isNeeded = (): boolean => true;
 
-/** Decodes for one producer, whose bodies share the threads of this file. */
 const decoding = new Decoding(60_000, SYSTEM.clock);
 const decodeBody = (
   coding: ContentCoding,
@@ -23,7 +21,7 @@ const decodeBody = (
   of = decoding,
 ): void => of.decode({ coding, body, bytesMax, producer: 'shop', isNeeded }, done);
 
-it('a Content-Encoding field names one coding, in either case and with blanks around it, beside identity', () => {
+it('a Content-Encoding field names at most one coding, without case, with blanks, and next to identity', () => {
   const coding = contentCoding('gzip');
   assert.ok(typeof coding === 'object');
   for (const field of [' gzip ', 'GZIP', 'gzip, identity', 'identity ,gzip', ',gzip,'])
@@ -33,11 +31,11 @@ it('a Content-Encoding field names one coding, in either case and with blanks ar
     assert.equal(contentCoding(field), 'unsupported', field);
 });
 
-it('a body that cannot be compressed may be a little longer in its coded form', () => {
+it('an incompressible body may be a little longer in its coded form', () => {
   assert.deepEqual([0, 64, 1_000_000].map(codedBytesMax), [1_024, 1_089, 1_016_649]);
 });
 
-it('a decoded body is over 100 times as long as its coded form up to 64 KiB only', () => {
+it('a body may decode to 100 times its length, or to 64 KiB', () => {
   assert.deepEqual(
     [10, 656, 1_000, 10_000].map((bytes) => decodedBytesMax(bytes, 262_144)),
     [65_536, 65_600, 100_000, 262_144],
@@ -45,7 +43,7 @@ it('a decoded body is over 100 times as long as its coded form up to 64 KiB only
   assert.equal(decodedBytesMax(10, 5_000), 5_000);
 });
 
-it('a zstd frame may demand a window of 8 MiB, and no larger one, short or long', async () => {
+it('a zstd frame may have a window of at most 8 MiB, in a short or long body', async () => {
   const zstd = contentCoding('zstd') as ContentCoding;
   const magic = Buffer.from('28b52ffd', 'hex');
   const raw = Buffer.alloc(20_000, 'x');
@@ -62,7 +60,7 @@ it('a zstd frame may demand a window of 8 MiB, and no larger one, short or long'
     }
 });
 
-describe('a coding whose threads a test answers for', () => {
+describe('decoding on threads', () => {
   const own = new Decoding(60_000, SYSTEM.clock);
   const NOW_BYTES_MAX = 16_384;
   const BROKEN: Error = Object.assign(new Error('broken'), { code: 'Z_DATA_ERROR' });
@@ -76,7 +74,7 @@ describe('a coding whose threads a test answers for', () => {
     later: (body, limits, done) => void begun.push({ body, limits, done: () => done(BROKEN, undefined) }),
   };
 
-  it('has two of them at a time, and the next body when one is done, in the order in which they came', () => {
+  it('decodes two bodies at a time, in the order in which they arrived', () => {
     const done: number[] = [];
     for (let at = 0; at < 5; at += 1) decodeBody(coding, Buffer.from([at]), 100_000, () => done.push(at), own);
     const numbers = (): readonly unknown[] => begun.map(({ body }) => body[0]);
@@ -90,7 +88,7 @@ describe('a coding whose threads a test answers for', () => {
     assert.deepEqual(begun[0]?.limits, { maxOutputLength: 100_000, chunkSize: 65_536, info: true });
   });
 
-  it('tries at once what may be short, up to the length of its coded form', () => {
+  it('first tries the event loop for a body whose coded form is short', () => {
     const tried = (bytes: number): number => {
       [now.length, begun.length] = [0, 0];
       decodeBody(coding, Buffer.alloc(bytes), 100_000, () => undefined, own);

@@ -1,5 +1,4 @@
-// An exchange that ends without an answer, or with a refusal: what it held is free again exactly once, and nothing is
-// submitted for a client that left. By both readers, over HTTP.
+// Exchanges that end without an answer or with a refusal, by both readers, over HTTP.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { before, describe, it } from 'node:test';
@@ -16,7 +15,7 @@ import { askRaw, postText, repliesIn, requestText } from '../support/wire.ts';
 const GZIP = 'Content-Encoding: gzip';
 const JSON_FIELD = 'Content-Type: application/json';
 
-/** Answers for nobody while it holds. */
+/** Answers nothing while it holds. */
 class HeldQueue extends MemoryQueue {
   readonly store: MemoryQueueStore;
   readonly held: Submission[] = [];
@@ -34,7 +33,7 @@ class HeldQueue extends MemoryQueue {
     else super.submit(submission);
   }
 
-  /** Stores and answers what it held. */
+  /** Stores and answers the held events. */
   release(): void {
     this.holds = false;
     for (const submission of this.held.splice(0)) super.submit(submission);
@@ -69,11 +68,11 @@ async function started(environment: Readonly<Record<string, string>>) {
   };
 }
 
-/** A POST whose coded body follows as bytes. */
+/** The head of a POST with a coded body. */
 const codedHead = (body: Buffer): string =>
   requestText('POST /events', [JSON_FIELD, GZIP, `Content-Length: ${body.length}`]);
 
-/** A body that takes a thread some ten milliseconds to decode, and that no ratio limit refuses. */
+/** A body that a thread decodes in some ten milliseconds, within the ratio limit. */
 function heavy(members: object): Buffer {
   const parts = Array.from({ length: 100 }, () => randomBytes(500).toString('hex').padEnd(40_000, 'x'));
   return gzipSync(JSON.stringify({ ...members, text: parts.join('') }));
@@ -81,7 +80,7 @@ function heavy(members: object): Buffer {
 const HEAVY = { INGEST_BODY_BYTES_MAX: '5000000', INGEST_IN_FLIGHT_BYTES_MAX: '4000000000' };
 
 for (const reader of ['own', 'node'])
-  describe(`what was admitted (${reader} reader)`, () => {
+  describe(`the admission of an event (${reader} reader)`, () => {
     it('is released exactly once, however the exchange ends', async () => {
       const { queue, client, raw, inFlight } = await started({
         INGEST_HTTP_READER: reader,
@@ -138,7 +137,7 @@ for (const reader of ['own', 'node'])
       for (const [ending, end] of Object.entries(endings)) {
         await end();
         await inFlight(0);
-        // One event is admitted, and not a second one.
+        // Room for one event, and no second one.
         queue.holds = true;
         const admitted = one.post(event(`after ${ending}`));
         await eventually('it is submitted', () => queue.held.length === 1);
@@ -169,10 +168,10 @@ it('nothing is submitted for a client that left while its bodies waited to be de
   assert.deepEqual(late, []);
   assert.ok(queue.submitted.length < bodies.length, `${queue.submitted.length} were submitted before it left`);
 });
-describe('if a connection has to give up its place to another producer', () => {
+describe('a connection that gives its place to another producer', () => {
   const CONNECTIONS = { INGEST_CONNECTIONS_MAX: '3' };
 
-  it('one without a request goes first, and a request in progress gets its answer', async () => {
+  it('is one without a request if possible, and a request in progress gets its answer', async () => {
     const { queue, raw } = await started(CONNECTIONS);
     const [busy, idle] = [raw(shop), raw(shop)];
     for (const [at, connection] of [busy, idle].entries())
@@ -191,7 +190,7 @@ describe('if a connection has to give up its place to another producer', () => {
     assert.equal(repliesIn(busy.received)[1]?.status, 202);
   });
 
-  it('and each has a request in progress, the retry of the one that goes says duplicate', async () => {
+  it('may have a request in progress, whose retry is a duplicate', async () => {
     const { queue, raw } = await started(CONNECTIONS);
     queue.holds = true;
     const greedy = [raw(shop), raw(shop)];

@@ -1,4 +1,3 @@
-// What a gateway says of its files at the start.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +18,7 @@ import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 describe('the files of a gateway that starts', () => {
-  it('are used although one has expired, and a warning names its key and path; without one there is none', async (t) => {
+  it('are used with a warning if one has expired', async (t) => {
     const pki = await Pki.create();
     const log = createLog('test', 'error').child({}, { level: 'silent' });
     const warnings: string[] = [];
@@ -50,7 +49,7 @@ describe('the files of a gateway that starts', () => {
     return { config, ...keepingLog() };
   }
 
-  it('are certificates for development where none are named, with a warning, and in a folder that can be written', async () => {
+  it('are development certificates in a writable folder, with a warning, if none are configured', async () => {
     const folder = temporaryFolder();
     const { config, log, lines } = configured({ INGEST_STATE_DIR: folder });
     const { material } = await readFiles(config, log, SYSTEM);
@@ -71,7 +70,7 @@ describe('the files of a gateway that starts', () => {
     });
   });
 
-  it('end the start with a line for each that cannot be used, and so do they end a check', async () => {
+  it('end the start, and a check, with a line for each bad one', async () => {
     const pki = await Pki.create();
     const { config, log } = configured({
       ...pki.environment,
@@ -90,7 +89,7 @@ describe('the files of a gateway that starts', () => {
     await assert.rejects(checkFiles(config, SYSTEM.clock), { exitCode: 2, message: failure.message });
   });
 
-  it('are not good for a check if one has expired', async () => {
+  it('fail a check if one has expired', async () => {
     const pki = await Pki.create();
     const old = await pki.authority.issue({
       commonName: 'localhost',
@@ -108,7 +107,7 @@ describe('the files of a gateway that starts', () => {
 });
 
 describe('the files of a running gateway', () => {
-  it('reach the parts that use them, and are counted, logged and left alone if they are refused', async () => {
+  it('reach their users after a change, and bad ones are counted and logged', async () => {
     const pki = await Pki.create();
     const issuer = await TokenIssuer.create('one');
     const { config, report } = readGatewayConfig({

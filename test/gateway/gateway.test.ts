@@ -1,5 +1,4 @@
-// The gateway in this process, on a queue in memory that says what the test chooses: what each outcome becomes, and
-// that an answer waits for it. The same on real Redis is in test/end-to-end.
+// A gateway in this process, on a queue in memory whose outcomes the test chooses.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -13,7 +12,7 @@ import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 
-/** Stores what comes, and says of some ids what it is told to say, when it is told to. */
+/** Has chosen outcomes for some ids, and may hold submissions. */
 class ChosenQueue extends MemoryQueue {
   readonly outcomes = new Map<string, Outcome>();
   readonly held = new Map<string, Submission>();
@@ -32,13 +31,13 @@ class ChosenQueue extends MemoryQueue {
 describe('a gateway', () => {
   const store = new MemoryQueueStore();
   const queue = new ChosenQueue(store);
-  /** What the warehouse finds, look by look; then nothing. */
+  /** The warehouse's answers to the next queries. */
   const looks: Awaited<ReturnType<Warehouse['find']>>[] = [];
   let client: TestClient;
   let other: TestClient;
   let running: Gateway;
 
-  /** The same gateway, but with an event's source in its id. */
+  /** A client of a gateway with `INGEST_EVENT_ID=source+id`. */
   let bySource: TestClient;
 
   before(async () => {
@@ -57,7 +56,7 @@ describe('a gateway', () => {
     bySource = await clientOf('shop', await started({ INGEST_EVENT_ID: 'source+id' }));
   });
 
-  it('finds an event that lands, and leaves the queue, between the looks at the two', async () => {
+  it('finds an event that lands and leaves the queue between the two queries', async () => {
     const landed = { kind: 'landed', text: event('late'), type: 'test.event', acceptedAtMs: 1, landedAtMs: 2 } as const;
     looks.push({ kind: 'unknown' }, { ...landed, traceparent: undefined });
     const answer = await client.ask({ path: '/events/late' });
@@ -74,7 +73,7 @@ describe('a gateway', () => {
     ['unavailable', 503, { code: 'QUEUE_UNAVAILABLE', retryable: true }],
     ['shed', 202, { status: 'shed', code: 'INGEST_SHED', retryable: true }],
   ] as const)
-    it(`answers ${status} with ${JSON.stringify(expected)} where the queue says "${outcome}"`, async () => {
+    it(`answers ${status} with ${JSON.stringify(expected)} to the outcome "${outcome}" of the queue`, async () => {
       queue.outcomes.set(`said-${outcome}`, outcome);
       const answer = await client.post(event(`said-${outcome}`));
       assert.equal(answer.status, status);
@@ -85,7 +84,7 @@ describe('a gateway', () => {
       assert.equal('retry-after' in answer.headers, mustWait);
     });
 
-  it('stores the body as it came, and knows whose id it is', async () => {
+  it('stores the body byte for byte, and refuses its id to another producer', async () => {
     const body = ' {"id": "kept", "type":"t", "text": "\\u0000 \u{1F600}" }';
     assert.equal((await client.post(body)).status, 202);
     assert.deepEqual(
@@ -99,7 +98,7 @@ describe('a gateway', () => {
     assert.equal((await other.ask({ path: '/events/kept' })).status, 404);
   });
 
-  it('answers no event before the queue has, and refuses what is more than may be in flight', async (t) => {
+  it('answers an event only after the queue, and refuses events over the limit in flight', async (t) => {
     queue.holds = true;
     t.after(() => queue.held.forEach((submission) => submission.settle('unavailable')));
     const answered: string[] = [];
@@ -124,7 +123,7 @@ describe('a gateway', () => {
     assert.equal((await other.post(event('third'))).status, 202);
   });
 
-  it("keeps a CloudEvent's id and its producer's trace beside its body, neither in place of the other", async () => {
+  it("keeps both a CloudEvent's id and its trace with its body", async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     const body = JSON.stringify({ specversion: '1.0', source: '/shop', id: '7', type: 'order.placed' });
     const notesOf = async (headers: Readonly<Record<string, string>>, sent: string): Promise<Submission['notes']> => {
@@ -173,7 +172,7 @@ describe('a gateway', () => {
     );
   });
 
-  it('makes one text of its metrics for all that ask at the same moment, and a new one later', async () => {
+  it('makes one text of its metrics for all requests at one moment, and a new one later', async () => {
     const { state } = running;
     const [one, two] = await Promise.all([state.metrics(), state.metrics()]);
     assert.equal(one, two);

@@ -6,8 +6,8 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 const always = (): boolean => true;
 const LIMITS = { atATime: 2, waitMs: 5_000, waitingMax: 2_000 };
 
-describe('turns at work that is bounded', () => {
-  it('go round between producers, however many wait of one', () => {
+describe('turns', () => {
+  it('alternate between producers, however many tasks of one wait', () => {
     const turns = new ProducerTurns(LIMITS, new VirtualClock());
     const went: string[] = [];
     for (let at = 0; at < 1_000; at += 1) turns.take('many', always, () => went.push('many'));
@@ -17,7 +17,7 @@ describe('turns at work that is bounded', () => {
     assert.deepEqual(went.slice(2), ['many', 'few', 'other', 'many', 'few', 'many', 'many']);
   });
 
-  it('are given in order to each producer, and all of them are given', () => {
+  it('follow the order of each producer’s tasks, and none is lost', () => {
     const turns = new ProducerTurns(LIMITS, new VirtualClock());
     const went: number[] = [];
     for (let at = 0; at < 100; at += 1) turns.take(`producer-${at % 7}`, always, () => went.push(at));
@@ -35,7 +35,7 @@ describe('turns at work that is bounded', () => {
     assert.deepEqual(again, [true, true]);
   });
 
-  it('are refused to work that has waited too long, in every line, when the next one is given', async () => {
+  it('are refused to all tasks that have waited too long', async () => {
     const clock = new VirtualClock();
     const turns = new ProducerTurns(LIMITS, clock);
     const ends: string[] = [];
@@ -55,7 +55,7 @@ describe('turns at work that is bounded', () => {
     assert.deepEqual(ends.slice(6), ['three true', 'four true']);
   });
 
-  it('are refused beyond a number of one producer, and no other one is refused for it', () => {
+  it('are refused to a producer with too many tasks, and to no other', () => {
     const turns = new ProducerTurns({ ...LIMITS, waitingMax: 3 }, new VirtualClock());
     const refused: string[] = [];
     for (let at = 0; at < 7; at += 1) turns.take('many', always, (granted) => granted || refused.push(`many ${at}`));
@@ -63,7 +63,7 @@ describe('turns at work that is bounded', () => {
     assert.deepEqual(refused, ['many 5', 'many 6']);
   });
 
-  it('skip work whose client is gone', () => {
+  it('skip tasks whose client is gone', () => {
     const turns = new ProducerTurns(LIMITS, new VirtualClock());
     const went: number[] = [];
     let gone = false;

@@ -5,7 +5,7 @@ import { Producers, ProducersFileError } from '../../lib/gateway/producers-file.
 const file = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
 
 describe('the producers file', () => {
-  it("gives a producer its own row, else the row '*', else no restriction", () => {
+  it("applies a producer's own row, else the row '*', else no restriction", () => {
     const producers = file({ 'urn:shop': { rate: 5 }, '*': { disabled: 'unknown here' } });
     assert.equal(producers.rulesFor('urn:shop').rate, 5);
     assert.equal(producers.rulesFor('urn:shop').disabled, undefined);
@@ -15,7 +15,7 @@ describe('the producers file', () => {
     assert.equal(file({}).rulesFor('__proto__').rate, undefined);
   });
 
-  it('takes names for one that are one: DNS and common names without case, of URIs the scheme and the host', () => {
+  it('compares DNS names, common names, and schemes and hosts of URIs without case', () => {
     for (const [row, producer, isOne] of [
       ['shop.example', 'Shop.Example', true],
       ['SHOP.example', 'shop.example', true],
@@ -35,7 +35,7 @@ describe('the producers file', () => {
     );
   });
 
-  it('has rows for patterns: the own row of a producer counts, else the longest pattern that matches', () => {
+  it('applies the row of the longest matching pattern to a producer without its own row', () => {
     const producers = file({
       'spiffe://prod/*': { audience: ['here', 'there'] },
       'spiffe://prod/eu/*': { rate: 5 },
@@ -60,13 +60,13 @@ describe('the producers file', () => {
     assert.throws(() => file({ p: { audience: ['not one'] } }), ProducersFileError);
   });
 
-  it('remembers what it found for each name, and forgets it where there are too many', () => {
+  it('finds the same rows for more names than its cache holds', () => {
     const producers = file({ 'p-7': { rate: 7 }, '*': { rate: 1 } });
     for (let at = 0; at < 20_001; at += 1) assert.equal(producers.rulesFor(`p-${at}`).rate, at === 7 ? 7 : 1);
     assert.equal(producers.rulesFor('P-7').rate, 7);
   });
 
-  it('allows the types that its patterns match, whole, a star standing for any characters', () => {
+  it('allows the types that its patterns match as a whole, with a star for any characters', () => {
     const cases: readonly (readonly [pattern: string, type: string, allowed: boolean])[] = [
       ['order.placed', 'order.placed', true],
       ['order.placed', 'order.placed.eu', false],

@@ -1,4 +1,3 @@
-// What a changed producers file does to quotas in use.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Producers } from '../../lib/gateway/producers-file.ts';
@@ -10,7 +9,7 @@ const rows = (producers: object): Producers => Producers.parse(JSON.stringify({ 
 const answered = { fields: undefined };
 
 describe('a changed producers file', () => {
-  it('gives no quota back: what a producer has used stays used', () => {
+  it('keeps the used part of each quota', () => {
     const quotas = new Quotas(rows({ shop: { rate: 2 } }), undefined, SYSTEM.clock);
     const codes = (): (string | undefined)[] =>
       Array.from({ length: 3 }, () => quotas.refusal('shop', answered)?.refusal);
@@ -19,7 +18,7 @@ describe('a changed producers file', () => {
     assert.deepEqual(codes().slice(0, 1), ['producerRateLimited']);
   });
 
-  it('counts at once: disabled, types, audiences', () => {
+  it('applies immediately to disabled producers, types and audiences', () => {
     const quotas = new Quotas(rows({ shop: { audience: ['here'] } }), undefined, SYSTEM.clock);
     assert.deepEqual([quotas.refusal('shop', answered), quotas.typeRefusal('shop', 'a')], [undefined, undefined]);
     assert.deepEqual([quotas.grants('shop', 'here'), quotas.grants('shop', 'there')], [true, false]);
@@ -33,7 +32,7 @@ describe('a changed producers file', () => {
 describe('a quota', () => {
   const clock = new VirtualClock();
 
-  it('of look-ups is another one than that of events, and each answer tells of its own', async () => {
+  it('of look-ups is separate from that of events, and each answer reports its own', async () => {
     const told: (readonly string[])[] = [];
     const exchange = {
       set fields(fields: readonly string[]) {
@@ -54,7 +53,7 @@ describe('a quota', () => {
     assert.equal(quotas.refusal('shop', exchange), undefined);
   });
 
-  it('is the common one for a producer without a rate of its own, and none where there is no common one', () => {
+  it('is the common one for a producer without a rate, or absent without a common one', () => {
     const common = new Quotas(rows({ shop: { rate: 2 } }), 1, clock);
     const codes = (quotas: Quotas, producer: string): (string | undefined)[] =>
       [1, 2].map(() => quotas.refusal(producer, answered)?.refusal);
@@ -71,7 +70,7 @@ describe('a quota', () => {
     assert.deepEqual(codes(new Quotas(rows({}), undefined, clock), 'bank'), [undefined, undefined]);
   });
 
-  it('counts one event for each 16 KiB that a body was shorter before it was decoded, and refuses later ones', () => {
+  it('counts one event for each 16 KiB of a body’s expansion, and refuses later requests', () => {
     const quotas = new Quotas(rows({ shop: { rate: 10 } }), undefined, new VirtualClock());
     const remaining = (bytes: number): unknown => {
       const exchange: { fields: readonly string[] | undefined } = { fields: undefined };
@@ -86,7 +85,7 @@ describe('a quota', () => {
     assert.equal(quotas.refusal('shop', answered)?.refusal, 'producerRateLimited');
   });
 
-  it('that is used up says when to try again, and what it allows', () => {
+  it('reports its rate and the time of the next attempt if it is used up', () => {
     const quotas = new Quotas(rows({ shop: { rate: 1, lookUpRate: 0.5 } }), undefined, new VirtualClock());
     for (const [verb, rate, seconds, refusal] of [
       ['send', 1, 1, () => quotas.refusal('shop', answered)],
@@ -101,7 +100,7 @@ describe('a quota', () => {
 });
 
 describe('the types of a producer', () => {
-  it('are named where it may not send one, twenty of them at most', () => {
+  it('are named in a refusal, twenty of them at most', () => {
     const types = Array.from({ length: 22 }, (_, at) => `t${at}`);
     const detail = (allowed: readonly string[]): string => {
       const quotas = new Quotas(rows({ shop: { types: allowed } }), undefined, SYSTEM.clock);
@@ -114,7 +113,7 @@ describe('the types of a producer', () => {
     assert.equal(detail(types), `${refused} ${types.slice(0, 20).join(', ')} and 2 more`);
   });
 
-  it('are all where its row names none, and its row says why it may send nothing', () => {
+  it('are unlimited if its row names none', () => {
     const quotas = new Quotas(rows({ shop: {}, old: { disabled: 'moved' } }), undefined, SYSTEM.clock);
     assert.equal(quotas.typeRefusal('shop', 'other'), undefined);
     assert.ok(String(quotas.refusal('old', answered)?.body).includes('this producer is disabled: moved'));

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { RateLimit, rateLimitFields } from '../../lib/gateway/rate-limit.ts';
 
 describe('a rate limit', () => {
-  it('allows the whole quota at once, then refuses, and says when the next event is allowed', () => {
+  it('allows the whole quota in one moment, then refuses and reports when the next event is allowed', () => {
     const limit = new RateLimit();
     for (let at = 0; at < 10; at += 1) {
       const verdict = limit.take('p', 10, 0);
@@ -18,14 +18,14 @@ describe('a rate limit', () => {
     assert.ok(!limit.take('p', 10, 100).allowed);
   });
 
-  it('keeps producers apart', () => {
+  it('is separate for each producer', () => {
     const limit = new RateLimit();
     assert.ok(limit.take('a', 1, 0).allowed);
     assert.ok(!limit.take('a', 1, 0).allowed);
     assert.ok(limit.take('b', 1, 0).allowed);
   });
 
-  it('remembers only producers whose quota is not whole again, once there are many', () => {
+  it('forgets producers whose whole quota is available again', () => {
     const limit = new RateLimit();
     for (let at = 0; at < 5_000; at += 1) limit.take(`early-${at}`, 1, 0);
     const early = limit.size;
@@ -34,7 +34,7 @@ describe('a rate limit', () => {
     for (let at = 0; at < 20_000; at += 1) assert.ok(!limit.take(`late-${at}`, 1, 10_000).allowed);
   });
 
-  it('works below one event a second', () => {
+  it('may be less than one event a second', () => {
     const limit = new RateLimit();
     assert.ok(limit.take('p', 0.1, 0).allowed);
     assert.equal(limit.take('p', 0.1, 0).retryAfterS, 10);
@@ -42,7 +42,7 @@ describe('a rate limit', () => {
     assert.ok(limit.take('p', 0.1, 10_000).allowed);
   });
 
-  it('allows within any second at most twice the rate, and at least what comes back', () => {
+  it('allows at most twice the rate within any second, and the next event after Retry-After', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 50 }),
@@ -67,7 +67,7 @@ describe('a rate limit', () => {
     );
   });
 
-  it('is told in the structured fields of the draft', () => {
+  it('appears in the structured fields of the draft', () => {
     const verdict = new RateLimit().take('p', 10, 0);
     assert.deepEqual(rateLimitFields(verdict), [
       'RateLimit-Policy',
@@ -77,7 +77,7 @@ describe('a rate limit', () => {
     ]);
   });
 
-  it('is told in whole numbers that keep to a fractional rate', () => {
+  it('appears in whole numbers that never exceed a fractional rate', () => {
     const policies = [2.5, 1, 0.5, 0.3].map((rate) => rateLimitFields(new RateLimit().take('p', rate, 0))[1]);
     assert.deepEqual(
       policies,

@@ -1,4 +1,3 @@
-// The trace of refusals: how often a line comes, what it holds, and that its memory has a bound.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HandshakeLog, RefusalLog, type RefusedRequest } from '../../lib/gateway/refusal-log.ts';
@@ -8,7 +7,7 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** Collects what is logged at info, as the real log's interface does it. */
+/** Collects lines at info. */
 function collecting(): { readonly log: Log; readonly lines: Line[] } {
   const lines: Line[] = [];
   const log = {
@@ -26,7 +25,7 @@ const refusal = (producer: string | undefined, code = 'INVALID_EVENT'): RefusedR
 });
 
 describe('the log of refusals', () => {
-  it('logs the first refusal of a pair immediately and the others together when the interval is over', async () => {
+  it('logs the first refusal of a pair immediately, and the others together after the interval', async () => {
     const { log, lines } = collecting();
     const clock = new VirtualClock();
     const refusals = new RefusalLog(log, clock, 1_200);
@@ -65,7 +64,7 @@ describe('the log of refusals', () => {
     refusals.close();
   });
 
-  it('keeps at most 1,000 pairs and counts further ones as others, so that every refusal is logged', () => {
+  it('keeps at most 1,000 pairs and counts further refusals under others', () => {
     const { log, lines } = collecting();
     const refusals = new RefusalLog(log, SYSTEM.clock);
     for (let n = 0; n < 5_000; n += 1) refusals.refused(refusal(`producer-${n}`));
@@ -80,7 +79,7 @@ describe('the log of refusals', () => {
 });
 
 describe('the log of handshakes that failed', () => {
-  it('is one line an interval, with how many by reason and the addresses that had most', async () => {
+  it('has one line for each interval, with counts by reason and the addresses with most failures', async () => {
     const { log, lines } = collecting();
     const clock = new VirtualClock();
     const handshakes = new HandshakeLog(log, clock, 50);
@@ -107,7 +106,7 @@ describe('the log of handshakes that failed', () => {
     assert.equal(lines.length, 2);
   });
 
-  it('keeps at most 1,000 addresses and counts the failures of further ones as those of others', () => {
+  it('keeps at most 1,000 addresses and counts further failures under others', () => {
     const { log, lines } = collecting();
     const handshakes = new HandshakeLog(log, SYSTEM.clock);
     for (let at = 0; at < 3_000; at += 1) handshakes.failed('reset', String(at));

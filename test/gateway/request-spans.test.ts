@@ -1,4 +1,3 @@
-// The spans of a request and of its event; those of whole requests are in answers.test.ts.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { RequestSpans, type AnsweredRequest } from '../../lib/gateway/request-spans.ts';
@@ -37,7 +36,7 @@ async function recording() {
 }
 
 describe('the span of a request', () => {
-  it('has no producer where none is known, no query, and its times by the wall clock', async () => {
+  it('has no producer if none is known, no query, and times of the wall clock', async () => {
     const { clock, spans, requestSpans } = await recording();
     requestSpans.ended(REQUEST, OK);
     const [span] = spans;
@@ -58,7 +57,7 @@ describe('the span of a request', () => {
     assert.equal(spans[1].attributes['url.path'], '/events');
   });
 
-  it('of one that the client gave up says that, and has no status', async () => {
+  it('reports that the client aborted, and has no status', async () => {
     const { spans, requestSpans } = await recording();
     requestSpans.ended(REQUEST, undefined);
     assert.equal(spans[0]?.attributes['error.type'], 'aborted');
@@ -66,7 +65,7 @@ describe('the span of a request', () => {
     assert.equal(spans[0].error, undefined);
   });
 
-  it('is not made where its caller records no trace and nothing was refused', async () => {
+  it('is absent if the caller records no trace and nothing was refused', async () => {
     const { spans, requestSpans } = await recording();
     requestSpans.ended({ ...REQUEST, trace: undefined }, OK);
     requestSpans.ended({ ...REQUEST, trace: { traceparent: SAMPLED.replace(/1$/, '0') } }, undefined);
@@ -75,7 +74,7 @@ describe('the span of a request', () => {
 });
 
 describe('the span of sending an event', () => {
-  it('has the times and the context of what the queue had, and an error where that failed', async () => {
+  it('has the times and the context of the event, and an error if the queue failed', async () => {
     const { clock, spans, requestSpans } = await recording();
     const context = { traceparent: RESERVED };
     const enqueued = { id: 'a', bytes: 7, startMs: 6, endMs: 9, context };

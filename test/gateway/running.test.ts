@@ -1,5 +1,3 @@
-// A gateway that runs: what changed TLS material and producers do, what it says of clients that speak no HTTP over TLS,
-// and how it stops.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
@@ -33,8 +31,8 @@ describe('a gateway that runs', () => {
     );
   const bad = (detail: string) => ({ code: 'INVALID_EVENT', detail });
 
-  describe('with other TLS material', () => {
-    it('serves it from the next handshake on, and closes nobody as long as the trust is the same', async () => {
+  describe('after a change of TLS material', () => {
+    it('uses it for new handshakes, and closes no connection if the trust is the same', async () => {
       const { gateway, port, lines, files, metrics } = await gatewayInProcess(pki);
       const client = raw(port, shop);
       assert.equal((await askRaw(client, postText(event('a')))).status, 202);
@@ -59,7 +57,7 @@ describe('a gateway that runs', () => {
       assert.match(expiry, /\{file="cert"\} (?:500|499)\n?$/);
     });
 
-    it('closes the connections of clients that it does not trust, and names their addresses', async () => {
+    it('closes connections of clients that it no longer trusts, and logs their addresses', async () => {
       const { gateway, port, lines, files } = await gatewayInProcess(pki);
       const [known, stranger] = [raw(port, shop), raw(port)];
       assert.equal((await askRaw(known, postText(event('a')))).status, 202);
@@ -87,7 +85,7 @@ describe('a gateway that runs', () => {
     });
   });
 
-  it('judges a producer anew when what it may do has changed', async () => {
+  it('judges a producer again after a change of its rules', async () => {
     const without = await pki.producer('granted', { uris: ['urn:test:producer:granted'] });
     const rows = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
     const grant = { 'urn:test:producer:granted': { audience: ['ingest-gateway'] } };
@@ -101,13 +99,13 @@ describe('a gateway that runs', () => {
     assert.equal((await askRaw(client, postText(event('c')))).status, 403);
   });
 
-  it('grants no audience where there is no producers file', async () => {
+  it('grants no audience without a producers file', async () => {
     const without = await pki.producer('ungranted', { uris: ['urn:test:producer:ungranted'] });
     const { port } = await gatewayInProcess(pki);
     assert.equal((await clientOf(port, without).post(event('a'))).status, 403);
   });
 
-  it('shares its port with no other unless that is asked for', async () => {
+  it('does not share its port by default', async () => {
     const { port } = await gatewayInProcess(pki);
     const { gateway } = await gatewayInProcess(pki, {}, { listens: false });
     await assert.rejects(gateway.listen('127.0.0.1', port), { code: 'EADDRINUSE' });
@@ -121,7 +119,7 @@ describe('a gateway that runs', () => {
     assert.equal(headers['www-authenticate'], String.raw`Bearer realm="a\"b\\c"`);
   });
 
-  it('answers plain HTTP with what it expects, and counts and logs the handshake', async () => {
+  it('answers plain HTTP with a hint, and counts and logs the failed handshake', async () => {
     const { gateway, port, lines, metrics } = await gatewayInProcess(pki);
     const socket = connectTcp(port, '127.0.0.1');
     let received = '';
@@ -144,7 +142,7 @@ describe('a gateway that runs', () => {
     });
   });
 
-  it('refuses requests that could mean another thing, and those with many header fields', async () => {
+  it('refuses ambiguous requests, and those with many header fields', async () => {
     const { port } = await gatewayInProcess(pki);
     const HOST = 'expected exactly one well-formed Host field';
     const fields = (count: number): string[] => Array.from({ length: count }, (_, at) => `X-${at}: a`);
@@ -187,13 +185,13 @@ describe('a gateway that runs', () => {
     }
   });
 
-  it('keeps its process endpoints off the address of producers where they have another one', async () => {
+  it('does not serve process endpoints to producers with INGEST_ADMIN_ONLY', async () => {
     const { port } = await gatewayInProcess(pki, { INGEST_ADMIN_ADDR: '127.0.0.1:1', INGEST_ADMIN_ONLY: '1' });
     for (const path of ['/metrics', '/health/live', '/health/ready'])
       assert.equal((await clientOf(port).ask({ path })).status, 404);
   });
 
-  it('answers 500 where it fails on a request, and logs why', async () => {
+  it('answers 500 after an exception, and logs it', async () => {
     class FailingQueue extends MemoryQueue {
       override find(): never {
         throw new Error('a bug');
@@ -211,7 +209,7 @@ describe('a gateway that runs', () => {
     assert.deepEqual(line, { level: 'error', msg: 'a handler failed', requestId: 'mine', traceparent });
   });
 
-  it('answers 500 where it fails on an event before its body has come', async () => {
+  it('answers 500 after an exception before the body has arrived', async () => {
     const fail = (): never => {
       throw new Error('a bug');
     };
@@ -221,7 +219,7 @@ describe('a gateway that runs', () => {
     assert.equal(lines.filter(({ msg }) => msg === 'a handler failed').length, 1);
   });
 
-  it('is ready once it listens, names the partitions that are unavailable, and is not ready from the beginning of its stop', async () => {
+  it('is ready once it listens, names unavailable partitions, and is not ready once its stop has begun', async () => {
     const queue = new MemoryQueue(new MemoryQueueStore());
     queue.states = () => [{ available: true }, { available: false, reason: 'away' }];
     const { gateway } = await gatewayInProcess(pki, {}, { queue, listens: false });
@@ -244,7 +242,7 @@ describe('a gateway that runs', () => {
     await gateway.drain();
   });
 
-  it('tells at its end of the refusals that no line has told, and ends every connection when it is destroyed', async () => {
+  it('logs the remaining refusals at its end, and ends every connection when it is destroyed', async () => {
     const { gateway, port, lines } = await gatewayInProcess(pki);
     const client = raw(port, shop);
     for (let at = 0; at < 3; at += 1) assert.equal((await askRaw(client, postText('{}'))).status, 400);
@@ -259,7 +257,7 @@ describe('a gateway that runs', () => {
     assert.deepEqual(counts(), [1, 2]);
   });
 
-  it('lets a producer leave a quarter of what may be in flight unread, and then closes what is behind for longest', async () => {
+  it('closes the slowest connection of a producer that leaves more than a quarter of the bytes in flight unread', async () => {
     const text = event('large', { text: 'x'.repeat(16_000_000) });
     const landed = { kind: 'landed', text, type: 'test.event', acceptedAtMs: 0, landedAtMs: 0 } as const;
     const warehouse = { find: () => Promise.resolve({ ...landed, traceparent: undefined }) };

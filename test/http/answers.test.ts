@@ -1,4 +1,4 @@
-// However the bytes of a pipeline are cut, and whichever reader takes them, the same answers come in the same order.
+// A pipeline gets the same answers in the same order from both readers, wherever its bytes are cut.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { connect } from 'node:tls';
@@ -61,7 +61,7 @@ describe('a pipeline of requests', () => {
     }
   });
 
-  /** What comes back for `chunks`, each sent once the one before has left, until the server closes. */
+  /** Sends `chunks` one after the other and returns all answers. */
   function answers(port: number, chunks: readonly Buffer[]): Promise<string> {
     return new Promise((resolve, reject) => {
       let received = '';
@@ -108,7 +108,7 @@ describe('a pipeline of requests', () => {
       .filter(({ length }) => length > 0);
   }
 
-  it('gets the same answers, wherever it is cut', async () => {
+  it('gets the same answers wherever it is cut', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(request, { maxLength: 6 }),

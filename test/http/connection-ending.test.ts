@@ -1,17 +1,16 @@
-// How one connection ends, in virtual time: behind its last answer, for another one, by time, and with its server.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { PIECE_CHARACTERS } from '../../lib/http/piece-writer.ts';
 import { CERTIFICATE, connected, get, LAST, LIMITS, post, reading } from '../support/connected.ts';
 
-/** Idle connections get this much beyond what they were told. */
+/** Added to the announced idle time. */
 const SLACK_MS = 1_000;
 const GRACE_MS = 400;
-/** An answer that is longer than what leaves in one write. */
+/** Longer than one write. */
 const LONG = 'x'.repeat(3 * PIECE_CHARACTERS);
 
 describe('the end of a connection', () => {
-  it('comes behind its last answer, also where that leaves in pieces', async () => {
+  it('follows its last answer, even one in pieces', async () => {
     const { clock, socket, connection, send, answer } = await connected({ takes: false });
     await send(get('/a'));
     await answer(undefined, LONG, true);
@@ -25,7 +24,7 @@ describe('the end of a connection', () => {
     assert.deepEqual(socket.ends, ['end', 'destroyed']);
   });
 
-  it('leaves a client that may still be sending the time to read the last answer', async () => {
+  it('leaves a client that still sends the time to read the last answer', async () => {
     const { clock, socket, connection } = await connected();
     connection.stopReading(true);
     connection.stopReading(false);
@@ -40,7 +39,7 @@ describe('the end of a connection', () => {
     assert.deepEqual(done.socket.ends, ['end', 'destroyed']);
   });
 
-  it('reads on what still comes, and throws it away', async () => {
+  it('discards further input', async () => {
     const { clock, socket, connection, host, requests, send } = await connected();
     connection.pause();
     connection.end(true);
@@ -55,7 +54,7 @@ describe('the end of a connection', () => {
     assert.equal(socket.destroyed, true);
   });
 
-  it('says last what it could not read', async () => {
+  it('follows the answer to an unreadable request', async () => {
     const { socket, told, send } = await connected();
     await send('no request\r\n\r\n');
     assert.equal(socket.taken, LAST);
@@ -63,7 +62,7 @@ describe('the end of a connection', () => {
     assert.deepEqual(told, ['malformed']);
   });
 
-  it('comes when the client ends its side, once all is answered', async () => {
+  it('follows the end of the client, after all answers', async () => {
     const { clock, socket, send, answer } = await connected();
     await send(get('/a'));
     socket.sendEnd();
@@ -73,7 +72,7 @@ describe('the end of a connection', () => {
     assert.deepEqual(socket.ends, ['end', 'destroyed']);
   });
 
-  it('is sudden where it is aborted, unless our side has ended', async () => {
+  it('is immediate if it is aborted before our side has ended', async () => {
     const { socket, connection } = await connected();
     connection.abort();
     assert.equal(socket.destroyed, true);
@@ -86,7 +85,7 @@ describe('the end of a connection', () => {
 });
 
 describe('a connection that gives way', () => {
-  it('is destroyed where it is a stranger, is busy, or closes already', async () => {
+  it('is destroyed if it is a stranger, busy or closing', async () => {
     const stranger = await connected();
     stranger.connection.giveWay();
     assert.deepEqual(stranger.socket.ends, ['destroyed']);
@@ -101,7 +100,7 @@ describe('a connection that gives way', () => {
     assert.deepEqual(closing.socket.ends, ['end', 'destroyed']);
   });
 
-  it('is ended where it is known and nothing goes on there', async () => {
+  it('ends normally if it is known and idle', async () => {
     const { clock, socket, connection } = await connected({ producer: 'shop' });
     connection.giveWay();
     assert.equal(connection.reading, false);
@@ -110,8 +109,8 @@ describe('a connection that gives way', () => {
   });
 });
 
-describe('what takes too long on a connection', () => {
-  it('is a head, which is answered, and the connection ends', async () => {
+describe('a connection that exceeds a time limit', () => {
+  it('answers a late head and ends', async () => {
     const { clock, socket, told, send, check } = await connected();
     await send('GET / HTT');
     await clock.advance(LIMITS.headersTimeoutMs - 1);
@@ -124,7 +123,7 @@ describe('what takes too long on a connection', () => {
     assert.deepEqual(socket.ends, ['end']);
   });
 
-  it("is a body, which is its handler's to answer, and the connection is closed where nobody does", async () => {
+  it('has its handler answer a late body, or closes without a handler', async () => {
     const said: string[][] = [];
     const heard = await connected({ onRequest: (request, connection) => said.push(reading(request, connection)) });
     await heard.send(post('/a', 'a', 2));
@@ -140,7 +139,7 @@ describe('what takes too long on a connection', () => {
     assert.deepEqual(unheard.socket.ends, ['destroyed']);
   });
 
-  it('is a next request, and the connection ends without a word', async () => {
+  it('ends without an answer if no next request arrives', async () => {
     const { clock, socket, send, answer, check } = await connected({ certificate: CERTIFICATE, authorized: true });
     await send(get('/a'));
     await answer();
@@ -155,7 +154,7 @@ describe('what takes too long on a connection', () => {
     assert.equal(socket.taken, taken);
   });
 
-  it('is the first request of a stranger sooner than that of a client with a good certificate', async () => {
+  it('gives a stranger less time for its first request than a client with a good certificate', async () => {
     const stranger = await connected();
     const certified = await connected({ certificate: CERTIFICATE, authorized: true });
     for (const { clock, check } of [stranger, certified]) {
@@ -166,7 +165,7 @@ describe('what takes too long on a connection', () => {
     assert.deepEqual(certified.socket.ends, []);
   });
 
-  it('is an answer that the client does not take, and the connection is closed', async () => {
+  it('closes if the client does not read its answer', async () => {
     const { clock, socket, send, answer, check } = await connected({ takes: false });
     await send(get('/a'));
     await answer(undefined, LONG);
@@ -200,7 +199,7 @@ describe('what takes too long on a connection', () => {
 });
 
 describe('a connection of a server that stops', () => {
-  it('ends once nothing has gone on for a while', async () => {
+  it('ends after it was idle for a while', async () => {
     const { clock, socket, connection } = await connected();
     connection.endIdle(0, GRACE_MS);
     await clock.advance(GRACE_MS - 1);
@@ -213,7 +212,7 @@ describe('a connection of a server that stops', () => {
     assert.deepEqual(socket.ends, ['end', 'destroyed']);
   });
 
-  it('does not end while an answer is owed, and is given the time anew after it', async () => {
+  it('does not end before an answer that is owed, and may be idle for a while after it', async () => {
     const { clock, socket, connection, send, answer } = await connected();
     connection.endIdle(0, GRACE_MS);
     await send(get('/a'));
@@ -231,7 +230,7 @@ describe('a connection of a server that stops', () => {
     assert.deepEqual(socket.ends, ['end', 'destroyed']);
   });
 
-  it('lets one that closes already have its time, and does not end it again', async () => {
+  it('does not end a second time if it is closing', async () => {
     const { clock, socket, connection } = await connected();
     connection.end(true);
     await clock.settle();
@@ -244,7 +243,7 @@ describe('a connection of a server that stops', () => {
     assert.deepEqual(socket.ends, ['end']);
   });
 
-  it('does not end where a request, or the beginning of one, has arrived in the same turn', async () => {
+  it('does not end if a request or its beginning has arrived in the same turn', async () => {
     for (const text of [get('/a'), post('/a', 'a', 2)]) {
       const { clock, socket, connection, requests } = await connected();
       connection.endIdle(0, GRACE_MS);
@@ -257,7 +256,7 @@ describe('a connection of a server that stops', () => {
     }
   });
 
-  it('does not end where a request was answered in the same turn', async () => {
+  it('does not end if a request was answered in the same turn', async () => {
     const { clock, socket, connection } = await connected({
       onRequest: (request, of) => of.respond(request, 'id', { status: 200, contentType: 'a/b', body: '' }, false),
     });

@@ -3,8 +3,7 @@ import { describe, it } from 'node:test';
 import { ConnectionRoom, HANDSHAKE_FREE_MS } from '../../lib/http/connection-room.ts';
 
 /**
- * A room of connections that stand for themselves by their names: a name that ends in `+` has sent something, and one
- * that ends in `!` is busy. A test says whose requests arrived.
+ * A room of connections that are names. A name with `+` at its end has sent a ClientHello, and one with `!` is busy.
  */
 class Room extends ConnectionRoom<string> {
   readonly producers: Map<string, string>;
@@ -22,7 +21,7 @@ class Room extends ConnectionRoom<string> {
     this.producers = producers;
   }
 
-  /** Takes them in through their handshakes, and this producer's requests arrive; returns those that were closed. */
+  /** Admits connections, with handshakes and a request of this producer. Returns the closed ones. */
   come(producer: string, ...names: string[]): string[] {
     return names.flatMap((name) => {
       const goes = [this.enter(name, '1'), this.shakeHands(name, true)];
@@ -39,8 +38,8 @@ class Room extends ConnectionRoom<string> {
 const room = (connectionsMax: number, connectionsPerAddressMax = 0): Room =>
   new Room(connectionsMax, connectionsPerAddressMax);
 
-describe('where there is no room for another connection', () => {
-  it('a stranger goes, the oldest first', () => {
+describe('a full room', () => {
+  it('closes the oldest stranger for a new connection', () => {
     const full = room(2);
     assert.equal(full.enter('a', '1'), undefined);
     assert.equal(full.enter('b', '1'), undefined);
@@ -48,7 +47,7 @@ describe('where there is no room for another connection', () => {
     assert.equal(full.enter('d', '1'), 'b');
   });
 
-  it('one with a good certificate goes after those without', () => {
+  it('closes a stranger with a good certificate after those without', () => {
     const full = room(2);
     full.enter('a', '1');
     full.shakeHands('a', true);
@@ -58,7 +57,7 @@ describe('where there is no room for another connection', () => {
     assert.equal(full.enter('d', '1'), 'a');
   });
 
-  it('one whose handshake is done and brought no good certificate goes before one that is in the handshake', () => {
+  it('closes a stranger without a good certificate before one in the handshake', () => {
     const full = room(2);
     full.enter('a', '1');
     full.enter('b', '1');
@@ -67,7 +66,7 @@ describe('where there is no room for another connection', () => {
     assert.equal(full.enter('d', '1'), 'a');
   });
 
-  it('one that has sent nothing goes before one whose handshake has begun, however old that one is', () => {
+  it('closes a silent stranger before an older one in the handshake', () => {
     const full = room(3);
     assert.equal(full.enter('a+', '1'), undefined);
     assert.equal(full.enter('b', '1'), undefined);
@@ -78,7 +77,7 @@ describe('where there is no room for another connection', () => {
     assert.equal(full.enter('g', '1'), 'f');
   });
 
-  it('one whose handshake has begun goes after those that have sent nothing, however long it takes', () => {
+  it('closes all silent strangers before one with a slow handshake', () => {
     const full = room(3);
     full.enter('a+', '1', 0);
     full.enter('b', '1', 0);
@@ -93,7 +92,7 @@ describe('where there is no room for another connection', () => {
     assert.equal(full.enter('i', '1'), 'a+');
   });
 
-  it('one that is known never goes for a stranger', () => {
+  it('closes no known connection for a stranger', () => {
     const full = room(2);
     full.come('p', 'a');
     assert.equal(full.enter('b', '2'), undefined);
@@ -105,7 +104,7 @@ describe('where there is no room for another connection', () => {
 });
 
 describe('a room that is full of known connections', () => {
-  it('has the producer that holds most give way: its oldest idle connection goes', () => {
+  it('closes the oldest idle connection of the producer with most connections', () => {
     const full = room(6);
     assert.deepEqual(full.come('most', 'a!', 'b', 'c'), []);
     assert.deepEqual(full.come('few', 'd', 'e'), []);
@@ -118,14 +117,14 @@ describe('a room that is full of known connections', () => {
     assert.deepEqual(full.come('new', 'e!', 'f!', 'g!', 'h!'), ['a!', 'b!', 'g!']);
   });
 
-  it('closes an idle connection of the producer that holds most for another one of its own, or else the new one', () => {
+  it('closes an idle connection for another one of the same producer, or else the new one', () => {
     const full = room(4);
     assert.deepEqual(full.come('most', 'a!', 'b', 'c!', 'd!', 'e!', 'f!'), ['b', 'e!']);
     full.leave('a!');
     assert.deepEqual(full.come('most', 'g!', 'h!'), ['g!']);
   });
 
-  it('ends with equal shares for producers that keep coming, for any order of comings and goings', () => {
+  it('ends with equal shares for producers that keep connecting, in any order', () => {
     let seed = 7;
     const chance = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below;
     for (let round = 0; round < 200; round += 1) {
@@ -140,7 +139,7 @@ describe('a room that is full of known connections', () => {
         for (const one of went) assert.ok(open.delete(one), one);
       }
       assert.equal(open.size, 24);
-      // The room asks for a stranger's producer only before it closes it, so the two latest ones are not known yet.
+      // The room learns of a producer only before it closes a stranger, so the two latest ones are not known yet.
       const known = [...open].slice(0, -2);
       const counts = Array.from(
         { length: producers },
@@ -151,8 +150,8 @@ describe('a room that is full of known connections', () => {
   });
 });
 
-describe('of one address', () => {
-  /** Takes them in and through their handshakes; gives who went for the last one. */
+describe('the limit of one address', () => {
+  /** Admits connections with handshakes. Returns the one closed for the last one. */
   function come(wide: Room, address: string, certified: boolean, ...names: string[]): string[] {
     const went: string[] = [];
     for (const name of names) {
@@ -163,14 +162,14 @@ describe('of one address', () => {
     return went;
   }
 
-  it('only so many strangers stay, however much room there is; others are not touched', () => {
+  it('closes a stranger of that address only', () => {
     const wide = room(100, 2);
     assert.deepEqual(come(wide, '2', false, 'other'), []);
     assert.deepEqual(come(wide, '1', false, 'a', 'b', 'c', 'd'), ['a', 'b']);
     assert.deepEqual(come(wide, '2', false, 'other2'), []);
   });
 
-  it('known ones do not count', () => {
+  it('does not count known connections', () => {
     const wide = room(100, 2);
     for (const name of ['a', 'b', 'c', 'd']) {
       assert.deepEqual(come(wide, '1', true, name), []);
@@ -178,14 +177,14 @@ describe('of one address', () => {
     }
   });
 
-  it('one with a good certificate goes after those without', () => {
+  it('closes a stranger with a good certificate after those without', () => {
     const wide = room(100, 2);
     assert.deepEqual(come(wide, '1', true, 'a'), []);
     assert.deepEqual(come(wide, '1', false, 'b', 'c'), ['b']);
     assert.deepEqual(come(wide, '1', true, 'd', 'e'), ['c', 'a']);
   });
 
-  it('one counts in the handshake too when that takes long, whether it has begun or not; none of another address goes', () => {
+  it('counts slow handshakes, begun or not, and closes none of another address', () => {
     for (const begun of ['', '+']) {
       const wide = room(100, 2);
       for (const name of ['a', 'b', 'c', 'd']) wide.enter(name + begun, '1', 0);
@@ -198,7 +197,7 @@ describe('of one address', () => {
     }
   });
 
-  it('one whose handshake took long stays when it is known by then', () => {
+  it('spares a connection with a slow handshake that has become known', () => {
     const wide = room(100, 1);
     for (const name of ['a', 'b', 'c']) wide.enter(name, '1', 0);
     for (const name of ['a', 'b']) {
@@ -209,7 +208,7 @@ describe('of one address', () => {
     assert.equal(wide.shakeHands('c', true), undefined);
   });
 
-  it('none goes that is in the handshake, however many come with it or behind it, while there is room', () => {
+  it('does not apply to fast handshakes while there is room', () => {
     const wide = room(200, 2);
     assert.equal(wide.enter('producer', '1'), undefined);
     for (let at = 0; at < 150; at += 1) assert.equal(wide.enter(`s${at}`, '1'), undefined);
@@ -217,7 +216,7 @@ describe('of one address', () => {
     assert.notEqual(wide.shakeHands('producer', true), 'producer');
   });
 
-  it('so many in the handshake that there is no room cut each other, and nobody of another address', () => {
+  it('makes handshakes replace each other, and none of another address, if the room is full', () => {
     const full = room(4, 2);
     full.enter('producer', '2');
     for (const name of ['a', 'b', 'c']) assert.equal(full.enter(name, '1'), undefined);
@@ -227,7 +226,7 @@ describe('of one address', () => {
 });
 
 describe('a handshake', () => {
-  it('is cut for another one of its address where that holds all that one may, else the oldest of all', () => {
+  it('replaces another one of its address at that limit, else the oldest of all', () => {
     for (const [mine, goes] of [
       [2, 'mine-0+'],
       [1, 'other+'],
@@ -241,7 +240,7 @@ describe('a handshake', () => {
 });
 
 describe('a handshake that begins late', () => {
-  it('goes before one that began in time, however old that one is', () => {
+  it('closes before an older one that began in time', () => {
     const begun = new Set(['early']);
     const limits = { connectionsMax: 3, connectionsPerAddressMax: 0 };
     const full = new ConnectionRoom<string>(limits, {
@@ -258,7 +257,7 @@ describe('a handshake that begins late', () => {
     assert.equal(full.enter('last', '1', HANDSHAKE_FREE_MS), 'late');
   });
 
-  it('goes after one that has sent nothing', () => {
+  it('closes after a silent one', () => {
     const begun = new Set<string>();
     const limits = { connectionsMax: 2, connectionsPerAddressMax: 0 };
     const full = new ConnectionRoom<string>(limits, {

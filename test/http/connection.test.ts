@@ -1,15 +1,14 @@
-// One connection on a socket in memory: what it writes when, and how it is handed over.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { PIECE_CHARACTERS } from '../../lib/http/piece-writer.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import { CERTIFICATE, connected, get, post, reading } from '../support/connected.ts';
 
-/** An answer that is longer than what leaves in one write. */
+/** Longer than one write. */
 const LONG = 'x'.repeat(3 * PIECE_CHARACTERS);
 
 describe('a connection', () => {
-  it('answers a request at the end of the turn, and stays open', async () => {
+  it('writes an answer at the end of the turn and stays open', async () => {
     const { socket, connection, requests, send, answer } = await connected();
     await send(get('/a'));
     assert.equal(requests[0]?.head.target, '/a');
@@ -22,7 +21,7 @@ describe('a connection', () => {
     assert.deepEqual(socket.ends, []);
   });
 
-  it('is certified where OpenSSL accepted the certificate that the client showed, and only there', async () => {
+  it('is certified only if OpenSSL accepted the certificate of its client', async () => {
     const of = async (certificate: unknown, authorized: boolean): Promise<boolean> =>
       (await connected({ certificate, authorized })).connection.certified;
     assert.equal(await of(undefined, false), false);
@@ -30,7 +29,7 @@ describe('a connection', () => {
     assert.equal(await of(CERTIFICATE, true), true);
   });
 
-  it('is woken once until it was flushed, and flushed only where it was woken', async () => {
+  it('is woken once before each flush, and flushed only after it was woken', async () => {
     const { clock, connection, host } = await connected();
     for (let round = 0; round < 2; round += 1) {
       connection.wake();
@@ -42,7 +41,7 @@ describe('a connection', () => {
     assert.throws(() => connection.flush(), /is flushed once each time it was woken/);
   });
 
-  it('takes no request once nothing is read any more', async () => {
+  it('accepts no request after reading has stopped', async () => {
     const { connection, requests, send } = await connected();
     await send(get('/a'));
     connection.stopReading(false);
@@ -52,14 +51,14 @@ describe('a connection', () => {
     assert.throws(() => connection.request(requests[0] as HttpRequest), /requests arrive while the connection is read/);
   });
 
-  it('says nothing to its host of bytes that wait, as long as the client takes its answers', async () => {
+  it('reports no waiting bytes while the client reads its answers', async () => {
     const { waits, send, answer } = await connected();
     await send(get('/a'));
     await answer();
     assert.deepEqual(waits, []);
   });
 
-  it('tells its host when it is closed, and that nothing waits then', async () => {
+  it('reports its end, and that no bytes wait', async () => {
     const { clock, connection, told, waits } = await connected();
     connection.destroy();
     await clock.settle();
@@ -84,8 +83,8 @@ describe('a connection', () => {
   });
 });
 
-describe('an answer that the client does not take', () => {
-  it('waits in pieces, and those behind it in their order, and the host is told how many bytes', async () => {
+describe('an answer that the client does not read', () => {
+  it('waits in pieces, with later answers in order, and its bytes are reported', async () => {
     const { clock, socket, connection, waits } = await connected({ takes: false });
     const done: string[] = [];
     connection.write(LONG, 'latin1', () => done.push('long'));
@@ -119,7 +118,7 @@ describe('an answer that the client does not take', () => {
     }
   });
 
-  it('has a say when more may be written: at once where the client takes it, else once it did', async () => {
+  it('reports immediately, or after the client has read it, that more may be written', async () => {
     const done: string[] = [];
     const quick = await connected();
     quick.connection.write('short', 'latin1', () => done.push('quick'));
@@ -135,7 +134,7 @@ describe('an answer that the client does not take', () => {
     assert.deepEqual(done, ['quick', 'slow']);
   });
 
-  it('is busy as long as a byte of it is with the socket', async () => {
+  it('keeps its connection busy until its last byte', async () => {
     const { socket, connection, clock } = await connected({ takes: false });
     connection.write('short', 'latin1');
     assert.equal(connection.idle, false);
@@ -144,7 +143,7 @@ describe('an answer that the client does not take', () => {
     assert.equal(connection.idle, true);
   });
 
-  it('is not written where our side has ended', async () => {
+  it('is not written after our side has ended', async () => {
     const { socket, connection, clock } = await connected();
     connection.end(true);
     connection.write('late', 'latin1');
@@ -153,7 +152,7 @@ describe('an answer that the client does not take', () => {
     assert.equal(socket.errored, null);
   });
 
-  it('is forgotten when the connection is closed', async () => {
+  it('is dropped when the connection closes', async () => {
     const { connection, clock } = await connected({ takes: false });
     connection.write(LONG, 'latin1');
     connection.destroy();
@@ -165,7 +164,7 @@ describe('an answer that the client does not take', () => {
 describe('a connection that is handed over', () => {
   const CHUNKED = 'POST /b HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n';
 
-  it('goes to node:http with all that has come, once the answers before are written', async () => {
+  it('goes to node:http with all waiting bytes, after the answers before it', async () => {
     const said: string[][] = [];
     const { connection, requests, send, answer } = await connected({
       onRequest: ({ head }) => said.push([head.target]),
@@ -178,7 +177,7 @@ describe('a connection that is handed over', () => {
     assert.deepEqual(said, [['/a'], ['/b']]);
   });
 
-  it('is node:http’s from the first byte where the own reader is not used', async () => {
+  it('goes to node:http with its first byte if our own reader is off', async () => {
     const { requests, send, answer, socket } = await connected({ readsPlain: false });
     await send(get('/a'));
     assert.equal(requests[0]?.head.target, '/a');
@@ -186,7 +185,7 @@ describe('a connection that is handed over', () => {
     assert.match(socket.taken, /^HTTP\/1\.1 200 OK\r\n/);
   });
 
-  it('ends when the client has ended its side, before or after', async () => {
+  it('ends if the client ends its side, before or after', async () => {
     for (const when of ['before', 'after']) {
       const { clock, connection, requests, socket, send, answer } = await connected();
       await send(post('/a', '') + CHUNKED);

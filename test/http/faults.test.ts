@@ -1,4 +1,3 @@
-// What node's errors of a handshake and of its parser mean.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { faultOf, HANDSHAKE_FAILURES, handshakeReason, isEndOfInput } from '../../lib/http/node/faults.ts';
@@ -22,19 +21,19 @@ describe('a handshake that failed', () => {
     ['ERR_SSL_BAD_RECORD_TYPE', 'other'],
     [undefined, 'other'],
   ] as const)
-    it(`with ${code ?? 'no code'} has the reason ${reason}, which is one of those that are counted`, () => {
+    it(`with ${code ?? 'no code'} is counted under the reason ${reason}`, () => {
       assert.equal(handshakeReason(error(code)), reason);
       assert.ok(HANDSHAKE_FAILURES.includes(reason));
     });
 });
 
 describe('an error of the parser of node:http', () => {
-  it('is a head that is too long, or no HTTP', () => {
+  it('means a head over the limit, or a malformed one', () => {
     assert.equal(faultOf(error('HPE_HEADER_OVERFLOW')), 'headersTooLarge');
     assert.equal(faultOf(error('HPE_INVALID_METHOD')), 'malformed');
   });
 
-  it('is the end of the input where the client ended its side in a body', () => {
+  it('may mean that the client ended its side in a body', () => {
     assert.equal(isEndOfInput(error('HPE_INVALID_EOF_STATE')), true);
     assert.equal(isEndOfInput(error('HPE_INVALID_METHOD')), false);
   });

@@ -1,18 +1,18 @@
-// What the hand-over relies on in node:http, each by itself: a new version of node that changes one of them fails here.
+// The facts about node:http that the hand-over relies on. A version of node that changes one of them fails here.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { adopted, answer, GET, readsBody } from '../support/node-wire.ts';
 import { eventually } from '../support/scope.ts';
 
-describe('node:http behind a stream of our own', () => {
-  it('reads requests from it and writes their answers to it, in order', async () => {
+describe('node:http on our stream', () => {
+  it('reads requests and writes their answers, in order', async () => {
     const wire = adopted((request) => answer(request));
     wire.side.feed(Buffer.from(GET.repeat(3)));
     await eventually('three answers', () => wire.written.match(/HTTP\/1\.1 200 OK/g)?.length === 3);
     assert.equal(wire.side.busy, false);
   });
 
-  it('sets no timer on it: it stays open past the time that its answers tell the client', async () => {
+  it('sets no timer, so the stream stays open after the announced idle time', async () => {
     const wire = adopted((request) => answer(request), 1_000);
     wire.side.feed(Buffer.from(GET));
     await eventually('an answer', () => wire.written.includes('Keep-Alive: timeout=1'));
@@ -25,7 +25,7 @@ describe('node:http behind a stream of our own', () => {
     );
   });
 
-  it('is fed no more requests than a piece holds, while none is answered', async () => {
+  it('receives no more requests than one piece holds while none is answered', async () => {
     const wire = adopted();
     wire.side.feed(Buffer.from(GET.repeat(2_000)));
     await eventually('one is started', () => wire.requests.length > 0);
@@ -35,7 +35,7 @@ describe('node:http behind a stream of our own', () => {
     assert.ok(wire.events.includes('pause'));
   });
 
-  it('ends it behind an answer that closes, and what was sent behind that is not started', async () => {
+  it('ends the stream after an answer that closes, and starts no later request', async () => {
     const wire = adopted((request) => answer(request, true));
     wire.side.feed(Buffer.from(GET.repeat(2)));
     await eventually('the end', () => wire.events.includes('end'));
@@ -43,13 +43,13 @@ describe('node:http behind a stream of our own', () => {
     assert.match(wire.written, /Connection: close/);
   });
 
-  // Its body goes on in a second piece, which node:http holds back until somebody reads the body.
+  // Node holds the second piece of the body back until somebody reads the body.
   const LONG = `POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 300\r\n\r\n${'x'.repeat(300)}`;
   const turns = async (): Promise<void> => {
     for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   };
 
-  it('ends behind an answer to a client that waits for 100 (Continue), and what was sent behind that is not started', async () => {
+  it('ends after an answer to a client that waits for 100 (Continue), and starts no later request', async () => {
     for (const behind of [LONG, GET, 'garbage\r\n\r\n']) {
       const wire = adopted((request) => (request.head.method === 'GET' ? answer(request) : readsBody(request)));
       wire.side.feed(Buffer.from(GET.replace('Host', 'Expect: 100-continue\r\nHost') + LONG + behind));
@@ -63,7 +63,7 @@ describe('node:http behind a stream of our own', () => {
     }
   });
 
-  it('starts nothing that it reads behind an answer that closes, with the rest of a body that is thrown away', async () => {
+  it('starts no request after an answer that closes, in the discarded rest of a body', async () => {
     const wire = adopted();
     wire.side.feed(Buffer.from(LONG + GET + GET));
     await eventually('it is started', () => wire.requests.length === 1);
@@ -76,7 +76,7 @@ describe('node:http behind a stream of our own', () => {
     assert.deepEqual([wire.requests.length, wire.written.match(/HTTP\/1\.1 /g)?.length], [1, 1]);
   });
 
-  it('writes no answer of its own: not to a missing Host, many fields, an unknown expectation, CONNECT or garbage', async () => {
+  it('writes no answers by itself: not to a missing Host, many fields, an unknown expectation, CONNECT or garbage', async () => {
     const fields = Array.from({ length: 150 }, (_, at) => `X-${at}: a\r\n`).join('');
     const cases: Readonly<Record<string, number>> = {
       'GET / HTTP/1.1\r\n\r\n': 1,
@@ -97,7 +97,7 @@ describe('node:http behind a stream of our own', () => {
     }
   });
 
-  it('ends without an answer where the client ended inside a body and nothing else is owed, and where nothing is owed', async () => {
+  it('ends without an answer if the client ended inside a body, or if no answer is owed', async () => {
     const cut = adopted(readsBody);
     cut.side.feed(Buffer.from('POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 10\r\n\r\nabc'));
     await eventually('it is started', () => cut.requests.length === 1);
@@ -111,7 +111,7 @@ describe('node:http behind a stream of our own', () => {
     await eventually('the end', () => quiet.events.includes('end'));
   });
 
-  it('ends where the client ended behind an Upgrade and an unreadable body, which node:http does not report', async () => {
+  it('ends if the client ended after an Upgrade and an unreadable body, which node:http does not report', async () => {
     for (const body of ['24\r\n{"id"', 'no chunk\r\n']) {
       const wire = adopted(readsBody);
       const fields = 'Host: g\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n';

@@ -1,4 +1,4 @@
-// What the direct reader takes for a request, node's own parser takes for the same request, to the last byte.
+// Node's parser reads every plain request in the same way, to the last byte.
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -17,7 +17,7 @@ interface Seen {
   body: string;
 }
 
-describe('node:http reads the same', () => {
+describe('node:http', () => {
   let port: number;
   let seen: Seen[] = [];
   let marked = (): void => undefined;
@@ -46,7 +46,7 @@ describe('node:http reads the same', () => {
     });
   });
 
-  /** What node's server sees of these bytes, when a recognisable request follows them. */
+  /** The request that node's server reads from these bytes, before a recognizable one. */
   async function throughNode(text: string): Promise<Seen[]> {
     seen = [];
     const socket = connect(port, '127.0.0.1');
@@ -112,19 +112,19 @@ describe('node:http reads the same', () => {
           `${method} ${path} HTTP/1.1\r\nHost: g:1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
       );
   const request = requestWith(field);
-  /** Most of these are plain: no name among them changes how a request is read. */
+  /** Names that do not change how a request is read. */
   const harmless = requestWith(
     fc
       .tuple(fc.constantFrom('Accept', 'X-Trace', 'User-Agent', 'x_y'), space, value, space)
       .map(([name, a, text, b]) => `${name}:${a}${text}${b}\r\n`),
   );
-  /** One character put in, taken out or changed. */
+  /** One character added, removed or changed. */
   const damaged = fc.tuple(request, fc.nat(), fc.nat(2), fc.nat(255)).map(([text, place, how, code]) => {
     const at = place % text.length;
     return text.slice(0, at) + (how === 0 ? '' : String.fromCharCode(code)) + text.slice(how === 1 ? at : at + 1);
   });
 
-  it('whatever is plain, and takes the next request from the same byte', async (t) => {
+  it('reads every plain request in the same way, and the next request from the same byte', async (t) => {
     let plain = 0;
     await fc.assert(
       fc.asyncProperty(fc.oneof(harmless, request, damaged), async (text) => {

@@ -1,4 +1,3 @@
-// What a plain head gives, and which heads are left to a whole parser.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HeadReader, PLAIN_HEAD_BYTES_MAX, type PlainHead } from '../../lib/http/plain/head.ts';
@@ -8,7 +7,7 @@ const readHead = (text: string): PlainHead | 'unfinished' | 'not plain' => new H
 const PLAIN = 'POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n';
 
 describe('a plain head', () => {
-  it('gives what matters of it, names in any case, values without the space around them', () => {
+  it('has its relevant fields, with names in any case and values without the space around them', () => {
     const text =
       'POST /events?a=b HTTP/1.1\r\nHOST: g\r\ncontent-TYPE:\t application/json \r\nContent-Length: 12\r\nX-Request-ID:abc\r\n' +
       'Authorization: Bearer a.b.c\r\nContent-Encoding: gzip\r\nX-Other:\r\nConnection: Keep-Alive\r\n\r\n';
@@ -34,7 +33,7 @@ describe('a plain head', () => {
     );
   });
 
-  it('gives the fields of a CloudEvent, whatever they are named and hold, and no others', () => {
+  it('has all fields of a CloudEvent and no others', () => {
     const names = ['ce-id', 'CE-Type', 'ce-', 'ce-expect-this', 'ce', 'c', 'cement', 'ac-e', 'ce-id'];
     const head = plainHead(
       PLAIN.replace('Host: g', ['Host: g', ...names.map((name) => `${name}:\t"a b" `)].join('\r\n')),
@@ -46,7 +45,7 @@ describe('a plain head', () => {
     assert.equal(head.fieldCount, 3 + names.length);
   });
 
-  it('gives the trace context, several fields as one list', () => {
+  it('has the trace context, with several fields as one list', () => {
     const fields = [
       'traceparent: a',
       'TRACEPARENT:b',
@@ -64,7 +63,7 @@ describe('a plain head', () => {
       assert.equal(plainHead(PLAIN.replace('Host: g', `Host: ${host}`)).hasHost, true, host);
   });
 
-  it('may have its names in capitals throughout', () => {
+  it('may have names in capitals', () => {
     const { contentType, contentLength, authorization } = plainHead(
       PLAIN.replace('Host: g', 'HOST: g\r\nAUTHORIZATION: Basic Zz').replace('Content-Length', 'CONTENT-LENGTH'),
     );
@@ -80,8 +79,7 @@ describe('a plain head', () => {
   });
 });
 
-describe('a head that is not plain is left to the whole parser', () => {
-  /** With another Host line, and with one more line behind it. */
+describe('a head is not plain', () => {
   const line = (field: string): string => PLAIN.replace('Host: g', field);
   const more = (field: string): string => line(`Host: g\r\n${field}`);
   const cases: Readonly<Record<string, string>> = {
@@ -153,14 +151,14 @@ it('every beginning of a plain head is unfinished', () => {
   assert.ok(PLAIN.length < PLAIN_HEAD_BYTES_MAX);
 });
 
-it('a head that comes byte by byte is the one that comes whole, and so is the next one by the same reader', () => {
+it('a head in single bytes is read as a whole one, and so is the next one', () => {
   const other = 'GET /other?x HTTP/1.1\r\nX: a\tb\r\nHost:\tg:65535 \r\n\r\n';
   const reader = new HeadReader();
   for (const text of [PLAIN, other, 'PUT / HTTP/1.1\r\n', PLAIN.replace('g', 'a b'), other, PLAIN])
     assert.deepEqual(grown(text, reader), readHead(text), text);
 });
 
-it('fields whose names only resemble those that matter do not', () => {
+it('fields with similar names are ignored', () => {
   const names = ['Hosx', 'Expecx', 'Upgradx', 'Trailex', 'Connectiox', 'Content-Typx', 'X-Request-Ix', 'Authorizatiox'];
   names.push('Content-Lengtx', 'Content-Encodinx', 'Proxy-Connectiox', 'Transfer-Encodinx', 'Traceparenx');
   names.push('Tracestatx', 'ce_id', 'xe-id', 'cx-id', 'H@st'.replace('@', '`'), 'x');
@@ -187,14 +185,14 @@ it('fields whose names only resemble those that matter do not', () => {
   );
 });
 
-it('a head may hold every character that names, values and targets may be made of', () => {
+it('a plain head may have every valid character in names, values and targets', () => {
   const name = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   const visible = Array.from({ length: 0x7f - 0x21 }, (_, at) => String.fromCharCode(0x21 + at)).join('');
   const head = plainHead(`GET /${visible} HTTP/1.1\r\n${name}: x\r\nAuthorization: ${visible} \t~\r\nHost: g\r\n\r\n`);
   assert.deepEqual([head.target, head.authorization, head.fieldCount], [`/${visible}`, `${visible} \t~`, 3]);
 });
 
-/** What comes of a text that is given to one reader as it grows byte by byte. */
+/** Reads a text that grows byte by byte. */
 function grown(text: string, reader = new HeadReader()): PlainHead | 'unfinished' | 'not plain' {
   for (let length = 1; length < text.length; length += 1) {
     const outcome = reader.read(text.slice(0, length));

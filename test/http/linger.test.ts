@@ -1,11 +1,9 @@
-// How long a connection that we close is still read from, in virtual time.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { linger } from '../../lib/http/linger.ts';
 import { MemorySocket } from '../support/memory-socket.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-/** A socket whose last answer has been written, and that lingers. */
 async function lingering(takes = true) {
   const clock = new VirtualClock();
   const socket = new MemorySocket(takes);
@@ -16,7 +14,7 @@ async function lingering(takes = true) {
 }
 
 describe('a connection that lingers', () => {
-  it('gives the client ten seconds to take the last answer, and a second from then on', async () => {
+  it('gives the client ten seconds to read the last answer, and a second after that', async () => {
     const slow = await lingering(false);
     await slow.clock.advance(9_999);
     assert.equal(slow.socket.destroyed, false);
@@ -31,7 +29,7 @@ describe('a connection that lingers', () => {
     assert.equal(never.clock.pending, 0);
   });
 
-  it('that is closed already has nothing to wait for', () => {
+  it('sets no timer if it is closed', () => {
     const clock = new VirtualClock();
     const socket = new MemorySocket();
     socket.destroy();

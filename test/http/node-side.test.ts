@@ -1,4 +1,3 @@
-// The side of node:http on a connection in memory: when it is busy, what it reads when, and its turns.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { NodeRequest } from '../../lib/http/node/request.ts';
@@ -23,7 +22,7 @@ const isLatest = ({ side }: ReturnType<typeof adopted>, request: HttpRequest | u
   request instanceof NodeRequest && side.isLatest(request);
 
 describe('the side of node:http', () => {
-  it('is busy from the first byte until the last answer was written, whatever waits for what', async () => {
+  it('is busy from the first byte until the last answer was written', async () => {
     const wire = adopted();
     assert.equal(wire.side.busy, false);
     wire.writable = false;
@@ -42,7 +41,7 @@ describe('the side of node:http', () => {
     assert.equal(answers(wire), 1);
   });
 
-  it('is busy with a request that came together with the one that is served', async () => {
+  it('is busy with a request after the served one', async () => {
     const wire = adopted();
     wire.side.feed(Buffer.from(GET.repeat(2)));
     for (let served = 0; served < 2; served += 1) {
@@ -56,7 +55,7 @@ describe('the side of node:http', () => {
     await eventually('it is over', () => !wire.side.busy);
   });
 
-  it('is the latest request only for the last one that has come', async () => {
+  it('knows the latest request', async () => {
     const wire = adopted();
     wire.side.feed(Buffer.from(GET.repeat(2)));
     await eventually('the first is started', () => wire.requests.length === 1);
@@ -66,7 +65,7 @@ describe('the side of node:http', () => {
     assert.equal(isLatest(wire, wire.requests[1]), true);
   });
 
-  /** How often a side stands in line while `chunks` are fed, each once as many requests have been answered. */
+  /** Counts how often a side waits in line while `chunks` are fed, each after as many answers. */
   async function turnsTaken(chunks: readonly string[], requests: number): Promise<number> {
     const clock = new CountingClock();
     const wire = adopted((request) => answer(request), 60_000, clock);
@@ -78,15 +77,15 @@ describe('the side of node:http', () => {
     return clock.turns;
   }
 
-  it('never stands in line for a client that sends one request at a time', async () => {
+  it('never waits in line for a client that sends one request at a time', async () => {
     assert.equal(await turnsTaken([GET, GET, GET, GET], 4), 0);
   });
 
-  it('stands in line for what has come behind the first requests of a read', async () => {
+  it('waits in line after the first requests of a read', async () => {
     assert.ok((await turnsTaken([GET.repeat(60)], 60)) > 3);
   });
 
-  it('stands in line for the rest of a body without an announced length, and takes more of it in each turn', async () => {
+  it('waits in line within a body without an announced length, and reads more of it in each turn', async () => {
     const chunks = '1\r\nx\r\n'.repeat(10_000);
     const head = 'POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n';
     const clock = new CountingClock();
@@ -103,14 +102,14 @@ describe('the side of node:http', () => {
     assert.equal(clock.turns, Math.ceil((chunks.length - 2_048) / 16_384));
   });
 
-  it('ends where the client ended its side before its first request', async () => {
+  it('ends if the client ended its side before its first request', async () => {
     const wire = adopted();
     wire.side.feedEnd();
     await eventually('the end', () => wire.events.includes('end'));
     assert.equal(wire.written, '');
   });
 
-  it('says since when a head and a body arrive, and knows a request that is late', async () => {
+  it('reports the arrival of heads and bodies, and late requests', async () => {
     const late: string[] = [];
     const wire = adopted((request) => {
       request.listener = { aborted: ignored, fault: (fault) => late.push(fault) > 0 };
@@ -130,7 +129,7 @@ describe('the side of node:http', () => {
     await eventually('all of it is there', () => wire.side.bodySinceMs === undefined);
   });
 
-  it('counts its requests on from those that have come before, and takes an empty line for no head', async () => {
+  it('counts requests after the earlier ones, and no empty lines', async () => {
     const wire = adopted((request) => answer(request));
     wire.side.feed(Buffer.from(GET));
     await eventually('it is answered', () => answers(wire) === 1 && !wire.side.busy);
@@ -147,7 +146,7 @@ describe('the side of node:http', () => {
     assert.equal(wire.side.headSinceMs, undefined);
   });
 
-  it('gives node:http of a body of known length large slices, and few bytes behind it', async (t) => {
+  it('feeds large slices of a body of known length, and few bytes after it', async (t) => {
     const wire = adopted(readsBody);
     const push = t.mock.method(wire.side, 'push');
     const head = 'POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 200000\r\n\r\n';
@@ -164,7 +163,7 @@ describe('the side of node:http', () => {
     }
   });
 
-  it('reads no request, and starts none that it has read, while the client does not take its answers', async () => {
+  it('reads and starts no request while the client does not read its answers', async () => {
     const wire = adopted();
     wire.writable = false;
     wire.side.feed(Buffer.from(GET.repeat(2)));
@@ -183,7 +182,7 @@ describe('the side of node:http', () => {
     await eventually('the second is started', () => wire.requests.length === 2);
   });
 
-  it('has one latest request, also where the others came in several slices', async () => {
+  it('knows the latest request of several slices', async () => {
     const latest: boolean[] = [];
     const wire: ReturnType<typeof adopted> = adopted((request) => {
       latest.push(isLatest(wire, request));
@@ -194,7 +193,7 @@ describe('the side of node:http', () => {
     assert.deepEqual(latest, [...Array.from({ length: 19 }, () => false), true]);
   });
 
-  it('ends where a body that nobody reads any more cannot be read to its end', async () => {
+  it('ends if a discarded body is unreadable', async () => {
     const post = (field: string): string => GET.replace('GET', 'POST').replace('Host', `${field}\r\nHost`);
     for (const [text, goOn] of [
       [post('Transfer-Encoding: chunked'), (wire: Recorder) => wire.side?.feed(Buffer.from('no chunk\r\n'))],
@@ -210,7 +209,7 @@ describe('the side of node:http', () => {
     }
   });
 
-  it('says of an answer that closes whether its client may still be sending', async () => {
+  it('reports with an answer that closes if the client may still be sending', async () => {
     for (const [what, text, lingers] of [
       ['a whole request', GET, false],
       ['with others behind it', GET.repeat(20), true],
@@ -224,7 +223,7 @@ describe('the side of node:http', () => {
     }
   });
 
-  it('says nothing of bytes that are no HTTP behind an answer that closes', async () => {
+  it('ignores malformed bytes after an answer that closes', async () => {
     const wire = adopted((request) => answer(request, true));
     wire.side.feed(Buffer.from(`${GET}garbage\r\n\r\n`));
     await eventually('the end', () => wire.events.some((one) => one.startsWith('end')));
@@ -233,7 +232,7 @@ describe('the side of node:http', () => {
     assert.ok(!wire.events.includes('last: malformed'));
   });
 
-  it('drops what comes behind bytes that are no HTTP, and is not busy with it', async () => {
+  it('drops all input after malformed bytes', async () => {
     const wire = adopted();
     wire.side.feed(Buffer.from('garbage\r\n\r\n'));
     await eventually('it is answered', () => wire.events.includes('last: malformed'));
@@ -241,7 +240,7 @@ describe('the side of node:http', () => {
     assert.equal(wire.side.busy, false);
   });
 
-  it('takes no turn that it has not asked for, and no bytes behind the end of the input', () => {
+  it('takes turns only on request, and accepts no bytes after the end of the input', () => {
     const side = new NodeSide(new Recorder(), 7, ignored);
     assert.equal(side.requests, 7);
     assert.throws(() => side.takeTurn(), /only a side in line takes a turn/);
@@ -249,14 +248,14 @@ describe('the side of node:http', () => {
     assert.throws(() => side.feed(Buffer.from('x')), /before the client ends its side/);
   });
 
-  it('takes a request with an expectation that it does not know for one without', async () => {
+  it('ignores an unknown expectation', async () => {
     const wire = adopted((request) => answer(request));
     wire.side.feed(Buffer.from(GET.replace('Host', 'Expect: more\r\nHost')));
     await eventually('it is answered', () => answers(wire) === 1);
     assert.doesNotMatch(wire.written, /100 Continue|Connection: close/);
   });
 
-  it('takes turns with all others that have more in hand, four in each turn', async () => {
+  it('takes turns with other busy sides, four in each turn', async () => {
     class Turns extends VirtualClock {
       readonly waiting: (() => void)[] = [];
 

@@ -1,16 +1,14 @@
-// How much of what a client sends is read in a turn of the event loop, on sockets in memory.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { PieceReader } from '../../lib/http/piece-reader.ts';
 import { MemorySocket } from '../support/memory-socket.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-/** How many pieces are read before a connection rests. */
 const PIECES_MAX = 256;
 
 const clock = new VirtualClock();
 
-/** A clock whose turns end when the test says so. */
+/** A clock whose turns the test ends. */
 class Turns extends VirtualClock {
   readonly waiting: (() => void)[] = [];
 
@@ -38,7 +36,7 @@ async function reading(turns = new Turns()) {
 const SOME = 'x'.repeat(PIECES_MAX - 1);
 
 describe('a reader of pieces', () => {
-  it('gives each piece as it comes, and stops the handle of the socket while it may not read', async () => {
+  it('passes on each piece, and stops the handle of the socket while it is paused', async () => {
     const { socket, reader, taken } = await reading();
     socket.send('a');
     assert.deepEqual(taken, ['a']);
@@ -56,7 +54,7 @@ describe('a reader of pieces', () => {
     assert.deepEqual(socket.readings, ['stopped', 'started']);
   });
 
-  it('rests after so many pieces, and goes on in a later turn with as many', async () => {
+  it('rests after a number of pieces, and continues in a later turn', async () => {
     const { socket, taken, turns } = await reading();
     socket.send(SOME, true);
     assert.deepEqual(socket.readings, []);
@@ -76,7 +74,7 @@ describe('a reader of pieces', () => {
     turns.end();
   });
 
-  it('does not rest where requests come', async () => {
+  it('does not rest while requests arrive', async () => {
     const { socket, turns } = await reading();
     socket.send(SOME, true);
     socket.send('.');
@@ -87,7 +85,7 @@ describe('a reader of pieces', () => {
     turns.end();
   });
 
-  it('that rests is not woken by a resume, nor by its turn where it may not read then', async () => {
+  it('rests through a resume, and through its turn if it is paused then', async () => {
     const { socket, reader, turns } = await reading();
     socket.send(`${SOME}x`, true);
     reader.resume();
@@ -99,7 +97,7 @@ describe('a reader of pieces', () => {
     assert.deepEqual(socket.readings, ['stopped', 'started']);
   });
 
-  it('waits in one line with all others that rest, of which four go on in a turn, the first ones first', async () => {
+  it('waits in one line with others, of which four continue in each turn', async () => {
     const turns = new Turns();
     const resting = await Promise.all(Array.from({ length: 9 }, () => reading(turns)));
     for (const { socket } of resting) socket.send(`${SOME}x`, true);
@@ -122,14 +120,14 @@ describe('a reader of pieces', () => {
     assert.throws(() => reader.takeTurn(), /only a connection that rests takes a turn/);
   });
 
-  it('leaves an error of the socket to its end', async () => {
+  it('ignores an error of the socket, whose end follows', async () => {
     const { socket } = await reading();
     socket.destroy(new Error('reset'));
     await clock.settle();
     assert.equal(socket.closed, true);
   });
 
-  it('reads from a socket that has no handle any more', async () => {
+  it('reads from a socket without a handle', async () => {
     const { socket, reader, taken } = await reading();
     Object.assign(socket, { _handle: null });
     reader.pause();

@@ -1,4 +1,3 @@
-// What leaves in pieces, on a socket in memory whose client takes it when the test says so.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { PIECE_CHARACTERS, PieceWriter } from '../../lib/http/piece-writer.ts';
@@ -6,7 +5,7 @@ import { MemorySocket } from '../support/memory-socket.ts';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** A writer, and the lengths of what it has written to a socket whose client takes nothing yet. */
+/** A writer on a socket whose client reads nothing, and the lengths of its writes. */
 function writing() {
   const socket = new MemorySocket(false);
   const lengths: number[] = [];
@@ -21,7 +20,7 @@ function writing() {
 }
 
 describe('a writer of pieces', () => {
-  it('writes a long part in pieces, each once the client has taken the one before', async () => {
+  it('writes a long part in pieces, each after the client has read the one before', async () => {
     const { socket, writer, lengths } = writing();
     const part = `${'a'.repeat(PIECE_CHARACTERS)}${'b'.repeat(PIECE_CHARACTERS)}cc`;
     writer.write(part, 'latin1');
@@ -40,7 +39,7 @@ describe('a writer of pieces', () => {
     assert.ok(socket.taken === part);
   });
 
-  it('writes nothing to a socket that has ended, and nothing of what was cleared', async () => {
+  it('writes nothing to an ended socket, and no cleared parts', async () => {
     const { socket, writer, lengths } = writing();
     writer.write('x'.repeat(2 * PIECE_CHARACTERS), 'latin1');
     writer.clear();
@@ -53,7 +52,7 @@ describe('a writer of pieces', () => {
     assert.deepEqual(lengths, [PIECE_CHARACTERS]);
   });
 
-  it('frees the memory of bytes when the last of them has left, and not before', async () => {
+  it('frees the memory of bytes after the last of them has left', async () => {
     const { socket, writer } = writing();
     const bytes = Buffer.alloc(PIECE_CHARACTERS + 1, 'a');
     writer.write(bytes, 'buffer' as BufferEncoding); // As a stream says of bytes.
@@ -66,7 +65,7 @@ describe('a writer of pieces', () => {
     assert.equal(socket.taken.length, PIECE_CHARACTERS + 1);
   });
 
-  it('frees the memory of bytes that never leave, and lets shared memory be', () => {
+  it('frees the memory of bytes that never leave, but no shared memory', () => {
     const { writer } = writing();
     writer.write('x'.repeat(PIECE_CHARACTERS), 'latin1');
     const [own, pooled, shared] = [Buffer.alloc(10_000), Buffer.from('pooled'), Buffer.from(new SharedArrayBuffer(5))];

@@ -1,4 +1,3 @@
-// Plain requests on a connection in memory: the order of reading and answering, bodies, and the last request.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { HttpRequest } from '../../lib/http/request.ts';
@@ -7,11 +6,10 @@ import { answerOf, connected, get, post, reading } from '../support/connected.ts
 type Connected = Awaited<ReturnType<typeof connected>>;
 
 const targets = ({ requests }: Connected): string[] => requests.map(({ head }) => head.target);
-/** The bodies of the answers that were written. */
 const bodies = ({ socket }: Connected): string[] => socket.taken.split(/HTTP\/1\.1 [^]*?\r\n\r\n/).slice(1);
 
 describe('plain requests', () => {
-  it('are answered in their order, each answer after those before it', async () => {
+  it('are answered in order', async () => {
     const at = await connected();
     await at.send(post('/a', '') + post('/b', '') + post('/c', ''));
     assert.deepEqual(targets(at), ['/a', '/b', '/c']);
@@ -49,7 +47,7 @@ describe('plain requests', () => {
     }
   });
 
-  it('stay unread while the answers before them are long, or are not read', async () => {
+  it('stay unread while the answers before them are long or unread', async () => {
     const at = await connected({ takes: false, onRequest: (request, of) => answerOf(of, request) });
     await at.send(post('/a', ''));
     await at.send(post('/b', '').repeat(700));
@@ -76,7 +74,7 @@ describe('plain requests', () => {
     assert.equal(bodies(at).length, 300);
   });
 
-  it('have an answer of bytes as they are, after its head', async () => {
+  it('may have an answer of bytes', async () => {
     const at = await connected();
     await at.send(get('/a'));
     const body = [Buffer.from([0xe9]), Buffer.from('b')];
@@ -87,7 +85,7 @@ describe('plain requests', () => {
 });
 
 describe('the body of a plain request', () => {
-  it('is there when its request is handled if it arrived with the head, also an empty one', async () => {
+  it('is available to the handler if it arrived with the head, as an empty one does', async () => {
     const at = await connected();
     await at.send(post('/a', 'abc') + post('/b', '') + post('/c', 'ab', 4));
     assert.deepEqual(
@@ -96,7 +94,7 @@ describe('the body of a plain request', () => {
     );
   });
 
-  it('is read in the parts that arrive, and the next request after it', async () => {
+  it('is read part by part, and the next request after it', async () => {
     const said: string[][] = [];
     const at = await connected({ onRequest: (request, of) => said.push(reading(request, of)) });
     await at.send(post('/a', 'ab', 6));
@@ -107,7 +105,7 @@ describe('the body of a plain request', () => {
     assert.equal(at.connection.idle, true);
   });
 
-  it('waits unread, and everything after it, until its handler reads it or answers', async () => {
+  it('waits unread, with everything after it, until its handler reads it or answers', async () => {
     for (const decide of [reading, (request: HttpRequest, of: Connected['connection']) => answerOf(of, request)]) {
       const at = await connected();
       await at.send(post('/a', 'ab', 4));
@@ -124,7 +122,7 @@ describe('the body of a plain request', () => {
     }
   });
 
-  it('is too large by its announced length, and thrown away', async () => {
+  it('is discarded if its announced length is over the limit', async () => {
     const said: string[][] = [];
     const at = await connected({
       onRequest: (request, of) => {
@@ -138,7 +136,7 @@ describe('the body of a plain request', () => {
     assert.deepEqual(bodies(at), ['/a', '/b']);
   });
 
-  it('that nobody reads keeps the connection busy until it has passed', async () => {
+  it('keeps the connection busy until it has arrived, even if nobody reads it', async () => {
     const at = await connected({ onRequest: (request, of) => answerOf(of, request) });
     await at.send(post('/a', 'ab', 4));
     assert.deepEqual([bodies(at), at.connection.idle], [['/a'], false]);
@@ -146,7 +144,7 @@ describe('the body of a plain request', () => {
     assert.equal(at.connection.idle, true);
   });
 
-  it('is aborted if the client ends its side before its end, and is owed no answer', async () => {
+  it('is aborted without an answer if the client ends its side in the middle', async () => {
     const said: string[][] = [];
     const at = await connected({ onRequest: (request, of) => said.push(reading(request, of)) });
     at.socket.send(post('/a', '') + post('/b', 'ab', 4));
@@ -157,7 +155,7 @@ describe('the body of a plain request', () => {
     assert.deepEqual(at.socket.ends, ['end', 'destroyed']);
   });
 
-  it('that waits unread to its end is not aborted when the client ends its side', async () => {
+  it('is not aborted by the end of the client if all of it waits unread', async () => {
     const at = await connected();
     await at.send(post('/a', 'ab', 4));
     await at.send('cd');
@@ -169,7 +167,7 @@ describe('the body of a plain request', () => {
     assert.deepEqual(at.socket.ends, ['end', 'destroyed']);
   });
 
-  it('keeps none of its parts, so that many short ones take no more memory than their length', async () => {
+  it('does not keep its parts, so that many short ones take no more memory than their length', async () => {
     const said: string[][] = [];
     const at = await connected({ onRequest: (request, of) => said.push(reading(request, of)) });
     await at.send(post('/a', '', 6));
@@ -185,7 +183,7 @@ describe('the body of a plain request', () => {
 });
 
 describe('the last request of a connection', () => {
-  it('is the latest if nothing of another one has arrived, its own body included', async () => {
+  it('is the latest one only if no byte follows it', async () => {
     for (const [text, latest] of [
       [get('/a'), true],
       [`${get('/a')}G`, false],
@@ -199,7 +197,7 @@ describe('the last request of a connection', () => {
     }
   });
 
-  it('closes the connection after its answer; later ones are neither read nor answered', async () => {
+  it('closes the connection after its answer, and later ones are neither read nor answered', async () => {
     const at = await connected();
     await at.send(post('/a', '') + post('/b', '') + post('/c', ''));
     await at.answer(at.requests[1], 'b', true);

@@ -1,4 +1,3 @@
-// What the address of a process's own endpoints answers to requests that are none of theirs, over plain HTTP.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -34,7 +33,7 @@ before(async () => {
   atEnd(() => endpoints.close());
 });
 
-/** All answers to `text`, read until the server ends the connection. */
+/** Returns all answers to `text` after the server has ended the connection. */
 async function answersTo(text: string, ends = false): Promise<WireReply[]> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   atEnd(() => void socket.destroy());
@@ -69,7 +68,7 @@ describe('the address of the process endpoints', () => {
     'a tunnel': ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', 404, 'ROUTE_NOT_FOUND'],
   };
   for (const [name, [text, status, code]] of Object.entries(cases)) {
-    it(`answers ${name} with ${status}, as that of the events does`, async () => {
+    it(`answers ${name} with ${status}`, async () => {
       const answers = await answersTo(text);
       assert.equal(answers.length, 1);
       assertLast(answers[0], status, code);
@@ -82,13 +81,13 @@ describe('the address of the process endpoints', () => {
     assertLast(answers[0], 400, 'INVALID_EVENT');
   });
 
-  it('answers broken HTTP behind the request before it', async () => {
+  it('answers broken HTTP after the request before it', async () => {
     const [scraped, last, ...more] = await answersTo(`${requestText('GET /metrics')}garbage\r\n\r\n`);
     assert.deepEqual([scraped?.status, scraped?.body, more], [200, 'some_total 1\n', []]);
     assertLast(last, 400, 'INVALID_EVENT');
   });
 
-  it('has all members of a problem where a path or method is none of theirs, and the id that the caller gave', async () => {
+  it('answers an unknown path or method with a complete problem and the caller’s request id', async () => {
     for (const [line, status, code, allow] of [
       ['GET /', 404, 'ROUTE_NOT_FOUND', undefined],
       ['POST /metrics', 405, 'METHOD_NOT_ALLOWED', 'GET, HEAD'],
@@ -100,7 +99,7 @@ describe('the address of the process endpoints', () => {
     }
   });
 
-  it('takes an expectation that it does not know for none', async () => {
+  it('ignores an unknown expectation', async () => {
     const fields = ['Connection: close', 'Expect: nothing'];
     const [reply] = await answersTo(requestText('GET /health/live', fields));
     assert.deepEqual([reply?.status, reply?.headers['x-request-id'] !== undefined], [200, true]);
@@ -117,7 +116,7 @@ describe('a process', () => {
     return [answer.status, JSON.parse(String(answer.body)) as unknown];
   };
 
-  it('is ready, names what of its queue is unavailable, and says why it is not ready', async () => {
+  it('reports that it is ready, the unavailable parts of its queue, or the reason why it is not ready', async () => {
     assert.deepEqual(await asked({}), [200, { status: 'ready' }]);
     assert.deepEqual(await asked({ unavailable: () => [1, 'b'] }), [200, { status: 'ready', unavailable: [1, 'b'] }]);
     const unready = { unready: () => 'the queue is unavailable' };
@@ -136,7 +135,7 @@ describe('a process', () => {
     assert.equal(detail, 'the process failed on this request');
   });
 
-  it('ends each connection behind its answer while it drains', async (t) => {
+  it('ends each connection after its answer while it drains', async (t) => {
     t.after(() => void (isDraining = false));
     isDraining = true;
     const [reply] = await answersTo(requestText('GET /health/ready'));
@@ -145,8 +144,8 @@ describe('a process', () => {
   });
 });
 
-describe('connections that hold the address of the process endpoints', () => {
-  it('give way to a new one, the longest quiet first, and never keep a probe out', async () => {
+describe('connections that fill the address of the process endpoints', () => {
+  it('give way to a new one, the longest quiet first, so that a probe always gets in', async () => {
     const open = async (): Promise<Socket> => {
       const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
       atEnd(() => void socket.destroy());

@@ -1,4 +1,4 @@
-// The header of the PROXY protocol, in bytes of our own. A real balancer's are in test/end-to-end/proxy-protocol.test.ts.
+// test/end-to-end/proxy-protocol.test.ts has a real balancer.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
@@ -26,7 +26,7 @@ describe('proxyHeaderIn', () => {
     ['LOCAL with an address that means nothing', proxyHeader('203.0.113.7', { command: 0x20 }), undefined],
     ['the longest', proxyHeader('203.0.113.7', { more: Buffer.alloc(PROXY_HEADER_BYTES_MAX - 28) }), '203.0.113.7'],
   ] as const) {
-    it(`reads ${what}, whatever follows, and no earlier than its last byte`, () => {
+    it(`reads ${what} with its last byte`, () => {
       assert.deepEqual(proxyHeaderIn(header), { bytes: header.length, address });
       assert.deepEqual(proxyHeaderIn(Buffer.concat([header, after])), { bytes: header.length, address });
       for (let cut = 0; cut < header.length; cut += 1)
@@ -60,7 +60,7 @@ describe('takeProxyHeader', () => {
   const header = proxyHeader('203.0.113.7').toString('latin1');
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-  /** What is said of the header of a connection by which `pieces` come, and what is left to be read. */
+  /** Reads a header from `pieces`. Returns it with the unread rest. */
   async function taken(...pieces: readonly string[]) {
     const socket = new MemorySocket();
     const said: (ProxyHeader | undefined)[] = [];
@@ -72,7 +72,7 @@ describe('takeProxyHeader', () => {
     return { socket, said, left: (): string => (socket.read() as Buffer | null)?.toString('latin1') ?? '' };
   }
 
-  it('takes the header and not a byte more, however it comes', async () => {
+  it('reads the header and no byte after it, in any pieces', async () => {
     const expected = [{ bytes: header.length, address: '203.0.113.7' }];
     for (const cut of [0, 1, 15, header.length - 1, header.length]) {
       const { said, left } = await taken(header.slice(0, cut), `${header.slice(cut)}rest`);
@@ -87,14 +87,14 @@ describe('takeProxyHeader', () => {
     assert.equal(exact.socket.listenerCount('readable'), 0);
   });
 
-  it('says once that there is none, and reads no further', async () => {
+  it('reports an invalid header once, and reads no further', async () => {
     const { socket, said, left } = await taken('GET / HTTP/1.1\r\n', 'Host: g\r\n\r\n');
     assert.deepEqual(said, [undefined]);
     assert.equal(left(), 'Host: g\r\n\r\n');
     assert.equal(socket.listenerCount('readable'), 0);
   });
 
-  it('says nothing where the connection ends before', async () => {
+  it('reports nothing if the connection ends before', async () => {
     const { socket, said } = await taken(header.slice(0, 20));
     socket.sendEnd();
     await turn();

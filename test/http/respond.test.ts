@@ -1,4 +1,3 @@
-// The form of a response, as text and through node:http's own writer.
 import assert from 'node:assert/strict';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
@@ -12,7 +11,7 @@ const clock = new VirtualClock();
 const OK = { status: 200, contentType: 'text/plain', body: 'ok' };
 
 describe('a response as text', () => {
-  it('is a head with the date of this second, and the body behind it', () => {
+  it('has a head with the date of this second, and the body', () => {
     const answer = { ...OK, headers: ['Retry-After', '1', 'Allow', 'GET'] };
     const lines = (): readonly string[] =>
       responseText('mine', answer, 2, 'Keep-Alive: timeout=5\r\n', clock).split('\r\n');
@@ -35,12 +34,12 @@ describe('a response as text', () => {
     assert.deepEqual(lines(), expected('Thu, 01 Jan 2026 00:00:01 GMT'));
   });
 
-  it('has no reason where HTTP knows none, and no body where that is given as bytes', () => {
+  it('has no reason for an unknown status, and no body if that is bytes', () => {
     const text = responseText('mine', { ...OK, status: 299, body: [Buffer.from('ab')] }, 2, '', clock);
     assert.match(text, /^HTTP\/1\.1 299 \r\n[^]*\r\nContent-Length: 2\r\n[^]*\r\n\r\n$/);
   });
 
-  it('says that the connection closes where it is the last', () => {
+  it('announces the end of the connection if it is the last', () => {
     const text = lastResponse('mine', { ...OK, body: 'é' }, clock);
     assert.match(text, /\r\nContent-Length: 2\r\n[^]*\r\nConnection: close\r\n\r\né$/);
   });
@@ -55,13 +54,13 @@ describe('a response as text', () => {
 describe('the id of a request', () => {
   const isNew = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id);
 
-  it("is the caller's, of up to 128 visible characters", () => {
+  it("is the caller's if it has up to 128 visible characters", () => {
     for (const id of ['a', '!~', 'x'.repeat(128)]) assert.equal(requestIdFrom(id, SYSTEM.random), id);
     for (const id of [undefined, '', 'a b', 'a\x7f', 'é', 'x'.repeat(129), 'a\n'])
       assert.ok(isNew(requestIdFrom(id, SYSTEM.random)), String(id));
   });
 
-  it('is the same of a request that node:http read', () => {
+  it('is the same for a request that node:http read', () => {
     const request = new IncomingMessage(new Socket());
     assert.ok(isNew(requestIdOf(request, SYSTEM.random)));
     request.headers['x-request-id'] = 'mine';
@@ -80,7 +79,7 @@ describe("a response by node:http's writer", () => {
   }
   const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n';
 
-  it('has the fields of every response, its own, and the end of the connection where that is to come', () => {
+  it('has the common fields, its own fields, and the end of the connection', () => {
     for (const [close, line] of [
       [false, 'Connection: keep-alive\r\n'],
       [true, 'Connection: close\r\n'],
@@ -94,7 +93,7 @@ describe("a response by node:http's writer", () => {
     }
   });
 
-  it('has its body in UTF-8, or the bytes that were given', () => {
+  it('has its body in UTF-8 or as the given bytes', () => {
     for (const [body, length, text] of [
       ['é', 2, '\xc3\xa9'],
       [[Buffer.from([0xff]), Buffer.from('b')], 2, '\xffb'],
@@ -106,7 +105,7 @@ describe("a response by node:http's writer", () => {
     }
   });
 
-  it('is given once, and to nobody who is gone', () => {
+  it('is written once, and not to a client that is gone', () => {
     const { socket, response } = responding();
     respond(response, 'mine', OK, true);
     const { taken } = socket;

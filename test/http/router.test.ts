@@ -1,4 +1,3 @@
-// Which route a request target finds.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -51,7 +50,7 @@ describe('a router', () => {
     });
   }
 
-  it('gives HEAD the handler of GET, and names all methods in allow', () => {
+  it('has the handler of GET for HEAD, and all methods in allow', () => {
     const { methods, allow } = route('/events/{id}', { GET: 'find' });
     assert.deepEqual(
       [...methods],
@@ -64,7 +63,7 @@ describe('a router', () => {
     assert.equal(route('/events', { POST: 'accept' }).allow, 'POST');
   });
 
-  it('refuses templates outside its assumptions', () => {
+  it('refuses invalid templates', () => {
     for (const template of [
       'events',
       '/events/',
@@ -79,11 +78,11 @@ describe('a router', () => {
     }
   });
 
-  it('refuses two routes of which one begins the other', () => {
+  it('refuses a prefix that begins another one', () => {
     assert.throws(() => new Router([route('/a/{x}', {}), route('/a/b/{y}', {})]), /begins another/);
   });
 
-  it('brings every percent-encoded id back, whatever characters it has', () => {
+  it('returns every percent-encoded id, with any characters', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }),
@@ -98,7 +97,7 @@ describe('a router', () => {
     );
   });
 
-  it('never throws, whatever the text', () => {
+  it('never throws for any text', () => {
     fc.assert(
       fc.property(fc.string({ unit: anyCharacter }), (text) => {
         const match = router.find(text);
@@ -125,7 +124,7 @@ describe('decoding a parameter', () => {
     ['%ED%A0%80', undefined],
     ['%C0%AF', undefined],
   ] as const) {
-    it(`makes ${JSON.stringify(wanted)} of ${text}`, () => {
+    it(`turns ${text} into ${JSON.stringify(wanted)}`, () => {
       assert.equal(decodeParameter(text), wanted);
     });
   }

@@ -1,4 +1,3 @@
-// How connections arrive at the server in this process: their handshakes, the balancer before them, and the room there is.
 import assert from 'node:assert/strict';
 import { BlockList } from 'node:net';
 import { Duplex } from 'node:stream';
@@ -14,20 +13,19 @@ import { atEnd, eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { requestText } from '../support/wire.ts';
 
-/** A request of this producer has arrived by the connection. */
 function isOf(connection: Connection<TestContext> | undefined, producer: string): void {
   assert.ok(connection !== undefined);
   connection.context.producer = producer;
 }
 
-describe('the server, of a connection that arrives,', () => {
+describe('the server', () => {
   let pki: Pki;
   before(async () => {
     pki = await Pki.create();
   });
   const start = (more: Partial<ServerLimits> = {}, given: Given = {}) => startServer(pki, more, given);
 
-  it('says why a handshake failed: plain HTTP, which is answered, a reset, and one that takes too long', async () => {
+  it('reports why a handshake failed: plain HTTP, which it answers, a reset, or the time limit', async () => {
     const clock = new VirtualClock();
     const { told, tcp } = await start({ handshakeTimeoutMs: 300 }, { clock });
     const plain = tcp();
@@ -46,7 +44,7 @@ describe('the server, of a connection that arrives,', () => {
     await eventually('it is told of', () => told.includes('reset'));
   });
 
-  it("counts a handshake's time from its first byte, and that before it by itself", async () => {
+  it('limits the time of a handshake from its first byte, and separately the time before it', async () => {
     const clock = new VirtualClock();
     await clock.advance(10_000);
     const { told, tcp } = await start({ handshakeTimeoutMs: 1_000 }, { clock });
@@ -64,8 +62,8 @@ describe('the server, of a connection that arrives,', () => {
     assert.deepEqual(told, ['timeout']);
   });
 
-  describe('where there is no room for another connection', () => {
-    it('closes the stranger that is idle for longest, and tells of it', async () => {
+  describe('at its limit of connections', () => {
+    it('closes the stranger that is idle for longest, and reports it', async () => {
       const { told, addresses, open, tcp } = await start({ connectionsMax: 2 });
       const [first, second] = [await open(), await open()];
       const third = await open();
@@ -78,7 +76,7 @@ describe('the server, of a connection that arrives,', () => {
       assert.deepEqual(told.slice(2), ['limit', 'closed']);
     });
 
-    it('has room again for each that was closed', async () => {
+    it('has room again after one has closed', async () => {
       const { told, open } = await start({ connectionsMax: 1 });
       for (let at = 0; at < 3; at += 1) {
         (await open()).socket.destroy();
@@ -87,7 +85,7 @@ describe('the server, of a connection that arrives,', () => {
       assert.deepEqual(told, ['closed', 'closed', 'closed']);
     });
 
-    it('cuts one that has sent nothing before one whose handshake has begun', async () => {
+    it('closes a silent stranger before one in the handshake', async () => {
       const { told, tcp } = await start({ connectionsMax: 2 });
       const hello = await new Promise<Buffer>((resolve) => {
         const write = (chunk: Buffer, _encoding: BufferEncoding, done: () => void): void => {
@@ -110,7 +108,7 @@ describe('the server, of a connection that arrives,', () => {
       assert.equal(begun.closed, false);
     });
 
-    it('cuts a handshake for another one, and tells of it once', async () => {
+    it('cuts a handshake for another one, and reports it once', async () => {
       const { told, tcp } = await start({ connectionsMax: 1 });
       const cut = tcp();
       await new Promise((resolve) => cut.once('connect', resolve));
@@ -121,7 +119,7 @@ describe('the server, of a connection that arrives,', () => {
       assert.deepEqual(told, ['limit']);
     });
 
-    it('knows a connection by its producer, which then takes the place of another of its own', async () => {
+    it('replaces a connection of the same producer if that holds all known places', async () => {
       const { connections, requests, told, open, answer } = await start({ connectionsMax: 3 });
       const clients: RawConnection[] = [];
       for (let at = 0; at < 2; at += 1) {
@@ -146,7 +144,7 @@ describe('the server, of a connection that arrives,', () => {
     });
   });
 
-  it('closes the connection that is behind for longest where its producer leaves too much unread', async () => {
+  it('closes the connection that is behind for longest if its producer leaves too much unread', async () => {
     const { connections, requests, told, open, answer } = await start({
       unreadAnswers: { holderMax: 1_000_000, totalMax: 100_000_000 },
     });
@@ -165,14 +163,14 @@ describe('the server, of a connection that arrives,', () => {
     );
   });
 
-  describe('behind a balancer', () => {
+  describe('with a balancer', () => {
     const from = (...addresses: readonly string[]): { readonly proxyFrom: BlockList } => {
       const proxyFrom = new BlockList();
       for (const address of addresses) proxyFrom.addAddress(address);
       return { proxyFrom };
     };
 
-    it("takes the client's address from the header, and the balancer's where that names none", async () => {
+    it("has the client's address from the header, or the balancer's if the header has none", async () => {
       const { port, connections, requests } = await start(from('127.0.0.1'));
       for (const [header, address] of [
         [proxyHeader('203.0.113.7'), '203.0.113.7'],
@@ -186,7 +184,7 @@ describe('the server, of a connection that arrives,', () => {
       }
     });
 
-    it('takes no connection of another, and none without a header', async () => {
+    it('accepts no connection from another address, and none without a header', async () => {
       const { told, addresses, tcp } = await start(from('10.0.0.1'));
       const closed = new Promise((resolve) => tcp().once('close', resolve));
       await closed;
@@ -201,7 +199,7 @@ describe('the server, of a connection that arrives,', () => {
       assert.deepEqual(passing.addresses, ['127.0.0.1']);
     });
 
-    it('waits five seconds for the header, and says nothing of a balancer that closes before', async () => {
+    it('waits five seconds for the header, and reports nothing if the balancer closes before', async () => {
       const clock = new VirtualClock();
       await clock.advance(10_000);
       const { told, tcp } = await start(from('127.0.0.1'), { clock });

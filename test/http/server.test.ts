@@ -1,4 +1,3 @@
-// The server in this process: which connections it ends, when, and what it says of them.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
@@ -27,7 +26,7 @@ describe('the server', () => {
       return connection.ended || connection.closed;
     });
 
-  it('that drains lets the answer that is owed leave, and then ends the connection, and idle ones at once', async () => {
+  it('ends idle connections when it drains, and others after their answers', async () => {
     const clock = new VirtualClock();
     const { server, requests, open, answer } = await start({}, { clock });
     const [busy, idle] = [await open(), await open()];
@@ -50,7 +49,7 @@ describe('the server', () => {
     ['the own reader', []],
     ['node:http', [requestText('HEAD /begin')]],
   ] as const)
-    it(`reads requests that come together by ${reader} in their order, and answers each`, async () => {
+    it(`answers pipelined requests in order, with ${reader}`, async () => {
       const { requests, open, answer } = await start();
       const connection = await open();
       for (const text of begin) {
@@ -78,7 +77,7 @@ describe('the server', () => {
       if (begin.length > 0) assert.equal(most, 1, 'one at a time');
     });
 
-  it('leaves every request to node:http where that is the reader', async () => {
+  it('leaves every request to node:http if that is the configured reader', async () => {
     for (const httpReader of ['own', 'node'] as const) {
       const { requests, open } = await start({ httpReader });
       const connection = await open();
@@ -88,7 +87,7 @@ describe('the server', () => {
     }
   });
 
-  it('says what it cannot read, behind the answers that are owed, and closes', async () => {
+  it('answers an unreadable request after the answers that are owed, and closes', async () => {
     const { requests, open, answer } = await start({ headerBytesMax: 1_000 });
     for (const [text, fault] of [
       ['no request\r\n\r\n', 'malformed'],
@@ -105,7 +104,7 @@ describe('the server', () => {
     }
   });
 
-  it('ends what takes too long: a head, a body, and a connection without a request', async () => {
+  it('ends connections with a late head, a late body, or no request', async () => {
     const clock = new VirtualClock();
     const limits = { headersTimeoutMs: 300, requestTimeoutMs: 300, idleTimeoutMs: 300 };
     const { told, requests, open, answer } = await start(limits, { clock });
@@ -123,7 +122,7 @@ describe('the server', () => {
     assert.ok(told.includes('timeout'));
   });
 
-  it('tells a handler that the client went away in the middle of a body, by either reader', async () => {
+  it('informs a handler that the client left in the middle of a body, with either reader', async () => {
     const { told, open, requests } = await start();
     for (const fields of [['Content-Length: 9'], ['Transfer-Encoding: chunked']]) {
       const connection = await open();
@@ -136,7 +135,7 @@ describe('the server', () => {
     }
   });
 
-  it('serves a new certificate from the next handshake on, and those that are connected go on', async () => {
+  it('uses a new certificate for new handshakes, and keeps open connections', async () => {
     const { server, open, requests, answer } = await start();
     const old = await open();
     const issued = await pki.authority.issue({ commonName: 'localhost', addresses: ['127.0.0.1'], server: true });
@@ -151,7 +150,7 @@ describe('the server', () => {
     await old.until(/\r\n\r\nok$/);
   });
 
-  it('resumes no session that was granted before its certificate changed', async () => {
+  it('resumes no session from before a change of its certificate', async () => {
     const { server, open } = await start();
     const options = { maxVersion: 'TLSv1.2' } as const;
     const session = (await open(options)).socket.getSession();
@@ -161,7 +160,7 @@ describe('the server', () => {
     assert.equal((await open({ ...options, session })).socket.isSessionReused(), false);
   });
 
-  it('speaks TLS 1.2 with suites of forward secrecy and authenticated encryption only, and nothing older', async () => {
+  it('accepts TLS 1.2 only with forward secrecy and authenticated encryption, and no older version', async () => {
     const { port } = await start();
     const suite = (options: ConnectionOptions): Promise<string> =>
       new Promise((resolve, reject) => {
@@ -181,12 +180,12 @@ describe('the server', () => {
       await assert.rejects(suite(options), { code: /^ERR_SSL_.*ALERT/ });
   });
 
-  it('says why it cannot listen', async () => {
+  it('rejects with the reason if it cannot listen', async () => {
     const { port } = await start();
     await assert.rejects(start({}, { at: port }), { code: 'EADDRINUSE' });
   });
 
-  it('reads all requests of one read in a turn where they are answered at once', async () => {
+  it('reads all requests of one read in a turn if they are answered immediately', async () => {
     let [inTurn, most] = [0, 0];
     const onRequest = (request: HttpRequest, connection: Connection<TestContext>): void => {
       if (inTurn === 0) setImmediate(() => (inTurn = 0));

@@ -7,13 +7,13 @@ import { CERTIFICATE } from '../support/connected.ts';
 import { MemorySocket } from '../support/memory-socket.ts';
 
 describe('a TLS connection', () => {
-  it('has the TCP connection below it, or is taken by nobody', () => {
+  it('has a TCP connection, or is refused', () => {
     const [above, below] = [new MemorySocket(), new MemorySocket()];
     assert.throws(() => socketBelow(above.asTls), /a TLS connection without a TCP connection below it/);
     assert.equal(socketBelow(Object.assign(above, { _parent: below }).asTls), below as unknown);
   });
 
-  it('has the certificate that its client showed, and why OpenSSL did not accept it', () => {
+  it('has the certificate of its client, and the reason why OpenSSL rejected it', () => {
     const of = (more: Partial<TLSSocket>) => clientCertificateOf(Object.assign(new MemorySocket(), more).asTls);
     const certificate = CERTIFICATE;
     assert.equal(of({}), undefined);

@@ -5,8 +5,8 @@ import { UnreadAnswers } from '../../lib/http/unread-answers.ts';
 const budget = (holderMax: number, totalMax: number): UnreadAnswers<string> =>
   new UnreadAnswers<string>({ holderMax, totalMax });
 
-describe('where more waits than may', () => {
-  it('the connection of that holder goes that has been behind for longest', () => {
+describe('over the limit of unread answers', () => {
+  it('the connection of that holder closes that has been behind for longest', () => {
     const unread = budget(100, 1_000);
     assert.equal(unread.waits('other', 'q', 90), undefined);
     assert.equal(unread.waits('a', 'p', 40), undefined);
@@ -16,20 +16,20 @@ describe('where more waits than may', () => {
     assert.equal(unread.bytes, 130);
   });
 
-  it('for all holders together, the one goes that has been behind for longest of all', () => {
+  it('in total, the connection closes that has been behind for longest of all', () => {
     const unread = budget(100, 150);
     assert.equal(unread.waits('a', 'p', 90), undefined);
     assert.equal(unread.waits('b', 'q', 70), 'a');
     assert.equal(unread.bytes, 70);
   });
 
-  it('a lone connection stays, however much waits for it', () => {
+  it('the only connection stays open', () => {
     const unread = budget(100, 150);
     assert.equal(unread.waits('a', 'p', 5_000), undefined);
     assert.equal(unread.waits('a', 'p', 6_000), undefined);
   });
 
-  it('one that has caught up counts anew, behind those that have not', () => {
+  it('a connection that had caught up is the last to close', () => {
     const unread = budget(100, 1_000);
     unread.waits('a', 'p', 40);
     unread.waits('b', 'p', 40);
@@ -40,7 +40,7 @@ describe('where more waits than may', () => {
     assert.equal(unread.bytes, 0);
   });
 
-  it('one that takes some of its answer does not go for that', () => {
+  it('a connection is not closed for reading a part of its answer', () => {
     const unread = budget(100, 1_000);
     unread.waits('a', 'p', 50);
     unread.waits('b', 'p', 50);
