@@ -69,7 +69,7 @@ function session(
     progress: showStep,
     confirm: async (question) => {
       if (yes) return true;
-      if (!process.stdin.isTTY) throw new UsageError(`${question} There is no terminal to ask on: --yes is needed`);
+      if (!process.stdin.isTTY) throw new UsageError(`${question} Without a terminal, --yes is required`);
       const agreed = await ask(question, stopped);
       if (!agreed) complain('nothing was changed');
       return agreed;

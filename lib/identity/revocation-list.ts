@@ -149,7 +149,7 @@ function elements(der: Buffer): Element[] {
       at += bytes;
     }
     const end = at + length;
-    if (end > der.length) throw new RangeError('DER is cut off');
+    if (end > der.length) throw new RangeError('incomplete DER');
     found.push({ tag: der.readUInt8(start), content: der.subarray(at, end), raw: der.subarray(start, end) });
     start = end;
   }

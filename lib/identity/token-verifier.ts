@@ -146,7 +146,7 @@ function failure(cause: unknown, nowMs: number): Verdict {
     !(cause instanceof errors.JOSEError) ||
     cause.code === 'ERR_JOSE_GENERIC'
   ) {
-    return { kind: 'unknown', detail: 'the token keys cannot be had now', untilMs: nowMs + UNKNOWN_FOR_MS };
+    return { kind: 'unknown', detail: 'the token keys are unavailable', untilMs: nowMs + UNKNOWN_FOR_MS };
   }
   return unauthenticated('the token is not valid');
 }

@@ -45,7 +45,7 @@ export function modeOf(args: readonly string[]): Mode {
   for (const arg of args) {
     const asked = MODES.get(arg);
     if (asked === undefined)
-      throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; --help lists what there is`);
+      throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; see --help`);
     if (mode === 'run' || asked === 'help') mode = asked;
   }
   return mode;

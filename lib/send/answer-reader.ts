@@ -85,7 +85,7 @@ function headOf(text: string): Head {
         break;
       case 'transfer-encoding':
       case 'content-encoding':
-        throw new Error(`status ${status} with ${name}, expected a body as it is`);
+        throw new Error(`status ${status} with ${name}, expected a body without a coding`);
       case 'connection':
         isLast ||= /(^|,)[ \t]*close[ \t]*(,|$)/i.test(value);
         break;

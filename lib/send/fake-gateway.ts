@@ -187,7 +187,7 @@ class Gateway implements FakeGateway {
       const maxOutputLength = this.#bodyBytesMax;
       const body = bytes > maxOutputLength ? 'eventTooLarge' : decoded(decode, Buffer.concat(chunks), maxOutputLength);
       if (body === 'eventTooLarge') refuse(response, body, `the body is over the limit of ${maxOutputLength} bytes`);
-      else if (body === 'invalidCompression') refuse(response, body, 'the body is no stream of its Content-Encoding');
+      else if (body === 'invalidCompression') refuse(response, body, 'the body does not match its Content-Encoding');
       else this.#settle(body, response);
     });
   }

@@ -26,7 +26,7 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
   // Each alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
     if (given[name] === undefined) continue;
-    unusable(name, 'this cannot be read', { [name]: given[name] });
+    unusable(name, 'this is malformed', { [name]: given[name] });
   }
   unusable('cert, key', 'expected a certificate and the key that belongs to it', given);
   return given;

@@ -177,7 +177,7 @@ function clientOf(options: SendEventsOptions, flow: Flow, timeoutMs: number): Ga
   const { cert, key, ca, token } = options;
   const url = gatewayUrl(options.url);
   if (url.protocol === 'https:' && (cert === undefined || key === undefined))
-    throw new TypeError('cert, key: expected the PEM texts of the producer, which a gateway asks for');
+    throw new TypeError('cert, key: expected the PEM texts of the producer, which a gateway requires');
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
     throw new TypeError('token: expected visible ASCII characters');
   return new GatewayClient({ ...SYSTEM, ...flow, url, identity: { cert, key, ca, token }, timeoutMs });

@@ -178,7 +178,7 @@ describe('token keys', () => {
     const nowMs = Date.now();
     assert.deepEqual(await by.verify(`Bearer ${await issuer.token(boundTo(certificate))}`, identity, nowMs), {
       kind: 'unknown',
-      detail: 'the token keys cannot be had now',
+      detail: 'the token keys are unavailable',
       untilMs: nowMs + 500,
     });
   });

@@ -39,7 +39,7 @@ describe('the arguments of a program', () => {
           cause instanceof StartFailure &&
           cause.name === 'StartFailure' &&
           cause.exitCode === 2 &&
-          cause.message === `unknown argument ${args.at(-1)}; --help lists what there is`,
+          cause.message === `unknown argument ${args.at(-1)}; see --help`,
       );
   });
 });
