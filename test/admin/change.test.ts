@@ -12,7 +12,7 @@ describe('quarantine drop', () => {
   const left = (t: TestContext): unknown[] =>
     admin.rows(t, 'SELECT entry FROM events_quarantine ORDER BY entry').map((row) => (row as { entry: string }).entry);
 
-  it('removes more rows than one statement takes, of one reason, since a time', async (t) => {
+  it('deletes many rows of one reason since a time', async (t) => {
     await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
     await admin.warehouse.quarantine([poison('x-1', { reason: 'id_conflict: x' })]);
     assert.equal((await admin.run(t, 'quarantine drop --reason invalid_event --since 2100-01-01 --json')).code, 1);
@@ -21,7 +21,7 @@ describe('quarantine drop', () => {
     assert.deepEqual(left(t), ['q/ingest/x-1']);
   });
 
-  it('ends with 1 where a named row is not there, and removes the others', async (t) => {
+  it('exits with 1 if a named row does not exist, and deletes the others', async (t) => {
     await admin.warehouse.quarantine([poison('1-1'), poison('1-2')]);
     const { code, out } = await admin.run(t, 'quarantine drop q/ingest/1-1 q/ingest/9-9');
     assert.deepEqual([code, out], [1, 'removed 1 row\n']);
@@ -31,7 +31,7 @@ describe('quarantine drop', () => {
     assert.deepEqual([none.code, none.out], [1, '{"dropped":0}\n']);
   });
 
-  it('asks, and removes nothing after a no or behind a stop', async (t) => {
+  it('deletes nothing after a no or a signal', async (t) => {
     await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
     const questions: string[] = [];
     const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
@@ -46,7 +46,7 @@ describe('quarantine drop', () => {
     assert.equal(left(t).length, 700, 'the statement under way is finished');
   });
 
-  it('records how many rows were removed also where it fails on the way', async (t) => {
+  it('records the number of deleted rows even if it fails halfway', async (t) => {
     await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
     const { warehouse } = admin.session(t);
     let calls = 0;
@@ -65,7 +65,7 @@ describe('quarantine drop', () => {
 describe('quarantine replay', () => {
   const admin = new InProcess();
 
-  it('puts rows back until they have landed, and records it', async (t) => {
+  it('replays rows until they have landed, and records it', async (t) => {
     await admin.consume(t);
     const rows = ['a', 'b', 'c'].map((id, at) =>
       poison(`${at}-1`, { id, body: good(id), reason: 'refused_by_warehouse: x', acceptedAtMs: 7 }),
@@ -82,7 +82,7 @@ describe('quarantine replay', () => {
     ]);
   });
 
-  it('ends with 1 and names what is missing, refused again, or cannot be replayed', async (t) => {
+  it('exits with 1 and names rows that are missing, refused again, or not replayable', async (t) => {
     await admin.consume(t);
     await admin.warehouse.quarantine([
       poison('1-1', { id: 'good', body: good('good') }),
@@ -107,14 +107,14 @@ describe('quarantine replay', () => {
     );
   });
 
-  it('ends with 1 where no row is there, without a question', async (t) => {
+  it('exits with 1 without a question if no row exists', async (t) => {
     const confirm = (): Promise<boolean> => assert.fail('nothing to ask');
     const { code, out } = await admin.run(t, 'quarantine replay q/ingest/9-9 q/ingest/9-8 --json', { confirm });
     assert.deepEqual([code, JSON.parse(out)], [1, { ...REPLAYED, missing: 2 }]);
     assert.deepEqual(admin.audit(t), []);
   });
 
-  it('leaves what is on its way when it is interrupted, and does not put it there twice', async (t) => {
+  it('does not queue a row twice when it is interrupted and run again', async (t) => {
     await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
     const stop = new AbortController();
     const session = admin.session(t);

@@ -9,7 +9,7 @@ const command = (line: string): unknown => (read(line) as { command: unknown }).
 const NONE = { reason: undefined, sinceMs: undefined };
 
 describe("ingest-admin's command line", () => {
-  it('reads each command', () => {
+  it('parses each command', () => {
     assert.deepEqual(read('status --json'), { command: { kind: 'status' }, json: true, yes: false });
     const tailing = { type: undefined, producer: undefined, last: undefined, follow: true, bodies: false };
     assert.deepEqual(command('tail'), { kind: 'tail', tailing });
@@ -47,7 +47,7 @@ describe("ingest-admin's command line", () => {
     assert.equal(read('status --version'), 'version');
   });
 
-  it('reads a time, a date, or how long ago', () => {
+  it('parses a time, a date, or an age', () => {
     const since = (text: string): unknown =>
       (command(`quarantine list --since ${text}`) as { filter: { sinceMs: number } }).filter.sinceMs;
     assert.equal(since('2026-01-31T10:00:00Z'), NOW - 2 * 3_600_000);
@@ -57,7 +57,7 @@ describe("ingest-admin's command line", () => {
     assert.equal(since('7d'), NOW - 7 * 86_400_000);
   });
 
-  it('refuses what would do something else than what was meant', () => {
+  it('refuses ambiguous, unknown and unused arguments', () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
       ['', /unknown command|expected a command/],
       ['stauts', /unknown command stauts/],

@@ -34,7 +34,7 @@ describe('erase', () => {
     assert.ok(reads < 10, `${reads} times XRANGE`);
   });
 
-  it('finds the entries of quarantine rows, and replays whose rows have gone, in no index', async (t) => {
+  it('erases entries that quarantine rows name, and replays without a row', async (t) => {
     const session = admin.session(t);
     await admin.accept(t, 'one', body('one'));
     await admin.redis.command('DEL', '{ingest}:ids');
@@ -60,7 +60,7 @@ describe('erase', () => {
     assert.ok(!(await everything()).includes(SECRET));
   });
 
-  it('erases the ids of a file, and says which are not there and which were erased before', async (t) => {
+  it('erases the ids in a file, and reports unknown and already erased ones', async (t) => {
     await admin.warehouse.land([
       landing('one', { body: Buffer.from(body('one')) }),
       landing('two', { body: Buffer.from(body('two')) }),
@@ -85,7 +85,7 @@ describe('erase', () => {
     assert.match(err, /^audit: \d{4}-.*Z \S+ erase one two three none: 2 changed$/m);
   });
 
-  it('changes nothing for a file with a line that is no id, or without a line, or that is not there', async (t) => {
+  it('changes nothing if the file is missing, empty, or has an invalid line', async (t) => {
     await admin.warehouse.land([landing('one')]);
     const file = join(admin.store.folder, 'ids');
     for (const [text, expected] of [
@@ -113,7 +113,7 @@ describe('erase', () => {
     assert.deepEqual(admin.audit(t), []);
   });
 
-  it('changes nothing where the change cannot be recorded', async (t) => {
+  it('changes nothing if the change cannot be recorded', async (t) => {
     await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
     const { warehouse } = admin.session(t);
     const audit = (): Promise<void> => Promise.reject(new Error('there is no table ingest_audit'));
@@ -122,7 +122,7 @@ describe('erase', () => {
     assert.ok(bytes().includes(SECRET));
   });
 
-  it('says that it was not done where a reader keeps the old body in the log of the file, and does it when run again', async (t) => {
+  it('fails while a reader keeps the SQLite log in use, and succeeds afterwards', async (t) => {
     await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
     const { DatabaseSync } = await import('node:sqlite');
     const reader = new DatabaseSync(admin.path, { readOnly: true });

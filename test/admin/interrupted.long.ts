@@ -65,7 +65,7 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       });
     }
 
-    it('replays each event once, byte for byte, with its producer and the time of its acceptance', async () => {
+    it('replays each event once, byte for byte, with producer and time of acceptance', async () => {
       await store.refuse(HELD_BACK, true);
       for (let at = 0; at < EVENTS; at += 1) assert.equal((await pipeline.post(body(idOf(at)))).status, 202);
       const rows = await quarantined(EVENTS);
@@ -85,7 +85,7 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       assert.deepEqual(replays.toSorted(), rows.map(({ entry }) => entry).toSorted());
     });
 
-    it('keeps the one row of what cannot land again, and says so', async () => {
+    it('keeps the row of an event that is refused again, and reports it', async () => {
       await store.refuse(HELD_BACK, true);
       await pipeline.post(body('stubborn'));
       const [row] = await quarantined(1);
@@ -105,7 +105,7 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       await quarantined(0);
     });
 
-    it('drops the rows that were meant, and no others', async () => {
+    it('drops the selected rows and no others', async () => {
       for (let at = 0; at < EVENTS; at += 1)
         await redis.command('XADD', 'ingest', '*', 'producer', PRODUCER, 'body', `no ${at}`);
       await redis.command('XADD', 'ingest', '*', 'body', '{"id":"nobody","type":"t"}');
@@ -116,7 +116,7 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       assert.deepEqual(await admin.json(0, 'quarantine', 'drop', '--all', '--yes'), { dropped: 1 });
     });
 
-    it('erases an event wherever it stands, and its id stays taken', async () => {
+    it('erases an event in every place, and its id stays taken', async () => {
       const secret = 'sensitive-personal-data';
       const event = (id: string, type = 'user.created'): string => JSON.stringify({ id, type, name: secret });
       await pipeline.post(event('landed'));

@@ -17,7 +17,7 @@ const timeless = (text: string): string => text.replaceAll(TIME, '<time>');
 describe('status', () => {
   const admin = new InProcess();
 
-  it('shows queue, replicas and warehouse as text, with what is wrong', async (t) => {
+  it('shows queue, replicas, warehouse and warnings as text', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     await admin.warehouse.land([landing('a'), landing('b')]);
     await admin.warehouse.quarantine([poison('1-1'), poison('1-2'), poison('1-3', { reason: 'id_conflict: x' })]);
@@ -31,7 +31,7 @@ describe('status', () => {
     assert.match(out, /^ {2}2 events, 3 quarantine rows\n {4}2 {2}invalid_event\n {4}1 {2}id_conflict\n$/m);
   });
 
-  it('says the same for programs', async (t) => {
+  it('shows the same as JSON', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     await admin.warehouse.land([landing('a')]);
     const found = JSON.parse((await admin.run(t, 'status --json')).out) as {
@@ -45,7 +45,7 @@ describe('status', () => {
     assert.deepEqual(found.warehouse, { events: 1, estimated: false, quarantine: [] });
   });
 
-  it('shows the queue that answers and fails while another one does not', async (t) => {
+  it('shows the queue that answers, and fails if another one does not', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     const queue = queueAdmin({
       ...SYSTEM,
@@ -67,7 +67,7 @@ describe('status', () => {
     });
   });
 
-  it('fails where neither answers, and shows both as away', async (t) => {
+  it('fails and shows both as unavailable if neither answers', async (t) => {
     const queue = queueAdmin({ ...SYSTEM, uri: DEAD, partitions: 1, makes: false, log });
     t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
     await admin.warehouse.close();
@@ -113,13 +113,13 @@ quarantine: q/ingest/1-1, since <time>
     assert.deepEqual((json['quarantine'] as unknown as { bodyHex: string }[])[0]?.bodyHex, '00ff');
   });
 
-  it('finds nothing of an id that is nowhere', async (t) => {
+  it('exits with 1 for an unknown id', async (t) => {
     const { code, out, err } = await admin.run(t, 'event none');
     assert.deepEqual([code, out], [1, '']);
     assert.match(err, /no event with this id/);
   });
 
-  it('lists the newest rows first, as many as asked for, and says that there are more', async (t) => {
+  it('lists the newest rows first, up to the limit, and reports that there are more', async (t) => {
     for (const at of [1, 2, 3]) await admin.warehouse.quarantine([poison(`${at}-1`, { id: `e${at}` })]);
     const { code, out, err } = await admin.run(t, 'quarantine list --limit 2');
     assert.equal(code, 0);
@@ -134,7 +134,7 @@ quarantine: q/ingest/1-1, since <time>
     assert.deepEqual([all.code, all.err, all.out.split('\n').length], [0, '', 5]);
   });
 
-  it('lists by reason and by time, and ends with 1 where there is no such row', async (t) => {
+  it('lists by reason and by time, and exits with 1 without a row', async (t) => {
     await admin.warehouse.quarantine([poison('1-1'), poison('1-2', { reason: 'id_conflict: x' })]);
     const entries = async (line: string): Promise<string[]> =>
       (JSON.parse((await admin.run(t, `quarantine list --json ${line}`)).out) as { entry: string }[]).map(
@@ -148,7 +148,7 @@ quarantine: q/ingest/1-1, since <time>
     assert.deepEqual((await admin.run(t, 'quarantine list --reason none')).out, '');
   });
 
-  it('shows one row, or nothing where it is not there', async (t) => {
+  it('shows one row, and exits with 1 if it does not exist', async (t) => {
     await admin.warehouse.quarantine([poison('1-1', { id: 'one', traceparent: 'trace' })]);
     const { code, out } = await admin.run(t, 'quarantine show q/ingest/1-1 --json');
     assert.equal(code, 0);
@@ -176,7 +176,7 @@ describe('schema try', () => {
     return join(files, name);
   };
 
-  it('shows what a schema would refuse among events that have landed, and fails where there is any', async (t) => {
+  it('shows landed events that a schema would refuse, and exits with 1 if there are any', async (t) => {
     const event = (id: string, data: object) => ({
       ...landing(id),
       body: Buffer.from(JSON.stringify({ id, ...data })),
@@ -195,7 +195,7 @@ describe('schema try', () => {
     assert.equal((await admin.run(t, `schema try ${lenient}`)).code, 0);
   });
 
-  it('says where there is no such event, and what is wrong with a file', async (t) => {
+  it('reports a type without events and an unusable file', async (t) => {
     const none = await admin.run(t, `schema try ${schema('order.paid.json', '{}')}`);
     assert.deepEqual([none.code, /no event of the type order\.paid has landed since/.test(none.err)], [1, true]);
     const broken = await admin.run(t, `schema try ${schema('order.lost.json', '{')}`);

@@ -26,7 +26,7 @@ describe('a list of more rows than a pipe holds', () => {
     await warehouse.close();
   });
 
-  it('is printed whole', async () => {
+  it('is printed completely', async () => {
     const { code, out } = await admin.run(...list);
     assert.equal(code, 0);
     const entries = (JSON.parse(out) as { entry: string }[]).map(({ entry }) => entry);
@@ -34,7 +34,7 @@ describe('a list of more rows than a pipe holds', () => {
     assert.deepEqual(entries, entries.toSorted().toReversed());
   });
 
-  it('ends with 0 and without a word when its reader has seen enough', async () => {
+  it('ends with 0 and no message if its reader closes the pipe', async () => {
     const program = admin.start(...list);
     let err = '';
     program.child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
@@ -43,7 +43,7 @@ describe('a list of more rows than a pipe holds', () => {
     assert.equal(err, '');
   });
 
-  it('ends with 1 and says why when its output cannot be written', () => {
+  it('ends with 1 and a reason if its output cannot be written', () => {
     const shell = `'${new URL('../../bin/ingest-admin', import.meta.url).pathname}' ${list.join(' ')} > /dev/full`;
     const failing = (): unknown =>
       execFileSync('sh', ['-c', shell], { env: { PATH: process.env['PATH'], ...admin.env }, stdio: 'pipe' });

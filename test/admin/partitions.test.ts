@@ -110,7 +110,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
     // Behind Sentinel they look for the master all the time: not beside the next topology.
     after(() => Promise.all([consumer.kill(), closeQueue()]));
 
-    it('tells of every partition and every server', async () => {
+    it('shows every partition and every server', async () => {
       const status = await eventually('the consumer has given a sign of life in each', async () => {
         const look = await admin.json<{ queue: Status }>(0, 'status');
         return look.queue.partitions.every(({ replicas }) => replicas.length === 1) && look.queue;
@@ -128,7 +128,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
       assert.deepEqual(status.away, []);
     });
 
-    it('finds each event where it stands', async () => {
+    it('finds each event in its stream', async () => {
       for (const id of ['e-0', 'held-5']) {
         // It stands in the warehouse, and is about to be acknowledged.
         const found = await eventually(`${id} is done`, async () => {
@@ -163,7 +163,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
       assert.equal((await bodies()).split('body-of-e').length - 1, 39, 'and no other event');
     });
 
-    it('lands the events of every partition again in a warehouse that has lost them', async () => {
+    it('lands the events of every partition again after the warehouse lost them', async () => {
       const lengths = await Promise.all((await topology.streams()).map(([stream, server]) => server.length(stream)));
       const held = lengths.reduce((sum, length) => sum + length, 0);
       await eventually('all is read', async () => {
@@ -224,7 +224,7 @@ const clusterTopology = (cluster: TestCluster): Topology => {
 describeAdmin('a Redis Cluster', async () => clusterTopology(await TestCluster.start()), ['long']);
 
 describe('ingest-admin on a Redis Cluster that lacks the master of the metadata', { tags: ['long'] }, () => {
-  it('shows the partitions that live, names the others, and exits with 4', async () => {
+  it('shows the partitions that answer, names the others, and exits with 4', async () => {
     const cluster = await TestCluster.start();
     const store = sqliteStore();
     const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });

@@ -61,7 +61,7 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
     });
     after(() => consumer.kill());
 
-    it('tells how much there is, how far it is, who lands it, and what is wrong with the server', async () => {
+    it('shows size, progress, replicas and faults of the server', async () => {
       const { queue, warehouse } = await admin.json<Status>(0, 'status');
       const [partition] = queue.partitions;
       assert.ok(partition !== undefined && partition.memoryBytes > 0);
@@ -84,7 +84,7 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
         assert.match(out, shown);
     });
 
-    it('changes nothing without --yes where there is nobody to ask', { tags: ['long'] }, async () => {
+    it('changes nothing without --yes and without a terminal', { tags: ['long'] }, async () => {
       for (const line of [
         ['quarantine', 'drop', '--all'],
         ['quarantine', 'replay', '--all'],
@@ -98,7 +98,7 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
       assert.match((await store.events())[0]?.body ?? '', /text/);
     });
 
-    it('makes nothing on a queue that it looks into', { tags: ['long'] }, async () => {
+    it('creates no key on a queue that it only reads', { tags: ['long'] }, async () => {
       const empty = await TestRedis.start(['--appendonly', 'no']);
       const looking = new Admin(empty, store);
       const ended = await Promise.all(
@@ -111,7 +111,7 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
       assert.deepEqual(await empty.command('KEYS', '*'), []);
     });
 
-    it('says 5 where the warehouse is unavailable, and 4 where the queue is', async () => {
+    it('exits with 5 if the warehouse is unavailable, and with 4 if the queue is', async () => {
       const nowhere = new Admin(redis, { uri: 'sqlite:/nonexistent/warehouse.db' });
       const { code, out } = await nowhere.run('status');
       assert.equal(code, 5);
@@ -137,7 +137,7 @@ describe('with a server', { tags: ['long'] }, () => {
 });
 
 describe('ingest-admin', () => {
-  it('names every wrong key at once, and needs no warehouse to measure', async () => {
+  it('names every missing setting and exits with 2', async () => {
     const program = new Program('ingest-admin', { args: ['status'] });
     assert.equal(await program.ended, 2);
     for (const key of ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'])
@@ -161,7 +161,7 @@ function onTerminal(env: Admin['env'], line: string) {
 }
 
 describe('ingest-admin', { tags: ['long'] }, () => {
-  it('asks on a terminal before a change, and goes on after yes only', async () => {
+  it('asks on a terminal before a change, and accepts only yes', async () => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const store = sqliteStore();
     const { env } = new Admin(redis, store);
@@ -186,7 +186,7 @@ describe('ingest-admin', { tags: ['long'] }, () => {
 });
 
 describe('the progress of prune and erase --file', () => {
-  it('is one line that a terminal replaces, and is not written to a pipe', async () => {
+  it('is one line that is replaced on a terminal, and absent in a pipe', async () => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const store = sqliteStore();
     const admin = new Admin(redis, store);
@@ -210,7 +210,7 @@ describe('the progress of prune and erase --file', () => {
 });
 
 describe('the documented rule for the Redis user of ingest-admin', { tags: ['long'] }, () => {
-  it('lets every command pass, and another key is refused', async () => {
+  it('permits every command', async () => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const store = sqliteStore();
     await redis.command('ACL', 'SETUSER', 'ingest-admin', ...rule('ingest-admin'));

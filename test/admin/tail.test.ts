@@ -43,7 +43,7 @@ describe('tail', () => {
     return shown;
   }
 
-  it('shows the last events, the newest last, and ends', async (t) => {
+  it('shows the last events, the newest last, and exits', async (t) => {
     for (let at = 1; at <= 30; at += 1) await add(`${at * 100_000}-0`, 'shop', `order-${at}`, 'order.paid');
     const { code, out } = await admin.run(t, 'tail -n 3');
     assert.equal(code, 0);
@@ -55,7 +55,7 @@ describe('tail', () => {
     assert.equal(cells((await admin.run(t, 'tail -n 100')).out).length, 30);
   });
 
-  it('finds the last ones in a dense stream', async (t) => {
+  it('finds the last events in a dense stream', async (t) => {
     for (let at = 0; at < 700; at += 1) await add(`1000-${at}`, 'shop', `order-${at}`, 't');
     const { out } = await admin.run(t, 'tail -n 2');
     assert.deepEqual(
@@ -64,7 +64,7 @@ describe('tail', () => {
     );
   });
 
-  it('follows from now on, by type and producer with *, and keeps control characters from the terminal', async (t) => {
+  it('follows new events by type and producer patterns, and escapes control characters', async (t) => {
     await add('*', 'shop', 'before', 'order.paid');
     const { out } = await follow(
       t,
@@ -86,7 +86,7 @@ describe('tail', () => {
     );
   });
 
-  it('shows bodies only if it is asked to, and records that', async (t) => {
+  it('shows bodies only with --bodies, and records that', async (t) => {
     await add('1-1', 'shop', 'one', 't', 'a secret');
     assert.doesNotMatch((await admin.run(t, 'tail -n 1')).out + (await admin.run(t, 'tail -n 1 --json')).out, /secret/);
     assert.deepEqual(admin.audit(t), []);
@@ -98,7 +98,7 @@ describe('tail', () => {
     assert.equal((admin.audit(t)[0] as { what: string }).what, '--bodies');
   });
 
-  it('skips a stream that grows faster than it is read, and says by how many events', async (t) => {
+  it('skips to the end of a stream that grows too fast, and prints the number of skipped events', async (t) => {
     const many = async (): Promise<void> => {
       for (let at = 0; at < 6_000; at += 1) void add('*', 'shop', `order-${at}`, 't');
       await add('*', 'shop', 'last', 't');

@@ -97,7 +97,7 @@ describe('a consumer with several batches under way', () => {
     assert.deepEqual(await landedIds(), ids);
   });
 
-  it('makes no row of entries that were deleted while a dead member held them, and lands the others', async (t) => {
+  it('lands the other entries if some were deleted while a dead member held them', async (t) => {
     await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
     await put(idsOf(4).map((id) => event(id)));
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
@@ -115,7 +115,7 @@ describe('a consumer with several batches under way', () => {
     assert.deepEqual(await store.quarantine(), []);
   });
 
-  it('lands an event without its body that was erased after it was accepted, and a later one of that id as it is', async (t) => {
+  it('lands an erased event without its body, and a later event of the same id unchanged', async (t) => {
     await put(['early', 'other'].map((id) => event(id, 'secret')));
     await redis.command('ZADD', `{${STREAM}}:erased`, String(Date.now() + 1), 'early', '1', 'late');
     await put([event('late', 'kept'), JSON.stringify({ id: 'early', secret: 'no type' })]);
@@ -128,7 +128,7 @@ describe('a consumer with several batches under way', () => {
     });
   });
 
-  it('keeps a batch that fails in the middle, lands the others, lands it in the end and logs that the warehouse is back', async (t) => {
+  it('retries a failed batch while others land, and logs that the warehouse is back', async (t) => {
     const ids = idsOf(1_200);
     await put(ids.map((id) => event(id)));
     let failing: readonly LandingEvent[] | undefined;
@@ -159,7 +159,7 @@ describe('a consumer with several batches under way', () => {
     assert.equal(infos.filter((message) => message === 'the warehouse is back').length, errors.length);
   });
 
-  it('acknowledges nothing before its own batch is written', async (t) => {
+  it('acknowledges no entry before its batch is committed', async (t) => {
     const ids = idsOf(600);
     await put(ids.map((id) => event(id)));
     const held: (() => void)[] = [];
@@ -181,7 +181,7 @@ describe('a consumer with several batches under way', () => {
     await eventually('all has landed', async () => (await store.count()) === ids.length);
   });
 
-  it('reads no further than its intake holds while nothing lands', async (t) => {
+  it('stops reading when its intake is full', async (t) => {
     await put(idsOf(2_000).map((id) => event(id)));
     let held = 0;
     const release = new AbortController();
@@ -202,7 +202,7 @@ describe('a consumer with several batches under way', () => {
     await eventually('all has landed', async () => (await store.count()) === 2_000);
   });
 
-  it('finishes the batches in hand when it is told to stop, and leaves the rest in the queue', async (t) => {
+  it('lands the batches that it holds after a stop, and leaves the rest on the queue', async (t) => {
     const ids = idsOf(2_000);
     await put(ids.map((id) => event(id)));
     const held: (() => void)[] = [];
@@ -221,7 +221,7 @@ describe('a consumer with several batches under way', () => {
     assert.equal(await store.count(), Number(group?.[(group.indexOf('entries-read') ?? 0) + 1]));
   });
 
-  it('isolates poison in a backlog, and keeps unusual text byte for byte', async (t) => {
+  it('quarantines invalid entries in a backlog, and lands unusual text byte for byte', async (t) => {
     const texts = [
       '\u{1F600} \u{10FFFF}',
       '\u0000\u0001',
@@ -259,7 +259,7 @@ describe('a consumer with several batches under way', () => {
 });
 
 describe('a consumer whose warehouse cannot be migrated yet', () => {
-  it('lands events meanwhile, says what the migration waits for, and tries again until it is done', async (t) => {
+  it('lands events meanwhile, logs why the migration waits, and retries it until it succeeds', async (t) => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const real = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
     const lines: string[] = [];
@@ -297,7 +297,7 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
 });
 
 describe('a consumer whose queue is unavailable', () => {
-  it('asks it again once a second at least, however long that lasts: a fail-over is over before it is known', async () => {
+  it('retries at least once a second, however long the outage lasts', async () => {
     const clock = new VirtualClock();
     let asked = 0;
     const away = (): Promise<never> => {
@@ -324,7 +324,7 @@ describe('a consumer whose queue is unavailable', () => {
 });
 
 describe('a consumer whose warehouse has tables of an older form', () => {
-  it('ends, and does not try again', async () => {
+  it('ends without a retry', async () => {
     let tries = 0;
     const prepare = (): Promise<never> => {
       tries += 1;

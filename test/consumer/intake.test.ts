@@ -33,14 +33,14 @@ async function grown(wanted: number, readMax: () => number): Promise<Intake> {
 }
 
 describe('the intake', () => {
-  it('gives an event that comes alone at once', async () => {
+  it('returns a single event immediately', async () => {
     const intake = await grown(400, () => 100);
     const taking = intake.take();
     intake.add(entries(1, 300), await intake.reserve());
     assert.equal((await taking)?.length, 1);
   });
 
-  it('waits for a batch while reads come back full, and gives it in the order of its reads', async () => {
+  it('waits for a batch while reads are full, and returns it in the order of reads', async () => {
     const intake = await grown(400, () => 100);
     const taking = intake.take();
     for (let first = 0; first < 400; first += 100) {
@@ -53,7 +53,7 @@ describe('the intake', () => {
     );
   });
 
-  it('gives what there is when a read brought less than it might have', async () => {
+  it('returns the waiting entries after a read that was not full', async () => {
     const intake = await grown(400, () => 100);
     intake.add(entries(100, 300), await intake.reserve());
     const taking = intake.take();
@@ -62,7 +62,7 @@ describe('the intake', () => {
     assert.equal((await taking)?.length, 107);
   });
 
-  it('gives what there is when the next read may take long', async () => {
+  it('returns the waiting entries if the next read may take long', async () => {
     const intake = await grown(400, () => 100);
     intake.add(entries(100, 300), await intake.reserve());
     const taking = intake.take();
@@ -70,7 +70,7 @@ describe('the intake', () => {
     assert.equal((await taking)?.length, 100);
   });
 
-  it('has room for two batches, those that are being read included, and for more once one is taken', async () => {
+  it('has room for two batches, including entries that are being read', async () => {
     const intake = await grown(200, () => 100);
     for (let reads = 0; reads < 3; reads += 1) intake.add(entries(100, 300), await intake.reserve());
     assert.equal(await intake.reserve(), 100);
@@ -80,7 +80,7 @@ describe('the intake', () => {
     assert.equal(await fifth, 100);
   });
 
-  it('makes reads as small as the bodies are large, and holds 4 MiB of them', async () => {
+  it('makes reads smaller for large bodies, and holds 4 MiB of bodies', async () => {
     const intake = await grown(2_000, () => 500);
     intake.add(entries(100, MIB / 4), await intake.reserve());
     const next = intake.reserve();
@@ -99,7 +99,7 @@ describe('the intake', () => {
     assert.equal(waiting, 16);
   });
 
-  it('reads little at first, more with each read that comes back full, and half as much when the queue fails', async () => {
+  it('doubles full reads from a small first one, and halves them when the queue fails', async () => {
     const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
     const read = async (): Promise<number> => {
       const entriesMax = await intake.reserve();
@@ -118,7 +118,7 @@ describe('the intake', () => {
     assert.equal(await intake.reserve(), 1);
   });
 
-  it('does not grow with reads that come back with less', async () => {
+  it('does not make reads larger after one that was not full', async () => {
     const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
     for (let reads = 0; reads < 5; reads += 1) {
       assert.equal(await intake.reserve(), 2);
@@ -126,7 +126,7 @@ describe('the intake', () => {
     }
   });
 
-  it('takes a single body of any size', async () => {
+  it('accepts a single body of any size', async () => {
     const intake = await grown(2_000, () => 500);
     intake.add(entries(1, 100 * MIB), await intake.reserve());
     await intake.take();
@@ -135,7 +135,7 @@ describe('the intake', () => {
 
   // A reservation that was larger than what the read brought gives its room back, or reader and taker wait for each
   // other.
-  it('goes on reading when large bodies are followed by small ones', async () => {
+  it('continues to read when small bodies follow large ones', async () => {
     const intake = await grown(2_000, () => 500);
     intake.add(entries(500, 2_250), await intake.reserve());
     intake.add(entries(466, 2_250), await intake.reserve());
@@ -146,7 +146,7 @@ describe('the intake', () => {
     assert.equal(await next, 500);
   });
 
-  it('lets several take, each entry once', async () => {
+  it('returns each entry to one of several takers', async () => {
     const intake = await grown(100, () => 100);
     const takers = [intake.take(), intake.take()];
     intake.add(entries(5, 300), await intake.reserve());
@@ -159,7 +159,7 @@ describe('the intake', () => {
     );
   });
 
-  it('gives the rest when it has ended, and then nothing', async () => {
+  it('returns the rest after its end, and then nothing', async () => {
     const intake = await grown(400, () => 100);
     intake.add(entries(100, 300), await intake.reserve());
     intake.end();
@@ -169,7 +169,7 @@ describe('the intake', () => {
 });
 
 describe('the entries of one read', () => {
-  it('are as many as there is room for if all are as long as gateways accept', () => {
+  it('fit into the limit even if all bodies have the maximum length', () => {
     assert.equal(readEntriesMax(300), 64);
     assert.equal(readEntriesMax(256 << 10), 40);
     assert.equal(readEntriesMax(512 << 10), 20);
@@ -177,13 +177,13 @@ describe('the entries of one read', () => {
       assert.ok(READS_AT_ONCE * readEntriesMax(bytes) * bytes <= 40 * MIB);
   });
 
-  it('are few where bodies are long, or gateways have not said how long they may be', () => {
+  it('are few if bodies may be long, or if their maximum is unknown', () => {
     assert.equal(readEntriesMax(4 * MIB), 12);
     assert.equal(readEntriesMax(64 * MIB), 12);
     assert.equal(readEntriesMax(undefined), 12);
   });
 
-  it('become fewer once a gateway accepts longer bodies', async () => {
+  it('are fewer after a gateway starts to accept longer bodies', async () => {
     let readMax = 64;
     const intake = await grown(10_000, () => readMax);
     const first = await intake.reserve();

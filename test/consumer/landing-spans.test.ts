@@ -33,7 +33,7 @@ const delivery = (id: string, notes: EventNotes, body = `{"id":"${id}","type":"t
 });
 
 describe('the span of an event', () => {
-  it('that has landed stands in the trace of its producer, from the beginning of the transaction to its end', () => {
+  it('that landed is in the trace of its producer and covers the transaction', () => {
     const { spans, recorded } = recorder();
     spans.ended(classify([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]), 1_000, 1_040);
     const [{ endMs, ...span }] = recorded as [FinishedSpan];
@@ -58,7 +58,7 @@ describe('the span of an event', () => {
     });
   });
 
-  it('that was put in quarantine says why, and names the id where there is one', () => {
+  it('in quarantine has the reason, and the id if there is one', () => {
     const { spans, recorded } = recorder();
     const [event, ...rejections] = classify([
       delivery('order-1', { traceparent: SAMPLED }),
@@ -75,7 +75,7 @@ describe('the span of an event', () => {
     assert.equal('messaging.message.id' in (recorded[1]?.attributes ?? {}), false);
   });
 
-  it('is none where the producer sent no trace, or does not record it', () => {
+  it('is missing if the producer sent no trace or does not record it', () => {
     const { spans, recorded } = recorder();
     const notes: readonly EventNotes[] = [{}, { traceparent: NOT_SAMPLED }, { traceparent: SAMPLED }];
     spans.ended(classify(notes.map((each, at) => delivery(`order-${at}`, each))), 1, 2);

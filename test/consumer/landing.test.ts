@@ -90,7 +90,7 @@ async function start(
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
 
 describe('landing', () => {
-  it('cuts a batch into transactions, and leaves out none of its events at a cut', async (t) => {
+  it('divides a batch into transactions without losing an event', async (t) => {
     const { store, calls, landAll } = await start(t);
     const batch = deliveries(150, 400 * KIB);
     assert.deepEqual((await landAll(classify(batch))).toSorted(), batch.map(({ entry }) => entry).toSorted());
@@ -105,7 +105,7 @@ describe('landing', () => {
     assert.ok(bytesOf(calls[0] ?? []) <= MIB, 'it began small');
   });
 
-  it('keeps a row of each event where several have the name of one entry, however often they are written', async (t) => {
+  it('keeps one quarantine row for each event if several share an entry name', async (t) => {
     const { store, landAll } = await start(t);
     const one = (id: string, producer: string): Delivery =>
       delivery(0, 0, { entry: '12-0', producer, body: Buffer.from(JSON.stringify({ id, type: 't' })) });
@@ -117,7 +117,7 @@ describe('landing', () => {
     assert.equal((await store.quarantine()).length, entries.length);
   });
 
-  it('removes the row of a replayed event once it has landed, and keeps the one row of what is refused again', async (t) => {
+  it('removes the quarantine row of a replayed event that landed, and keeps the row of one that is refused again', async (t) => {
     const { store, landAll } = await start(t);
     const noJson = Buffer.from('no json');
     const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
@@ -138,7 +138,7 @@ describe('landing', () => {
     assert.equal(await store.count(), 1);
   });
 
-  it('is done with an event that had landed before its schema refused it, also where nothing else is in hand', async (t) => {
+  it('does not quarantine an event that landed before a schema refused it', async (t) => {
     const { store, landAll } = await start(t);
     await landAll(classify([delivery(1, 0)]));
     const refusing = { problemsOf: () => ['refused'] };
@@ -151,7 +151,7 @@ describe('landing', () => {
     assert.equal((await store.quarantine()).length, 2, 'one that never landed, and one of another body');
   });
 
-  it('asks once for all events of a transaction that miss their schema', async (t) => {
+  it('asks once which of the events that miss their schema have landed', async (t) => {
     const { store, asked, landAll } = await start(t);
     await landAll(classify(deliveries(100, 0), { problemsOf: () => ['refused'] }));
     assert.deepEqual(
@@ -161,7 +161,7 @@ describe('landing', () => {
     assert.equal((await store.quarantine()).length, 100);
   });
 
-  it('makes the next transaction smaller if the warehouse does not say which of them landed before', async (t) => {
+  it('halves the next transaction if the warehouse cannot report which events have landed', async (t) => {
     const { store, asked, landAll } = await start(
       t,
       () => false,
@@ -173,7 +173,7 @@ describe('landing', () => {
     assert.equal((await store.quarantine()).length, 100);
   });
 
-  it('cuts by the number of rows too, and not where all of it fits', async (t) => {
+  it('limits the number of rows in a transaction', async (t) => {
     const { calls, landAll } = await start(t);
     await landAll(classify(deliveries(1_000, 0)));
     assert.deepEqual(
@@ -184,7 +184,7 @@ describe('landing', () => {
     assert.ok(calls.length > 2 && calls.slice(1).flat().length === 6_000, String(calls.length));
   });
 
-  it('takes a single event of any size, alone', async (t) => {
+  it('lands an event of any size, in a transaction of its own', async (t) => {
     const { calls, landAll } = await start(t);
     assert.equal((await landAll(classify([delivery(0, 17 * MIB), delivery(1, 17 * MIB), delivery(2, 10)]))).length, 3);
     assert.deepEqual(
@@ -193,7 +193,7 @@ describe('landing', () => {
     );
   });
 
-  it('halves what is too slow until it passes, and grows again', async (t) => {
+  it('halves a transaction that is too slow, and grows again later', async (t) => {
     let most = 3;
     const { store, calls, landAll } = await start(t, (batch) => batch.length > most);
     assert.equal((await landAll(classify(deliveries(20, 20 * KIB)))).length, 20);
@@ -209,7 +209,7 @@ describe('landing', () => {
     assert.ok(longest > 50, `the last call is what is left, and the longest has ${longest}`);
   });
 
-  it('lands an event under the id that its entry names, and puts one aside whose entry names what is no id', async (t) => {
+  it('lands an event under the id in its entry, and quarantines an entry with an invalid id', async (t) => {
     const { landAll, store } = await start(t);
     const named = ['/shop order-0', 'a\0b'].map((id, at) => delivery(at, 1, { notes: { id } }));
     await landAll(classify([...named, delivery(2, 1, { body: Buffer.from('{'), notes: { id: '/shop 2' } })]));
@@ -226,7 +226,7 @@ describe('landing', () => {
     );
   });
 
-  it('makes a row of each event and a quarantine row of each other entry, and leaves none of them', async (t) => {
+  it('writes a row for each event and a quarantine row for each other entry', async (t) => {
     const { landing, store } = await start(t);
     const batch = classify([
       delivery(0, 1),

@@ -111,7 +111,7 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
       }
   });
 
-  it('is tried again without a line for each try, and works once it was put right', async (t) => {
+  it('is retried without a log line for each attempt, and works after it was corrected', async (t) => {
     const program = new Program('ingest-consumer', { env: environment(uriWith((uri) => (uri.pathname = '/later'))) });
     t.after(() => program.kill());
     const url = await program.listening();
@@ -163,7 +163,7 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
   ];
   for (const [what, warehouse, reason, checked] of cases) itIsTold(what, warehouse, reason, checked);
 
-  it('gives the role too few rights on the tables: --check=connect says so', async () => {
+  it('with too few rights for the role fails --check=connect', async () => {
     const uri = await postgres.freshDatabase();
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     await warehouse.prepare();

@@ -15,7 +15,7 @@ const run = (env: Readonly<Record<string, string>>, ...args: string[]): Program 
   new Program('ingest-consumer', { env, args });
 
 describe('ingest-consumer, before it starts', () => {
-  it('tells every problem of the configuration at once, with key and remedy, and exits with 2', async () => {
+  it('reports all problems of the configuration together and exits with 2', async () => {
     const program = run({
       INGEST_QUEUE_URI: 'http://user:secret@queue',
       INGEST_CONSUMER_ADDR: '9464',
@@ -61,7 +61,7 @@ describe('ingest-consumer, before it starts', () => {
     assert.match(unknown.output, /--fast/);
   });
 
-  it('exits with 4 when there is no queue, and names the key without the password', async () => {
+  it('exits with 4 without a queue, and does not print the password', async () => {
     const program = run({ INGEST_QUEUE_URI: 'redis://user:secret@127.0.0.1:1', INGEST_WAREHOUSE_URI: 'sqlite:unused' });
     assert.equal(await program.ended, 4);
     assert.match(
@@ -84,7 +84,7 @@ describe('ingest-consumer', () => {
     INGEST_CONSUMER_ADDR: '127.0.0.1:0',
   });
 
-  it('exits with 3 when its address is taken', async (t) => {
+  it('exits with 3 if its address is in use', async (t) => {
     const owner = createServer().listen(0, '127.0.0.1');
     t.after(() => owner.close());
     await once(owner, 'listening');
@@ -95,7 +95,7 @@ describe('ingest-consumer', () => {
     assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0, 'its place among the replicas is free');
   });
 
-  it('serves its process endpoints, stops on SIGTERM with 0 and leaves nothing in the group', async (t) => {
+  it('serves its process endpoints, exits with 0 after SIGTERM, and leaves the consumer group', async (t) => {
     const program = run(environment());
     t.after(() => program.kill());
     const url = await program.listening();
@@ -130,7 +130,7 @@ describe('ingest-consumer', () => {
     assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0);
   });
 
-  it('says in readiness and both metrics of the queue that one which refuses to be read is unavailable', async (t) => {
+  it('reports a queue that refuses reads as unavailable, in readiness and metrics', async (t) => {
     const refusing = await TestRedis.start(['--appendonly', 'no']);
     const program = run({ ...environment(), INGEST_QUEUE_URI: refusing.uri });
     t.after(() => program.kill());
@@ -148,7 +148,7 @@ describe('ingest-consumer', () => {
     await eventually('it is back', () => tells(1));
   });
 
-  it('ends at once on the second signal, while the first one waits for the queue', { tags: ['long'] }, async (t) => {
+  it('ends immediately after a second signal', { tags: ['long'] }, async (t) => {
     const program = run({ ...environment(), INGEST_DRAIN_TIMEOUT_MS: '120000' });
     t.after(() => program.kill());
     await program.listening();
@@ -165,7 +165,7 @@ describe('ingest-consumer', () => {
     }
   });
 
-  it('ends within its drain time-out whatever the queue does', { tags: ['long'] }, async (t) => {
+  it('ends within its drain time-out even if the queue does not answer', { tags: ['long'] }, async (t) => {
     const program = run({ ...environment(), INGEST_DRAIN_TIMEOUT_MS: '300' });
     t.after(() => program.kill());
     await program.listening();

@@ -28,19 +28,19 @@ describe('a delivery that is an event', () => {
     acceptedAtMs: 7,
   };
 
-  it('is one with its entry, however its body is written', () => {
+  it('becomes an event, with or without white space in its body', () => {
     const spaced = Buffer.from('{\n"id": "order-1", "type": "order.paid" }');
     assert.deepEqual(classify([delivery(), delivery({ body: spaced })]), [event, { ...event, body: spaced }]);
   });
 
-  it('has the id that its entry names, the row that it replays, and the trace that it came with', () => {
+  it('has the id, the replayed row and the trace of its entry', () => {
     const notes = { id: '/shop order-1', traceparent: TRACEPARENT, tracestate: 'a=1' };
     assert.deepEqual(classify([delivery({ notes, replayOf: 'q/ingest/0-1' })]), [
       { ...event, id: '/shop order-1', traceparent: TRACEPARENT, tracestate: 'a=1', replayOf: 'q/ingest/0-1' },
     ]);
   });
 
-  it('has no trace where its entry holds what is none', () => {
+  it('has no trace if the trace context of its entry is invalid', () => {
     for (const notes of [{ traceparent: 'none', tracestate: 'a=1' }, { tracestate: 'a=1' }])
       assert.deepEqual(classify([delivery({ notes })]), [event]);
   });
@@ -79,7 +79,7 @@ describe('a delivery that is no event', () => {
       ],
     ];
   for (const [what, change, reason, id] of cases)
-    it(`goes to quarantine with the reason, and the id where one can be read: ${what}`, () => {
+    it(`goes to quarantine with the reason, and the id if it is readable: ${what}`, () => {
       const [rejection, ...others] = classify([delivery(change)]);
       assert.ok(rejection !== undefined && isRejection(rejection) && others.length === 0);
       assert.deepEqual([rejection.reason, rejection.id], [reason, id]);
@@ -101,7 +101,7 @@ describe('an event while its type may have a schema', () => {
     return { entered, counted };
   };
 
-  it('lands where its type has none, or the event matches it, and is counted as that', () => {
+  it('is counted and lands if it matches, or if its type has no schema', () => {
     for (const [problems, counted] of [
       [undefined, 'unschematized'],
       [[], 'matched'],
@@ -112,7 +112,7 @@ describe('an event while its type may have a schema', () => {
     }
   });
 
-  it('goes to quarantine with every problem where it does not match, and is counted as that', () => {
+  it('is counted and goes to quarantine with all problems if it does not match', () => {
     const { entered, counted } = judgedBy(['/a must be integer', '/b is missing']);
     assert.ok(isRejection(entered));
     assert.deepEqual([entered.code, entered.reason], ['schema', 'schema: /a must be integer; /b is missing']);
@@ -120,7 +120,7 @@ describe('an event while its type may have a schema', () => {
   });
 });
 
-it('an entry is named by its queue and stream; a replayed one has the row that it came from', () => {
+it('a quarantine row is named by queue, stream and entry, and a replayed one keeps its name', () => {
   assert.equal(entryName(delivery()), 'q/ingest/1-1');
   const rowOf = (more: Partial<Delivery>): string => {
     const [entered] = classify([delivery({ body: Buffer.from('no json'), ...more })]);

@@ -46,7 +46,7 @@ const problems = async (schema: object, event: unknown): Promise<readonly string
 };
 
 describe('the schema of an event type', () => {
-  it('holds for events of its type alone', async () => {
+  it('applies to events of its type only', async () => {
     const { schemas } = await open(folderOf({ 'order.paid.json': PAID, 'README.md': 'no schema' }));
     const check = (type: string, event: object) => schemas.problemsOf(type, Buffer.from(JSON.stringify(event)));
     assert.deepEqual(check('order.paid', { cents: 1 }), []);
@@ -55,7 +55,7 @@ describe('the schema of an event type', () => {
     assert.equal(check('order', {}), undefined);
   });
 
-  it('does not hold for what erasing left of an event', async () => {
+  it('does not apply to erased events', async () => {
     const { schemas } = await open(folderOf({ 'order.paid.json': PAID }));
     assert.equal(schemas.problemsOf('order.paid', Buffer.from(erasedBody('one', 'order.paid'))), undefined);
   });
@@ -67,13 +67,13 @@ describe('the schema of an event type', () => {
     assert.deepEqual(schemas.problemsOf('order.placed', Buffer.from('{"cents":"1"}')), ['/cents must be integer']);
   });
 
-  it('knows an own member from one that every object has', async () => {
+  it('does not confuse members with properties that every object inherits', async () => {
     assert.deepEqual(await problems({ required: ['toString'] }, {}), ["must have required property 'toString'"]);
     assert.deepEqual(await problems({ properties: { constructor: { type: 'string' } } }, {}), []);
     assert.deepEqual(await problems({ required: ['__proto__'] }, '{"__proto__":1}'), []);
   });
 
-  it('takes no longer for a string than its length allows, whatever the pattern', async () => {
+  it('checks a string in linear time, whatever the pattern', async () => {
     const name = `${'a'.repeat(200_000)}!`;
     for (const pattern of ['^(a|a)*$', '^(a+)+$', '^(.*,){0,20}x$', 'a+b']) {
       const started = performance.now();
@@ -93,7 +93,7 @@ describe('the schema of an event type', () => {
 });
 
 describe('a folder of schemas', () => {
-  it('is refused by --check, and every file that cannot be used is named with its fault', async () => {
+  it('with unusable files fails --check, which names each file and its fault', async () => {
     const folder = folderOf({
       'broken.json': '{',
       'list.json': '1',
@@ -128,22 +128,20 @@ describe('a folder of schemas', () => {
     await assert.rejects(open(join(folder, 'nowhere')), /expected a readable folder \(ENOENT\)/);
   });
 
-  it('is told by its types in the order of their names', async () => {
+  it('is logged as a sorted list of types', async () => {
     const names = ['m', 'c', 'x', 'a', 'q', 'f', 'z', 'b'];
     const { logged } = await open(folderOf(Object.fromEntries(names.map((name) => [`${name}.json`, {}]))));
     assert.match(logged[0] ?? '', /\{"types":\["a","b","c","f","m","q","x","z"\]\}$/);
   });
 
-  it('is taken into use when it changes, and a type whose file is broken keeps its last good schema', async () => {
+  it('is reloaded when it changes, and a type with a broken file keeps its last good schema', async () => {
     const folder = folderOf({ 'order.paid.json': PAID });
     const { schemas, logged, outcomes } = await open(folder);
     assert.deepEqual(logged, ['events of these types are checked against their schemas {"types":["order.paid"]}']);
     const check = (type: string): readonly string[] | undefined => schemas.problemsOf(type, Buffer.from('{}'));
     writeFileSync(join(folder, 'order.paid.json'), '{');
     writeFileSync(join(folder, 'order.placed.json'), JSON.stringify(PAID));
-    await eventually('the broken file is named', () =>
-      logged.some((line) => /unusable.*order\.paid\.json/.test(line)),
-    );
+    await eventually('the broken file is named', () => logged.some((line) => /unusable.*order\.paid\.json/.test(line)));
     await eventually('the metric says so', () => outcomes.at(-1) === false);
     assert.deepEqual(
       [check('order.paid'), check('order.placed')].map((found) => found?.length),
@@ -155,7 +153,7 @@ describe('a folder of schemas', () => {
     await eventually('the metric says so', () => outcomes.at(-1) === true);
   });
 
-  it('with a broken file serves the other types, and refuses events of that type', async () => {
+  it('with a broken file still checks other types, and refuses events of that type', async () => {
     const cyclic = { properties: { child: { $ref: '#' } } };
     const { schemas, logged, outcomes } = await open(folderOf({ 'a.json': cyclic, 'b.json': '{', 'c.json': PAID }));
     for (const type of ['a', 'b']) assert.deepEqual(schemas.problemsOf(type, Buffer.from('{}')), ['no usable schema']);
@@ -220,14 +218,14 @@ describe('a schema whose check could take long', () => {
       assert.equal(await faults({ 't.json': schema }), '', JSON.stringify(schema));
   });
 
-  it('tells repeated items from others, whatever the order of their members', async () => {
+  it('finds repeated items, whatever the order of their members', async () => {
     const unique = { type: 'array', uniqueItems: true, maxItems: 10 };
     assert.deepEqual(await problems(unique, '[{"a":1,"b":[2]},{"b":[2],"a":1.0}]'), ['must NOT have duplicate items']);
     assert.deepEqual(await problems(unique, '[1,"1",[1],{"a":1},{"a":2},null,1e400,-1e400,"null"]'), []);
     assert.equal((await problems(unique, '[0,-0]'))?.length, 1);
   });
 
-  it('puts an event aside that a pattern would take long for, with the reason', async () => {
+  it('refuses an event whose pattern would take too long, with the reason', async () => {
     const schema = { items: { pattern: '^(a|b|c|d)*(e|f)?$' } };
     const [problem] = (await problems(schema, ['a'.repeat(250_000)])) ?? [];
     assert.match(problem ?? '', /^the event could not be checked: the pattern .* takes too long for this event$/);
@@ -283,7 +281,7 @@ describe('a schema whose check could take long', () => {
 });
 
 describe('no folder of schemas', () => {
-  it('is none to watch', async () => {
+  it('needs no watching', async () => {
     assert.equal(await WatchedSchemas.open(undefined), undefined);
   });
 });

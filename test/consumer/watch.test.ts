@@ -10,7 +10,7 @@ import { eventually, temporaryFolder } from '../support/scope.ts';
 const BALLAST_BYTES = 20 << 20;
 
 describe('the size of the queue', () => {
-  it('is in the gauges, and in a warning from 80 % of the limit on', async () => {
+  it('is in the gauges, and in a warning above 80 % of the limit', async () => {
     const redis = await TestRedis.start();
     // What the server holds for its connections comes and goes: a small part of the whole, as in a queue.
     await redis.command('SETRANGE', 'ballast', String(BALLAST_BYTES), 'x');
@@ -41,7 +41,7 @@ describe('the size of the queue', () => {
     assert.equal(await metric('events'), 3);
   });
 
-  it('is not in the gauges any more when the queue has been away for a while', { tags: ['long'] }, async () => {
+  it('disappears from the gauges after the queue was unavailable for a while', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     const program = new Program('ingest-consumer', {
       env: {
@@ -62,7 +62,7 @@ describe('the size of the queue', () => {
 });
 
 describe('the clock of a consumer', () => {
-  it('differs from that of a Redis two hours ahead, in a gauge and in a line of the log', async () => {
+  it('is compared with a Redis two hours ahead, in a gauge and in the log', async () => {
     const redis = await TestRedis.startWithClock();
     redis.setClock(2);
     const program = new Program('ingest-consumer', {

@@ -55,7 +55,7 @@ describe('a PostgreSQL server with faults', () => {
     return { uri: uri.href, link };
   };
 
-  it('is not asked again over a connection whose COPY was not answered in time', async (t) => {
+  it('gets a new connection after a COPY that timed out', async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = await open(t, uri, 2_000);
     await warehouse.land([event('before')]);
@@ -73,7 +73,7 @@ describe('a PostgreSQL server with faults', () => {
     assert.ok(left.some((other) => other !== pid));
   });
 
-  it('is not away where a trigger of the operator raises an error: it refuses that event', async (t) => {
+  it("is available if an operator's trigger raises an error: it refuses that event", async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = await open(t, uri);
     await server.query(
@@ -92,7 +92,7 @@ describe('a PostgreSQL server with faults', () => {
     assert.equal(await admin.landed('bad'), undefined, 'the admin takes it for a refusal too');
   });
 
-  it('is called away, with the masked URI, by every method of the admin', async (t) => {
+  it('is reported as unavailable, with the masked URI, by every admin method', async (t) => {
     const { uri, link } = await linked(t, await server.freshDatabase());
     const admin = adminOf(t, uri);
     link.cut();
@@ -105,7 +105,7 @@ describe('a PostgreSQL server with faults', () => {
     assert.deepEqual(await admin.counts(), { events: 0, estimated: false, quarantine: [] });
   });
 
-  it('compares the rows of repeated ids itself, and sends none of their bodies', async (t) => {
+  it('compares repeated events itself and returns no bodies', async (t) => {
     const { uri, link } = await linked(t, await server.freshDatabase());
     const warehouse = await open(t, uri);
     const long = (id: string, fill: string): LandingEvent => ({
@@ -121,7 +121,7 @@ describe('a PostgreSQL server with faults', () => {
     assert.ok(link.received - before < 40_000, `${link.received - before} bytes`);
   });
 
-  it('is inspected without a change, and lacks are named', async (t) => {
+  it('is inspected without a change, and missing rights are named', async (t) => {
     const uri = await server.freshDatabase();
     for (const program of ['consumer', 'gateway'] as const) await inspectPostgres(uri, program);
     assert.deepEqual(await server.query(uri, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`), []);

@@ -34,13 +34,13 @@ describe('the schema in PostgreSQL', () => {
        WHERE attrelid IN ('events'::regclass, 'events_quarantine'::regclass) AND attname IN ('id', 'producer', 'entry')`,
     );
 
-  it('names no collation where the database compares bytes already', async (t) => {
+  it('has no collation clause if the database already compares bytes', async (t) => {
     const uri = await server.freshDatabase();
     await open(t, uri).prepare();
     assert.deepEqual(await collations(uri), [{ name: 'default' }]);
   });
 
-  it('compares ids by their bytes where the database would not', async (t) => {
+  it('compares ids by bytes even if the database does not', async (t) => {
     const uri = await server.freshDatabase(`LOCALE_PROVIDER icu ICU_LOCALE 'en-US'`);
     const warehouse = open(t, uri);
     await warehouse.prepare();
@@ -100,7 +100,7 @@ describe('the schema in PostgreSQL', () => {
     acceptedAtMs: 1,
   });
 
-  it('is migrated in short tries behind a long query, and events land and are found meanwhile', async (t) => {
+  it('is migrated in short attempts during a long query, and events land meanwhile', async (t) => {
     const uri = await server.freshDatabase();
     const before = open(t, uri, { callTimeoutMs: 1_500 });
     assert.equal(await before.prepare(), undefined);
@@ -127,7 +127,7 @@ describe('the schema in PostgreSQL', () => {
     assert.deepEqual(await next.land([event('on the schema after')]), ['landed']);
   });
 
-  it('is good for the program before an additive step, which lands, quarantines and finds in it', async (t) => {
+  it('works for an older program after an additive step', async (t) => {
     const uri = await server.freshDatabase();
     await open(t, uri, { steps: NEXT }).prepare();
     const before = open(t, uri);
@@ -154,7 +154,7 @@ describe('the schema in PostgreSQL', () => {
     );
   });
 
-  it('has an index of the codes of reasons since version 2, and the program of version 1 works with it', async (t) => {
+  it('has an index of reason codes since version 2, and works for version 1', async (t) => {
     const uri = await server.freshDatabase();
     const before = open(t, uri, { steps: STEPS.slice(0, 1) });
     await before.prepare();
@@ -178,7 +178,7 @@ describe('the schema in PostgreSQL', () => {
     });
   });
 
-  it('is refused by a program that cannot work with it', async (t) => {
+  it('is refused by a program that cannot use it', async (t) => {
     const uri = await server.freshDatabase();
     await open(t, uri).prepare();
     await server.query(uri, 'ALTER TABLE events RENAME body TO content');
@@ -189,7 +189,7 @@ describe('the schema in PostgreSQL', () => {
     });
   });
 
-  it('is refused in an older form, with what to do: by month, or without a column', async (t) => {
+  it('is refused in an older form, with instructions', async (t) => {
     for (const [sql, why] of [
       ['CREATE TABLE events_ids (id text PRIMARY KEY)', /events is partitioned by month/],
       ['ALTER TABLE events RENAME body TO content', /events has no column body/],
@@ -206,7 +206,7 @@ describe('the schema in PostgreSQL', () => {
     }
   });
 
-  it('is used as it is by a role that may not migrate it', async (t) => {
+  it('is used unchanged by a role without the right to migrate it', async (t) => {
     const uri = await server.freshDatabase();
     await open(t, uri).prepare();
     const role = `ingest_test_migrations_${process.pid}`;

@@ -41,7 +41,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
   };
   const SESSIONS = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest'`;
 
-  it('hold no table while their client is frozen: what it lands was sent whole', async (t) => {
+  it('do not lock a table while their client is frozen', async (t) => {
     const uri = await server.freshDatabase();
     // The other process may take long to begin.
     const warehouse = await open(t, uri, 120_000);
@@ -66,7 +66,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     assert.deepEqual(await landed, ['landed']);
   });
 
-  it('are as many as the pool has, and no more, however long a lock is held', async (t) => {
+  it('never exceed the size of the pool, however long a lock is held', async (t) => {
     const uri = await server.freshDatabase();
     // A tenth of it lies between the end of a wait for a lock and that of the statement.
     const warehouse = await open(t, uri, 3_000);
@@ -103,7 +103,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
   });
 
-  it('end a statement that takes too long on the server, and say that the batch was too slow', async (t) => {
+  it('cancel a slow statement on the server, and report that the batch was too slow', async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = await open(t, uri, 2_000);
     await server.query(
@@ -118,7 +118,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   for (const setting of ['off', 'local', 'on', 'remote_apply']) {
     const wanted = setting === 'off' || setting === 'local' ? 'on' : setting;
-    it(`commit with synchronous_commit = ${wanted} where the default of the database is ${setting}`, async (t) => {
+    it(`commit with synchronous_commit = ${wanted} if the default of the database is ${setting}`, async (t) => {
       const uri = await server.freshDatabase();
       const name = new URL(uri).pathname.slice(1);
       await server.query(uri, `ALTER DATABASE ${name} SET synchronous_commit = '${setting}'`);
@@ -135,7 +135,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     });
   }
 
-  it('try a transaction again that the server took back for the sake of another one', async (t) => {
+  it('retry a transaction after a serialization failure', async (t) => {
     const uri = await server.freshDatabase();
     await server.query(
       uri,

@@ -37,46 +37,42 @@ async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Li
 }
 
 describe('what the PostgreSQL warehouse reads', () => {
-  it(
-    'is found by index, for a look-up, an operator and a batch: no table is read through',
-    { tags: ['long'] },
-    async () => {
-      const uri = await server.freshDatabase();
-      const [warehouse, admin] = [
-        createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
-        createPostgresAdmin(uri, SYSTEM),
-      ];
-      const event = { type: 't', producer: 'p', body: Buffer.from('{}'), acceptedAtMs: 1 };
-      const batch = (from: number): LandingEvent[] =>
-        Array.from({ length: 50 }, (_, at) => ({ ...event, id: `${from + at}` }));
-      await warehouse.prepare();
-      await warehouse.land(batch(0));
-      await warehouse.quarantine([
-        { entry: 'q/s/1-0', id: 'none', producer: 'p', reason: 'r', acceptedAtMs: 1, body: Buffer.from('x') },
-      ]);
-      await warehouse.close();
-      // With so few rows the planner prefers to read the table; now it does so only where there is no index.
-      await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
-      // A session counts what it did at its end at the latest, which comes some time after its client's.
-      const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
+  it('is found by index, for a look-up, an operator and a batch', { tags: ['long'] }, async () => {
+    const uri = await server.freshDatabase();
+    const [warehouse, admin] = [
+      createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
+      createPostgresAdmin(uri, SYSTEM),
+    ];
+    const event = { type: 't', producer: 'p', body: Buffer.from('{}'), acceptedAtMs: 1 };
+    const batch = (from: number): LandingEvent[] =>
+      Array.from({ length: 50 }, (_, at) => ({ ...event, id: `${from + at}` }));
+    await warehouse.prepare();
+    await warehouse.land(batch(0));
+    await warehouse.quarantine([
+      { entry: 'q/s/1-0', id: 'none', producer: 'p', reason: 'r', acceptedAtMs: 1, body: Buffer.from('x') },
+    ]);
+    await warehouse.close();
+    // With so few rows the planner prefers to read the table; now it does so only where there is no index.
+    await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
+    // A session counts what it did at its end at the latest, which comes some time after its client's.
+    const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
       AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
-      const scans = async (): Promise<unknown> => {
-        await eventually('its sessions have ended', async () => (await server.query(uri, others)).length === 0);
-        return server.query(
-          uri,
-          `SELECT relname, seq_scan::int FROM pg_stat_user_tables WHERE relname LIKE 'events%' ORDER BY 1`,
-        );
-      };
-      const before = await scans();
-      const again = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-      await again.land(batch(25));
-      for (const id of ['7', 'none', 'unknown']) await again.find(id, 'p');
-      await again.close();
-      for (const id of ['7', 'none', 'unknown']) await Promise.all([admin.landed(id), admin.quarantineOf(id)]);
-      await admin.close();
-      assert.deepEqual(await scans(), before);
-    },
-  );
+    const scans = async (): Promise<unknown> => {
+      await eventually('its sessions have ended', async () => (await server.query(uri, others)).length === 0);
+      return server.query(
+        uri,
+        `SELECT relname, seq_scan::int FROM pg_stat_user_tables WHERE relname LIKE 'events%' ORDER BY 1`,
+      );
+    };
+    const before = await scans();
+    const again = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
+    await again.land(batch(25));
+    for (const id of ['7', 'none', 'unknown']) await again.find(id, 'p');
+    await again.close();
+    for (const id of ['7', 'none', 'unknown']) await Promise.all([admin.landed(id), admin.quarantineOf(id)]);
+    await admin.close();
+    assert.deepEqual(await scans(), before);
+  });
 });
 
 describeWarehouse('PostgreSQL', async () => {
@@ -117,7 +113,7 @@ describePruning('PostgreSQL', async () => {
 });
 
 describe('the PostgreSQL warehouse', () => {
-  it('refuses what a constraint of the operator refuses, and says which class of error it was', async (t) => {
+  it("refuses an event that violates an operator's constraint, with the class of the error", async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
@@ -127,7 +123,7 @@ describe('the PostgreSQL warehouse', () => {
     await assert.rejects(warehouse.land([refused]), { name: 'BatchRefused', message: '23514' });
   });
 
-  it('copies rows that are new, and inserts a batch with one that is not, and the next ones for a while', async (t) => {
+  it('copies new rows, and uses INSERT for a while after a repeated one', async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
@@ -220,7 +216,7 @@ describe('the PostgreSQL warehouse', () => {
   });
 
   // Two replicas that write the same ids in different orders each wait for the other one.
-  it('writes rows in the order of their ids, by either statement', async (t) => {
+  it('writes rows in the order of their ids, with either statement', async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
@@ -250,7 +246,7 @@ describe('the PostgreSQL warehouse', () => {
     assert.deepEqual(await written('events_quarantine', 'entry'), ['1', '2', '3']);
   });
 
-  it('does not call landed what a trigger of the operator left out', async (t) => {
+  it("does not report an event as landed if an operator's trigger skipped its row", async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
@@ -272,7 +268,7 @@ describe('the PostgreSQL warehouse', () => {
     await assert.rejects(warehouse.land([event('lost'), event('other')]), /vanished/);
   });
 
-  it('needs no right to make tables once the schema stands', async (t) => {
+  it('needs no right to create tables once the schema exists', async (t) => {
     const uri = await server.freshDatabase();
     const owner = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => owner.close());
@@ -289,7 +285,7 @@ describe('the PostgreSQL warehouse', () => {
     assert.deepEqual(await writer.land([event]), ['landed']);
   });
 
-  it('rejects, and the process lives, when the server goes away while the schema is being made', async (t) => {
+  it('rejects without ending the process if the server stops during the creation of the schema', async (t) => {
     const { uri, direct, link } = await linkedDatabase();
     t.after(() => link.close());
     const holder = new pg.Client({ connectionString: direct });
@@ -308,7 +304,7 @@ describe('the PostgreSQL warehouse', () => {
     await warehouse.prepare();
   });
 
-  it('counts a server that only reads as away', async (t) => {
+  it('treats a read-only server as unavailable', async (t) => {
     const uri = await server.freshDatabase();
     const owner = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => owner.close());

@@ -53,7 +53,7 @@ describe('the SQLite file', () => {
     }).length;
   const land = (database: Database, ...events: LandingEvent[]): unknown => landingsOf(database.land(columnsOf(events)));
 
-  it('lands batches of any length, each event with its verdict', async (t) => {
+  it('lands batches of any length with a verdict for each event', async (t) => {
     const { path, database } = await open(t);
     for (const count of [0, 1, 7, 8, 9, 17]) {
       const ids = Array.from({ length: count }, (_, at) => `${count}-${at}`);
@@ -73,7 +73,7 @@ describe('the SQLite file', () => {
     assert.deepEqual({ ...rows }, { n: 43, at: '1970-01-01T00:00:00.007Z' });
   });
 
-  it('keeps a handle that only met another writer or bad data, and drops one that failed otherwise', async (t) => {
+  it('keeps its handle after a busy file or bad data, and closes it after any other failure', async (t) => {
     const { path, database } = await open(t);
     land(database, event('one'));
     const kept = handles(path);
@@ -95,7 +95,7 @@ describe('the SQLite file', () => {
     database.probe();
   });
 
-  it('takes an error that a trigger raises for a refusal of the data, with its code, and writes nothing of the batch', async (t) => {
+  it('treats an error from a trigger as a refusal with its code, and writes nothing of the batch', async (t) => {
     const { path, database } = await open(t);
     const file = other(t, path);
     file.exec(`CREATE TRIGGER no BEFORE INSERT ON events WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ABORT, 'no'); END`);
@@ -108,7 +108,7 @@ describe('the SQLite file', () => {
     assert.deepEqual(land(database, event('1')), ['landed']);
   });
 
-  it('waits for no lock for ever, and leaves no transaction behind', async (t) => {
+  it('limits its wait for a lock, and leaves no open transaction', async (t) => {
     const { path, database } = await open(t);
     const writer = other(t, path);
     writer.exec('BEGIN IMMEDIATE');
@@ -129,7 +129,7 @@ describe('the SQLite file', () => {
     assert.equal(found.acceptedAtMs, 7);
   });
 
-  it('tells how far its schema is, without a change', async (t) => {
+  it('reports the version of its schema without a change', async (t) => {
     const { path } = await open(t);
     assert.equal(inspectSqlite(path), 2);
     const empty = join(path, '..', 'empty.db');
@@ -138,7 +138,7 @@ describe('the SQLite file', () => {
     assert.throws(() => inspectSqlite(join(path, '..', 'none.db')), /unable to open/);
   });
 
-  it('commits to disk and overwrites what it removes', async (t) => {
+  it('commits to disk and overwrites deleted content', async (t) => {
     const { path } = await open(t);
     const writer = openFile(path, false);
     t.after(() => writer.close());
@@ -148,7 +148,7 @@ describe('the SQLite file', () => {
     assert.deepEqual({ ...writer.prepare('PRAGMA busy_timeout').get() }, { timeout: 2_000 });
   });
 
-  it('lets go of a file that another one has replaced, and goes on with the other one', async (t) => {
+  it('closes a file that was replaced, and continues with the new one', async (t) => {
     const { path, database } = await open(t);
     land(database, event('one'));
     const folder = mkdtempSync(join(path, '..', 'replacement-'));
@@ -161,7 +161,7 @@ describe('the SQLite file', () => {
     assert.equal(database.find('one', 'shop').kind, 'landed');
   });
 
-  it('waits with its first tables for another process that writes, and gives up after 10 s', async (t) => {
+  it('waits up to 10 s for another writer before it creates its tables', async (t) => {
     const path = join(mkdtempSync(join(tmpdir(), 'ingest-database-')), 'empty.db');
     t.after(() => rmSync(join(path, '..'), { recursive: true }));
     const writer = other(t, path);
@@ -184,7 +184,7 @@ describe('the SQLite file', () => {
     await assert.rejects(prepareFile(empty, Object.assign(late, { sleep: giveUp })), /locked/);
   });
 
-  it('has no tables where a step of its schema failed, and says of which kind a fault is before it is opened', async (t) => {
+  it('has no tables after a failed schema step, and reports faults of its path', async (t) => {
     const { path } = await open(t);
     const broken = join(path, '..', 'broken.db');
     const steps = [{ version: 1, sql: 'CREATE TABLE events (id TEXT); CREATE TABLE events (id TEXT)' }];

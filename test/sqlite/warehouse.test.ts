@@ -71,7 +71,7 @@ describePruning('SQLite', () => {
 });
 
 describe('the SQLite warehouse', () => {
-  it('makes files that only their owner reads, the write-ahead log among them', async (t) => {
+  it('creates files that only their owner can read, including the write-ahead log', async (t) => {
     const path = join(temporaryFolder(), 'warehouse.db');
     const before = process.umask(0);
     const warehouse = createSqliteWarehouse({ path });
@@ -85,7 +85,7 @@ describe('the SQLite warehouse', () => {
     for (const end of ['', '-wal', '-shm']) assert.equal(statSync(path + end).mode & 0o777, 0o600, path + end);
   });
 
-  it('reads a few pages for a look-up, an operator and a batch, however much it holds', async (t) => {
+  it('reads a few pages for a look-up, an operator and a batch, whatever its size', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const path = join(folder, 'warehouse.db');
@@ -120,7 +120,7 @@ describe('the SQLite warehouse', () => {
     assert.ok(read < 2_000_000, `${read} bytes of 30 MB`);
   });
 
-  it('looks up in a file that others write, and writes nothing itself', async (t) => {
+  it('reads a file that others write, and writes nothing itself', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const path = join(folder, 'warehouse.db');
@@ -139,7 +139,7 @@ describe('the SQLite warehouse', () => {
     await assert.rejects(reader.land([{ id: 'two', type: 't', producer: 'shop', body, acceptedAtMs: 1 }]));
   });
 
-  it('lands nothing in a file that took the place of its own', async (t) => {
+  it('lands nothing in a file that replaced its own', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const path = join(folder, 'warehouse.db');
@@ -171,7 +171,7 @@ describe('the SQLite warehouse', () => {
     return warehouse;
   };
 
-  it('does not touch a schema that it cannot work with', async (t) => {
+  it('does not change a schema that it cannot use', async (t) => {
     const path = fileOf(t);
     const newer = new DatabaseSync(path);
     t.after(() => newer.close());
@@ -194,7 +194,7 @@ describe('the SQLite warehouse', () => {
     await assert.rejects(before.prepare(), says(/4, and this program knows 2: events.region may not be null$/));
   });
 
-  it('works with a file that a later program has added to', async (t) => {
+  it('works with a file that a newer program extended', async (t) => {
     const path = fileOf(t);
     assert.equal(await opened(t, { path, steps: NEXT }).prepare(), undefined);
     const before = opened(t, { path });
@@ -210,7 +210,7 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual({ ...file.prepare('PRAGMA user_version').get() }, { user_version: 3 });
   });
 
-  it('has an index of the codes of reasons since version 2, by which the rows of one are found', async (t) => {
+  it('finds rows by the index of reason codes, which exists since version 2', async (t) => {
     const path = fileOf(t);
     const before = opened(t, { path, steps: STEPS.slice(0, 1) });
     await before.prepare();
@@ -231,7 +231,7 @@ describe('the SQLite warehouse', () => {
     assert.match(JSON.stringify(plan.all()), /USING (?:COVERING )?INDEX events_quarantine_code/);
   });
 
-  it('is migrated once no other process writes, and can be read as it is meanwhile', async (t) => {
+  it('is migrated once no other process writes, and is readable meanwhile', async (t) => {
     const path = fileOf(t);
     await opened(t, { path }).prepare();
     const other = new DatabaseSync(path);
@@ -246,7 +246,7 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(await next.land([{ ...EVENT, id: 'on the schema after' }]), ['landed']);
   });
 
-  it('rejects what was asked when its thread dies, and goes on with another one', async (t) => {
+  it('rejects pending calls if its thread dies, and continues with a new thread', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const path = join(folder, 'warehouse.db');
