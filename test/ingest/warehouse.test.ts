@@ -1,24 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { erasedBody } from '../../lib/ingest/erased.ts';
 import { RETENTION_MS } from '../../lib/ingest/queue.ts';
-import { reasonCode, WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
+import { reasonCode } from '../../lib/ingest/warehouse-admin.ts';
 import {
-  BatchRefused,
-  BatchTooSlow,
   originalText,
   quarantineRowName,
   PRUNE_AGE_MS_MIN,
-  repeatOutcome,
   storableText,
   unfitness,
-  WarehouseMisconfigured,
   type Column,
   type QuarantinedEvent,
 } from '../../lib/ingest/warehouse.ts';
-
-const ERASED = erasedBody('a', 't');
 
 describe('the name of a quarantine row', () => {
   const named = (more: Partial<QuarantinedEvent>): string =>
@@ -69,16 +62,6 @@ it('the code of a quarantine reason is the text before its first colon', () => {
   assert.equal(reasonCode(''), '');
 });
 
-it('an error of the warehouse has its own name in a log', () => {
-  for (const [error, text] of [
-    [new BatchRefused('words'), 'BatchRefused: words'],
-    [new BatchTooSlow('words'), 'BatchTooSlow: words'],
-    [new WarehouseMisconfigured('words'), 'WarehouseMisconfigured: words'],
-    [new WarehouseFailed('words'), 'WarehouseFailed: words'],
-  ] as const)
-    assert.equal(String(error), text);
-});
-
 describe('tables of a later program', () => {
   const TABLES = {
     events: ['id', 'type', 'producer', 'accepted_at', 'landed_at', 'body', 'traceparent'],
@@ -106,15 +89,6 @@ describe('tables of a later program', () => {
     for (const table of Object.keys(TABLES))
       assert.equal(unfitness([...COLUMNS, { table, name: 'more', required: true }]), `${table}.more may not be null`);
   });
-});
-
-it('an event whose id has a row is a duplicate, reused or a conflict, by producer and body', () => {
-  const body = Buffer.from('{"id":"a","type":"t"}');
-  assert.equal(repeatOutcome(body, { own: true, same: true }), 'duplicate');
-  assert.equal(repeatOutcome(body, { own: true, same: false }), 'reused');
-  assert.equal(repeatOutcome(Buffer.from(ERASED), { own: true, same: false }), 'duplicate');
-  assert.equal(repeatOutcome(body, { own: false, same: true }), 'conflict');
-  assert.equal(repeatOutcome(Buffer.from(ERASED), { own: false, same: true }), 'conflict');
 });
 
 it('the warehouse keeps an event at least twice as long as the queue', () =>

@@ -7,7 +7,7 @@ import { RedisConnection } from '../../lib/redis/server/client.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
 import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
-import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
+import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
 import { STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
@@ -30,14 +30,12 @@ const identifiedBy =
 
 /** One URI for each partition. */
 async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
-  const { defer, afterwards } = new TurnEnd(SYSTEM.clock);
-  const shared = new SharedClients(
-    (server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather: afterwards }),
-  );
+  const gather = (write: () => void): void => SYSTEM.clock.turnEnd(write);
+  const shared = new SharedClients((server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather }));
   const parts = uris.map((uri, at) => {
     const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
-      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG, defer },
+      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG },
       part: partitionAt(uri, {
         ...{ stream: `${STREAM}-${at}`, identify: identifiedBy(uris.length) },
         ...(retentionMs === undefined ? {} : { retentionMs }),

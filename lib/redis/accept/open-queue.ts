@@ -8,7 +8,7 @@ import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
-import { SharedClients, TurnEnd } from '../server/shared-clients.ts';
+import { SharedClients } from '../server/shared-clients.ts';
 import { type Durability, type QueueObserver, StreamQueue } from './stream-queue.ts';
 
 export interface StreamsOptions extends ClockAndRandom {
@@ -43,8 +43,8 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
   const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
   const alone = parts.length === 1;
-  const turnEnd = new TurnEnd(clock);
-  const gather = turnEnd.afterwards;
+  // The flushes of all partitions in this turn come first, so their calls leave in one write.
+  const gather = (write: () => void): void => clock.turnEnd(write);
   const shared = new SharedClients((server) => new ByteClient({ uri: server, name: NAME, clock, random, gather }));
   return parts.map((part, at) => {
     const log = alone ? options.log : options.log.child({ partition: at });
@@ -55,7 +55,6 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
     const length = durability.replicas === 0 ? 0 : CONNECTIONS;
     const queue = new StreamQueue({
       ...{ clock, log, part, connection, enqueueTimeoutMs },
-      ...(alone ? {} : { defer: turnEnd.defer }),
       durability: { ...durability, connections: Array.from({ length }, (_, n) => connect(`writing-${n}`)) },
       observer: { ...observer, onReport: (report) => observer?.onReport?.(report, String(at)) },
     });

@@ -76,10 +76,6 @@ export class QueueProbe {
     return this.state();
   }
 
-  refused(cause: unknown): void {
-    this.says(messageOf(cause));
-  }
-
   /** Sets the reason, or `undefined` if the queue accepts events, and logs a change. */
   says(reason: string | undefined): void {
     if (reason === this.#reason) return;

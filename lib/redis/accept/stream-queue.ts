@@ -17,6 +17,7 @@ import {
 } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
+import { messageOf } from '../../process/message-of.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { DurabilityCheck } from '../server/durability.ts';
 import { membersOf } from '../stream/entry.ts';
@@ -72,8 +73,6 @@ export interface StreamQueueOptions {
   /** How long a submission waits for a reply, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly durability?: Durability;
-  /** Runs a task at the end of this turn of the event loop; the clock's `turnEnd` by default. */
-  readonly defer?: (task: () => void) => void;
   readonly observer?: QueueObserver;
 }
 
@@ -94,7 +93,6 @@ export class StreamQueue implements Queue {
 
   #awaitsRewrite = false;
   #pending: Submission[] = [];
-  readonly #defer: (task: () => void) => void;
   readonly #calls: OutstandingCalls;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
@@ -104,7 +102,6 @@ export class StreamQueue implements Queue {
     const { clock, part, durability = WARN, observer = {} } = options;
     this.#clock = clock;
     this.#timeoutMs = options.enqueueTimeoutMs;
-    this.#defer = options.defer ?? ((task) => clock.turnEnd(task));
     this.#calls = new OutstandingCalls(clock, options.enqueueTimeoutMs, () =>
       this.#probe.says(`no answer within ${this.#timeoutMs} ms`),
     );
@@ -164,7 +161,7 @@ export class StreamQueue implements Queue {
     if (this.#pending.length > 1) return;
     // Fact: sockets that become readable together are read in one poll phase, which the check phase follows. Choice:
     // calls are sent there, so the events of a turn share one call, and a single event waits for no timer.
-    this.#defer(this.#flush);
+    this.#clock.turnEnd(this.#flush);
   }
 
   find(id: string, producer: string, timeoutMs = this.#timeoutMs): Promise<QueueLookup> {
@@ -261,7 +258,7 @@ export class StreamQueue implements Queue {
     this.#calls.remove(call);
     if (this.#connection.ready) {
       this.#calls.serverSpoke(); // A refusal is an answer, too.
-      this.#probe.refused(cause);
+      this.#probe.says(messageOf(cause));
     }
     settleAll(call, 'unavailable');
   }

@@ -12,7 +12,6 @@ import type { ByteClient } from '../wire/byte-client.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument } from '../wire/script.ts';
 import type { Client } from './client.ts';
-import type { Clock } from '../../process/clock.ts';
 
 export class SharedClients {
   readonly #make: (uri: string) => ByteClient;
@@ -117,40 +116,4 @@ class SharedClient extends EventEmitter implements Client {
     this.#link?.leave(this);
     this.#link = undefined;
   }
-}
-
-type Task = () => void;
-
-export class TurnEnd {
-  readonly #clock: Clock;
-  #tasks: Task[] = [];
-  /** Tasks for the end of the current run. Set during a run only. */
-  #afterwards: Task[] | undefined;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** Runs `task` at the end of this turn, after the readable sockets were read. */
-  readonly defer = (task: Task): void => {
-    this.#tasks.push(task);
-    if (this.#tasks.length === 1) this.#clock.turnEnd(this.#run);
-  };
-
-  /** During a run, postpones `task` to its end; otherwise runs it immediately. */
-  readonly afterwards = (task: Task): void => {
-    if (this.#afterwards === undefined) task();
-    else this.#afterwards.push(task);
-  };
-
-  readonly #run = (): void => {
-    const tasks = this.#tasks;
-    const afterwards: Task[] = [];
-    assert(this.#afterwards === undefined);
-    this.#tasks = [];
-    this.#afterwards = afterwards;
-    for (const task of tasks) task();
-    this.#afterwards = undefined;
-    for (const task of afterwards) task();
-  };
 }
