@@ -7,8 +7,6 @@ import { messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate-config.ts';
 import type { ProgramIo } from './program-io.ts';
 
-export const INPUT_OPTIONS = { 'max-bytes': { type: 'string' } } as const;
-
 export const OUTPUT_OPTIONS = {
   format: { type: 'string', multiple: true },
   to: { type: 'string', multiple: true },
@@ -66,15 +64,9 @@ export function countOption(name: string, text: string): number {
 }
 
 /** `-` is standard input. */
-export async function inputSource(
-  path: string,
-  io: ProgramIo,
-  values: Values<typeof INPUT_OPTIONS> = {},
-): Promise<DocumentSource> {
-  const text = values['max-bytes'];
-  const bytesMax = text === undefined ? undefined : countOption('--max-bytes', text);
-  if (path === '-') return streamSource(io.stdin, 'standard input', { bytesMax, signal: io.signal });
-  return fileSource(resolve(io.cwd, path), path, bytesMax);
+export async function inputSource(path: string, io: ProgramIo): Promise<DocumentSource> {
+  if (path === '-') return streamSource(io.stdin, 'standard input', { signal: io.signal });
+  return fileSource(resolve(io.cwd, path), path);
 }
 
 export function exactly(count: number, positionals: readonly string[], usage: string): string[] {

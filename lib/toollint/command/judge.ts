@@ -14,6 +14,7 @@ import { SCHEMA_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Scan } from '../document/report-schema.ts';
 import { evaluateGate, gateNotes, tallyOf } from '../gate/gate.ts';
 import type { GateConfig } from '../gate/gate-config.ts';
+import type { Analysis } from '../scan/scan-options.ts';
 
 export interface JudgeOptions {
   readonly quiet?: boolean;
@@ -34,18 +35,10 @@ export interface BaselineUpdate {
 }
 
 /** The findings of a scan, an import or a report, before baseline, gate and filter. */
-export interface Found {
+export interface Found extends Pick<Analysis, 'findings' | 'diagnostics' | 'totalFiles' | 'scan' | 'notes' | 'exists'> {
   readonly tool: ReportHeader['tool'];
   readonly linter: Linter | undefined;
-  /** In canonical order. */
-  readonly findings: readonly Finding[];
   readonly errorsOnly?: boolean;
-  readonly diagnostics: readonly Diagnostic[];
-  readonly totalFiles: number;
-  readonly scan: Scan;
-  readonly notes: readonly string[];
-  /** Whether a file exists at a path of the report, or cannot be checked. */
-  exists(path: string): boolean;
   readonly doubtsOf: DoubtsOf;
 }
 

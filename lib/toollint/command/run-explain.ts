@@ -8,7 +8,7 @@ import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { usageFailure } from '../document/failure.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { baselineOptions } from './baseline-options.ts';
-import { exactly, INPUT_OPTIONS, inputSource, parseCommand, type Values } from './command-options.ts';
+import { exactly, inputSource, parseCommand, type Values } from './command-options.ts';
 import { compare } from './compare.ts';
 import { EXIT_OK } from './exit-code.ts';
 import type { Judgment } from './judge.ts';
@@ -22,7 +22,6 @@ export const EXPLAIN_OPTIONS = {
   config: { type: 'string', short: 'c' },
   'path-prefix': { type: 'string' },
   renames: { type: 'string' },
-  ...INPUT_OPTIONS,
 } as const;
 
 interface Verdict {
@@ -42,7 +41,7 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const judged =
     values.report === undefined
       ? await scan({ ...scope, config: configOf(values, io), baseline, changes, signal: io.signal })
-      : await compare(baseline, await inputSource(values.report, io, values), { changes });
+      : await compare(baseline, await inputSource(values.report, io), { changes });
   const verdicts = verdictsOf(judged, typeof changes === 'object');
   const found = verdicts.filter(({ finding }) => isAsked(finding, asked, baseline));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);

@@ -9,7 +9,7 @@ import type { Report } from '../document/report-schema.ts';
 import { mayExist } from '../document/source-file.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import { BASELINE_OPTIONS, baselineOptions, checkBaselineFlags, writeBaseline } from './baseline-options.ts';
-import { gateFrom, INPUT_OPTIONS, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
+import { gateFrom, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
 import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { EXIT_OK } from './exit-code.ts';
 import { type Found, judge } from './judge.ts';
@@ -23,7 +23,6 @@ export const IMPORT_OPTIONS = {
   timestamp: { type: 'string' },
   quiet: { type: 'boolean' },
   ...BASELINE_OPTIONS,
-  ...INPUT_OPTIONS,
   ...VERDICT_OPTIONS,
 } as const;
 
@@ -38,7 +37,7 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
   const options = { root, cwd: io.cwd, tool: values.tool, timestamp: values.timestamp };
   const read = (source: DocumentSource) => importReport(source, options);
-  const report = mergeReports(await readEach(positionals, io, values, usage, read));
+  const report = mergeReports(await readEach(positionals, io, usage, read));
   const judged = await judge(foundIn(report, root), {
     quiet: values.quiet === true,
     gate,

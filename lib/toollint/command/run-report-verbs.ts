@@ -1,5 +1,4 @@
 // `toollint compare`, `gate`, `convert`, `merge` and `schema`: the verbs that read documents only.
-import { terminalText } from '../convert/plain-text.ts';
 import { usageFailure } from '../document/failure.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { mergeReports } from '../document/merge-reports.ts';
@@ -7,34 +6,26 @@ import { openReport } from '../document/read-report.ts';
 import { reportJsonSchema, type Report } from '../document/report-schema.ts';
 import { gate as evaluate } from '../gate/gate.ts';
 import { BUILT_IN_GATES } from '../gate/gate-config.ts';
-import { countsOf } from '../compare/comparison.ts';
 import {
   checkInputs,
   exactly,
   gateFrom,
-  INPUT_OPTIONS,
   inputSource,
   OUTPUT_OPTIONS,
   parseCommand,
-  type Values,
   VERDICT_OPTIONS,
 } from './command-options.ts';
 import { planOutput, verdictOf, writeOutput } from './command-output.ts';
-import { compare, type CompareOutcome } from './compare.ts';
+import { compare } from './compare.ts';
 import { EXIT_OK } from './exit-code.ts';
 import { changesSinceBaseline } from './baseline-options.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
-import { baselineCounts } from '../convert/converter.ts';
 
 export const COMPARE_OPTIONS = {
   quiet: { type: 'boolean' },
   renames: { type: 'string' },
-  list: { type: 'string' },
-  ...INPUT_OPTIONS,
   ...VERDICT_OPTIONS,
 } as const;
-export const GATE_VERB_OPTIONS = { ...INPUT_OPTIONS, ...VERDICT_OPTIONS } as const;
-export const CONVERT_OPTIONS = { ...INPUT_OPTIONS, ...OUTPUT_OPTIONS } as const;
 export function schemaText(): string {
   return `${JSON.stringify(reportJsonSchema(), null, 2)}\n`;
 }
@@ -47,18 +38,18 @@ export async function runSchema(args: readonly string[], io: ProgramIo): Promise
 }
 
 export async function runConvert(args: readonly string[], io: ProgramIo): Promise<number> {
-  const { values, positionals } = parseCommand(args, CONVERT_OPTIONS);
+  const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
   const [path = ''] = exactly(1, positionals, 'toollint convert REPORT --to FORMAT');
   if (values.to === undefined && values.format === undefined)
     throw usageFailure('usage: toollint convert REPORT --to FORMAT');
   const plan = await planOutput(values, io);
-  await writeOutput(plan, openReport(await inputSource(path, io, values)), io);
+  await writeOutput(plan, openReport(await inputSource(path, io)), io);
   return EXIT_OK;
 }
 
 export async function runMerge(args: readonly string[], io: ProgramIo): Promise<number> {
-  const { values, positionals } = parseCommand(args, CONVERT_OPTIONS);
-  const reports = await readEach(positionals, io, values, 'usage: toollint merge REPORT...', openReport);
+  const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
+  const reports = await readEach(positionals, io, 'usage: toollint merge REPORT...', openReport);
   const plan = await planOutput(values, io);
   await writeOutput(plan, mergeReports(reports), io);
   return EXIT_OK;
@@ -67,7 +58,6 @@ export async function runMerge(args: readonly string[], io: ProgramIo): Promise<
 export async function readEach(
   paths: readonly string[],
   io: ProgramIo,
-  values: Values<typeof INPUT_OPTIONS>,
   usage: string,
   read: (source: DocumentSource) => Report,
 ): Promise<{ name: string; report: Report }[]> {
@@ -75,18 +65,18 @@ export async function readEach(
   checkInputs(paths);
   const reports: { name: string; report: Report }[] = [];
   for (const path of paths) {
-    const source = await inputSource(path, io, values);
+    const source = await inputSource(path, io);
     reports.push({ name: source.name, report: read(source) });
   }
   return reports;
 }
 
 export async function runGate(args: readonly string[], io: ProgramIo): Promise<number> {
-  const { values, positionals } = parseCommand(args, GATE_VERB_OPTIONS);
+  const { values, positionals } = parseCommand(args, VERDICT_OPTIONS);
   const [path = ''] = exactly(1, positionals, 'toollint gate REPORT');
   const config = (await gateFrom(values, io)) ?? BUILT_IN_GATES[0];
   const plan = await planOutput(values, io);
-  const outcome = evaluate(openReport(await inputSource(path, io, values)), config);
+  const outcome = evaluate(openReport(await inputSource(path, io)), config);
   for (const text of outcome.notes) note(io, text);
   await writeOutput(plan, outcome.report, io);
   return verdictOf(plan, values, outcome, io);
@@ -96,11 +86,8 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const { values, positionals } = parseCommand(args, COMPARE_OPTIONS);
   const [basePath = '', currentPath = ''] = exactly(2, positionals, 'toollint compare BASE CURRENT');
   const gate = await gateFrom(values, io);
-  const lists = listOption(values);
-  // A list replaces every document.
-  const plan = { ...(await planOutput(lists === undefined ? values : {}, io, [basePath])) };
-  if (lists !== undefined) plan.targets = [];
-  const [base, current] = [await inputSource(basePath, io, values), await inputSource(currentPath, io, values)];
+  const plan = await planOutput(values, io, [basePath]);
+  const [base, current] = [await inputSource(basePath, io), await inputSource(currentPath, io)];
   const outcome = await compare(base, current, {
     quiet: values.quiet === true,
     gate,
@@ -108,7 +95,6 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   });
   const { report, comparison } = outcome;
   for (const text of outcome.notes) note(io, text);
-  if (lists !== undefined) await streamSink(io.stdout, 'standard output')(listText(outcome, lists, values.format));
   const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif' || format === 'html');
   await writeOutput({ ...plan, targets: targets.get(false) ?? [] }, report, io);
   const news = new Set(comparison.news);
@@ -123,35 +109,4 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
     },
   );
   return verdictOf(plan, values, outcome, io);
-}
-
-const LISTS = ['new', 'unchanged', 'fixed', 'not-verifiable'] as const;
-type List = (typeof LISTS)[number];
-
-function listOption({ list, format = [], output, to }: Values<typeof COMPARE_OPTIONS>) {
-  if (list === undefined) return undefined;
-  const found = LISTS.find((name) => name === list);
-  if (found === undefined) throw usageFailure(`--list is ${LISTS.join(', ')}, not '${list}'`);
-  if (output !== undefined || to !== undefined || format.length > 1 || !['text', 'json'].includes(format[0] ?? 'text'))
-    throw usageFailure('--list writes to standard output, with --format text or json');
-  return found;
-}
-
-function listText({ comparison }: CompareOutcome, list: List, format: readonly string[] = []): string {
-  const { news, unchanged, fixed, notVerifiable } = comparison;
-  const findings = {
-    new: news,
-    unchanged,
-    fixed: fixed.map(({ finding }) => finding),
-    'not-verifiable': notVerifiable.map(({ finding }) => finding),
-  }[list];
-  if (format[0] === 'json') {
-    const counts = { notVerifiable: 0, ...countsOf(comparison) };
-    return `${JSON.stringify({ counts, list, findings }, null, 2)}\n`;
-  }
-  const lines = findings.map(({ ruleId, message, location: { path, line, column } }) => {
-    const place = [path ?? '(project)', line, column].filter((part) => part !== undefined).join(':');
-    return `${terminalText(`${place} ${ruleId} ${message}`)}\n`;
-  });
-  return `${lines.join('')}baseline: ${baselineCounts(countsOf(comparison))}\n`;
 }

@@ -1,5 +1,5 @@
 // `toollint validate`: the schema and the consistency of each document.
-import { checkInputs, INPUT_OPTIONS, inputSource, parseCommand } from './command-options.ts';
+import { checkInputs, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { type Inspection, inspectReport } from '../document/read-report.ts';
@@ -8,7 +8,6 @@ import { terminalText } from '../convert/plain-text.ts';
 
 export const VALIDATE_OPTIONS = {
   format: { type: 'string' },
-  ...INPUT_OPTIONS,
 } as const;
 
 export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
@@ -21,7 +20,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   let unreadable = false;
   for (const file of positionals) {
     try {
-      const source = await inputSource(file, io, values);
+      const source = await inputSource(file, io);
       const inspection = inspectReport(source);
       if (inspection.sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
       verdicts.push(verdictOf(file, inspection));

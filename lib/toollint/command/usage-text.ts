@@ -22,9 +22,6 @@ const OUTPUT_HELP = `output:
   --max-results N         most results of a SARIF log, errors first (all; GitHub accepts 25000)
 `;
 
-const INPUT_HELP = `  --max-bytes N           refuse longer documents (268435456)
-`;
-
 const SILENT_HELP = `  --silent                no summary on standard error
 `;
 
@@ -87,7 +84,7 @@ list the files and rules that were checked, so nothing counts as fixed: --prune 
   --tool NAME[@VERSION]   another name for the linter
   --timestamp ISO         when it ran; default: now
   --quiet                 list errors only; counts, gate and exit code stay
-${BASELINE_HELP}${RENAMES_HELP}${INPUT_HELP}${SILENT_HELP}
+${BASELINE_HELP}${RENAMES_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 examples:
@@ -99,7 +96,6 @@ examples:
 Joins reports: incomplete if one of them is, a finding that several have once. Reports of different linters become one
 of toollint, unless they share a rule id.
 
-${INPUT_HELP}
 ${OUTPUT_HELP}
 example:
   toollint merge shard-1.json shard-2.json --to sarif -o report.sarif
@@ -107,7 +103,6 @@ example:
   validate: `usage: toollint validate FILE|- ...
 
   --format text|json      default: text
-${INPUT_HELP}
 example:
   toollint validate report.json
 
@@ -119,9 +114,7 @@ Writes CURRENT with selection.baseline and only the findings that are new agains
 With --to sarif all findings are written, each with its baselineState.
 
   --quiet                 list errors only
-  --list LIST             in place of a document: new, unchanged, fixed or not-verifiable, with all counts;
-                          --format text (default) or json
-${RENAMES_HELP}${INPUT_HELP}${SILENT_HELP}
+${RENAMES_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 example:
@@ -135,15 +128,14 @@ code, or the number of a line of the baseline file.
   --baseline FILE         default: toollint-baseline.jsonl
   --report REPORT         findings of this report, in place of a scan
   --root DIR  -c, --config FILE  --path-prefix PATH    as for scan
-${RENAMES_HELP}${INPUT_HELP}
-example:
+${RENAMES_HELP}example:
   toollint explain src/app.js:12
 `,
   gate: `usage: toollint gate REPORT
 
 Writes the report with its gate evaluated; without --gate, --gate-config and --max-* the gate is "default".
 
-${INPUT_HELP}${SILENT_HELP}
+${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 example:
@@ -151,7 +143,6 @@ example:
 `,
   convert: `usage: toollint convert REPORT --to FORMAT
 
-${INPUT_HELP}
 ${OUTPUT_HELP}
 example:
   toollint convert report.json --to sarif -o report.sarif

@@ -13,8 +13,6 @@ export interface ForeignMessage extends LintMessage {
   /** As the linter wrote it: relative to the root, absolute, or a file URL. */
   readonly path?: string | undefined;
   readonly countsCodePoints?: boolean;
-  /** Set if the result has an offset and no line. */
-  readonly offset?: number | undefined;
 }
 
 export interface ForeignReport {
@@ -114,7 +112,6 @@ class RunReader {
       column: region?.startLine === undefined ? undefined : region.startColumn,
       endLine: region?.startLine === undefined ? undefined : (region.endLine ?? region.startLine),
       endColumn: region?.startLine === undefined ? undefined : region.endColumn,
-      offset: region?.charOffset,
       countsCodePoints: this.#run.columnKind === 'unicodeCodePoints',
       snippet: snippet?.trim().split('\n')[0]?.slice(0, 200).toWellFormed(),
       suggestion: typeof suggestion === 'string' ? suggestion : undefined,

@@ -95,13 +95,8 @@ function reportPath(text: string, root: string, refuse: Refuse): string {
 
 /** Converts the position to line and column in UTF-16 units. */
 function withPosition(message: ForeignMessage, text: string): LintMessage {
-  const { line, column, endLine, endColumn, offset } = message;
-  if (line === undefined) {
-    if (offset === undefined || text === '' || offset > text.length) return message;
-    const before = text.slice(0, offset).split('\n');
-    return { ...message, line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
-  }
-  if (message.countsCodePoints !== true || text === '') return message;
+  const { line, column, endLine, endColumn, countsCodePoints } = message;
+  if (line === undefined || countsCodePoints !== true || text === '') return message;
   const lines = text.split('\n');
   const units = (at: number | undefined, of: number | undefined) =>
     at === undefined || of === undefined ? of : [...(lines[at - 1] ?? '')].slice(0, of - 1).join('').length + 1;

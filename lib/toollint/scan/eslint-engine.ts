@@ -28,7 +28,7 @@ export class EslintEngine {
   readonly #eslint: eslint.ESLint;
   readonly #facts = new Map<string, RuleFacts>();
   readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
-  readonly #askable = new Map<string, eslint.ESLint>();
+  readonly #outer = new Map<string, eslint.ESLint>();
   readonly #asked = new Set<string>();
   #filter: RuleFilter = () => true;
 
@@ -68,7 +68,13 @@ export class EslintEngine {
     // ESLint looks for the configuration of a path in its parent folder.
     const config = await this.#eslint.findConfigFile(path);
     if (config === undefined || config === (await this.#eslint.findConfigFile(join(path, 'x')))) return false;
-    const around = this.#asking(config, { cwd: dirname(config), overrideConfigFile: config });
+    let around = this.#outer.get(config);
+    if (around === undefined) {
+      // ESLint also calls a file ignored if no configuration matches it; this one matches every file.
+      const overrideConfig = [{ files: [() => true] as never }];
+      around = this.#create({ cwd: dirname(config), overrideConfigFile: config, overrideConfig });
+      this.#outer.set(config, around);
+    }
     return around.isPathIgnored(join(path, 'x'));
   }
 
@@ -104,16 +110,6 @@ export class EslintEngine {
       this.#facts.set(ruleId, facts);
     }
     return facts;
-  }
-
-  /** Matches every file, because ESLint also calls a file ignored if no configuration matches it. */
-  #asking(config: string, options: eslint.ESLint.Options): eslint.ESLint {
-    let eslint = this.#askable.get(config);
-    if (eslint === undefined) {
-      eslint = this.#create({ ...options, overrideConfig: [{ files: [() => true] as never }] });
-      this.#askable.set(config, eslint);
-    }
-    return eslint;
   }
 
   #create(more: eslint.ESLint.Options): eslint.ESLint {

@@ -1,11 +1,11 @@
-// The baseline that lives in git, by the verbs: its ratchet, how git merges it, commits as baselines, and --list.
+// The baseline that lives in git, by the verbs: its ratchet, how git merges it, and commits as baselines.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Report } from '../../../lib/toollint/document/report-schema.ts';
-import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
+import { project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 
 const git = (cwd: string, ...args: string[]) =>
   execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {
@@ -231,36 +231,5 @@ describe('a baseline and git', () => {
       report.findings.map(({ location }) => location.line),
       [1],
     );
-  });
-});
-
-describe('--list', () => {
-  it('lists one side of a comparison, with counts that add up, as text and as JSON', async (t) => {
-    const cwd = await project(t, {
-      'a.js': 'var a;\nvar b;\nconsole.log(a);\n',
-      'eslint.config.mjs': configText(`{ 'no-var': 2, 'no-console': 1 }`),
-    });
-    await toollint(['scan', '-o', 'base.json'], { cwd });
-    await writeFile(join(cwd, 'a.js'), 'var b;\nvar c;\n');
-    await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 2 }`));
-    await toollint(['scan', '-o', 'now.json'], { cwd });
-    const list = async (...args: string[]) =>
-      await toollint(['compare', 'base.json', 'now.json', '--silent', '--list', ...args], { cwd });
-    const { code, stdout } = await list('fixed');
-    assert.equal(code, 1);
-    assert.equal(
-      stdout,
-      'a.js:1:1 no-var Unexpected var, use let or const instead.\nbaseline: 1 new, 1 unchanged, 1 fixed, 1 not verifiable\n',
-    );
-    assert.match((await list('not-verifiable')).stdout, /^a\.js:3:1 no-console /u);
-    assert.match((await list('new')).stdout, /^a\.js:2:1 no-var /u);
-    assert.match((await list('unchanged')).stdout, /^a\.js:1:1 no-var /u);
-    const json = JSON.parse((await list('fixed', '--format', 'json')).stdout) as { counts: object; findings: object[] };
-    assert.deepEqual(
-      [json.counts, json.findings.length],
-      [{ newIssues: 1, unchanged: 1, fixed: 1, notVerifiable: 1 }, 1],
-    );
-    for (const args of [['all'], ['fixed', '--format', 'sarif'], ['fixed', '-o', 'x'], ['fixed', '--to', 'json']])
-      assert.equal((await list(...args)).code, 2, args.join(' '));
   });
 });

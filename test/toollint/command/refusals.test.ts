@@ -44,12 +44,6 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
     [...UPDATE, '--accept', 'no-var', '--reason', 'r', '--until', 'soon'],
     "--until needs a day such as 2026-12-31, not 'soon'",
   ],
-  [['compare', 'a', 'b', '--list', 'all'], "--list is new, unchanged, fixed, not-verifiable, not 'all'"],
-  [['compare', 'a', 'b', '--list', 'new', '-o', 'x'], '--list writes to standard output, with --format text or json'],
-  [
-    ['compare', 'a', 'b', '--list', 'new', '--format', 'sarif'],
-    '--list writes to standard output, with --format text or json',
-  ],
   [['compare', '-', '-'], "only one input can be '-'"],
   [['merge'], 'usage: toollint merge REPORT...'],
   [['import', 'x'], 'usage: toollint import --from sarif FILE...'],
