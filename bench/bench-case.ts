@@ -1,12 +1,11 @@
-// What a case is: an aim, the runs of one round, and what their figures are compared with.
 import type { Bench } from './bench.ts';
 import type { JointRun, Run } from './measure.ts';
 import type { MetricName } from './metrics.ts';
 import type { Limit } from './statistics.ts';
 
 /**
- * A ratio of two labels' figures, round by round; without `against` the figure itself. A limit is a goal, told and not
- * enforced.
+ * A ratio of two labels' figures, round by round; without `against` the figure itself. A limit is a goal and is only
+ * reported.
  */
 export interface Comparison {
   readonly metric: MetricName;
@@ -17,12 +16,12 @@ export interface Comparison {
 
 export interface BenchCase {
   readonly name: string;
-  /** What it is to find out, in one sentence. */
+  /** One sentence. */
   readonly aim: string;
-  /** Fewer rounds than the others, where a figure hardly varies or a run is long. */
+  /** For figures that hardly vary and for long runs. */
   readonly roundsMax?: number;
   readonly comparisons: readonly Comparison[];
-  /** Why the case cannot be run here. */
+  /** The reason why the case cannot run here. */
   leftOut?(bench: Bench): string | undefined;
   runs(bench: Bench): Promise<readonly Run[]> | readonly (Run | JointRun)[];
 }

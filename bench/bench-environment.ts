@@ -1,5 +1,4 @@
-// Everything a measurement needs around it: certificates, a Redis for each run, servers in processes of their own, and
-// the end of all of it. Only loopback, free ports, temporary folders.
+// Certificates, servers in their own processes, and their end. Uses only loopback, free ports and temporary folders.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { freePort } from '../lib/process/free-port.ts';
@@ -12,7 +11,6 @@ import { SYSTEM } from '../test/support/system.ts';
 export const ROOT = resolve(import.meta.dirname, '..');
 export const NODE = process.execPath;
 
-/** Paths of PEM files. */
 export interface BenchCertificates {
   readonly ca: string;
   readonly cert: string;
@@ -25,13 +23,13 @@ export interface RunningServer {
   readonly name: string;
   readonly pid: number;
   readonly port: number;
-  /** Ends it in order and waits until it is gone. */
+  /** Sends SIGTERM and waits for the end. */
   stop(): Promise<void>;
 }
 
 /**
- * A checkout of another commit, with this one's dependencies; removed when the process ends. Throws where there is no
- * such commit.
+ * A checkout of another commit with this one's dependencies, removed at the end of the process. Throws if the commit
+ * does not exist.
  */
 export function checkOut(commit: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-base-'));
@@ -83,7 +81,6 @@ export class BenchEnvironment {
     });
   }
 
-  /** A Redis with an empty folder of its own. */
   async redis(more: readonly string[] = []): Promise<RunningServer> {
     const binary = execFileSync(join(ROOT, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
     const port = await freePort();
@@ -95,7 +92,7 @@ export class BenchEnvironment {
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
 
-  /** The gateway by its own launcher, from this checkout or another one. */
+  /** Runs the launcher of this checkout or of `root`. */
   async gateway(redis: RunningServer, root: string = ROOT): Promise<RunningServer> {
     const child = start(join(root, 'bin/ingest-gateway'), [], {
       ...process.env,
@@ -110,14 +107,14 @@ export class BenchEnvironment {
     return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));
   }
 
-  /** A peer written in TypeScript: a file of bench/peers. */
+  /** A file of bench/peers. */
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;
     const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)];
     return this.announced(file, NODE, args, { PORT: '0', CA: ca, CERT: cert, KEY: key, ...env });
   }
 
-  /** A program that prints `listening on <port>` when it does. */
+  /** Starts a program that prints `listening on <port>`. */
   async announced(
     name: string,
     command: string,
@@ -129,7 +126,7 @@ export class BenchEnvironment {
     return server(name, child, Number(/listening on (\d+)/.exec(line)?.[1]));
   }
 
-  /** Another program, on a port that its configuration got from `freePort`; it listens when its port answers. */
+  /** Starts a program on a port from `freePort` and waits until the port answers. */
   async program(
     name: string,
     command: string,

@@ -1,4 +1,4 @@
-// What all cases of one benchmark run share.
+// The state that all cases of a run share.
 import { BenchEnvironment } from './bench-environment.ts';
 import { beside, type SidePlan } from './beside.ts';
 import { measure, type Duration, type Plan, type JointRun, type Run } from './measure.ts';
@@ -9,11 +9,8 @@ import { pairSamples, type Pair } from './turns.ts';
 export class Bench {
   readonly environment: BenchEnvironment;
   readonly duration: Duration;
-  /** nginx with Lua, where there is one. */
   readonly nginx: Subject | undefined;
-  /** The server in C, where it can be compiled. */
   readonly limit: Subject | undefined;
-  /** Accepted events a second at saturation, once measured. */
   #saturations: number[] = [];
 
   private constructor(environment: BenchEnvironment, duration: Duration) {
@@ -31,7 +28,7 @@ export class Bench {
     return { label: plan.label, execute: () => measure(this.environment, plan, this.duration) };
   }
 
-  /** Servers beside each other, saturated in turns. */
+  /** Servers under load in turns. */
   beside(plans: readonly SidePlan[], pairs: readonly Pair<string>[]): JointRun {
     return {
       labels: plans.map(({ label }) => label),
@@ -46,7 +43,7 @@ export class Bench {
     this.#saturations.push(ratePerS);
   }
 
-  /** The rate that shares of saturation are taken of. Measured in one run when the saturation case was not chosen. */
+  /** The rate at saturation. Measured here if the saturation case did not run. */
   async saturation(): Promise<number> {
     if (this.#saturations.length === 0) {
       const { figures } = await this.run({ label: 'gateway', subject: GATEWAY }).execute();

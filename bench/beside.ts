@@ -1,7 +1,5 @@
-// Servers that stand beside each other while they are measured (turns.ts says why): started, warmed up, measured in
-// turns, and ended.
-//
-// The load runs in this process. One that is switched off leaves its server idle.
+// Measures several running servers in turns (turns.ts explains why). The load runs in this process; while it is off,
+// its server is idle.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import type { Duration } from './measure.ts';
 import { CpuBook } from './process-cost.ts';
@@ -17,13 +15,13 @@ export interface SidePlan {
 
 export interface Beside {
   readonly pairs: readonly PairSlices[];
-  /** The share of all cores' time that other processes took in the measured part. */
+  /** The share of all cores' time that other processes used. */
   readonly foreignShare: number;
 }
 
 /**
- * Measures pairs of `plans`, by their labels, with fresh servers, each with a fresh Redis; the duration is that of each
- * side of a pair. Rejects where an answer was no 202, or a connection broke.
+ * Measures pairs of `plans`, by label, each with a fresh server and a fresh Redis. The duration applies to each side of
+ * a pair. Rejects if an answer is not 202 or a connection breaks.
  */
 export async function beside(
   environment: BenchEnvironment,
@@ -49,12 +47,12 @@ export async function beside(
       const redis = await start(environment.redis());
       servers.push([plan, redis, await start(plan.subject.start(environment, redis))]);
     }
-    // Connections come last: those of the first server would be idle until the last one has started.
+    // Connections open last: those of the first server would otherwise be idle for seconds.
     for (const [{ label, load }, redis, server] of servers) {
       const metered = { serverUs: [server.pid], redisUs: [redis.pid], totalUs: [server.pid, redis.pid] };
       sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered, load));
     }
-    // Until all are compiled, and their collections have found their pace.
+    // Compiles the code and lets the garbage collections settle.
     await warmUp([...sides.values()], warmupSeconds);
     const before = new CpuBook();
     const measured = await takeTurns(

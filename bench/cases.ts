@@ -1,4 +1,4 @@
-// All cases, in the order in which they run. Saturation is first: others take shares of it.
+// All cases, in order. Saturation comes first, because other cases use its rate.
 import type { BenchCase } from './bench-case.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { landing } from './cases/landing.ts';

@@ -1,10 +1,8 @@
-// One round of the gate's cost check: what an event costs gateway and Redis at saturation, as ratios to what it costs
-// Fastify and Redis, where each event is one XADD. Both servers stand beside each other.
+// One round of the gate's cost check: CPU time of an event at saturation, as ratios to Fastify with one XADD for each
+// event. The servers run side by side.
 //
-// Fact: the ratio of two programs is that of their kinds of work on this machine at this hour, also beside each other.
-// The floor waits for no Redis and touches little memory: within three minutes the gateway cost 0.99 to 1.30 times as
-// much as it, and on other days 0.86 to 0.93. Choice: a peer that does the same work in another way. Effect: 0.59 to
-// 0.62 in the same three minutes.
+// Fact: the floor uses no Redis and little memory, and the gateway's ratio to it was 0.99 to 1.30 within three minutes.
+// Choice: a peer that does the same kind of work. Effect: 0.59 to 0.62 in the same three minutes.
 import type { BenchEnvironment } from './bench-environment.ts';
 import { beside } from './beside.ts';
 import { PIPELINED_LOAD } from './cases/pipelining.ts';
@@ -12,12 +10,12 @@ import type { CostRound } from './gate-verdict.ts';
 import { FASTIFY, GATEWAY, type Subject } from './subjects.ts';
 import { neighbourRatio } from './turns.ts';
 
-/** Of each side of a pair: 60 pairs of slices are measured. */
+/** For each side of a pair: 60 pairs of slices. */
 const DURATION = { seconds: 3, warmupSeconds: 3 };
 
 /**
- * With `base`, the gateway of another commit is measured too. Rejects where an answer was not 202, or a connection
- * broke.
+ * Also measures `base`, the gateway of another commit, if it is set. Rejects if an answer is not 202 or a connection
+ * breaks.
  */
 export async function costRound(environment: BenchEnvironment, base?: Subject): Promise<CostRound> {
   const subjects = base === undefined ? [GATEWAY, FASTIFY] : [GATEWAY, FASTIFY, base];
@@ -25,8 +23,8 @@ export async function costRound(environment: BenchEnvironment, base?: Subject): 
     ...subjects.map((subject) => ({ label: subject.name, subject })),
     { label: 'pipelined', subject: GATEWAY, load: PIPELINED_LOAD },
   ];
-  // Fact: where the gateway alone was in two pairs, its Redis held twice as many events as that of `base`, and an event
-  // cost it 1.09 times as much, with the same scripts. Choice: each two are a pair, so all have the same load.
+  // Fact: in only one pair, the Redis of `base` had half as many events, and an event cost the other one 1.09 times as
+  // much. Choice: every two servers are a pair, so that all have the same load.
   const peers = subjects.flatMap(({ name }, at) =>
     subjects.slice(at + 1).map((other) => ({ of: name, against: other.name })),
   );

@@ -1,71 +1,65 @@
-// The gate's decision, as a function of samples and budget and nothing else.
+// The decision of the gate.
 //
-// worse      a request failed or p99 was over the limit while the machine was quiet, or a ratio is over its budget
-// too noisy  what was seen can be the machine's doing: other processes took the CPU, or a ratio's interval is wide and
-//            has the budget inside it
-// pass       everything else
+// worse: a request failed or p99 was over the limit on a quiet machine, or a ratio is over its budget.
+// too noisy: other processes used the CPU, or a ratio's interval is wide and contains the budget.
+// pass: everything else.
 //
-// A ratio is judged by its interval when samples are spread wide, and by its median when they are not.
+// A ratio with a wide interval is judged by the interval, any other one by its median.
 import { PIPELINED_MAX } from './cases/pipelining.ts';
 import { NOISE_MAX, noise, spread, type Spread } from './statistics.ts';
 
-/** Other processes may take this share of all cores before a failure or a late answer is blamed on them. */
+/** Up to this share of foreign CPU time, a failure or a late answer is the gateway's fault. */
 export const FOREIGN_SHARE_MAX = 0.2;
 
-/**
- * And this share before a round's costs count for nothing: ratios are sturdier, but servers that starve batch
- * otherwise.
- */
+/** Up to this share, a round's costs are valid. Ratios tolerate more, but starved servers batch differently. */
 export const FOREIGN_SHARE_ROUND_MAX = 0.4;
 
-/** Paired rounds decide nothing when there are fewer. */
 export const ROUNDS_MIN = 3;
 
-/** One round at saturation: CPU time per accepted event, as ratios to a peer's and to its Redis' (cost-round.ts). */
+/** One round at saturation: ratios of CPU time per event (cost-round.ts). */
 export interface CostRound {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
-  /** With 16 requests on each of 8 connections, to one on each of 50. */
+  /** 16 requests on each of 8 connections, to one on each of 50. */
   readonly pipelinedToPlain: number;
-  /** Ratios to the gateway of the commit before the change, and to its Redis. */
+  /** To the gateway of the base commit, and to its Redis. */
   readonly gatewayToBase?: number;
   readonly redisToBase?: number;
   readonly foreignShare: number;
 }
 
-/** One run at the fixed rate. */
 export interface LatencyRun {
   readonly p99Ms: number;
-  /** Why the run is void: answers other than 202, broken connections. */
+  /** Why the run is void. */
   readonly failure: string | undefined;
   readonly foreignShare: number;
 }
 
 /**
- * bench/budget.json: CPU time per event, as ratios to the peer's. Medians of three runs were 0.57 to 0.60 and 1.85 to
- * 1.88, and 0.97 with 20 µs more for each event. Whoever makes the hot path cheaper lowers them.
+ * bench/budget.json. Medians of three runs were 0.57 to 0.60 and 1.85 to 1.88, and 0.97 with 20 µs more for each event.
+ * Lower the budget after a change that makes the hot path cheaper.
  */
 export interface Budget {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
-  /** Changes that are meant to cost more than STEP_MAX: what they may cost, as ratios to the commit before, and why. */
+  /** Intended steps above STEP_MAX, as ratios to the commit before. */
   readonly steps: readonly Step[];
 }
 
 export interface Step {
-  /** The commit before the change, or the beginning of its name. */
+  /** The commit before the change, or a prefix of its name. */
   readonly since: string;
   readonly gateway: number;
   readonly redis: number;
   readonly reason: string;
 }
 
-/** What one change may cost without being recorded: five small steps would otherwise pass one by one. */
+/** A change may cost this much unrecorded. Five small steps would otherwise pass one by one. */
 export const STEP_MAX = 1.04;
 
 export interface GateVerdict {
   readonly outcome: 'pass' | 'worse' | 'too noisy';
-  /** One line for each thing that was looked at. */
+  /** One line per check. */
   readonly lines: readonly string[];
 }
 
@@ -122,9 +116,7 @@ interface Check {
   readonly line: string;
 }
 
-/**
- * One good run is enough: no noise makes an answer come sooner. So is one bad run on a quiet machine, the other way.
- */
+/** One good run suffices, because noise never makes an answer earlier. So does one bad run on a quiet machine. */
 function latencyCheck(runs: readonly LatencyRun[], p99MaxMs: number): Check {
   const bad = (run: LatencyRun): boolean => run.failure !== undefined || !(run.p99Ms < p99MaxMs);
   const told = ({ p99Ms, failure, foreignShare }: LatencyRun): string =>

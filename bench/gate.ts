@@ -1,10 +1,7 @@
-// `make bench-gate`: holds a change to the latency target and to the CPU budget. Exit code 0 passed, 1 worse, 3 no
-// verdict, if the machine was too busy to tell after all retries. gate-verdict.ts decides.
-//
-// What it measures, fresh processes each time: the canonical workload at a fixed rate in an open loop, and the CPU time
-// of an event at saturation as ratios to a peer's and to that of the commit in BENCH_BASE (cost-round.ts): the one that
-// main was at before the change. When that says "too noisy" more rounds are added,
-// until ROUNDS_MAX or the time is up. It ends within three minutes.
+// `make bench-gate`: compares p99 at a fixed rate with the latency target, and the CPU time of an event with the
+// budget: as ratios to a peer and to the commit in BENCH_BASE (cost-round.ts). Every round has fresh processes. While
+// the verdict is "too noisy" it adds rounds, up to ROUNDS_MAX or three minutes. Exit code 0: pass; 1: worse; 3: no
+// verdict.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BenchEnvironment, checkOut, ROOT } from './bench-environment.ts';
@@ -12,17 +9,15 @@ import { costRound } from './cost-round.ts';
 import { gateVerdict, type Budget, type CostRound, type GateVerdict, type LatencyRun } from './gate-verdict.ts';
 import { measure, type Plan } from './measure.ts';
 import { Progress } from './progress.ts';
-import { GATEWAY, gatewayOf, type Subject } from './subjects.ts';
+import { GATEWAY, gatewayOf, type Subject, withServer } from './subjects.ts';
 
-/** The target (openapi/rules.md, 8). */
+/** openapi/rules.md, 8. */
 const P99_MAX_MS = 200;
-/**
- * Events a second: about a sixth of what one gateway takes on two slow cores, so that the target holds on any machine.
- */
+/** A sixth of the saturation rate on two slow cores, so that the target holds on any machine. */
 const FIXED_RATE_PER_S = 2_000;
 const ROUNDS_FIRST = 5;
 const ROUNDS_MAX = 7;
-/** No round begins after this. One takes some 30 s. */
+/** No round begins later. One takes some 30 s. */
 const TIME_MAX_MS = 150_000;
 
 const LATENCY_DURATION = { seconds: 5, warmupSeconds: 2 };
@@ -54,7 +49,7 @@ async function measured(): Promise<GateVerdict> {
     if (lastLatency === undefined || lastLatency.failure !== undefined || lastLatency.p99Ms >= P99_MAX_MS)
       await latencyRun();
     progress.show(`round ${rounds}: gateway and peer at saturation`);
-    // A round in which an answer was no 202 is void: its figures are those of something else.
+    // A round with an answer other than 202 is void.
     await costRound(environment, base?.subject).then(
       (round) => costs.push(round),
       (cause: unknown) => progress.show(`round ${rounds} is void: ${String(cause)}`),
@@ -66,10 +61,7 @@ async function measured(): Promise<GateVerdict> {
   }
 }
 
-/**
- * The commit to compare with; undefined where none is named, or where its gateway does not start with the dependencies
- * of this checkout, which is told.
- */
+/** undefined, with a line of output, if BENCH_BASE is empty or its gateway does not start with these dependencies. */
 async function comparedCommit(): Promise<{ readonly commit: string; readonly subject: Subject } | undefined> {
   const commit = process.env['BENCH_BASE'] ?? '';
   if (commit === '') {
@@ -78,10 +70,7 @@ async function comparedCommit(): Promise<{ readonly commit: string; readonly sub
   }
   try {
     const subject = gatewayOf(checkOut(commit));
-    const redis = await environment.redis();
-    const server = await subject.start(environment, redis);
-    await server.stop();
-    await redis.stop();
+    await withServer(environment, subject, () => Promise.resolve());
     return { commit, subject };
   } catch (cause) {
     process.stdout.write(`bench-gate: not compared with ${commit}: ${String(cause)}\n`);

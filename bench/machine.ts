@@ -1,4 +1,4 @@
-// Where and with what a benchmark ran: figures without that say nothing.
+// The machine and the versions of a run.
 import { execFileSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { join } from 'node:path';

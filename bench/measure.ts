@@ -1,48 +1,45 @@
-// One measurement: a fresh Redis, a fresh server, one load, and what each of them used for it.
-//
-// A sample is void when an answer came that its plan does not expect, or a connection broke: its figures are then those
-// of something else. A void sample is told and counted, and never enters a median.
+// One measurement: a fresh Redis, a fresh server and one load. A sample with an unexpected answer or a broken
+// connection is void: it is reported and enters no median.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import { runLoad, type LoadKind } from './load/load-process.ts';
 import type { LoadOptions, LoadResult } from './load/options.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
 import { CpuBook, residentBytes } from './process-cost.ts';
-import type { Subject } from './subjects.ts';
+import { type Subject, withServer } from './subjects.ts';
 
-/** What a run measures. Left out, a value is the canonical one. */
+/** Absent members have the canonical values. */
 export interface Plan {
   readonly label: string;
   readonly subject: Subject;
   readonly load?: LoadKind;
   readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ratePerS' | 'resume'>>;
-  /** In place of the run's own, where it takes longer until the server is in its stride. */
+  /** For servers that need a longer warm-up. */
   readonly warmupSeconds?: number;
-  /** The statuses that may come; the first one is the one that counts. */
+  /** The first status is the counted one. */
   readonly expected?: readonly string[];
 }
 
 export type Figures = Readonly<Record<string, number>>;
 
-/** One run's outcome. What the figures mean stands in metrics.ts. */
+/** metrics.ts explains the figures. */
 export interface Sample {
   readonly label: string;
   readonly figures: Figures;
-  /** Of servers that stood beside each other: ratios to the label that is named, which its figures do not make. */
+  /** Ratios to other labels, measured side by side. */
   readonly ratios?: Readonly<Record<string, Figures>>;
   readonly statuses: Readonly<Record<string, number>>;
   readonly curve: readonly (readonly [number, number])[];
   readonly notes: readonly string[];
-  /** Why nothing here counts. */
+  /** Why the sample is void. */
   readonly void?: string;
 }
 
-/** One run of a round. `label` names its samples. */
 export interface Run {
   readonly label: string;
   execute(): Promise<Sample>;
 }
 
-/** Several servers beside each other: a sample for each of the labels. */
+/** Several servers side by side, with one sample for each label. */
 export interface JointRun {
   readonly labels: readonly string[];
   execute(): Promise<readonly Sample[]>;
@@ -53,18 +50,10 @@ export interface Duration {
   readonly warmupSeconds: number;
 }
 
-export async function measure(environment: BenchEnvironment, plan: Plan, duration: Duration): Promise<Sample> {
-  const redis = await environment.redis();
-  try {
-    const server = await plan.subject.start(environment, redis);
-    try {
-      return await underLoad(environment, plan, duration, redis, server);
-    } finally {
-      await server.stop();
-    }
-  } finally {
-    await redis.stop();
-  }
+export function measure(environment: BenchEnvironment, plan: Plan, duration: Duration): Promise<Sample> {
+  return withServer(environment, plan.subject, (server, redis) =>
+    underLoad(environment, plan, duration, redis, server),
+  );
 }
 
 async function underLoad(
@@ -137,12 +126,12 @@ function voidReason(result: LoadResult, expected: readonly string[], counted: nu
   return counted === 0 ? `no answer ${expected[0]}` : undefined;
 }
 
-/** Open loop: the share of the planned rate at which requests were due. */
+/** The share of the planned rate that was sent. */
 function offeredFigures({ offered, elapsedMs }: LoadResult, plannedPerS: number | undefined): Figures {
   return plannedPerS === undefined ? {} : { offeredShare: ((offered / elapsedMs) * 1000) / plannedPerS };
 }
 
-/** Where an open loop met refusals: the share of what was due that got an answer at all, of either kind. */
+/** The share of the sent requests that were answered, and of the answers that were 503. */
 function refusedFigures({ statuses, offered }: LoadResult): Figures {
   if (offered === 0) return {};
   const answered = Object.values(statuses).reduce((sum, count) => sum + count, 0);

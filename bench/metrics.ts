@@ -1,5 +1,3 @@
-// The figures of a sample: what each is called and how it is written.
-
 export interface Metric {
   readonly title: string;
   readonly unit: string;
@@ -18,13 +16,11 @@ export const METRICS = {
   answeredShare: { title: 'answered of what was due', unit: '', digits: 2 },
   refusedShare: { title: 'refused with 503', unit: '', digits: 2 },
   offeredShare: { title: 'offered of the planned rate', unit: '', digits: 2 },
-  perCoreS: { title: 'for each second of a core', unit: '', digits: 0 },
   bytesEach: { title: 'memory for each', unit: 'B', digits: 0 },
 } as const satisfies Record<string, Metric>;
 
 export type MetricName = keyof typeof METRICS;
 
-/** A figure as it is printed. */
 export function written(name: MetricName, value: number | undefined): string {
   if (value === undefined || !Number.isFinite(value)) return '–';
   const { digits } = METRICS[name];

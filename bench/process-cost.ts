@@ -1,16 +1,14 @@
-// What processes have used: CPU time and memory, from the kernel's own books (Linux, proc(5)).
-//
-// Limits: a book is in ticks of 10 ms, so a measured part of three seconds is good to half a percent.
-// What a process used that ended between two books is not seen.
+// CPU time and memory of processes (Linux, proc(5)). CPU times have ticks of 10 ms: in three seconds that is half a
+// percent. Processes that end between two readings are not counted.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
 const TICKS_PER_SECOND = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
-/** The CPU time of every process at one moment, in seconds, user and system together. */
+/** User and system time of every process at one moment, in seconds. */
 export class CpuBook {
   readonly atMs = performance.now();
-  /** All cores together, with what a hypervisor took away. */
+  /** All cores, including time that a hypervisor took. */
   readonly busySeconds: number;
   readonly cores: number;
   readonly #seconds = new Map<number, number>();
@@ -18,7 +16,7 @@ export class CpuBook {
 
   constructor() {
     const lines = readFileSync('/proc/stat', 'utf8').split('\n');
-    // user nice system idle iowait irq softirq steal: all but idle and iowait is work, ours or somebody's.
+    // user nice system idle iowait irq softirq steal
     const total = (lines[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number);
     this.busySeconds =
       total.reduce((sum, ticks, at) => (at === 3 || at === 4 ? sum : sum + ticks), 0) / TICKS_PER_SECOND;
@@ -28,14 +26,14 @@ export class CpuBook {
     }
   }
 
-  /** A process with all its threads and all that descend from it; 0 when it is not there. */
+  /** A process with all its descendants; 0 if it does not exist. */
   seconds(pid: number): number {
     let sum = this.#seconds.get(pid) ?? 0;
     for (const child of this.#children.get(pid) ?? []) sum += this.seconds(child);
     return sum;
   }
 
-  /** The share of all cores' time since `before` that went to processes other than `pid` and its descendants. */
+  /** The share of all cores' time since `before` that other processes used. */
   foreignShare(before: CpuBook, pid: number): number {
     const elapsed = ((this.atMs - before.atMs) / 1000) * this.cores;
     const own = this.seconds(pid) - before.seconds(pid);
@@ -45,7 +43,7 @@ export class CpuBook {
   #note(pid: number): void {
     const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
     if (stat === undefined) return;
-    // The second field is a name in brackets that may hold spaces.
+    // The second field is a name in parentheses that may contain spaces.
     const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ');
     this.#seconds.set(pid, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND);
     const parent = Number(fields[1]);
@@ -56,8 +54,7 @@ export class CpuBook {
 }
 
 /**
- * The CPU time of a process and its threads, in seconds, to the nanosecond: for parts of a run too short for ticks.
- * What its descendants used is not in it.
+ * A process and its threads, without descendants, to the nanosecond: for parts of a run that are too short for ticks.
  */
 export function cpuSeconds(pid: number): number {
   let nanoseconds = 0;
@@ -68,13 +65,12 @@ export function cpuSeconds(pid: number): number {
   return nanoseconds / 1e9;
 }
 
-/** Resident memory in bytes. */
 export function residentBytes(pid: number): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kilobytes ?? 0) * 1024;
 }
 
-/** A process or thread may end between the reading of its folder and that of its file. */
+/** A process may end between the reading of its folder and of its file. */
 function unlessGone(read: () => string): string | undefined {
   try {
     return read();

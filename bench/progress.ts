@@ -1,5 +1,4 @@
-// Says on standard error what is being done: one line that is written over on a terminal, a line for each step
-// elsewhere.
+// Progress on standard error: one line that is overwritten on a terminal, otherwise one line for each step.
 
 export class Progress {
   readonly #beganMs = performance.now();
@@ -12,7 +11,7 @@ export class Progress {
     this.#shown = true;
   }
 
-  /** Makes room for a result. */
+  /** Before a result is printed. */
   clear(): void {
     if (this.#shown && process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     this.#shown = false;

@@ -1,4 +1,4 @@
-// Puts many events on a queue by the gateway's own queue code, faster than over HTTP and with the same traces in Redis.
+// Fills a queue with the gateway's own queue code, faster than over HTTP and with the same result in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/client.ts';
@@ -10,7 +10,7 @@ import type { RunningServer } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 import { SYSTEM } from '../test/support/system.ts';
 
-/** Submitted and not answered yet. */
+/** Submitted and not answered. */
 const IN_FLIGHT = 1_000;
 
 const optionsFor = (redis: RunningServer): ConnectionOptions => ({
@@ -31,13 +31,12 @@ async function withConnection<T>(connection: RedisConnection, work: () => Promis
   }
 }
 
-/** One command. */
 export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisValue> {
   const connection = new RedisConnection(optionsFor(redis));
   return withConnection(connection, () => connection.values.send(args));
 }
 
-/** Accepts `count` new events. Throws when one is not accepted. */
+/** Throws if an event is not accepted. */
 export async function fillQueue(redis: RunningServer, count: number, bytes = CANONICAL_BODY_BYTES): Promise<void> {
   const nextId = idSource();
   const connection = new RedisConnection(optionsFor(redis));
@@ -68,7 +67,7 @@ export async function fillQueue(redis: RunningServer, count: number, bytes = CAN
   });
 }
 
-/** Appends the same bodies to a stream and does nothing else: the least that a queue needs. */
+/** Appends the same bodies to a stream: the least that a queue needs. */
 export async function fillStream(redis: RunningServer, count: number, bytes: number): Promise<void> {
   const connection = new RedisConnection(optionsFor(redis));
   await withConnection(connection, async () => {
@@ -84,7 +83,6 @@ export async function fillStream(redis: RunningServer, count: number, bytes: num
   });
 }
 
-/** What Redis has allocated, in bytes. */
 export async function redisMemory(redis: RunningServer): Promise<number> {
   const info = await redisCommand(redis, ['INFO', 'memory']);
   return Number(/^used_memory:(\d+)/m.exec(String(info))?.[1]);

@@ -1,12 +1,10 @@
-// `make bench`: the canonical workload's two numbers, then every case with its table; NDJSON and a page beside it.
+// `make bench`: accepted events/s and p99 of the canonical workload, then the table of every case. Samples go to an
+// NDJSON file.
 //
-// One case after the other; within a case, rounds; within a round, every run once, in an order that is turned round
-// each time. Each run has a fresh Redis and a fresh server, or several servers that stand beside each other. Progress
-// goes to standard error, results to standard output.
+// A case has rounds, and a round runs everything once, in alternating order. Every run has a fresh Redis and fresh
+// servers. With all rounds it also writes the READMEs' pictures. Progress goes to standard error.
 //
-// With all rounds it writes .github/images/cost.svg, with fewer the same picture beside the NDJSON.
-//
-// BENCH_ROUNDS (5), BENCH_SECONDS (3, the measured part), BENCH_CASES (all; names with commas) change what is run.
+// BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (names with commas; default: all) select what runs.
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
@@ -56,7 +54,7 @@ if (curves !== undefined) writePicture('latency', curves);
 if (data !== undefined) process.stdout.write(`\n${costDataLines(data)}`);
 process.exit(0);
 
-/** Only a run of all rounds replaces a picture of the READMEs. */
+/** Only a run with all rounds replaces the READMEs' pictures. */
 function writePicture(name: string, svg: string): void {
   const path = rounds < ROUNDS_DEFAULT ? `${file}-${name}.svg` : join(ROOT, `.github/images/${name}.svg`);
   writeFileSync(path, svg);
@@ -74,7 +72,7 @@ async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
       const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${titleOf(run)}`;
       progress.show(step);
       let found = await execute(benchCase, round, run);
-      // On a shared machine a pause of the whole process voids a run. It is told, and the run has one more chance.
+      // A pause on a shared machine voids a run. It gets one more chance.
       const reason = found.find((sample) => sample.void !== undefined)?.void;
       if (reason !== undefined) {
         progress.show(`${step}, again (${reason})`);
@@ -98,7 +96,7 @@ async function samplesOf(run: Run | JointRun): Promise<readonly Sample[]> {
   return [await run.execute()].flat();
 }
 
-/** A run that breaks down is void; the others go on. */
+/** A run that throws is void; the others continue. */
 async function execute(benchCase: BenchCase, round: number, run: Run | JointRun): Promise<readonly Sample[]> {
   const found = await samplesOf(run).catch((cause: unknown) => {
     const reason = cause instanceof Error ? cause.message : String(cause);

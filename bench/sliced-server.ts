@@ -1,4 +1,4 @@
-// A server under a load that is switched on for a slice of time, and what an event of each slice cost its processes.
+// A server under a load in slices of time, and the CPU time of an event in each slice.
 import type { BenchCertificates } from './bench-environment.ts';
 import { SwitchedLoad } from './load/switched-load.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
@@ -6,10 +6,10 @@ import type { MetricName } from './metrics.ts';
 import { cpuSeconds } from './process-cost.ts';
 import type { Slice, Sliced } from './turns.ts';
 
-/** Process ids: whose CPU time for each event is which figure, in microseconds. */
+/** The processes whose CPU time for each event is a figure. */
 export type MeteredProcesses = Readonly<Partial<Record<MetricName, readonly number[]>>>;
 
-/** Connections, and requests on each at a time. */
+/** Connections, and requests in flight on each. */
 export interface LoadShape {
   readonly connections?: number;
   readonly depth?: number;
@@ -26,7 +26,7 @@ export class SlicedServer implements Sliced {
     this.#processes = processes;
   }
 
-  /** Opens the connections of `shape`, by default of the canonical workload, to `port`. They idle between the slices. */
+  /** The connections are idle between slices. Default: the canonical workload. */
   static async open(
     label: string,
     { ca: caPath, clientCert: certPath, clientKey: keyPath }: BenchCertificates,
@@ -41,7 +41,7 @@ export class SlicedServer implements Sliced {
     return new SlicedServer(label, load, processes);
   }
 
-  /** Rejects where an answer was no 202, or a connection broke. */
+  /** Rejects if an answer is not 202 or a connection breaks. */
   async slice(ms: number): Promise<Slice> {
     const [before, beganMs] = [this.#usedSeconds(), performance.now()];
     const events = await this.#load.run(ms);

@@ -1,22 +1,22 @@
 // Medians, spreads and ratios of few samples from a noisy machine.
 //
-// Samples of two subjects are paired by round: those two runs were neighbours in time, so what disturbed one likely
-// disturbed the other, and the ratio of each round is taken before the median. The interval of a median is between
-// order statistics (a sign test turned round): it asks nothing of how the noise is distributed. With 5 or fewer samples
-// it is the range from least to greatest; the median lies in it with 94 % at 5 samples, 75 % at 3.
+// Samples are paired by round, because neighboring runs have similar disturbances, and the ratio of each round is taken
+// before the median. The interval of a median lies between order statistics (an inverted sign test), so it assumes no
+// distribution. With 5 or fewer samples it is the whole range, which contains the median with 94 % at 5 samples and 75
+// % at 3.
 
 export interface Spread {
   readonly median: number;
-  /** Ends of the median's interval. */
+  /** The median's interval. */
   readonly low: number;
   readonly high: number;
   readonly count: number;
 }
 
-/** `too noisy`: the interval is wider than can tell anything. `no difference`: it is narrow, and 1 is in it. */
+/** `too noisy`: the interval is too wide. `no difference`: it is narrow and contains 1. */
 export type RatioVerdict = 'lower' | 'higher' | 'no difference' | 'too noisy';
 
-/** An interval wider than this share of its median on either side tells nothing. */
+/** As a share of the median, on either side. */
 export const NOISE_MAX = 0.15;
 
 const CONFIDENCE = 0.9;
@@ -39,7 +39,7 @@ export function spread(values: readonly number[]): Spread {
   };
 }
 
-/** How many of the least and of the greatest samples are outside of the interval. */
+/** The number of samples outside the interval at each end. */
 function outsideInterval(count: number): number {
   let skipped = 0;
   let tail = 0.5 ** count; // P(no more than `skipped` of `count` samples below the true median)
@@ -53,7 +53,7 @@ function outsideInterval(count: number): number {
   return skipped;
 }
 
-/** The ratio of two subjects, round by round. Rounds in which one of them has no sample are left out. */
+/** Skips rounds without a sample of both. */
 export function ratios(of: readonly (number | undefined)[], against: readonly (number | undefined)[]): number[] {
   const found: number[] = [];
   for (let round = 0; round < Math.min(of.length, against.length); round += 1) {
@@ -63,12 +63,11 @@ export function ratios(of: readonly (number | undefined)[], against: readonly (n
   return found;
 }
 
-/** Half the interval's width as a share of the median. */
 export function noise({ median: middle, low, high }: Spread): number {
   return (high - low) / 2 / middle;
 }
 
-/** `±7 %`; nothing where a single sample or a median of 0 has no such share. */
+/** `±7 %`, or nothing for a single sample or a median of 0. */
 export function noiseText(figure: Spread): string {
   const share = Math.round(noise(figure) * 100);
   return figure.count < 2 || !Number.isFinite(share) ? '' : `±${share} %`;
@@ -80,7 +79,7 @@ export function ratioVerdict(ratio: Spread): RatioVerdict {
   return ratio.high < 1 ? 'lower' : 'no difference';
 }
 
-/** Less than this share of the planned rate offered is a run that did not do what its case says. */
+/** A run that sent less of the planned rate does not test its case. */
 export const OFFERED_MIN = 0.95;
 
 export interface Limit {
@@ -88,7 +87,7 @@ export interface Limit {
   readonly atLeast?: number;
 }
 
-/** Whether a figure keeps a limit, by its median; `unclear` when the interval is wide and lies on both sides. */
+/** By the median; `unclear` if the interval is wide and contains the limit. */
 export function limitVerdict(figure: Spread, limit: Limit): 'reached' | 'missed' | 'unclear' {
   const { atMost = Number.POSITIVE_INFINITY, atLeast = Number.NEGATIVE_INFINITY } = limit;
   const holds = (value: number): boolean => value <= atMost && value >= atLeast;

@@ -1,5 +1,4 @@
-// What is measured: the gateway, the floor beneath it and the peers beside it. All with the same certificates, the same
-// kind of Redis and the same load.
+// The gateway, the floors and the peers, with the same certificates, kind of Redis and load.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import { compileLimit } from './peers/limit.ts';
 import { ensureNginx, startNginx } from './peers/nginx.ts';
@@ -9,24 +8,38 @@ export interface Subject {
   start(environment: BenchEnvironment, redis: RunningServer): Promise<RunningServer>;
 }
 
+/** Runs `work` with a fresh Redis and a fresh server. */
+export async function withServer<T>(
+  environment: BenchEnvironment,
+  subject: Subject,
+  work: (server: RunningServer, redis: RunningServer) => Promise<T>,
+): Promise<T> {
+  const redis = await environment.redis();
+  try {
+    const server = await subject.start(environment, redis);
+    return await work(server, redis).finally(() => server.stop());
+  } finally {
+    await redis.stop();
+  }
+}
+
 export const GATEWAY: Subject = {
   name: 'gateway',
   start: (environment, redis) => environment.gateway(redis),
 };
 
-/** The gateway of another checkout. */
 export const gatewayOf = (root: string): Subject => ({
   name: 'base',
   start: (environment, redis) => environment.gateway(redis, root),
 });
 
-/** An empty node:https server that answers 202 at once: what TLS and HTTP cost before there is any gateway. */
+/** An empty node:https server that answers 202: the cost of TLS and HTTP alone. */
 export const FLOOR: Subject = {
   name: 'floor',
   start: (environment) => environment.peer('floor.ts'),
 };
 
-/** The same server, which awaits one reply of Redis for each request: the least that a server with a queue costs. */
+/** The same server, awaiting one Redis reply per request: the least that a server with a queue costs. */
 export const FLOOR_WITH_REDIS: Subject = {
   name: 'floor with Redis',
   start: (environment, redis) => environment.peer('floor.ts', { REDIS_PORT: String(redis.port) }),
@@ -37,14 +50,14 @@ export const FASTIFY: Subject = {
   start: (environment, redis) => environment.peer('fastify.ts', { REDIS_PORT: String(redis.port) }),
 };
 
-/** nginx where the system has it or can get it. */
+/** undefined if nginx cannot be installed. */
 export function nginx(): Subject | undefined {
   const binary = ensureNginx();
   if (binary === undefined) return undefined;
   return { name: 'nginx', start: (environment, redis) => startNginx(binary, environment, redis) };
 }
 
-/** The limit of the machine, where it can be compiled. */
+/** The server in C; undefined if it cannot be compiled. */
 export function limit(environment: BenchEnvironment): Subject | undefined {
   const binary = compileLimit(environment);
   if (binary === undefined) return undefined;

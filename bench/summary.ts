@@ -1,4 +1,4 @@
-// From the samples of a case to what is told of it: medians with their spreads, and the comparisons.
+// From the samples of a case to medians, spreads and comparisons.
 import type { BenchCase, Comparison } from './bench-case.ts';
 import type { Sample } from './measure.ts';
 import type { MetricName } from './metrics.ts';
@@ -13,7 +13,7 @@ import {
 } from './statistics.ts';
 import { FOREIGN_SHARE_MAX, FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
 
-/** A case's samples: for each label one place for each round; empty where a run failed. */
+/** For each label one place per round; empty for a failed run. */
 export interface CaseSamples {
   readonly benchCase: BenchCase;
   readonly leftOut?: string | undefined;
@@ -26,17 +26,16 @@ export interface LabelSummary {
   readonly rounds: number;
   readonly voids: readonly string[];
   readonly notes: readonly string[];
-  /** The median of each percentile over the rounds. */
   readonly curve: readonly (readonly [number, number])[];
 }
 
 export interface ComparisonSummary extends Comparison {
   readonly figure: Spread;
-  /** For a ratio. */
+  /** Set for a ratio. */
   readonly difference: RatioVerdict | undefined;
-  /** For what has a limit. */
+  /** Set if there is a limit. */
   readonly verdict: 'reached' | 'missed' | 'unclear' | 'not tested' | undefined;
-  /** Why a limit was not tested: the load was not offered, or other processes had the machine. */
+  /** Why the limit was not tested. */
   readonly untested: string | undefined;
 }
 
@@ -83,7 +82,7 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
     samples.get(label)?.map((sample) => (sample?.void === undefined ? sample?.figures[comparison.metric] : undefined));
   const of = figuresOf(comparison.of);
   const against = comparison.against === undefined ? undefined : figuresOf(comparison.against);
-  // A label that has no run at all belongs to a peer that was left out.
+  // A label without runs belongs to a peer that was left out.
   if (of === undefined || (comparison.against !== undefined && against === undefined)) return undefined;
   const taken = ratiosTaken(comparison, samples);
   const figure = spread(
@@ -104,16 +103,16 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
   };
 }
 
-/** Of servers that stood beside each other, the ratios that were taken there. */
+/** Ratios that were measured side by side. */
 const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamples['samples']): readonly number[] =>
   (samples.get(of) ?? []).flatMap((sample) => sample?.ratios?.[against]?.[metric] ?? []);
 
-/** Figures that other processes change by their mere presence, in both directions. */
+/** Figures that any other process distorts. */
 const OF_TIME: readonly MetricName[] = ['p50Ms', 'p99Ms', 'ratePerS', 'answeredShare', 'refusedShare'];
-/** Figures that they change by crowding caches, and only much of them. */
-const OF_CPU: readonly MetricName[] = ['serverUs', 'redisUs', 'totalUs', 'perCoreS'];
+/** Figures that only a crowded machine distorts, through its caches. */
+const OF_CPU: readonly MetricName[] = ['serverUs', 'redisUs', 'totalUs'];
 
-/** A goal counts as tested only where the planned load was offered on a machine that was quiet enough. */
+/** A goal is tested only if the planned load was sent and the machine was quiet enough. */
 function whyUntested({ metric, of, against }: Comparison, samples: CaseSamples['samples']): string | undefined {
   const sides = against === undefined ? [of] : [of, against];
   const median = (name: MetricName): readonly number[] =>

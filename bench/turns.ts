@@ -1,9 +1,9 @@
-// Servers that take turns under load, in slices of time, and the ratios of pairs of them.
+// Servers under load in turns, in slices of time, and the ratios of pairs of them.
 //
-// Fact: on a shared machine a core's speed changes within a second; in runs of three seconds, one after the other, an
-// event of the same floor took 42 to 85 µs, and the ratios of such runs were 0.69 to 1.22. Choice: the load turns from
-// one server of a pair to the other each SLICE_MS; a ratio is of two slices that are neighbours, and a round's is their
-// median. Effect: rounds of the same hour are within a few percent of each other.
+// Fact: on a shared machine a core's speed changes within a second. In runs of three seconds, one after the other, an
+// event of the same floor cost 42 to 85 µs, and ratios of such runs were 0.69 to 1.22. Choice: the load alternates
+// between the servers of a pair every SLICE_MS; ratios are of neighboring slices, and a round's is their median.
+// Effect: rounds of one hour agree within a few percent.
 import type { Figures, Sample } from './measure.ts';
 import type { MetricName } from './metrics.ts';
 import { median, ratios } from './statistics.ts';
@@ -11,36 +11,35 @@ import { median, ratios } from './statistics.ts';
 const SLICE_MS = 50;
 
 export interface Slice {
-  /** Accepted; in a slice every event is. */
+  /** All of them were accepted. */
   readonly events: number;
   readonly figures: Figures;
 }
 
-/** What can be put under load for a slice of time, and is idle otherwise. */
+/** Idle except during a slice. */
 export interface Sliced {
-  /** Names its samples. */
   readonly label: string;
   slice(ms: number): Promise<Slice>;
 }
 
-/** Two whose slices are neighbours. One may be in several pairs. */
+/** One may be in several pairs. */
 export interface Pair<T> {
   readonly of: T;
   readonly against: T;
 }
 
-/** What a pair's slices were: those at the same place were neighbours. */
+/** Slices at the same index were neighbors. */
 export interface PairSlices {
   readonly labels: Pair<string>;
   readonly slices: Pair<readonly Slice[]>;
 }
 
-/** Slices of each one in turn, `seconds` for each. */
+/** `seconds` for each side. */
 export async function warmUp(sides: readonly Sliced[], seconds: number): Promise<void> {
   for (let turn = 0; turn < turnsIn(seconds); turn += 1) for (const side of sides) await side.slice(SLICE_MS);
 }
 
-/** Slices of each pair in turn, `seconds` for each side of a pair; which side comes first changes each turn. */
+/** `seconds` for each side of a pair. The order of the sides alternates. */
 export async function takeTurns(pairs: readonly Pair<Sliced>[], seconds: number): Promise<readonly PairSlices[]> {
   const taken = pairs.map((pair) => ({ pair, of: [] as Slice[], against: [] as Slice[] }));
   for (let turn = 0; turn < turnsIn(seconds); turn += 1) {
@@ -56,12 +55,12 @@ export async function takeTurns(pairs: readonly Pair<Sliced>[], seconds: number)
 
 const turnsIn = (seconds: number): number => Math.ceil((seconds * 1000) / SLICE_MS);
 
-/** The median of what one side's `metric` is to the other side's, slice by slice. */
+/** The median over neighboring slices. */
 export function neighbourRatio({ slices }: PairSlices, metric: MetricName): number {
   return median(ratios(figuresOf(slices.of, metric), figuresOf(slices.against, metric)));
 }
 
-/** A sample for each label: medians over all its slices, and its ratios to what it was paired with. */
+/** Medians over all slices of a label, and its ratios to the labels it was paired with. */
 export function pairSamples(pairs: readonly PairSlices[], foreignShare: number): readonly Sample[] {
   const slices = new Map<string, Slice[]>();
   const ratiosOf = new Map<string, Record<string, Figures>>();

@@ -1,17 +1,17 @@
-// Connections that are open and say nothing.
+// Memory of idle connections.
 import { execFileSync } from 'node:child_process';
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { holdConnections } from '../load/load-process.ts';
 import { residentBytes } from '../process-cost.ts';
-import { FLOOR, GATEWAY, type Subject } from '../subjects.ts';
+import { FLOOR, GATEWAY, type Subject, withServer } from '../subjects.ts';
 import type { Run } from '../measure.ts';
 
 const WANTED = 5_000;
-/** Files that a process has open besides its connections. */
+/** Open files of a process besides its connections. */
 const OTHER_FILES = 200;
 
-/** As many as the limit on open files lets one process hold. */
+/** Limited by `ulimit -n`. */
 function possible(): number {
   const limit = execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim();
   return limit === 'unlimited' ? WANTED : Math.min(WANTED, Number(limit) - OTHER_FILES);
@@ -31,11 +31,9 @@ function idleRun(bench: Bench, subject: Subject): Run {
   const count = possible();
   return {
     label,
-    execute: async () => {
-      const redis = await bench.environment.redis();
-      const server = await subject.start(bench.environment, redis);
-      try {
-        // The first ones pay for buffers and code that all share.
+    execute: () =>
+      withServer(bench.environment, subject, async (server) => {
+        // The first connections allocate what all share.
         const few = await holdConnections(bench.environment.certificates, server.port, 100);
         const before = residentBytes(server.pid);
         const many = await holdConnections(bench.environment.certificates, server.port, count);
@@ -44,10 +42,6 @@ function idleRun(bench: Bench, subject: Subject): Run {
         const notes =
           count < WANTED ? [`only ${count} connections: the limit on open files is too low for ${WANTED}`] : [];
         return { label, figures: { bytesEach }, statuses: {}, curve: [], notes };
-      } finally {
-        await server.stop();
-        await redis.stop();
-      }
-    },
+      }),
   };
 }

@@ -1,4 +1,3 @@
-// Bodies of 64 KiB.
 import type { BenchCase } from '../bench-case.ts';
 import { FASTIFY, FLOOR, GATEWAY } from '../subjects.ts';
 

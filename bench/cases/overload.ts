@@ -1,12 +1,9 @@
-// Twice as many events as the gateway can take, whether it answers or not, over more connections than it has room for.
+// Twice as many events as the gateway can accept, whether it answers or not.
 import type { BenchCase } from '../bench-case.ts';
 import { GATEWAY } from '../subjects.ts';
 
 const CONNECTIONS = 400;
-/**
- * Fact: V8's heap grows to its working size within the first five seconds of such a load (146 to 261 MB), and stays
- * there.
- */
+/** V8's heap reaches its working size within five seconds of such a load (146 to 261 MB). */
 const WARMUP_SECONDS = 6;
 
 export const overload: BenchCase = {

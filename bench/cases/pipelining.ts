@@ -1,10 +1,10 @@
-// Several requests on each of 8 connections, against the canonical workload's one request on each of 50.
+// Several requests in flight on each of 8 connections, against one on each of 50.
 import type { BenchCase } from '../bench-case.ts';
 import { GATEWAY } from '../subjects.ts';
 
 const DEPTHS = [4, 16, 64];
 
-/** `depth 16` may cost this share of `depth 1`. The gate holds it, too (gate-verdict.ts). */
+/** The goal for `depth 16`, as a share of the cost at `depth 1`. The gate enforces it. */
 export const PIPELINED_MAX = 0.55;
 
 export const PIPELINED_LOAD = { connections: 8, depth: 16 };

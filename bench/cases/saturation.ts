@@ -1,8 +1,6 @@
-// The canonical workload as fast as it goes: the gateway alone, beside the floors and beside every peer, and the
-// gateway at a low rate.
+// The canonical workload at full speed: the gateway alone, paired with each floor and peer, and at a low rate.
 //
-// Fact: a Redis that holds twice as many events costs 1.09 times as much for an event. Choice: fresh servers for each
-// pair, so that both sides have had the same load.
+// Fact: an event costs a Redis with twice as many events 1.09 times as much. Choice: fresh servers for each pair.
 import type { BenchCase } from '../bench-case.ts';
 import { FASTIFY, FLOOR, FLOOR_WITH_REDIS, GATEWAY } from '../subjects.ts';
 
@@ -10,7 +8,7 @@ const LOW_RATE_PER_S = 2_000;
 
 export const AT_LOW_RATE = 'gateway at 2,000/s';
 
-/** The gateway's label in the pair with a peer. */
+/** The gateway's label when it is paired with a peer. */
 export const besidePeer = (peer: string): string => `gateway beside ${peer}`;
 
 export const saturation: BenchCase = {

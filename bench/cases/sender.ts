@@ -1,5 +1,5 @@
-// ingest-send and a file of 100,000 events, at several depths of its pipelines. The reference sends one event at a time
-// on each of 16 connections.
+// ingest-send with a file of events, at several depths of pipelining. The reference sends one event at a time on each
+// of 16 connections.
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { NODE, ROOT } from '../bench-environment.ts';
 import { bodySource, CANONICAL_BODY_BYTES } from '../load/workload.ts';
 import type { Figures, Sample } from '../measure.ts';
 import { CpuBook, cpuSeconds } from '../process-cost.ts';
+import { GATEWAY, withServer } from '../subjects.ts';
 
 const EVENTS = 100_000;
 
@@ -39,38 +40,29 @@ async function sendFile(bench: Bench, label: string, args: readonly string[]): P
   const file = join(bench.environment.folder, 'events.ndjson');
   const nextBody = bodySource({ bodyBytes: CANONICAL_BODY_BYTES });
   writeFileSync(file, Array.from({ length: EVENTS }, () => `${nextBody()}\n`).join(''));
-  const redis = await bench.environment.redis();
-  try {
-    const gateway = await bench.environment.gateway(redis);
-    try {
-      const send = (count: readonly string[]): Promise<Figures> => summaryOf(bench, gateway.port, [...args, ...count]);
-      // The gateway's code is compiled first.
-      await send(['--sample', '20000']);
-      const before = new CpuBook();
-      const [serverBefore, redisBefore] = [cpuSeconds(gateway.pid), cpuSeconds(redis.pid)];
-      const { accepted = 0, eventsPerS = 0, p50Ms = 0, p99Ms = 0, retries = 0 } = await send([file]);
-      const perEvent = (pid: number, from: number): number => ((cpuSeconds(pid) - from) / EVENTS) * 1e6;
-      const [serverUs, redisUs] = [perEvent(gateway.pid, serverBefore), perEvent(redis.pid, redisBefore)];
-      const foreignShare = new CpuBook().foreignShare(before, process.pid);
-      const figures = { ratePerS: eventsPerS, p50Ms, p99Ms, serverUs, redisUs, totalUs: serverUs + redisUs };
-      const missed = accepted === EVENTS && retries === 0 ? undefined : `${accepted} accepted, ${retries} retries`;
-      return {
-        label,
-        figures: { ...figures, foreignShare },
-        statuses: { 202: accepted },
-        curve: [],
-        notes: [],
-        ...(missed === undefined ? {} : { void: missed }),
-      };
-    } finally {
-      await gateway.stop();
-    }
-  } finally {
-    await redis.stop();
-  }
+  return withServer(bench.environment, GATEWAY, async (gateway, redis) => {
+    const send = (count: readonly string[]): Promise<Figures> => summaryOf(bench, gateway.port, [...args, ...count]);
+    // Warms up the gateway.
+    await send(['--sample', '20000']);
+    const before = new CpuBook();
+    const [serverBefore, redisBefore] = [cpuSeconds(gateway.pid), cpuSeconds(redis.pid)];
+    const { accepted = 0, eventsPerS = 0, p50Ms = 0, p99Ms = 0, retries = 0 } = await send([file]);
+    const perEvent = (pid: number, from: number): number => ((cpuSeconds(pid) - from) / EVENTS) * 1e6;
+    const [serverUs, redisUs] = [perEvent(gateway.pid, serverBefore), perEvent(redis.pid, redisBefore)];
+    const foreignShare = new CpuBook().foreignShare(before, process.pid);
+    const figures = { ratePerS: eventsPerS, p50Ms, p99Ms, serverUs, redisUs, totalUs: serverUs + redisUs };
+    const missed = accepted === EVENTS && retries === 0 ? undefined : `${accepted} accepted, ${retries} retries`;
+    return {
+      label,
+      figures: { ...figures, foreignShare },
+      statuses: { 202: accepted },
+      curve: [],
+      notes: [],
+      ...(missed === undefined ? {} : { void: missed }),
+    };
+  });
 }
 
-/** The figures that ingest-send prints. */
 async function summaryOf(bench: Bench, port: number, args: readonly string[]): Promise<Figures> {
   const { ca, clientCert, clientKey } = bench.environment.certificates;
   const program = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-send.ts'), '--quiet', '--json'];

@@ -1,9 +1,8 @@
-// Opens connections, sends one request on each, says `ready` and holds them until it is ended.
+// Opens connections, sends one request on each, prints `ready` and keeps them open.
 import type { LoadOptions } from './options.ts';
 import { clientContext, RawConnection } from './raw-connection.ts';
 import { requestSource } from './workload.ts';
 
-/** Handshakes at a time. */
 const AT_ONCE = 50;
 
 const options = JSON.parse(process.argv[2] ?? '{}') as LoadOptions;

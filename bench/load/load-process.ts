@@ -1,4 +1,4 @@
-// Runs a load generator as a process of its own, and calls back where its measured part begins and ends.
+// Runs a load generator in its own process and calls back at both ends of the measured part.
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -35,7 +35,10 @@ export function runLoad(
   });
 }
 
-/** Opens idle connections from a process of their own; resolves when all are open. */
+/** Thousands of handshakes take minutes on a busy machine. */
+const OPENING_MS_MAX = 300_000;
+
+/** Opens idle connections in another process; resolves when all are open. */
 export function holdConnections(
   certificates: BenchCertificates,
   port: number,
@@ -50,7 +53,7 @@ export function holdConnections(
       { stdio: ['ignore', 'pipe', 'inherit'] },
     );
     const gone = new Promise<void>((ended) => child.once('close', () => ended()));
-    const limit = setTimeout(() => child.kill('SIGKILL'), 120_000);
+    const limit = setTimeout(() => child.kill('SIGKILL'), OPENING_MS_MAX);
     void gone.then(() => {
       clearTimeout(limit);
       reject(new Error(`the process of ${file} has ended`));

@@ -1,6 +1,6 @@
-// A closed-loop load generator that makes a TLS connection for each request and ends it after the answer, so many at a
-// time as `connections` says. With `resume` each one offers the session of the one before it; one that the server does
-// not resume is a broken connection, because it would be measured as something that it is not.
+// A closed loop with a new TLS connection for each request. With `resume` each connection offers the session of the one
+// before; a session that the server does not resume counts as a broken connection, because it would measure a full
+// handshake.
 import type { TLSSocket } from 'node:tls';
 import type { LoadOptions } from './options.ts';
 import { clientContext, RawConnection } from './raw-connection.ts';
@@ -13,7 +13,7 @@ const nextRequest = requestSource(options);
 const tally = new Tally();
 let stopped = false;
 
-/** One connection and its one request. Gives the session to go on with. */
+/** Returns the session for the next connection. */
 function once(session: Buffer | undefined): Promise<Buffer | undefined> {
   return new Promise((done) => {
     const beganMs = performance.now();

@@ -1,6 +1,5 @@
-// What a load generator process is told, and what it tells back. Both travel as JSON.
+// The input and output of a load generator, as JSON.
 
-/** Times in milliseconds. */
 export interface LoadOptions {
   readonly port: number;
   readonly caPath: string;
@@ -8,28 +7,25 @@ export interface LoadOptions {
   readonly keyPath: string;
   readonly connections: number;
   readonly durationMs: number;
-  /** Sent but not counted, before the measured part. */
   readonly warmupMs: number;
   readonly bodyBytes: number;
-  /** Open loop only: requests a second over all connections. */
+  /** Open loop only, over all connections. */
   readonly ratePerS?: number;
-  /** New connections only: each one resumes the session of the one before. */
+  /** New connections only. */
   readonly resume?: boolean;
 }
 
 export interface LoadResult {
-  /** Answers in the measured part, by status; `0` counts connections that broke, at any time. */
+  /** By status, in the measured part. `0` counts broken connections at any time. */
   readonly statuses: Readonly<Record<string, number>>;
-  /** Open loop: requests that were due in the measured part. */
+  /** Open loop: requests due in the measured part. */
   readonly offered: number;
-  /** Answers 503 whose body does not say `"retryable":true`. */
   readonly unretryable: number;
-  /** Length of the measured part. */
   readonly elapsedMs: number;
   /** Milliseconds; percentiles of the measured part, without answers 5xx. */
   readonly latency: { readonly p50: number; readonly p99: number };
-  /** For the curve: percentile and milliseconds. */
+  /** Percentile and milliseconds. */
   readonly curve: readonly (readonly [number, number])[];
-  /** What a reader of the figures must know: a rate that could not be offered, say. */
+  /** For readers of the figures, for example a rate that was not reached. */
   readonly notes: readonly string[];
 }

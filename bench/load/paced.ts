@@ -1,17 +1,16 @@
-// An open-loop load generator on bare TLS sockets: requests are due at a fixed rate, whether answers come or not, and a
-// latency counts from when its request was due. So a server that stalls is charged for all that had to wait.
+// An open loop on bare TLS sockets: requests are due at a fixed rate, and latency is measured from the due time, so a
+// stalled server is charged for every request that waited.
 //
-// What is due since the last look goes out at once, round robin over the connections, several on one connection in
-// one write (HTTP/1.1 pipelining): that makes a request cheap enough to offer more than the server can take from the
-// other of two cores. Bodies of 503s are looked at: each must say `"retryable":true`.
+// Due requests leave in one write per connection (HTTP/1.1 pipelining). That makes them cheap enough to overload a
+// server that has the other core. Every 503 must contain `"retryable":true`.
 import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { Tally, wait } from './tally.ts';
 import { requestSource } from './workload.ts';
 
-/** How often the schedule is looked at. A request leaves at most this late, and that is part of its latency. */
+/** A request leaves at most this late; the delay is part of its latency. */
 const LOOK_MS = 2;
-/** Less than this part of the planned rate offered is a run that did not do what it says. */
+/** A run that sent less of the planned rate gets a note. */
 const OFFERED_MIN = 0.98;
 const DEPTH_MAX = 16;
 
@@ -25,7 +24,7 @@ let stopped = false;
 
 class PacedConnection implements AnswerSink {
   readonly connection = new RawConnection(options.port, secureContext, this);
-  /** When each request was due, oldest first; `#answered` and `#sent` are places in it. */
+  /** Due times, oldest first; `#answered` and `#sent` are indexes. */
   #dueMs: number[] = [];
   #answered = 0;
   #sent = 0;
@@ -34,7 +33,6 @@ class PacedConnection implements AnswerSink {
     this.#dueMs.push(dueMs);
   }
 
-  /** Sends what is due and may go. */
   write(): void {
     let requests = '';
     const until = Math.min(this.#dueMs.length, this.#answered + DEPTH_MAX);

@@ -1,7 +1,7 @@
-// A closed-loop load generator on bare TLS sockets: each connection sends the next request when it has its answer.
+// A closed loop on bare TLS sockets: each connection sends the next request after its answer.
 //
-// Run as a process of its own: argv[2] is LoadOptions as JSON; the result is one JSON line on standard output. The
-// lines `warm` and `done` on standard error mark the measured part for whoever takes CPU times.
+// Runs in its own process: argv[2] is LoadOptions as JSON, the result is one line of JSON. The lines `warm` and `done`
+// on standard error mark the measured part.
 import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { Tally, wait } from './tally.ts';

@@ -1,15 +1,11 @@
-// One TLS connection that speaks just enough HTTP/1.1 to be a load: requests go out as they are, and of an answer only
-// the status, the length and the body's text are looked at.
-//
-// Why not autocannon or node:https: the generator shares two cores with what it measures, and what it uses the server
-// does not get. Relies on answers that carry Content-Length, in the order of the requests (RFC 9112, section 9.3.2).
+// A TLS connection with just enough HTTP/1.1 for a load. It reads only the status, the length and the text of an
+// answer, because the generator shares two cores with the server. Answers must have Content-Length and the order of the
+// requests (RFC 9112, section 9.3.2).
 import { readFileSync } from 'node:fs';
 import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
 import type { LoadOptions } from './options.ts';
 
-/**
- * The client's certificate and the CA it trusts. Made once: reading keys for each connection would be part of the load.
- */
+/** Created once: reading keys for each connection would be part of the load. */
 export function clientContext(options: Pick<LoadOptions, 'caPath' | 'certPath' | 'keyPath'>): SecureContext {
   return createSecureContext({
     ca: readFileSync(options.caPath),
@@ -21,9 +17,8 @@ export function clientContext(options: Pick<LoadOptions, 'caPath' | 'certPath' |
 const OPEN_AT_ONCE = 50;
 
 export interface AnswerSink {
-  /** The answer to the oldest request that has none yet. `text` holds it whole, head and body. */
+  /** For the oldest open request. `text` is the whole answer. */
   answered(status: string, text: string): void;
-  /** The connection is gone. */
   closed(): void;
 }
 
@@ -59,8 +54,8 @@ export class RawConnection {
 }
 
 /**
- * Makes `count` connections, some at a time (a listener's backlog has an end), and sends one request on each at once: a
- * server gives up on a connection that brings none for a while, and making a thousand of them takes seconds.
+ * Opens `count` connections, some at a time because of the listener's backlog, and sends a request on each, because
+ * servers close silent connections.
  */
 export async function openAll<T extends { readonly connection: RawConnection }>(
   count: number,
@@ -85,7 +80,7 @@ export async function openAll<T extends { readonly connection: RawConnection }>(
 
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
 
-/** Where the response that `text` begins with ends; -1 when it is not there whole. */
+/** The end of the first response in `text`; -1 if it is incomplete. */
 function responseEnd(text: string): number {
   const body = text.indexOf('\r\n\r\n');
   if (body === -1) return -1;

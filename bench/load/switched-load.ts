@@ -1,8 +1,7 @@
-// A closed loop over connections to one server that can be switched on and off, in the process that measures: while it
-// is on, each connection sends a request for each answer, with `depth` requests on it at a time (1 by default).
+// A closed loop to one server that can be switched on and off, in the measuring process.
 //
-// Invariant: when `run` resolves, every request that it sent has its answer, so what the server has used since it began
-// is what these answers cost.
+// Invariant: when `run` resolves, every request has its answer, so the server's CPU time since then belongs to these
+// answers.
 import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { requestSource } from './workload.ts';
@@ -26,8 +25,8 @@ export class SwitchedLoad {
   }
 
   /**
-   * Sends for `ms` milliseconds and waits for the last answer; gives how many came. Rejects at an answer other than 202
-   * and at a connection that breaks.
+   * Sends for `ms` milliseconds and waits for the last answer. Returns the number of answers. Rejects if an answer is
+   * not 202 or a connection breaks.
    */
   async run(ms: number): Promise<number> {
     const untilMs = performance.now() + ms;
@@ -60,7 +59,7 @@ class SwitchedLoop implements AnswerSink {
   run(untilMs: number): Promise<number> {
     this.#untilMs = untilMs;
     this.#count = 0;
-    // The answer to the request that opened the connection is not counted.
+    // Ignores the answer to the request that opened the connection.
     this.#open = 0;
     return new Promise((resolve, reject) => {
       this.#done = resolve;
@@ -85,7 +84,7 @@ class SwitchedLoop implements AnswerSink {
 
   #send(): void {
     this.#open += 1;
-    // The requests of one turn leave in one write, as those of a producer that pipelines.
+    // The requests of one turn leave in one write, as those of a pipelining producer do.
     if (this.#outgoing === '')
       process.nextTick(() => {
         this.connection.socket.write(this.#outgoing, 'latin1');

@@ -1,4 +1,4 @@
-// What a load generator counts and how it tells: answers by status, and latencies in a histogram with three digits.
+// Answers by status, and latencies in a histogram with three digits.
 import { build } from 'hdr-histogram-js';
 import type { LoadOptions, LoadResult } from './options.ts';
 
@@ -6,7 +6,7 @@ const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99
 
 export class Tally {
   readonly #statuses: Record<string, number> = {};
-  // Microseconds, to one minute.
+  // Microseconds, up to one minute.
   readonly #histogram = build({
     lowestDiscernibleValue: 1,
     highestTrackableValue: 60_000_000,
@@ -19,7 +19,7 @@ export class Tally {
   #offered = 0;
   #measuring = false;
 
-  /** Waits out the warm-up and the measured part, and marks both for whoever takes CPU times. */
+  /** Runs the warm-up and the measured part, and prints a mark at both ends. */
   async run(options: LoadOptions): Promise<void> {
     await wait(options.warmupMs);
     process.stderr.write('warm\n');
@@ -31,12 +31,11 @@ export class Tally {
     process.stderr.write('done\n');
   }
 
-  /** A request was due. */
   offered(count = 1): void {
     if (this.#measuring) this.#offered += count;
   }
 
-  /** An answer, and how long it took. Latency counts for what was taken or refused for its content, not for a 503. */
+  /** Latency excludes 5xx answers. */
   answered(status: string, latencyUs: number): void {
     if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
@@ -44,17 +43,16 @@ export class Tally {
     this.#histogram.recordValue(Math.max(1, latencyUs));
   }
 
-  /** A connection that broke counts whenever it does: a run with one is void. */
+  /** At any time: a run with a broken connection is void. */
   broken(): void {
     this.#statuses['0'] = (this.#statuses['0'] ?? 0) + 1;
   }
 
-  /** A 503 that does not say `retryable: true`. */
   unretryable(): void {
     if (this.#measuring) this.#unretryable += 1;
   }
 
-  /** Says it where less was offered than planned: the figures are those of a lower rate then. */
+  /** Adds a note if less than the planned rate was sent. */
   noteOffer(options: LoadOptions, leastShare: number): void {
     const planned = options.ratePerS ?? 0;
     const offeredPerS = Math.round((this.#offered / this.#elapsedMs) * 1000);

@@ -1,7 +1,6 @@
-// The floor: an empty node:https server that answers a constant 202. Whatever the gateway costs above it is ours.
+// The floor: an empty node:https server that answers a constant 202 and asks for a client certificate.
 //
-// Environment: PORT, CERT, KEY, CA (paths). It asks for a client certificate as the gateway does, and reads nothing of
-// it. With REDIS_PORT each request awaits the reply to one PING.
+// Environment: PORT, CERT, KEY, CA (paths). With REDIS_PORT each request awaits one PING.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { connect } from 'node:net';
@@ -31,7 +30,7 @@ server.listen(Number(env['PORT'] ?? 0), '127.0.0.1', () => {
 });
 process.on('SIGTERM', () => process.exit(0));
 
-/** Calls back once Redis has replied. Replies are in order, and each one is a line. */
+/** Replies arrive in order, one line each. */
 function pinger(redisPort: number): (done: () => void) => void {
   const waiting: (() => void)[] = [];
   const redis = connect(redisPort, '127.0.0.1').setNoDelay(true);

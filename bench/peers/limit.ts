@@ -1,12 +1,9 @@
-// The limit of the machine (limit.c), compiled where there is a C compiler with OpenSSL's headers; else it is left out.
+// Compiles limit.c, the fastest server for this machine.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import type { BenchEnvironment } from '../bench-environment.ts';
 
-/**
- * The path of the compiled program, in the environment's folder; undefined, and a line on standard error, where there
- * is none.
- */
+/** undefined, with a line on standard error, without a C compiler and OpenSSL's headers. */
 export function compileLimit({ folder }: BenchEnvironment): string | undefined {
   const binary = join(folder, 'limit');
   const source = join(import.meta.dirname, 'limit.c');

@@ -1,8 +1,6 @@
-// The peer in C and LuaJIT: nginx, one worker, mutual TLS, and for each request one plain XADD over a kept connection.
-//
-// It does less than the gateway: the body is not parsed but searched for its id and type, no id is looked up, nothing
-// is trimmed or counted, and the log is off. Debian's packages bring it (bench/peers/ensure-nginx); where they cannot
-// be installed this peer is left out.
+// The peer in C and LuaJIT: nginx, one worker, mutual TLS, one plain XADD per request over a kept connection. It does
+// less than the gateway: it searches the body for id and type, looks up no id, and counts and logs nothing. It comes
+// from Debian's packages (bench/peers/ensure-nginx).
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +32,7 @@ ngx.header['X-Request-Id'] = ngx.var.http_x_request_id
 ngx.print(answer)
 `;
 
-/** The path of an nginx with Lua, installed if need be; undefined (and a line on standard error) when there is none. */
+/** Installs nginx if possible; otherwise undefined, with a line on standard error. */
 export function ensureNginx(): string | undefined {
   const found = spawnSync(join(import.meta.dirname, 'ensure-nginx'), {
     encoding: 'utf8',
@@ -58,7 +56,7 @@ export async function startNginx(
   return { ...master, pid: await workerOf(master.pid) };
 }
 
-/** The worker does all the work, and is forked after the port is open. */
+/** The worker does all the work. It is forked after the port is open. */
 async function workerOf(master: number): Promise<number> {
   for (let tries = 0; tries < 200; tries += 1) {
     const [worker] = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ');
@@ -69,7 +67,7 @@ async function workerOf(master: number): Promise<number> {
 }
 
 function configuration({ certificates }: BenchEnvironment, port: number, script: string): string {
-  // A worker of a master that runs as root would otherwise be nobody's, who cannot read the temporary folder.
+  // The worker of a root master would run as nobody, who cannot read the folder.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
   return `
 load_module /usr/lib/nginx/modules/ndk_http_module.so;

@@ -1,6 +1,5 @@
-// The README's picture: what an event costs the gateway and its peers, as SVG with the figures in a comment.
-//
-// Ratios are those of slices beside each other (turns.ts), so each bar is a peer's CPU time if the gateway's is 1.
+// The README's chart of CPU time per event, as SVG with the data in a comment. The ratios are measured side by side
+// (turns.ts); the gateway is 1.
 import { AT_LOW_RATE, besidePeer } from '../cases/saturation.ts';
 import type { Machine } from '../machine.ts';
 import type { MetricName } from '../metrics.ts';
@@ -8,9 +7,9 @@ import type { CaseSummary } from '../summary.ts';
 import { escaped } from './markup.ts';
 
 export interface CostData {
-  /** The gateway's CPU time for an event to the peer's, by the peer. `nginx` and `fastify` include Redis. */
+  /** The gateway to the peer. `nginx` and `fastify` include Redis. */
   readonly ratios: Readonly<Record<string, number>>;
-  /** CPU time of the gateway for an event, in microseconds. */
+  /** Microseconds of the gateway for each event. */
   readonly saturationUs: number;
   readonly lowRateUs: number;
 }
@@ -40,7 +39,7 @@ const GROUPS: readonly { readonly title: string; readonly peers: readonly Peer[]
 
 const PEERS = GROUPS.flatMap(({ peers }) => peers);
 
-/** Undefined unless the saturation case measured every peer. */
+/** undefined unless the saturation case measured every peer. */
 export function costData(summaries: readonly CaseSummary[]): CostData | undefined {
   const saturation = summaries.find(({ name }) => name === 'saturation');
   const usOf = (wanted: string): number | undefined =>
@@ -57,7 +56,6 @@ export function costData(summaries: readonly CaseSummary[]): CostData | undefine
 
 const rounded = (value: number | undefined, digits: number): number => Number((value ?? Number.NaN).toFixed(digits));
 
-/** Two lines for the end of a run. */
 export const costDataLines = ({ ratios, saturationUs, lowRateUs }: CostData): string =>
   `gateway and Redis / nginx with Lua and Redis: ${ratios['nginx']}; gateway / empty node:https server: ` +
   `${ratios['floor']}\n` +
@@ -102,7 +100,6 @@ ${marks.join('\n')}
 `;
 }
 
-/** The figures in a chart. */
 export function dataOf(chart: string): CostData {
   return JSON.parse(/<!-- data: (.*) -->/.exec(chart)?.[1] ?? '') as CostData;
 }

@@ -1,5 +1,5 @@
-// Latency by percentile, as SVG. Both axes are logarithmic (the horizontal one in nines), so that the tail is as wide
-// as the rest. The gateway's lines are solid, the others' dashed.
+// Latency by percentile, as SVG. Both axes are logarithmic (the horizontal one in nines), so that the tail is wide
+// enough to read.
 import type { CaseSummary } from '../summary.ts';
 import { escaped } from './markup.ts';
 
@@ -9,7 +9,7 @@ interface Line {
   readonly points: readonly (readonly [number, number])[];
 }
 
-/** The latency target (openapi/rules.md, 8). */
+/** openapi/rules.md, 8. */
 const LIMIT_MS = 200;
 const WIDTH = 860;
 const HEIGHT = 340;
@@ -70,7 +70,7 @@ ${endLabels(shown, up, right).join('\n')}
 `;
 }
 
-/** The names at the lines' right ends, pushed apart where they would cover each other. */
+/** Labels at the right ends, moved apart so that they do not overlap. */
 function endLabels(lines: readonly Line[], up: (ms: number) => number, right: number): string[] {
   const labels = lines
     .map(({ name, points }, at) => ({ name, at, y: up(points.at(-1)?.[1] ?? 1) + 4 }))

@@ -1,5 +1,3 @@
-// Text on its way into HTML or SVG.
-
 const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
 
 export function escaped(text: string): string {

@@ -1,4 +1,3 @@
-// What a benchmark run prints: a case's table and its comparisons.
 import { METRICS, written, type MetricName } from '../metrics.ts';
 import { noiseText } from '../statistics.ts';
 import type { CaseSummary, ComparisonSummary, LabelSummary } from '../summary.ts';
@@ -11,9 +10,9 @@ const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string 
   { metric: 'redisUs', heading: 'Redis µs' },
   { metric: 'foreignShare', heading: 'others' },
 ];
-const OWN: readonly MetricName[] = ['bytesEach', 'perCoreS'];
+const OWN: readonly MetricName[] = ['bytesEach'];
 
-/** µs are CPU time for each accepted event; `others` is the share of all cores that other processes took. */
+/** µs are CPU time per accepted event; `others` is the share of all cores that other processes used. */
 export function caseTable(summary: CaseSummary): string {
   const lines = [`\n${summary.name}: ${summary.aim}`];
   if (summary.leftOut !== undefined) return [...lines, `  ${summary.leftOut}`, ''].join('\n');
@@ -41,7 +40,6 @@ export function caseTable(summary: CaseSummary): string {
   return [...lines, ...summary.comparisons.map((comparison) => `  ${comparisonLine(comparison)}`), ''].join('\n');
 }
 
-/** Of what the case is about: CPU time where there is some. */
 function spreadOf({ figures }: LabelSummary): string {
   const main = figures.serverUs ?? figures.bytesEach;
   return main === undefined ? '' : noiseText(main);

@@ -1,13 +1,12 @@
-// How many of the findings that a comparison calls new are known ones, over the history of a repository.
+// Measures how many of the findings that a comparison calls new are known, over the history of a repository.
 //
 //   bin/node bench/toollint/compare-truth.ts REPOSITORY COMMITS --config FILE
 //
-// Each of the last commits of the first parent is compared with the one before, in the files that it changed: with the
-// report of that commit, with its baseline file, and with that file but without git. A new finding is called known if
-// its file does not have more findings of its rule and message, digits as '#', than before. Such a finding may be new
-// all the same: the old one was removed and another one written. So the share is an upper bound. Exit code 1 above 5 %.
-//
-// The repository is cloned into a temporary folder; nothing of it is changed or kept.
+// Compares each of the last commits of the first parent with the one before, in the changed files: with that commit's
+// report, with its baseline file, and with that file but without git. A new finding is called known if its file has no
+// more findings of its rule and message, digits as '#', than before. It may be new all the same, if the old one was
+// removed and another one added, so the share is an upper bound. Exit code 1 above 5 %. Clones the repository into a
+// temporary folder.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -49,7 +48,7 @@ function counted(findings: readonly Finding[]): Map<string, number> {
   return counts;
 }
 
-/** How many of the new findings are of a kind of which the file has no more than before. */
+/** Counts new findings of kinds that the file has no more of than before. */
 function knownAmong(news: readonly Finding[], before: readonly Finding[], after: readonly Finding[]): number {
   const [was, now] = [counted(before), counted(after)];
   return [...counted(news)].reduce((sum, [key, count]) => {
