@@ -46,8 +46,8 @@ export async function compare(
     },
     { ...options, quiet: options.quiet === true || errorsOnly, baseline: base },
   );
-  const { report, comparison } = judged;
+  const { comparison } = judged;
   if (comparison === undefined) throw new Error('a comparison has a baseline');
-  const { selection, gate: verdict } = report;
+  const { selection, gate: verdict } = judged.report;
   return { ...judged, comparison, current: { ...current, selection, gate: verdict } };
 }

@@ -63,23 +63,13 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
     const others = ofRule.get(keyOf({ finding }))?.length ?? 0;
     return `no free line of the baseline has it (${others} of this rule in this file, each known once)`;
   };
+  type Status = Verdict['status'];
+  const verdict = (finding: Finding, status: Status, because: string): Verdict => ({ finding, status, because });
   return [
-    ...news.map((finding): Verdict => ({ finding, status: 'new', because: whyNew(finding) })),
-    ...[...known].map(([finding, match]): Verdict => ({
-      finding,
-      status: 'known',
-      because: whyKnown(match, hasChanges),
-    })),
-    ...fixed.map(({ finding }): Verdict => ({
-      finding,
-      status: 'fixed',
-      because: 'its rule checked the file and reports it no more',
-    })),
-    ...notVerifiable.map((entry): Verdict => ({
-      finding: entry.finding,
-      status: 'not verifiable',
-      because: doubts.get(entry) ?? '',
-    })),
+    ...news.map((finding) => verdict(finding, 'new', whyNew(finding))),
+    ...[...known].map(([finding, match]) => verdict(finding, 'known', whyKnown(match, hasChanges))),
+    ...fixed.map(({ finding }) => verdict(finding, 'fixed', 'its rule checked the file and no longer reports it')),
+    ...notVerifiable.map((entry) => verdict(entry.finding, 'not verifiable', doubts.get(entry) ?? '')),
   ];
 }
 

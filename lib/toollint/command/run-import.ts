@@ -19,7 +19,6 @@ import { readEach } from './run-report-verbs.ts';
 export const IMPORT_OPTIONS = {
   from: { type: 'string' },
   root: { type: 'string' },
-  tool: { type: 'string' },
   timestamp: { type: 'string' },
   quiet: { type: 'boolean' },
   ...BASELINE_OPTIONS,
@@ -35,7 +34,7 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   checkGateNeeds(gate, values.baseline !== undefined);
   const root = values.root ?? io.cwd;
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
-  const options = { root, cwd: io.cwd, tool: values.tool, timestamp: values.timestamp };
+  const options = { root, cwd: io.cwd, timestamp: values.timestamp };
   const read = (source: DocumentSource) => importReport(source, options);
   const report = mergeReports(await readEach(positionals, io, usage, read));
   const judged = await judge(foundIn(report, root), {

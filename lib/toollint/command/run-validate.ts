@@ -10,20 +10,21 @@ export const VALIDATE_OPTIONS = {
   format: { type: 'string' },
 } as const;
 
+type FileVerdict = Omit<Inspection, 'sawByteOrderMark' | 'report'> & { readonly file: string; readonly valid: boolean };
+
 export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, VALIDATE_OPTIONS);
   const format = values.format ?? 'text';
   if (format !== 'text' && format !== 'json') throw usageFailure(`--format is text or json, not '${format}'`);
   if (positionals.length === 0) throw usageFailure('usage: toollint validate FILE|- ...');
   checkInputs(positionals);
-  const verdicts: ReturnType<typeof verdictOf>[] = [];
+  const verdicts: FileVerdict[] = [];
   let unreadable = false;
   for (const file of positionals) {
     try {
-      const source = await inputSource(file, io);
-      const inspection = inspectReport(source);
-      if (inspection.sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
-      verdicts.push(verdictOf(file, inspection));
+      const { sawByteOrderMark, report, ...rest } = inspectReport(await inputSource(file, io));
+      if (sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
+      verdicts.push({ file, valid: report !== undefined && rest.problemCount === 0, ...rest });
     } catch (cause) {
       if (!(cause instanceof ReportFailure)) throw cause;
       note(io, cause.message);
@@ -37,11 +38,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   return unreadable ? EXIT_FAILURE : valid ? EXIT_OK : EXIT_FINDINGS;
 }
 
-function verdictOf(file: string, { schema, consistency, problems, problemCount }: Inspection) {
-  return { file, valid: problemCount === 0, schema, consistency, problemCount, problems };
-}
-
-function textOf({ file, schema, consistency, problemCount, problems }: ReturnType<typeof verdictOf>): string {
+function textOf({ file, schema, consistency, problemCount, problems }: FileVerdict): string {
   const lines = problems.map(({ level, code, pointer, message }) => {
     const where = terminalText(pointer) || '(document)';
     return `  ${where}: ${terminalText(message)} [${level === code ? code : `${level} ${code}`}]\n`;

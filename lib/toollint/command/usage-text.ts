@@ -81,7 +81,6 @@ Makes one report of another linter's SARIF. With a baseline or a gate the exit c
 list the files and rules that were checked, so nothing counts as fixed: --prune drops the lines that are gone.
 
   --root DIR              the folder that the linter ran in; default: the current folder
-  --tool NAME[@VERSION]   another name for the linter
   --timestamp ISO         when it ran; default: now
   --quiet                 list errors only; counts, gate and exit code stay
 ${BASELINE_HELP}${RENAMES_HELP}${SILENT_HELP}

@@ -74,7 +74,7 @@ function readFromReport(source: DocumentSource, user: BaselineUser) {
   const errorsOnly = report.selection.quiet;
   const counts = (finding: Finding) => !isNeverBaselined(finding) && (!errorsOnly || finding.severity === 'error');
   const entries = report.findings.filter(counts).map((finding): BaselineEntry => ({ finding }));
-  return { entries, linter: linterOf(report), errorsOnly, notes: notesOn(report, user, source.name) };
+  return { entries, linter: linterOf(report), errorsOnly, notes: notesOn(report, source.name) };
 }
 
 function faultOf(header: ReportHeader, user: BaselineUser): string | undefined {
@@ -85,11 +85,7 @@ function faultOf(header: ReportHeader, user: BaselineUser): string | undefined {
   return undefined;
 }
 
-function notesOn(header: ReportHeader, user: BaselineUser, name: string): string[] {
-  const notes: string[] = [];
-  if (header.execution.status === 'incomplete')
-    notes.push(`the baseline ${name} is incomplete: findings in the files that it missed may look new`);
-  if (header.tool.version !== user.tool.version)
-    notes.push(`the baseline ${name} was written by version ${header.tool.version}, this is ${user.tool.version}`);
-  return notes;
+function notesOn({ execution }: ReportHeader, name: string): string[] {
+  if (execution.status !== 'incomplete') return [];
+  return [`the baseline ${name} is incomplete: findings in the files that it missed may look new`];
 }

@@ -13,27 +13,20 @@ import { type BaselineEntry, masked } from './baseline-file.ts';
 import { type Current, type Pair, pairChangedLines } from './changed-lines.ts';
 import { hunkAt, lineNow, type SourceChanges } from './source-changes.ts';
 
-export type MatchedBy = 'fingerprint' | 'changed-line' | 'count';
-
 export interface Known {
   readonly entry: BaselineEntry;
-  readonly by: MatchedBy;
-}
-
-export interface MatchResult {
-  readonly knownBy: readonly (Known | undefined)[];
-  readonly missing: readonly BaselineEntry[];
+  readonly by: 'fingerprint' | 'changed-line' | 'count';
 }
 
 export function matchFindings(
   entries: readonly BaselineEntry[],
   findings: readonly Finding[],
   changes?: SourceChanges,
-): MatchResult {
+) {
   const knownBy: (Known | undefined)[] = findings.map(() => undefined);
   const found = new Set<BaselineEntry>();
   const pairBy =
-    (by: MatchedBy): Pair =>
+    (by: Known['by']): Pair =>
     ({ index }, entry) => {
       knownBy[index] = { entry, by };
       found.add(entry);

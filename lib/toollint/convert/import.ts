@@ -17,8 +17,6 @@ import { type ForeignMessage, type ForeignReport, importSarif, type Refuse } fro
 export interface ImportOptions {
   readonly root: string;
   readonly cwd: string;
-  /** `NAME` or `NAME@VERSION`, in place of the SARIF's own. */
-  readonly tool?: string | undefined;
   readonly timestamp?: string | undefined;
 }
 
@@ -48,7 +46,7 @@ export function importReport(source: DocumentSource, options: ImportOptions): Re
   numberOccurrences(findings.sort(compareFindings));
   return {
     schemaVersion: SCHEMA_VERSION,
-    tool: toolOf(foreign, options, findings, factsOf),
+    tool: toolOf(foreign, findings, factsOf),
     execution: { status: diagnostics.length > 0 ? 'incomplete' : 'complete', diagnostics },
     scan: {
       ...UNKNOWN_SCOPE,
@@ -66,14 +64,11 @@ export function importReport(source: DocumentSource, options: ImportOptions): Re
 
 function toolOf(
   { tool }: ForeignReport,
-  options: ImportOptions,
   findings: readonly Finding[],
   factsOf: (ruleId: string) => RuleFacts,
 ): Report['tool'] {
-  const [givenName, givenVersion] = options.tool?.split('@') ?? [];
-  const name = (givenName ?? tool.name) || 'unknown';
-  const version = (givenVersion ?? tool.version ?? '') || 'unknown';
-  const informationUri = tool.informationUri;
+  const { informationUri } = tool;
+  const [name, version] = [tool.name || 'unknown', tool.version || 'unknown'];
   const linter = { name, version, ...(informationUri === undefined ? {} : { informationUri }) };
   return Object.assign({ name, version }, { linter, rules: descriptions(findings, factsOf) });
 }

@@ -48,3 +48,9 @@ export function pathUri(path: string): string {
     .map((segment) => encodeURIComponent(segment.toWellFormed()))
     .join('/');
 }
+
+const ENTITIES = new Map(Object.entries({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' }));
+
+/** For text and attributes of HTML and XML. */
+export const markupText = (text: string): string =>
+  text.replace(/[&<>"']/gu, (character) => ENTITIES.get(character) ?? character);

@@ -9,7 +9,7 @@ import { fixOf, flaggedTextOf, lintersOf } from '../document/extension.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import { baselineCounts, type ConvertOptions, placesOf, totals } from './converter.ts';
-import { counted, linkOf, pathUri, terminalLines } from './plain-text.ts';
+import { counted, linkOf, markupText, pathUri, terminalLines } from './plain-text.ts';
 
 const TOP = 10;
 /** Files are open as long as fewer findings than this are above them. */
@@ -208,13 +208,4 @@ function counts(findings: readonly Finding[], nameOf: (finding: Finding) => stri
 
 const grouped = (count: number): string => count.toLocaleString('en-US');
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
-const escaped = (text: string): string =>
-  terminalLines(text).replace(/[&<>"']/gu, (character) => ENTITIES[character] ?? '');
+const escaped = (text: string): string => markupText(terminalLines(text));

@@ -3,6 +3,7 @@
 import { compareFindings } from '../document/finding-order.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import { ownDiagnostics, placesOf } from './converter.ts';
+import { markupText } from './plain-text.ts';
 
 const EXECUTION_SUITE = 'toollint.execution';
 const PROJECT_SUITE = '(project)';
@@ -63,24 +64,11 @@ function caseOf({ ruleId, severity, message, location, occurrence }: Finding, su
   return `${open}<failure type="${severity}" message="${xml(message)}">${text}</failure></testcase>\n`;
 }
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&apos;',
-  '\n': '&#10;',
-  '\r': '&#13;',
-  '\t': '&#9;',
-};
+const BLANKS: Readonly<Record<string, string>> = { '\n': '&#10;', '\r': '&#13;', '\t': '&#9;' };
 
 /** Replaces characters that XML 1.0 does not allow (section 2.2) with U+FFFD. */
 function xml(text: string): string {
-  return (
-    text
-      .toWellFormed()
-      // eslint-disable-next-line no-control-regex -- the characters that XML 1.0 leaves out
-      .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, '\ufffd')
-      .replace(/[&<>"'\n\r\t]/gu, (character) => ENTITIES[character] ?? character)
-  );
+  // eslint-disable-next-line no-control-regex -- the characters that XML 1.0 leaves out
+  const allowed = text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, '\ufffd');
+  return markupText(allowed).replace(/[\n\r\t]/gu, (blank) => BLANKS[blank] ?? blank);
 }

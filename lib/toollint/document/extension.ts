@@ -69,14 +69,8 @@ export function flaggedTextOf(finding: Finding): string | undefined {
   return typeof flaggedText === 'string' && flaggedText !== '' ? flaggedText : undefined;
 }
 
-export interface Anchor {
-  readonly whole: string;
-  readonly line: string;
-  readonly flagged: string;
-}
-
 /** `anchor` of a finding (see `anchorOf`). */
-export function anchorIn(finding: Finding): Anchor | undefined {
+export function anchorIn(finding: Finding) {
   const { anchor: whole } = finding as { anchor?: unknown };
   if (typeof whole !== 'string' || !/^[0-9a-f]{16}$/u.test(whole)) return undefined;
   return { whole, line: whole.slice(0, 8), flagged: whole.slice(8) };

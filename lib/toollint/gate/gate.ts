@@ -3,15 +3,9 @@ import { ReportFailure } from '../document/failure.ts';
 import { countKind, countSeverities, isReserved } from '../document/consistency.ts';
 import { TOOL_NAME } from '../document/report-format.ts';
 import { type GateCondition, type GateConfig, METRICS, OPERATORS } from './gate-config.ts';
-import type { BaselineCounts, Finding, Gate, Report, ReportHeader, Severity } from '../document/report-schema.ts';
+import type { BaselineCounts, Finding, Gate, Report, ReportHeader } from '../document/report-schema.ts';
 
-export interface GateTally {
-  readonly bySeverity: Record<Severity, number>;
-  readonly byRule: ReadonlyMap<string, number>;
-  readonly byCategory: ReadonlyMap<string, number>;
-}
-
-export function tallyOf(findings: readonly Finding[]): GateTally {
+export function tallyOf(findings: readonly Finding[]) {
   const countBy = (keyOf: (finding: Finding) => string | undefined) => {
     const counts = new Map<string, number>();
     for (const key of findings.map(keyOf)) if (key !== undefined) counts.set(key, (counts.get(key) ?? 0) + 1);
@@ -22,16 +16,12 @@ export function tallyOf(findings: readonly Finding[]): GateTally {
 }
 
 /** The facts that a gate can use. */
-export interface GateSubject {
-  readonly tally: GateTally;
+interface GateSubject extends Pick<ReportHeader, 'execution' | 'scan' | 'tool'> {
+  readonly tally: ReturnType<typeof tallyOf>;
   readonly baseline: BaselineCounts | undefined;
-  readonly execution: ReportHeader['execution'];
   readonly totalFiles: number;
   /** The tally was made from a quiet report and holds errors only. */
   readonly quiet: boolean;
-  /** To refuse rules and categories that the scan cannot have. */
-  readonly scan: ReportHeader['scan'];
-  readonly tool: ReportHeader['tool'];
   readonly notVerifiable?: number;
 }
 

@@ -32,24 +32,14 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   // Loaded on demand, because it takes most of the start.
   const { EslintEngine } = await import('./eslint-engine.ts');
   const engine = new EslintEngine({ ...options, root });
-  const search: SearchRequest = {
-    root,
-    cwd: options.cwd ?? root,
-    paths: options.paths ?? [],
-    include: options.include ?? [],
-    exclude: options.exclude ?? [],
-    extensions: options.extensions ?? [],
-    signal: options.signal,
-    isLeftOut: (folder) => engine.isFolderIgnored(folder),
-  };
+  const search: SearchRequest = { ...options, root, isLeftOut: (folder) => engine.isFolderIgnored(folder) };
   const starts = await findStarts(search);
   const found = await findFiles(search, starts);
   const { files, enabledRuleIds } = await lintableFiles(engine, found);
-  const passedOver =
-    search.paths.length === 0 ? [] : starts.filter((start) => !files.some(({ path }) => isNamedBy(start, path)));
-  const notes = [...engine.notes, ...passedOver.map(passedOverNote)];
+  const named = options.paths === undefined || options.paths.length === 0 ? [] : starts;
+  const notes = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path))).map(passedOverNote);
   const roots = sortedUnique([root, resolve(options.root)]);
-  const work = new FileWork({ engine, prefix, suppressions: await readSuppressions(root) }, roots);
+  const work = new FileWork(engine, prefix, await readSuppressions(root), roots);
   for (const [index, file] of files.entries()) {
     // Linting is synchronous: without a turn of the event loop no signal would be handled.
     await setImmediate();
@@ -156,27 +146,25 @@ function scopeOf(
   };
 }
 
-interface FileWorkParts {
-  readonly engine: EslintEngine;
-  readonly prefix: PathPrefix;
-  readonly suppressions: Suppressions;
-}
-
 class FileWork {
   readonly findings: Finding[] = [];
   readonly diagnostics: ScanDiagnostics;
-  readonly #parts: FileWorkParts;
-  readonly #roots: readonly string[];
   readonly coverage = new Map<string, Coverage>();
+  readonly #engine: EslintEngine;
+  readonly #prefix: PathPrefix;
+  readonly #suppressions: Suppressions;
+  readonly #roots: readonly string[];
 
-  constructor(parts: FileWorkParts, roots: readonly string[]) {
-    this.#parts = parts;
+  constructor(engine: EslintEngine, prefix: PathPrefix, suppressions: Suppressions, roots: readonly string[]) {
+    this.#engine = engine;
+    this.#prefix = prefix;
+    this.#suppressions = suppressions;
     this.#roots = [...roots].sort((a, b) => b.length - a.length);
     this.diagnostics = new ScanDiagnostics(this.#roots);
   }
 
   async take(file: FoundFile): Promise<void> {
-    const path = this.#parts.prefix.of(file.path);
+    const path = this.#prefix.of(file.path);
     const fault = pathFault(path);
     if (fault !== undefined) {
       this.diagnostics.parseError(path, `the file name ${JSON.stringify(path)} is not possible in a report: ${fault}`);
@@ -184,13 +172,12 @@ class FileWork {
     }
     const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
     if ('fault' in source) return this.#unparsed(path, `the file cannot be read: ${source.fault}`);
-    const { engine, suppressions } = this.#parts;
-    const linted = await engine.lint(file.absolute, source.text);
+    const linted = await this.#engine.lint(file.absolute, source.text);
     for (const crash of linted.crashes) this.diagnostics.ruleError(path, crash);
     if (linted.failure !== undefined) return this.#unparsed(path, linted.failure);
     const fatal = linted.messages.find((message) => message.fatal);
     if (fatal !== undefined) this.diagnostics.parseError(path, fatal.message);
-    const { messages, suppressed } = suppress(linted.messages, suppressions[file.path]);
+    const { messages, suppressed } = suppress(linted.messages, this.#suppressions[file.path]);
     for (const finding of this.#findingsOf(path, source.text, messages)) this.findings.push(finding);
     if (fatal !== undefined) return;
     const takenBack = [...linted.suppressed, ...suppressed];
@@ -201,7 +188,7 @@ class FileWork {
   }
 
   #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
-    const factsOf = (ruleId: string) => this.#parts.engine.factsOf(ruleId);
+    const factsOf = (ruleId: string) => this.#engine.factsOf(ruleId);
     return fileFindings({ path, text, messages, roots: this.#roots, factsOf });
   }
 

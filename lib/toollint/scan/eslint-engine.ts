@@ -22,7 +22,6 @@ interface ResolvedConfig {
 /** Paths are absolute. */
 export class EslintEngine {
   readonly linter: Linter;
-  readonly notes: readonly string[];
   readonly #options: EngineOptions;
   readonly #copy: EslintCopy;
   readonly #eslint: eslint.ESLint;
@@ -39,8 +38,6 @@ export class EslintEngine {
     this.#options = options;
     const copy = (this.#copy = eslintFor(options.root));
     this.linter = { name: 'ESLint', version: copy.version, informationUri: 'https://eslint.org' };
-    const legacy = options.config === undefined ? legacyConfig(options.root) : undefined;
-    this.notes = legacy === undefined ? [] : [`${legacy} is not read: only eslint.config.* is`];
     this.#eslint = this.#create({
       // ESLint calls the filter for every enabled rule in every run, so one instance serves all runs.
       ruleFilter: ({ ruleId }) => {
@@ -151,15 +148,9 @@ export class EslintEngine {
   }
 }
 
-/** ESLint 9 and 10 do not read these files. */
-function legacyConfig(root: string): string | undefined {
-  return readdirSync(root)
-    .sort()
-    .find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
-}
-
 function noConfig(root: string): string {
-  const legacy = legacyConfig(root);
+  // ESLint 9 and 10 do not read these files.
+  const legacy = readdirSync(root).find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
   const seen = legacy === undefined ? '' : ` (${legacy} is there, but is not read)`;
   return `no eslint.config.* was found for the files${seen}: write one, or name one with --config`;
 }

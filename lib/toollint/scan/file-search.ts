@@ -7,22 +7,16 @@ import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
 import { byCodeUnits, isUnder } from '../document/report-path.ts';
+import type { AnalysisOptions } from './scan-options.ts';
 
 export interface FoundFile {
   readonly path: string;
   readonly absolute: string;
-  readonly fault?: string;
+  readonly fault?: string | undefined;
   readonly isFolder?: boolean;
 }
 
-export interface SearchRequest {
-  readonly root: string;
-  readonly cwd: string;
-  readonly paths: readonly string[];
-  readonly include: readonly string[];
-  readonly exclude: readonly string[];
-  readonly extensions: readonly string[];
-  readonly signal?: AbortSignal | undefined;
+export interface SearchRequest extends AnalysisOptions {
   /** Called for each folder with its own configuration. */
   readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
@@ -34,7 +28,7 @@ interface PathStart {
   readonly kind: 'file' | 'folder';
   readonly path: string;
   readonly absolute: string;
-  readonly fault?: string;
+  readonly fault?: string | undefined;
 }
 
 interface GlobStart {
@@ -45,11 +39,7 @@ interface GlobStart {
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
 /** Sorted, each once. Throws ReportFailure for a path that does not exist or is outside the root. */
-export async function findStarts({
-  root,
-  cwd,
-  paths,
-}: Pick<SearchRequest, 'root' | 'cwd' | 'paths'>): Promise<Start[]> {
+export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest): Promise<Start[]> {
   if (paths.length === 0) return [{ kind: 'folder', path: '.', absolute: root }];
   const starts = new Map<string, Start>();
   for (const path of paths) {
@@ -87,7 +77,7 @@ async function startAt(root: string, absolute: string, entry: Stats): Promise<St
   if (path === undefined) return undefined;
   if (status.isDirectory()) return { kind: 'folder', path, absolute: real };
   const fault = status.isFile() || entry.isFile() ? undefined : 'not a regular file';
-  return fault === undefined ? { kind: 'file', path, absolute: real } : { kind: 'file', path, absolute: real, fault };
+  return { kind: 'file', path, absolute: real, fault };
 }
 
 /** undefined outside the root. */
@@ -109,10 +99,7 @@ export async function findFiles(request: SearchRequest, starts: readonly Start[]
         if (file.isFolder === true || matchesGlob(file.path, start.pattern)) add(file);
       });
     } else if (start.kind === 'folder') await walk(request, start.absolute, start.path, add);
-    else {
-      const { path, absolute, fault } = start;
-      add(fault === undefined ? { path, absolute } : { path, absolute, fault });
-    }
+    else add(start);
   }
   return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
@@ -121,7 +108,8 @@ export function isNamedBy(start: Start, path: string): boolean {
   return start.kind === 'glob' ? matchesGlob(path, start.pattern) : isUnder(path, start.path);
 }
 
-export function isWanted({ path, isFolder }: FoundFile, { include, exclude, extensions }: SearchRequest): boolean {
+export function isWanted({ path, isFolder }: FoundFile, request: SearchRequest): boolean {
+  const { include = [], exclude = [], extensions = [] } = request;
   if (isFolder === true) return !matchesAny(`${path}/x`, exclude);
   if (include.length > 0 && !matchesAny(path, include)) return false;
   if (matchesAny(path, exclude)) return false;
@@ -150,16 +138,12 @@ async function walk(
     const name = entry.name.normalize('NFC');
     const inner = path === '.' ? name : `${path}/${name}`;
     if (entry.isFile()) add({ path: inner, absolute });
-    else if (
-      entry.isDirectory() &&
-      !NEVER_ENTERED.has(entry.name) &&
-      !matchesAny(`${inner}/x`, foldersOf(request.exclude))
-    ) {
+    else if (entry.isDirectory() && !NEVER_ENTERED.has(entry.name) && !matchesAny(`${inner}/x`, foldersOf(request))) {
       await walk(request, absolute, inner, add, start);
     }
   }
 }
 
-function foldersOf(exclude: readonly string[]): string[] {
+function foldersOf({ exclude = [] }: SearchRequest): string[] {
   return exclude.filter((pattern) => normalGlob(pattern).endsWith('/**'));
 }

@@ -28,7 +28,6 @@ export interface Coverage {
   readonly suppressed: readonly Finding[];
 }
 
-/** Before any baseline, gate or filter. */
 export interface Analysis {
   readonly findings: Finding[];
   readonly diagnostics: Diagnostic[];

@@ -27,13 +27,8 @@ async function linted(t: TestContext): Promise<{ root: string; read: (name: stri
   return { root, read: (name) => fixture(name).replaceAll('/project', root) };
 }
 
-const imported = (text: string, root = '/', tool?: string): Report => {
-  const report = importReport(memorySource(text, 'x'), {
-    root,
-    cwd: '/',
-    tool,
-    timestamp: '2026-01-01T00:00:00Z',
-  });
+const imported = (text: string, root = '/'): Report => {
+  const report = importReport(memorySource(text, 'x'), { root, cwd: '/', timestamp: '2026-01-01T00:00:00Z' });
   assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
   return report;
 };
@@ -43,7 +38,7 @@ const places = ({ findings }: Report) =>
   );
 
 describe('the import of a real report', () => {
-  it('knows the findings of ruff in SARIF', async (t) => {
+  it('reads the findings of ruff', async (t) => {
     const { root, read } = await linted(t);
     const report = imported(read('ruff.sarif'), root);
     assert.deepEqual(places(report), [
@@ -59,7 +54,7 @@ describe('the import of a real report', () => {
     assert.equal(report.findings[0]?.docsUrl, 'https://docs.astral.sh/ruff/rules/unused-import');
   });
 
-  it('gives a finding of biome the same fingerprint after its code moved', async (t) => {
+  it('keeps the fingerprint of a biome finding after its code moved', async (t) => {
     const { root, read } = await linted(t);
     const text = read('biome.sarif');
     const before = imported(text, root);
@@ -91,7 +86,7 @@ describe('the import of SARIF', () => {
   const result = (change: object = {}) => ({ ruleId: 'r', message: { text: 'm' }, ...at('a.c'), ...change });
   const severities = (text: string) => imported(text).findings.map(({ severity }) => severity);
 
-  it("takes a missing level from the rule's default configuration", () => {
+  it("replaces a missing level with the rule's default configuration", () => {
     const rules = [
       { id: 'r', defaultConfiguration: { level: 'error' } },
       { id: 'n', defaultConfiguration: { level: 'note' } },
@@ -116,7 +111,7 @@ describe('the import of SARIF', () => {
     assert.deepEqual(severities(text), ['error']);
   });
 
-  it('takes a rule from the component that the result names, else from the tool, by its index or id', () => {
+  it('finds a rule by index or id in the named component or the tool', () => {
     const rule = (id: string, level: string) => ({ id, defaultConfiguration: { level } });
     const guid = '11111111-1111-4111-8111-111111111111';
     const extensions = [
@@ -144,7 +139,7 @@ describe('the import of SARIF', () => {
     assert.equal(of({ ruleId: 'bb/x' }), 'warning');
   });
 
-  it('leaves out what is suppressed, absent or no failure', () => {
+  it('leaves out suppressed, absent and passed results', () => {
     const left = [
       result({ suppressions: [{ kind: 'inSource' }] }),
       result({ suppressions: [{ kind: 'external', status: 'accepted' }] }),
@@ -161,7 +156,7 @@ describe('the import of SARIF', () => {
     assert.equal(imported(sarif([...left, ...kept])).findings.length, kept.length);
   });
 
-  it('resolves base ids, artifacts and file URLs, and refuses what is outside the root', () => {
+  it('resolves base ids, artifacts and file URLs, and refuses paths outside the root', () => {
     const originalUriBaseIds = {
       ROOT: { uri: 'file:///home/' },
       SRC: { uri: 'x y/src', uriBaseId: 'ROOT' },
@@ -202,7 +197,7 @@ describe('the import of SARIF', () => {
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }), [1, 4]);
   });
 
-  it('fills in the arguments of a message, and takes CWE numbers from tags', () => {
+  it('inserts the arguments of a message, and reads CWE numbers from tags', () => {
     const rules = [
       {
         id: 'r',
@@ -224,7 +219,7 @@ describe('the import of SARIF', () => {
     assert.equal(about({ helpUri: 'xhttps://example.org' })?.docsUrl, undefined);
   });
 
-  it('is incomplete when the run was', () => {
+  it('is incomplete after an incomplete run', () => {
     const failure = {
       level: 'error',
       message: { text: 'boom' },
@@ -247,7 +242,7 @@ describe('the import of SARIF', () => {
     }
   });
 
-  it('gives back what was converted to it', async () => {
+  it('restores a converted report', async () => {
     const finding = { ...sampleFinding(), suggestion: 'Remove it.', codeSnippet: 'console.log(x);' };
     const report = sampleReport([finding, sampleFinding({ line: 9, severity: 'error', ruleId: 'no-var' })]);
     let text = '';
@@ -262,14 +257,14 @@ describe('the import of SARIF', () => {
     );
   });
 
-  it('takes no column without its line, no line of a snippet beyond 200 units, and no results for none', () => {
+  it('ignores a column without a line, cuts a snippet at 200 units, and accepts a run without results', () => {
     const findingOf = (region: object) => imported(sarif([result(at('a.c', region))])).findings[0];
     assert.deepEqual(findingOf({ startColumn: 3, endColumn: 5, endLine: 2 })?.location, { scope: 'file', path: 'a.c' });
     assert.equal(findingOf({ startLine: 1, snippet: { text: 'x'.repeat(201) } })?.codeSnippet, 'x'.repeat(200));
     assert.equal(imported(sarif([], { results: null })).findings.length, 0);
   });
 
-  it('refuses what is none, in one sentence', () => {
+  it('refuses invalid SARIF in one sentence', () => {
     const run = '{"tool":{"driver":{"name":"x"}}';
     for (const [text, fault] of [
       ['', 'not JSON'],
@@ -288,7 +283,7 @@ describe('the import of SARIF', () => {
       );
   });
 
-  it('reads no source outside the root, no device, and nothing longer than a source may be', async (t) => {
+  it('reads no source outside the root, no device and no file above the limit', async (t) => {
     const cwd = await project(t, { 'root/a.c': 'here\n', 'secret.c': 'secret\n', 'root/long.c': 'x'.repeat(33 << 20) });
     const root = join(cwd, 'root');
     await symlink('../secret.c', join(root, 'link.c'));
@@ -302,7 +297,7 @@ describe('the import of SARIF', () => {
       assert.equal(snippetOf(uri), undefined, uri);
   });
 
-  it('takes a level that JavaScript objects have a member for as a warning', () => {
+  it('reads an unknown level such as toString as a warning', () => {
     for (const level of ['constructor', 'toString', '__proto__'])
       assert.deepEqual(severities(sarif([result({ level })])), ['warning'], level);
   });
@@ -325,7 +320,7 @@ describe('merging reports', () => {
       },
     );
 
-  it('joins shards, with the same finding once', () => {
+  it('joins shards and lists a common finding once', () => {
     const report = merged(shard('b.ts', [1, 2]), shard('a.ts', [1]), shard('b.ts', [2, 3]));
     assert.deepEqual(
       report.findings.map(({ location, occurrence }) => [location.path, location.line, occurrence]),
@@ -343,7 +338,7 @@ describe('merging reports', () => {
     assert.deepEqual(merged(told({ a: 'A.' }), told({ b: 'B.' })).tool, { name: 'toollint', version: '1.0.0', rules });
   });
 
-  it('is the report itself where there is one, with its gate and its selection', () => {
+  it('returns a single report unchanged, with its gate and selection', () => {
     const one = shard('a.ts', [1], (r) => {
       r.gate = { status: 'passed', name: 'own' };
     });
@@ -351,7 +346,7 @@ describe('merging reports', () => {
     assert.throws(() => mergeReports([]), /there is nothing to merge/u);
   });
 
-  it('is incomplete if one is, and without files only if all are', () => {
+  it('is incomplete if one report is, and without files only if all are', () => {
     const broken = shard('a.ts', [], (r) => {
       r.execution = {
         status: 'incomplete',
@@ -367,7 +362,7 @@ describe('merging reports', () => {
     assert.equal(merged(none, none).execution.status, 'no-files');
   });
 
-  it('knows its scope only if all do, and leaves out only what all leave out', () => {
+  it('knows its scope only if all reports do, and excludes only common patterns', () => {
     const target = (path: string, exclude: string[]) =>
       sampleReport([], (r) =>
         Object.assign(r.scan, { target: { kind: 'project', path }, exclude, enabledRuleIds: [path] }),
@@ -387,7 +382,7 @@ describe('merging reports', () => {
     assert.deepEqual(merged(target('a', ['x']), unknown).scan.scopeKnown, false);
   });
 
-  it('refuses what does not belong together', () => {
+  it('refuses reports that do not fit together', () => {
     const refused: [(report: Report) => unknown, RegExp][] = [
       [(r) => (r.tool.version = '2'), /is of toollint 2, not of toollint 1\.0\.0/u],
       [(r) => (r.scan.profile = 'x'), /profile/u],
@@ -411,7 +406,7 @@ describe('merging reports', () => {
     });
   });
 
-  it('of different linters is one of toollint that names them, unless they share a rule', () => {
+  it('makes a report of toollint for different linters, unless they share a rule', () => {
     const of = (name: string, ruleId: string, version = '1') =>
       sampleReport([sampleFinding({ ruleId, path: `${name}.x` })], (r) => {
         const linter = { name, version, informationUri: `https://example.org/${name}` };
@@ -435,7 +430,7 @@ describe('merging reports', () => {
     );
   });
 
-  it('is a verb', async (t) => {
+  it('is available as a verb', async (t) => {
     const cwd = await project(t, { 'eslint.config.mjs': null });
     await writeFile(join(cwd, 'a.json'), JSON.stringify(shard('a.ts', [1])));
     await writeFile(join(cwd, 'b.json'), JSON.stringify(shard('b.ts', [1])));

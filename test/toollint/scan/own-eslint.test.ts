@@ -21,7 +21,7 @@ function install(root: string, modules: Record<string, string>): void {
 }
 
 describe('the ESLint of a scan', () => {
-  it("is the root's own, 9 as well as 10, and ours where the root has none", async (t) => {
+  it("is the root's own, version 9 or 10, or else this package's", async (t) => {
     for (const [from, message, name] of [
       ['eslint-9', 'nine', /; ESLint 9\.\d+\.\d+\n/u],
       ['eslint', 'ten', /; ESLint 10\.\d+\.\d+\n/u],
@@ -39,7 +39,7 @@ describe('the ESLint of a scan', () => {
     }
   });
 
-  it('is named in the report, with its version and what its rules are about', async (t) => {
+  it('is named in the report, with its version and texts about its rules', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     install(cwd, { eslint: 'eslint-9' });
     const { tool } = (await scanned(cwd, ['a.js'])).report;
@@ -49,7 +49,7 @@ describe('the ESLint of a scan', () => {
     assert.deepEqual(rules, { 'no-var': 'Require `let` or `const` instead of `var`' });
   });
 
-  it('is refused in one sentence where it is too old, and all else is done without it', async (t) => {
+  it('is refused in one sentence if it is too old, and the other verbs run without it', async (t) => {
     const cwd = await project(t, {
       'a.js': 'var a;\n',
       'node_modules/eslint/package.json': '{"name":"eslint","version":"8.57.1"}',
@@ -61,7 +61,7 @@ describe('the ESLint of a scan', () => {
     assert.equal((await toollint(['gate', 'r.json', '--silent'], { cwd })).code, 0);
   });
 
-  it('that cannot be loaded ends the scan with the module that is missing', async (t) => {
+  it('ends the scan with the name of a missing module if it cannot be loaded', async (t) => {
     const cwd = await project(t, {
       'a.js': 'var a;\n',
       'node_modules/eslint/package.json': '{"name":"eslint","version":"10.0.0","main":"main.js"}',
@@ -72,7 +72,7 @@ describe('the ESLint of a scan', () => {
     assert.deepEqual([code, stdout, stderr], [2, '', sentence]);
   });
 
-  it('reads a configuration in TypeScript by the jiti that is next to it', async (t) => {
+  it("reads a TypeScript configuration with the root's jiti", async (t) => {
     const config = `enum Level { Error = 2 }\nexport default [{ rules: { 'no-var': Level.Error as number } }];\n`;
     for (const from of ['eslint', 'eslint-9']) {
       const cwd = await project(t, { 'eslint.config.mjs': null, 'eslint.config.ts': config, 'a.js': 'var a;\n' });
@@ -85,9 +85,7 @@ describe('the ESLint of a scan', () => {
     }
   });
 
-  it('says that an old configuration file is there and is not read', async (t) => {
-    const cwd = await project(t, { '.eslintrc.json': '{}', 'a.js': 'var a;\n' });
-    assert.match((await scanned(cwd, ['a.js'])).stderr, /\.eslintrc\.json is not read: only eslint\.config\.\* is/u);
+  it('reports an old configuration file that it does not read', async (t) => {
     const old = await project(t, { 'eslint.config.mjs': null, '.eslintrc.yml': '', 'a.js': 'var a;\n' });
     const { code, stderr } = await toollint(['scan'], { cwd: old });
     assert.equal(code, 2);
@@ -97,7 +95,7 @@ describe('the ESLint of a scan', () => {
     );
   });
 
-  it("leaves out what the root's bulk suppressions allow, and all of it when there is more", async (t) => {
+  it("applies the root's bulk suppressions as ESLint does", async (t) => {
     const cwd = await project(t, {
       'eslint.config.mjs': configText(`{ 'no-var': 'error', 'no-console': 'warn' }`),
       'a.js': 'var a;\nvar b;\nconsole.log(1);\n',
@@ -120,7 +118,7 @@ describe('the ESLint of a scan', () => {
   });
 });
 
-describe('a baseline and what a scan knows of each file', () => {
+describe('a baseline and the coverage of each file', () => {
   const config = (rules: string) => configText(rules);
   const fixedAfter = async (
     t: Parameters<typeof project>[0],
@@ -140,7 +138,7 @@ describe('a baseline and what a scan knows of each file', () => {
     return { notVerifiable: 0, ...report.selection.baseline, gone };
   };
 
-  it('calls nothing fixed that a comment or a part of the configuration switches off', async (t) => {
+  it('does not call a finding fixed if a comment or the configuration turned its rule off', async (t) => {
     const a = { 'a.js': 'var a;\nvar b;\n' };
     for (const [name, after] of Object.entries({
       'a comment for the file': { 'a.js': '/* eslint-disable no-var */\nvar a;\nvar b;\n' },
@@ -168,7 +166,7 @@ describe('a baseline and what a scan knows of each file', () => {
     });
   });
 
-  it('calls nothing fixed that is merely ignored, however the configuration says it', async (t) => {
+  it('does not call a finding fixed if its file is ignored', async (t) => {
     const rules = `{ files: ['**/*.js'], rules: { 'no-var': 'error' } }`;
     for (const text of [
       `export default Promise.resolve([${rules}, { ignores: ['a.js'] }]);`,
@@ -192,7 +190,7 @@ describe('a baseline and what a scan knows of each file', () => {
     }
   });
 
-  it('does not turn a message with a count new at every edit', async (t) => {
+  it('keeps a finding with a count in its message known after every edit', async (t) => {
     const text = (lines: number) => `${Array.from({ length: lines }, (_, index) => `let a${index};`).join('\n')}\n`;
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'max-lines': ['error', 5] }`), 'a.js': text(8) });
     await toollint(['scan', 'a.js', '-o', 'base.json'], { cwd });
