@@ -23,14 +23,14 @@ const linesIn = async (path: string) =>
 const counts = ({ selection: { baseline } }: Report) => [baseline?.newIssues, baseline?.unchanged, baseline?.fixed];
 const update = ['scan', '--baseline', 'b.jsonl', '--update-baseline', '--silent', '-o', '/dev/null'];
 
-describe('the ratchet', () => {
+describe('an updated baseline', () => {
   const start = async (t: TestContext, files: Record<string, string>) => {
     const cwd = await project(t, files);
     assert.equal((await toollint(update, { cwd })).code, 0);
     return cwd;
   };
 
-  it('is made of all that there is, and then only gets lower', async (t) => {
+  it('records all findings first, and later only loses lines', async (t) => {
     const cwd = await start(t, { 'a.js': 'var a;\nvar b;\n', 'b.js': 'console.log(1);\n' });
     const first = await readFile(join(cwd, 'b.jsonl'), 'utf8');
     assert.equal((await linesIn(join(cwd, 'b.jsonl'))).length, 3);
@@ -43,7 +43,7 @@ describe('the ratchet', () => {
     assert.equal((await linesIn(join(cwd, 'b.jsonl'))).length, 2);
   });
 
-  it('is raised by an acceptance alone, whose reason, end and owner stay with the finding', async (t) => {
+  it('gains lines only by acceptances, with their reason, end and owner', async (t) => {
     const cwd = await start(t, { 'a.js': 'let a;\n' });
     await writeFile(join(cwd, 'a.js'), 'var a;\nconsole.log(a);\n');
     const accept = [
@@ -86,7 +86,7 @@ describe('the ratchet', () => {
     assert.deepEqual(await linesIn(join(cwd, 'b.jsonl')), []);
   });
 
-  it('takes a file that does not parse as known once that was accepted', async (t) => {
+  it('knows a file that does not parse after its acceptance', async (t) => {
     const cwd = await start(t, { 'a.js': 'let a;\n' });
     await writeFile(join(cwd, 'broken.js'), 'let = ;\n');
     const before = await readFile(join(cwd, 'b.jsonl'), 'utf8');
@@ -102,7 +102,7 @@ describe('the ratchet', () => {
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'b.jsonl'])).report), [0, 0, 1]);
   });
 
-  it('takes no rule that throws as known because the same file does not parse', async (t) => {
+  it('does not accept a rule that throws together with a file that does not parse', async (t) => {
     // Two blocks of one file, as a processor of Markdown gives them: one does not parse, in the other a rule may throw.
     const blocks = (second: string) =>
       `[{ text: 'let = ;', filename: '0.js' }, { text: '${second}', filename: '1.js' }]`;
@@ -127,7 +127,7 @@ describe('the ratchet', () => {
     assert.equal(code, 3);
   });
 
-  it('refuses flags that do not go together, and a rule that no scan has', async (t) => {
+  it('refuses contradictory flags and a rule that the scan does not have', async (t) => {
     const cwd = await start(t, { 'a.js': 'let a;\n' });
     for (const args of [
       ['--accept', 'no-var', '--reason', 'x'],
@@ -184,7 +184,7 @@ describe('a baseline and git', () => {
     assert.deepEqual(counts(report), [0, 14, 0]);
   });
 
-  it('merges neighbouring lines with merge=union into a superset, which the next update lowers', async (t) => {
+  it('merges neighboring lines with merge=union, and the next update drops the fixed ones', async (t) => {
     const names = ['a', 'b', 'c', 'd'];
     const cwd = await repository(t, Object.fromEntries(names.map((name) => [`${name}.js`, 'var x;\n'])));
     await writeFile(join(cwd, '.gitattributes'), 'b.jsonl merge=union\n');

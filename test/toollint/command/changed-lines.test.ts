@@ -34,7 +34,7 @@ async function repository(t: TestContext, files: Record<string, string> = FILES)
 const scanOf = async (cwd: string, ...args: string[]) => await scanned(cwd, ['--baseline', 'b.jsonl', ...args]);
 
 describe('a finding on a changed line', () => {
-  it('stays known, while one more of its kind is new', async (t) => {
+  it('stays known, and one more of its kind is new', async (t) => {
     const cwd = await repository(t);
     const edit = async (...lines: string[]) => {
       await writeFile(join(cwd, 'a.js'), `${lines.join('\n')}\n`);
@@ -56,7 +56,7 @@ describe('a finding on a changed line', () => {
     ]);
   });
 
-  it('is in the next baseline as it is now, and the file names the commit that it was made at', async (t) => {
+  it('is updated in the next baseline, which names its commit', async (t) => {
     const cwd = await repository(t);
     const head = async () => JSON.parse((await readFile(join(cwd, 'b.jsonl'), 'utf8')).split('\n')[0] ?? '') as unknown;
     const first = git(cwd, 'rev-parse', 'HEAD~1');
@@ -74,7 +74,7 @@ describe('a finding on a changed line', () => {
     assert.deepEqual(counts((await scanOf(cwd)).report), [0, 3, 0]);
   });
 
-  it('is found by its file alone, with a note, without the commit or without git', async (t) => {
+  it('is matched within its file, with a note, if the commit or git is missing', async (t) => {
     const cwd = await repository(t);
     await writeFile(join(cwd, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
     git(cwd, 'commit', '-qam', 'two');
@@ -116,7 +116,7 @@ describe('a finding on a changed line', () => {
 });
 
 describe('a file that was renamed', () => {
-  it('keeps its known findings after git mv, and is named in a note if git does not know', async (t) => {
+  it('keeps its known findings after git mv, and gets a note if git does not know the rename', async (t) => {
     const cwd = await repository(t);
     await rename(join(cwd, 'a.js'), join(cwd, 'z.js'));
     const { report, stderr } = await scanOf(cwd);
@@ -133,7 +133,7 @@ describe('a file that was renamed', () => {
 });
 
 describe('an update of the baseline', () => {
-  it('says how many new findings it did not add', async (t) => {
+  it('reports how many new findings it did not add', async (t) => {
     const cwd = await repository(t);
     await writeFile(join(cwd, 'a.js'), `${FILES['a.js']}var x;\nvar y;\n`);
     assert.match((await toollint(UPDATE, { cwd })).stderr, /2 new were not added; --accept RULE --reason TEXT/u);
@@ -141,7 +141,7 @@ describe('an update of the baseline', () => {
     assert.doesNotMatch(accepted.stderr, /not added/u);
   });
 
-  it('drops lines that nothing verifies any more with --prune', async (t) => {
+  it('drops unverifiable lines with --prune', async (t) => {
     const cwd = await repository(t, { ...FILES, 'c.js': 'debugger;\n' });
     await writeFile(join(cwd, 'c.js'), 'debugger; // eslint-disable-line\n');
     await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 'error', 'no-debugger': 'warn' }`));
@@ -152,7 +152,7 @@ describe('an update of the baseline', () => {
     assert.deepEqual(await rules(), ['no-debugger', 'no-var']);
   });
 
-  it("has the linter's own messages from the first", async (t) => {
+  it("records the linter's own messages", async (t) => {
     const text = '/* eslint no-var: 2 */\nlet a;\n';
     const config = configText(`{ 'no-var': 'error' }`).replace(
       '[{ ',
@@ -167,7 +167,7 @@ describe('an update of the baseline', () => {
 });
 
 describe('explain', () => {
-  it('says why a finding is new, known, fixed or not verifiable', async (t) => {
+  it('prints why a finding is new, known, fixed or not verifiable', async (t) => {
     const cwd = await repository(t);
     const lines = ['var one = 1; console.log(one); // why', 'let two;', 'let three;', 'var four;'];
     await writeFile(join(cwd, 'a.js'), `${lines.join('\n')}\n`);

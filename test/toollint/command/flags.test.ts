@@ -18,7 +18,7 @@ const linesOf = (text: string) =>
 const reportIn = async (path: string) => JSON.parse(await readFile(path, 'utf8')) as Report;
 
 describe('the summary on standard error', () => {
-  it('says how many and why the exit code is what it is, for every code', async (t) => {
+  it('has the counts and the reason for each exit code', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n', 'b.js': 'let = ;\n', 'c.js': 'let c;\n', 'd/e.txt': '' });
     for (const [args, lines] of [
       [
@@ -73,7 +73,7 @@ describe('the summary on standard error', () => {
     }
   });
 
-  it('is given by compare and gate too', async (t) => {
+  it('is also printed by compare and gate', async (t) => {
     const cwd = await project(t, {});
     await writeJson(cwd, 'a.json', sampleReport([sampleFinding()]));
     assert.match(
@@ -93,7 +93,7 @@ describe('the summary on standard error', () => {
 });
 
 describe('--update-baseline', () => {
-  it('drops what is fixed and accepts nothing new', async (t) => {
+  it('drops fixed findings and adds no new ones', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\nvar b;\n', 'b.js': 'var c;\n' });
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await writeFile(join(cwd, 'a.js'), '\n\nvar b;\nvar d;\n');
@@ -112,7 +112,7 @@ describe('--update-baseline', () => {
     assert.equal(await readFile(join(cwd, 'base.json'), 'utf8'), before);
   });
 
-  it('keeps what was not looked at, and everything when the analysis is not complete', async (t) => {
+  it('keeps unchecked findings, and changes nothing after an incomplete analysis', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n', 'b.js': 'var b;\n' });
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await writeFile(join(cwd, 'a.js'), 'let a;\n');
@@ -134,7 +134,7 @@ describe('--update-baseline', () => {
 });
 
 describe('--path-prefix', () => {
-  it('stands before every path, also for a baseline', async (t) => {
+  it('precedes every path of the report and of the baseline', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n', 'bad.js': 'let = ;\n' });
     await toollint(['scan', '--deterministic', '--path-prefix', './packages/one/', '-o', 'base.json'], { cwd });
     const report = await reportIn(join(cwd, 'base.json'));
@@ -154,8 +154,8 @@ describe('--path-prefix', () => {
   });
 });
 
-describe('where a scan takes its rules and puts its document', () => {
-  it('--config and -c take the place of the configuration that is there', async (t) => {
+describe('the configuration and the outputs of a scan', () => {
+  it("--config and -c replace the folder's own configuration", async (t) => {
     const cwd = await project(t, {
       'a.js': 'var a;\ndebugger;\n',
       'ci/other.config.mjs': configText(`{ 'no-debugger': 'error' }`),
@@ -186,7 +186,7 @@ describe('where a scan takes its rules and puts its document', () => {
     assert.equal(await readFile(join(cwd, 'whole.json'), 'utf8'), report);
   });
 
-  it('--color never keeps a terminal free of colours, and --color always colours a pipe', async (t) => {
+  it('--color never removes colors from a terminal, and --color always adds them to a pipe', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     const shown = async (terminal: number | undefined, ...args: string[]) => {
       const options = { cwd, ...(terminal === undefined ? {} : { terminal }) };
@@ -197,7 +197,7 @@ describe('where a scan takes its rules and puts its document', () => {
   });
 });
 
-describe('limits and leniency', () => {
+describe('limits of SARIF', () => {
   it('--max-results bounds the SARIF log, errors first', async (t) => {
     const cwd = await project(t, {});
     const findings = Array.from({ length: 50 }, (_, index) =>

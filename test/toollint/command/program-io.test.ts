@@ -29,7 +29,7 @@ function ioWith(change: Partial<ProgramIo> = {}) {
 const exitCode = async (change: Partial<ProgramIo>) => runToollint(ioWith(change).io);
 
 describe('a document on standard output', () => {
-  it('ends the program with 141 and no word when its reader has gone', async () => {
+  it('ends the program with 141 and no message if its reader closed it', async () => {
     for (const code of ['EPIPE', 'ERR_STREAM_DESTROYED']) {
       const { io, told } = ioWith({ args: ['schema'], stdout: kept(code) });
       assert.equal(await runToollint(io), 141, code);
@@ -37,19 +37,19 @@ describe('a document on standard output', () => {
     }
   });
 
-  it('that cannot be written is a failure that names the stream', async () => {
+  it('fails with the name of the stream if it cannot be written', async () => {
     const { io, told } = ioWith({ args: ['schema'], stdout: kept('ENOSPC') });
     assert.equal(await runToollint(io), 2);
     assert.equal(told(), 'toollint: cannot write standard output: ENOSPC\n');
   });
 
-  it('has no control character that a terminal acts on', async () => {
+  it('has no control characters for a terminal', async () => {
     const stream = kept();
     await streamSink(stream, 'out')('a\u009bb\n');
     assert.equal(stream.texts.join(''), 'a\\u009bb\n');
   });
 
-  it('is not begun for an empty text, even where the stream is broken', async () => {
+  it('ignores an empty text, even if the stream is broken', async () => {
     await assert.doesNotReject(streamSink(kept('EPIPE'), 'out')(''));
     await assert.rejects(streamSink(kept('EPIPE'), 'out')('x'), OutputClosed);
     await assert.rejects(streamSink(kept('EIO'), 'out')('x'), ReportFailure);
@@ -57,7 +57,7 @@ describe('a document on standard output', () => {
 });
 
 describe('the program', () => {
-  it('prints its version and its help under each of their names', async () => {
+  it('prints its version and its help for every flag name', async () => {
     const printed = async (...args: string[]) => {
       const run = ioWith({ args });
       assert.equal(await runToollint(run.io), 0);
@@ -77,7 +77,7 @@ describe('the program', () => {
     }
   });
 
-  it('says which verbs there are when none or an unknown one is given', async () => {
+  it('lists its verbs if none or an unknown one is given', async () => {
     const told = async (...args: string[]) => {
       const run = ioWith({ args });
       assert.equal(await runToollint(run.io), 2);
@@ -88,13 +88,13 @@ describe('the program', () => {
     assert.equal(await told('lint'), `toollint: unknown verb 'lint': ${known}\n`);
   });
 
-  it('ends with 130 and no word when it was interrupted', async () => {
+  it('ends with 130 and no message after an interrupt', async () => {
     const { io, told } = ioWith({ args: ['convert', '-', '--to', 'sarif'], signal: AbortSignal.abort() });
     assert.equal(await runToollint(io), 130);
     assert.equal(told(), '');
   });
 
-  it('calls a fault of its own an internal error', async () => {
+  it('reports its own bugs as internal errors', async () => {
     const revision = () => {
       throw new Error('no revision');
     };

@@ -50,7 +50,7 @@ async function finished(child: ChildProcess): Promise<{ code: number | null; std
 }
 
 describe('the program', () => {
-  it('keeps compiled code in a folder that only its user can write, or nowhere', async (t) => {
+  it('caches compiled code only in a folder that other users cannot write', async (t) => {
     const home = await project(t, { 'tmp/x': '', 'open/.cache/toollint/x': '' });
     const run = async (folder: string) => {
       const env = { HOME: join(home, folder), TMPDIR: join(home, 'tmp'), XDG_CACHE_HOME: '', NODE_COMPILE_CACHE: '' };
@@ -68,7 +68,7 @@ describe('the program', () => {
     assert.deepEqual(readdirSync(join(home, 'tmp')), ['x']);
   });
 
-  it('explains itself and every verb, with every flag', async () => {
+  it('has a help text for every verb and flag', async () => {
     const tables = {
       scan: SCAN_OPTIONS,
       validate: VALIDATE_OPTIONS,
@@ -89,7 +89,7 @@ describe('the program', () => {
     assert.match((await toollint(['--version'])).stdout, /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
   });
 
-  it('refuses what it does not know with one line', async () => {
+  it('refuses unknown arguments with one line', async () => {
     for (const args of [
       [],
       ['lint'],
@@ -112,7 +112,7 @@ describe('the program', () => {
     }
   });
 
-  it('shows a person text and a pipe the document', async (t) => {
+  it('writes text to a terminal and the document to a pipe', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     const shown = await toollint(['scan'], { cwd, terminal: 80 });
     assert.ok(shown.stdout.includes('\u001b[31m'));
@@ -141,7 +141,7 @@ describe('the program', () => {
     assert.match((await toollint(['scan', '-o', 'x.json'], { cwd, terminal: 80 })).stderr, /2 files, 1 finding/u);
   });
 
-  it('reads standard input wherever it takes a report', async () => {
+  it('reads a report from standard input for every verb', async () => {
     const stdin = JSON.stringify(sampleReport([sampleFinding()]));
     assert.deepEqual((await toollint(['validate', '-'], { stdin })).stdout, '-: schema valid, consistency valid\n');
     assert.equal((await toollint(['gate', '-', '--gate', 'strict'], { stdin })).code, 1);
@@ -152,7 +152,7 @@ describe('the program', () => {
       });
   });
 
-  it('takes a file of the name - for another thing than standard input', async (t) => {
+  it('reads a file named ./- as a file', async (t) => {
     const cwd = await project(t, {});
     const stdin = JSON.stringify(sampleReport([]));
     const now = await writeJson(cwd, 'now.json', sampleReport([]));
@@ -173,7 +173,7 @@ describe('the program', () => {
     assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'eslint.config.mjs']);
   });
 
-  it('says what is wrong with a place that cannot be what it is named as', async (t) => {
+  it('reports what is wrong with an unusable path', async (t) => {
     const cwd = await project(t, { 'a.js': 'x;\n', 'folder/b.js': 'y;\n' });
     await toollint(['scan', '-o', 'r.json'], { cwd });
     for (const [args, message] of [
@@ -187,7 +187,7 @@ describe('the program', () => {
     }
   });
 
-  it('gives two verdicts on each document', async (t) => {
+  it('validates the schema and the consistency of each document', async (t) => {
     const cwd = await project(t, {});
     const good = await writeJson(cwd, 'good.json', fullReport());
     await writeJson(
@@ -230,7 +230,7 @@ describe('the program', () => {
     assert.match(stdout, /…and 150 more/u);
   });
 
-  it('compares for SARIF with a state for every finding', async (t) => {
+  it('writes every finding with its state to SARIF in a comparison', async (t) => {
     const cwd = await project(t, {});
     await writeJson(cwd, 'base.json', sampleReport([sampleFinding()]));
     await writeJson(cwd, 'now.json', sampleReport([sampleFinding(), sampleFinding({ line: 9, text: 'other' })]));
@@ -245,7 +245,7 @@ describe('the program', () => {
 });
 
 describe('the process', () => {
-  it('gives the same bytes under any locale and time zone', { tags: ['long'] }, async (t) => {
+  it('writes the same bytes in any locale and time zone', { tags: ['long'] }, async (t) => {
     const cwd = await project(t, { 'İ.js': 'var a;\n', 'i.js': 'var b;\n', 'I.js': 'var b;\n' });
     const runs = await Promise.all(
       [
@@ -257,7 +257,7 @@ describe('the process', () => {
     assert.equal(runs[0].stdout, runs[1]?.stdout);
   });
 
-  it('ends quietly when its reader has gone', { tags: ['long'] }, async (t) => {
+  it('ends without a message if its reader closed the pipe', { tags: ['long'] }, async (t) => {
     const cwd = await project(t, {});
     await writeJson(
       cwd,
@@ -284,7 +284,7 @@ describe('the process', () => {
     assert.deepEqual(readdirSync(cwd).sort(), ['eslint.config.mjs', 'src']);
   });
 
-  it('keeps what rules print out of the document', { tags: ['long'] }, async (t) => {
+  it('keeps the output of rules out of the document', { tags: ['long'] }, async (t) => {
     const plugin = `{ chatty: { create: () => ({ Program() { console.log('hello'); } }) } }`;
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/chatty': 1 }`, plugin), 'a.js': 'x;\n' });
     const { stdout, stderr, code } = await finished(start(t, ['scan', 'a.js'], { cwd }));
@@ -300,7 +300,7 @@ describe('the process', () => {
   });
 
   it(
-    'says what to install when the linter is not there, and does all else without it',
+    'names the package to install if ESLint is missing, and runs the other verbs without it',
     { tags: ['long'] },
     async (t) => {
       const home = await project(t, { 'eslint.config.mjs': null, 'work/a.js': 'x;\n' });

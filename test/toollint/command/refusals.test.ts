@@ -61,7 +61,7 @@ describe('the command line', () => {
       assert.equal(code, 2);
     });
 
-  it('takes what follows -- as paths, also --help', async (t) => {
+  it('reads every argument after -- as a path, also --help', async (t) => {
     const cwd = await project(t, { '--help': '' });
     assert.match((await toollint(['scan', '--', '--help'], { cwd })).stderr, /nothing to scan for '--help'/u);
     assert.match((await toollint(['scan', '--help'], { cwd })).stdout, /^usage: toollint scan/u);
@@ -79,14 +79,14 @@ describe('the summary of a CI job', () => {
     assert.ok((await summary(GITHUB)).includes('(<https://github.com/o/r/blob/abc/src/a%20b.js#L3>)'));
   });
 
-  it('is plain text where the place of the code is not known', async () => {
+  it('is plain text if the address of the code is unknown', async () => {
     for (const missing of Object.keys(GITHUB)) {
       const env = Object.fromEntries(Object.entries(GITHUB).filter(([name]) => name !== missing));
       assert.doesNotMatch(await summary(env), /https:/u, missing);
     }
   });
 
-  it('takes the place of the lines on standard error, but for the exit code', async (t) => {
+  it('replaces the lines on standard error except the exit code', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     const { stdout, stderr } = await toollint(['scan', '--format', 'summary'], { cwd });
     assert.match(stdout, /^2 files, 1 finding: 1 error, 0 warnings, 0 info$/mu);
@@ -107,7 +107,7 @@ describe('the verbs', () => {
     assert.equal(code, 1);
   });
 
-  it('validate what can be read, and fail for what cannot', async (t) => {
+  it('validate readable documents, and fail for the others', async (t) => {
     const cwd = await project(t, {});
     await writeJson(cwd, 'good.json', sampleReport([]));
     const { code, stdout, stderr } = await toollint(['validate', 'none.json', 'good.json'], { cwd });

@@ -23,7 +23,7 @@ const git = (cwd: string, ...args: string[]) =>
 const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10"}';
 
 describe('the text of a baseline file', () => {
-  it('has a line for each finding, sorted, and nothing in it that moves', () => {
+  it('has a sorted line for each finding, without line numbers', () => {
     const entries: BaselineEntry[] = [
       { finding: sampleFinding({ path: 'b.ts', message: 'has 301 lines' }) },
       { finding: projectFinding() },
@@ -50,7 +50,7 @@ describe('the text of a baseline file', () => {
     assert.equal(baselineText(moved.reverse(), 'ESLint 10'), text);
   });
 
-  it('is read back as it was written', () => {
+  it('is read as it was written', () => {
     const finding = fc.record({
       path: fc.constantFrom('a.ts', 'b/c.ts'),
       ruleId: fc.constantFrom('one', 'two/three'),
@@ -72,7 +72,7 @@ describe('the text of a baseline file', () => {
     );
   });
 
-  it('is read with the last line, whether that line is ended or not', () => {
+  it('needs no line feed at its end', () => {
     const entries = [{ finding: sampleFinding({ path: 'a.ts' }) }, { finding: sampleFinding({ path: 'b.ts' }) }];
     const text = baselineText(entries, 'ESLint 10');
     for (const content of [text, text.trimEnd()])
@@ -86,7 +86,7 @@ describe('the text of a baseline file', () => {
     assert.equal(entry.finding.fingerprint, projectFinding().fingerprint);
   });
 
-  it('keeps whole a fingerprint of another form, even where it ends with our half of the place', () => {
+  it('keeps the whole of a foreign fingerprint, even if it ends with our place half', () => {
     const place = placeHalf('file', 'src/app.ts');
     for (const fingerprint of [place, `x${place}`, `${'0'.repeat(33)}${place}`]) {
       const text = baselineText([{ finding: { ...sampleFinding(), fingerprint } }], 'x 1');
@@ -94,7 +94,7 @@ describe('the text of a baseline file', () => {
     }
   });
 
-  it('is refused where a line is none, with its number', () => {
+  it('is refused with the number of an invalid line', () => {
     const line = baselineText([{ finding: sampleFinding() }], 'x').split('\n')[1] ?? '';
     const changed = (change: object) => JSON.stringify({ ...(JSON.parse(line) as object), ...change });
     for (const [text, message] of [
@@ -116,7 +116,7 @@ describe('the text of a baseline file', () => {
       assert.throws(() => readBaselineFile(memorySource(text, 'b.jsonl')), message, text);
   });
 
-  it('counts what was accepted until a day that is over as new', () => {
+  it('makes a finding with an expired acceptance new', () => {
     const until = (day: string | undefined) => ({ finding: sampleFinding(), accepted: { reason: 'x', until: day } });
     const text = baselineText([until('2026-06-14'), until('2026-06-15'), until(undefined)], 'ESLint 10');
     const user = { tool: { name: 'toollint', version: '1' }, quiet: false, today: '2026-06-15' };
@@ -148,7 +148,7 @@ describe('the changes since a commit', () => {
     return cwd;
   };
 
-  it('knows which lines a diff moved, changed and deleted', async (t) => {
+  it('list moved, changed and deleted lines', async (t) => {
     const lines = (...numbers: number[]) => numbers.map((number) => `line ${number}\n`).join('');
     const cwd = await repository(t, {
       'a.js': lines(1, 2, 3, 4, 5, 6),
@@ -177,7 +177,7 @@ describe('the changes since a commit', () => {
     await assert.rejects(changesSince('nowhere', cwd), /git diff: /u);
   });
 
-  it('counts lines of any number of digits, and has the name of the folder before its paths', async (t) => {
+  it("have line numbers of any length and paths with the folder's name", async (t) => {
     const lines = Array.from({ length: 1_200 }, (_, index) => `line ${index + 1}\n`);
     const cwd = await repository(t, { 'a.js': lines.join('') });
     lines[104] = 'changed\n';
@@ -193,7 +193,7 @@ describe('the changes since a commit', () => {
     assert.equal(touched(changes, 'a.js', 106), false);
   });
 
-  it('is the same whatever git is configured to show', async (t) => {
+  it("do not depend on git's configuration", async (t) => {
     const cwd = await repository(t, { '\u00e4.js': 'one\ntwo\n', '.gitattributes': '*.js diff=odd\n' });
     for (const [key, value] of [
       ['color.ui', 'always'],

@@ -52,7 +52,7 @@ describe('comparing reports', () => {
     }
   });
 
-  it('numbers the new findings anew and counts them in the summary', async () => {
+  it('numbers the new findings from 1 and counts them in the summary', async () => {
     const { findings, outcome } = await compared(
       sampleReport([]),
       sampleReport([sampleFinding({ line: 1 }), sampleFinding({ line: 2 }), c]),
@@ -65,7 +65,7 @@ describe('comparing reports', () => {
     assert.equal(outcome.errors, 1);
   });
 
-  it('never takes a parse error as known', async () => {
+  it('always reports a parse error as new', async () => {
     const broken = sampleReport([sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' }), a], (report) => {
       report.execution = {
         status: 'incomplete',
@@ -99,7 +99,7 @@ describe('a baseline', () => {
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  it('is refused rather than guessed at, and left as it is', async () => {
+  it('is refused if it is doubtful, and never changed', async () => {
     const current = await writeJson(folder, 'current.json', sampleReport([a]));
     const noFiles = sampleReport([], (report) => {
       report.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
@@ -133,7 +133,7 @@ describe('a baseline', () => {
     }
   });
 
-  it('is never the output', async () => {
+  it('cannot be the output', async () => {
     const base = await writeJson(folder, 'base.json', sampleReport([a]));
     const text = await readFile(base);
     for (const args of [
@@ -147,7 +147,7 @@ describe('a baseline', () => {
     assert.deepEqual(await readFile(base), text);
   });
 
-  it('with errors only is compared with errors only', async () => {
+  it('that lists errors only is compared with errors only', async () => {
     const base = await writeJson(
       folder,
       'quiet-base.json',
@@ -163,7 +163,7 @@ describe('a baseline', () => {
     });
   });
 
-  it('that is incomplete, or of another version or linter, is noted', async () => {
+  it('that is incomplete or of another linter gets a note', async () => {
     const base = await writeJson(
       folder,
       'noted.json',

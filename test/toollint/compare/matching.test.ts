@@ -30,7 +30,7 @@ function matched(before: Finding[], now: readonly Finding[], changes?: SourceCha
 const at = (line: number, column = 1, text = 'x') => sampleFinding({ line, column, text });
 
 describe('matching', () => {
-  it('takes the same place first, whatever the order', () => {
+  it('pairs findings at the same place first, in any order', () => {
     // The old finding at 9 is still at 9, so the one at 5 has gone to 6 and that at 12 is new.
     assert.deepEqual(matched([at(5), at(9)], [at(12), at(9), at(6)]), {
       counts: [1, 2, 0],
@@ -42,13 +42,13 @@ describe('matching', () => {
     assert.deepEqual(matched([at(1, 23)], [at(12, 3), at(1, 23)]), { counts: [1, 1, 0], news: [0], missing: [] });
   });
 
-  it('counts each old finding once', () => {
+  it('uses each old finding once', () => {
     assert.deepEqual(matched([at(3)], [at(3), at(3)]), { counts: [1, 1, 0], news: [1], missing: [] });
     assert.deepEqual(matched([at(3), at(3)], [at(3)]), { counts: [0, 1, 1], news: [], missing: [0] });
     assert.deepEqual(matched([at(3), at(3)], [at(3), at(3)]), { counts: [0, 2, 0], news: [], missing: [] });
   });
 
-  it('pairs what has moved in the order of lines and columns', () => {
+  it('pairs moved findings in the order of lines and columns', () => {
     assert.deepEqual(matched([at(9), at(1), at(5)], [at(4), at(8)]), {
       counts: [0, 2, 1],
       news: [],
@@ -63,7 +63,7 @@ describe('matching', () => {
     assert.deepEqual(matched([at(3)], [at(3, 1, 'edited')]), { counts: [1, 0, 1], news: [0], missing: [0] });
   });
 
-  it('knows the only finding of its rule in a file whose message counts something', () => {
+  it('knows the only finding of its rule in a file if only a number in the message changed', () => {
     const counting = (count: number, text: string, line: number, path = 'src/app.ts') =>
       sampleFinding({ ruleId: 'max-lines', message: `too many lines (${count})`, text, line, path });
     const known = { counts: [0, 1, 0], news: [], missing: [] };
@@ -91,7 +91,7 @@ describe('matching', () => {
     hunksIn: (path) => (path === 'src/app.ts' ? hunks : []),
   });
 
-  it('takes a line that git moved where git put it, and a changed one nowhere', () => {
+  it('follows lines that git moved, and no changed lines', () => {
     const now = [at(10), at(20)];
     assert.deepEqual(matched([at(10)], now).news, [1], 'without git the one at the old place');
     const moved = changed(hunk(5, 0, 5, 10));
@@ -139,7 +139,7 @@ describe('matching', () => {
     assert.deepEqual(countsOf('f(a)', 'f(a,)'), [1, 0, 1]);
   });
 
-  it('knows nothing of another hunk, and nothing on a line that was not changed', () => {
+  it('does not match findings in another hunk or on an unchanged line', () => {
     const before = on('var a; x();', 3, 1, 6);
     const hunks = [hunk(3, 1, 3, 0, ['var a; x();']), hunk(30, 0, 29, 1)];
     assert.deepEqual(matched([before], [on('var a; y();', 29, 1, 6)], changed(...hunks)).counts, [1, 0, 1]);
@@ -150,7 +150,7 @@ describe('matching', () => {
     assert.deepEqual(matched([bare], [on('var a; y();', 3, 1, 6)], changed(...uncommitted)).counts, [0, 1, 0]);
   });
 
-  it('takes a parse error as new, unless it was accepted', () => {
+  it('makes a parse error new unless it was accepted', () => {
     const own = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' });
     assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);
     const accepted = [{ finding: own, accepted: { reason: 'a fixture' } }];
@@ -158,7 +158,7 @@ describe('matching', () => {
     assert.deepEqual(matchFindings([...accepted, { finding: own }], [own, own]).missing, []);
   });
 
-  it('keeps apart 5,000 findings of which each second is new', () => {
+  it('distinguishes 5,000 findings of which every second one is new', () => {
     const old = Array.from({ length: 2500 }, (_, index) => at(index * 2 + 1, 1, `t${index * 2}`));
     const now = Array.from({ length: 5000 }, (_, index) => at(index + 1, 1, `t${index}`));
     const { counts, news } = matched(old, now);
@@ -167,7 +167,7 @@ describe('matching', () => {
   });
 });
 
-describe('what may be called fixed', () => {
+describe('a missing finding', () => {
   interface Sketch {
     ruleId?: string;
     severity?: 'error';
@@ -191,7 +191,7 @@ describe('what may be called fixed', () => {
     };
   const nothing = () => undefined;
 
-  it('is what the report has looked at', () => {
+  it('is fixed if the report checked its file and rule', () => {
     assert.equal(claimed(nothing), true);
     assert.equal(claimed(nothing, { scope: 'project', path: '' }), true);
     assert.equal(
@@ -217,7 +217,7 @@ describe('what may be called fixed', () => {
     );
   });
 
-  it('lies in the target, is included and is not excluded', () => {
+  it('is fixed only inside the target and the patterns', () => {
     assert.equal(
       claimed((r) => (r.scan.target = { kind: 'project', path: 'src' })),
       true,
@@ -273,7 +273,7 @@ describe('what may be called fixed', () => {
     );
   });
 
-  it('is what was in a file that git knows as deleted', () => {
+  it('is fixed in a file that git lists as deleted', () => {
     const report = full();
     report.scan.include = ['src/b.ts'];
     assert.equal(doubtsIn(report)(entry()), 'the file was not analyzed');
@@ -282,7 +282,7 @@ describe('what may be called fixed', () => {
     assert.equal(doubtsIn(report, new Set(['src/a/app.ts']))(entry()), 'the rule no-console is off');
   });
 
-  it('is not in a file, or below a folder, that could not be read', () => {
+  it('is not fixed in an unreadable file or folder', () => {
     const unparsed = (relativePath: string) => diagnosed({ kind: 'parse-error', message: 'x', relativePath });
     for (const path of ['src/a/app.ts', 'src/a', 'src']) assert.equal(claimed(unparsed(path)), false, path);
     for (const path of ['src/a/app', 'src/b', 'rc', 'app.ts']) assert.equal(claimed(unparsed(path)), true, path);
@@ -290,7 +290,7 @@ describe('what may be called fixed', () => {
     assert.equal(claimed(unparsed('src/a/app.ts'), { scope: 'project', path: '' }), true);
   });
 
-  it('is not of a rule that failed there, or somewhere unknown', () => {
+  it('is not fixed if its rule failed in the file or at an unknown place', () => {
     const threw = (ruleId?: string, relativePath?: string) =>
       diagnosed({
         kind: 'rule-error',

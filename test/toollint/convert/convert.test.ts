@@ -149,7 +149,7 @@ describe('SARIF', () => {
     );
   });
 
-  it('says of all results or of none whether they are new', async () => {
+  it('has a baselineState for all results or for none', async () => {
     const states = async (report: Report, options?: ConvertOptions) =>
       (await run(report, options)).results.map(({ baselineState }) => baselineState);
     const two = [sampleFinding(), sampleFinding({ line: 8 })];
@@ -176,7 +176,7 @@ describe('SARIF', () => {
     assert.deepEqual(Object.fromEntries((tool.driver.rules ?? []).map(({ id, name }) => [id, name])), names);
   });
 
-  it('has a semantic version where the version is one, and an automation of the folder that was scanned', async () => {
+  it('has a semantic version if the version is one, and the scanned folder as automation id', async () => {
     const of = async (version: string, path: string | undefined, name = 'lint') => {
       const report = sampleReport([], ({ tool, scan }) => {
         Object.assign(tool, { name, version });
@@ -192,7 +192,7 @@ describe('SARIF', () => {
     assert.deepEqual(await of('1', undefined, ''), [undefined, 'unknown/']);
   });
 
-  it('gives a finding of the project line 1 of package.json, else of the first file', async () => {
+  it('places a finding of the project at line 1 of package.json or of the first file', async () => {
     const placeOf = async (options: ConvertOptions, include: string[], ...findings: Finding[]) => {
       const report = sampleReport([projectFinding(), ...findings], (r) => (r.scan.include = include));
       const { artifactLocation, region } =
@@ -234,7 +234,7 @@ describe('SARIF', () => {
     );
   });
 
-  it('has what was fixed as absent', async () => {
+  it('lists fixed findings as absent', async () => {
     const { results } = await run(sampleReport([sampleFinding()]), {
       baselineState: () => 'unchanged',
       absent: [sampleFinding({ line: 50, text: 'gone' })],
@@ -245,7 +245,7 @@ describe('SARIF', () => {
     );
   });
 
-  it('has at most as many results as asked, errors first', async () => {
+  it('has at most the requested number of results, errors first', async () => {
     const findings = [sampleFinding(), sampleFinding({ line: 9, severity: 'error' }), sampleFinding({ line: 10 })];
     for (const [resultsMax, levels] of [
       [1, ['error']],
@@ -273,7 +273,7 @@ describe('SARIF', () => {
 });
 
 describe('GitLab', () => {
-  it('has a fingerprint of its own for each issue, and a place for each', async () => {
+  it('has a unique fingerprint and a place for each issue', async () => {
     const report = sampleReport([
       projectFinding(),
       projectFinding(),
@@ -313,7 +313,7 @@ describe('GitLab', () => {
     assert.ok(issues.every(({ fingerprint }) => /^[0-9a-f]{64}$/u.test(fingerprint)));
   });
 
-  it('is an empty array when there is nothing', async () => {
+  it('is an empty array without findings', async () => {
     assert.equal(await converted(sampleReport([]), 'gitlab'), '[]\n');
   });
 });
@@ -345,7 +345,7 @@ describe('JUnit', () => {
     return result;
   };
 
-  it('is not all green where a rule failed beside nothing but an info finding', async () => {
+  it('is not all green if a rule failed and there are only infos', async () => {
     const info = sampleReport([sampleFinding({ severity: 'info' })], (r) => {
       r.execution = {
         status: 'incomplete',
@@ -374,14 +374,14 @@ describe('JUnit', () => {
     });
   }
 
-  it('is never all green when the run was not complete', async () => {
+  it('is never all green after an incomplete run', async () => {
     assert.equal(parsed(await converted(incomplete(), 'junit')).errors, 3);
     assert.equal(parsed(await converted(noFiles, 'junit')).errors, 1);
     const empty = parsed(await converted(sampleReport([]), 'junit'));
     assert.deepEqual([empty.cases.length, empty.errors, empty.failures], [1, 0, 0]);
   });
 
-  it('keeps the findings of a file together though they come mixed, and passes infos', async () => {
+  it('groups mixed findings by file, and passes infos', async () => {
     const mixed = sampleReport([
       sampleFinding({ path: 'b.ts' }),
       sampleFinding({ path: 'a.ts' }),
@@ -413,7 +413,7 @@ describe('Markdown', () => {
     for (const row of rows) assert.equal(row.replaceAll('\\|', '').split('|').length, 6, row);
   });
 
-  it('shows 100 findings, says how many more there are, and fits a comment', async () => {
+  it('lists 100 findings, counts the others, and fits a comment', async () => {
     const text = await converted(many, 'markdown');
     assert.equal(text.split('\n').filter((line) => line.startsWith('| warning')).length, 100);
     assert.match(text, /…and 29900 more\./u);
@@ -439,7 +439,7 @@ describe('Markdown', () => {
 });
 
 describe('the GitHub commands', () => {
-  it('are one line for each finding and diagnostic, whatever they hold', async () => {
+  it('have one line for each finding and diagnostic, for any text', async () => {
     const lines = (await converted(nasty, 'github')).trimEnd().split('\n');
     assert.equal(lines.length, NASTY.length);
     for (const line of lines) assert.match(line, /^::warning file=[^:,]+,line=\d+,col=1,title=no-console::/u);
@@ -454,7 +454,7 @@ describe('the GitHub commands', () => {
     assert.ok(text.includes('red'));
   });
 
-  it('say how many findings GitHub hides of each kind', async () => {
+  it('end with the number of findings of each kind that GitHub hides', async () => {
     const of = (counts: Partial<Record<Finding['severity'], number>>) =>
       sampleReport(
         Object.entries(counts).flatMap(([severity, count]) =>
@@ -486,7 +486,7 @@ describe('a file that does not parse', () => {
     };
   });
 
-  it('is one thing in every format', async () => {
+  it('appears once in every format', async () => {
     const lines = (await converted(broken, 'github')).trimEnd().split('\n');
     assert.deepEqual(
       lines.map((line) => /file=([^,:]+)/u.exec(line)?.[1]),
@@ -504,7 +504,7 @@ describe('a file that does not parse', () => {
 });
 
 describe('the text for people', () => {
-  it('lets no control character and no command for a CI runner through', async () => {
+  it('has no control characters and no commands for CI runners', async () => {
     for (const width of [20, 40, 80, 200]) {
       const text = await converted(nasty, 'pretty', { width });
       // eslint-disable-next-line no-control-regex -- the claim is that there are none
@@ -524,7 +524,7 @@ describe('the text for people', () => {
 });
 
 describe('the document itself', () => {
-  it('comes back as it was, one finding a line, with what was added to it', async () => {
+  it('is written unchanged, one finding per line, with unknown members', async () => {
     const report = sampleReport([sampleFinding(), sampleFinding({ line: 8 })]);
     Object.assign(report.summary, { added: { b: 1, a: [null] } });
     const text = await converted(report, 'report');

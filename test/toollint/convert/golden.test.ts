@@ -79,7 +79,7 @@ describe('the golden file', () => {
 });
 
 describe('the text for a terminal', () => {
-  it('is cut to its width, with the rule on a line of its own if it is narrow', async () => {
+  it('is cut to the width, with the rule on a separate line if it is narrow', async () => {
     for (const width of [20, 40, 80, 200])
       for (const line of (await textOf('pretty', { width })).split('\n')) assert.ok(line.length <= width, line);
     assert.match(await textOf('pretty', { width: 40 }), /\n {2}3:3 error Use let \| const\.\n {4}no-var\n/u);

@@ -11,7 +11,7 @@ async function htmlOf(report: Report, options: ConvertOptions = {}): Promise<str
 }
 
 describe('the HTML report', () => {
-  it('escapes all that comes from the document, and links to http and https only', async () => {
+  it('escapes every text of the document, and links to http and https only', async () => {
     const hostile = '"><script>alert(1)</script>\u001b[31m';
     const finding = {
       ...sampleFinding({ ruleId: hostile, message: hostile, path: `${hostile}.ts` }),
@@ -35,7 +35,7 @@ describe('the HTML report', () => {
     assert.ok(html.includes('href="https://h/src/b%20c.ts#L3"'));
   });
 
-  it('says first that an analysis is incomplete', async () => {
+  it('starts with the diagnostics of an incomplete analysis', async () => {
     const report = sampleReport([sampleFinding({})], (one) => {
       one.execution = {
         status: 'incomplete',

@@ -285,7 +285,7 @@ describe('the consistency of a report', () => {
     assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
   });
 
-  it('tells the sum of severities by its parts', () => {
+  it('reports a wrong sum of severities at its parts', () => {
     const report = base();
     report.summary.bySeverity = { error: 2, warning: 2, info: 0 };
     assert.deepEqual(found(report), [
@@ -343,7 +343,7 @@ describe('the consistency of a report', () => {
     }
   });
 
-  it('leaves alone a foreign report that breaks only what our own scans promise', () => {
+  it('accepts a foreign report that breaks only the invariants of our scans', () => {
     const changes: Change[] = [
       (r) => delta(r, 1),
       (r) => (r.scan.enabledRuleIds = []),
@@ -361,7 +361,7 @@ describe('the consistency of a report', () => {
     }
   });
 
-  it('names one fault of each kind, however many there are of another', () => {
+  it('reports every kind of fault, even beside 1,500 faults of another kind', () => {
     const report = base();
     report.findings = Array.from({ length: 1500 }, (_, index) => sampleFinding({ line: index + 1 }));
     for (const finding of report.findings) finding.occurrence = 7;

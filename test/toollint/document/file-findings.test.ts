@@ -29,7 +29,7 @@ const found = (change: Partial<LintMessage>, text = 'one();\n', facts: RuleFacts
 };
 
 describe('a finding', () => {
-  it('has the ids of its rule, of a broken file, of an idle comment, or of the linter itself', () => {
+  it('has the id of its rule, a parse error, an unused directive or the linter', () => {
     assert.equal(found({}).ruleId, 'r');
     assert.equal(found({ ruleId: null, fatal: true }).ruleId, 'PARSE-ERROR');
     assert.equal(found({ ruleId: '', fatal: true }).ruleId, 'PARSE-ERROR');
@@ -46,13 +46,13 @@ describe('a finding', () => {
     ]);
   });
 
-  it('of a file that does not parse is the same wherever the parser stopped', () => {
+  it('of a file that does not parse has one fingerprint for every position', () => {
     const { fingerprint } = found({ ruleId: null, fatal: true, line: 2, column: 3 }, 'a\nb c\n');
     const subject = { scope: 'file', ruleId: 'PARSE-ERROR', discriminator: 'm', path: 'a.js' } as const;
     assert.equal(fingerprint, fingerprintOf({ ...subject, lineText: '', flaggedText: '' }));
   });
 
-  it('has the positions that an editor has, and no others', () => {
+  it('has only valid positions', () => {
     const locationOf = (change: Partial<LintMessage>) => found(change).location;
     const file = { scope: 'file', path: 'a.js' };
     assert.deepEqual(locationOf({ line: 0 }), file);
@@ -71,7 +71,7 @@ describe('a finding', () => {
     });
   });
 
-  it('has what its rule says of itself, and what kind of issue that is', () => {
+  it('has the documentation and the category of its rule', () => {
     for (const [category, issueType] of [
       ['problem', 'bug'],
       ['suggestion', 'code-smell'],
@@ -90,7 +90,7 @@ describe('a finding', () => {
     assert.equal(found({ ruleId: null, fatal: true }, '').category, 'problem');
   });
 
-  it('has the flagged line without indentation, and of a long line what is at the column', () => {
+  it('has the flagged line without indentation, or the part of a long line at the column', () => {
     assert.equal(found({}, '  one();  \n').codeSnippet, 'one();');
     assert.equal(found({ line: 3 }, '  one();  \n').codeSnippet, undefined);
     assert.equal(found({ column: 150 }, `${'x'.repeat(200)}\n`).codeSnippet, 'x'.repeat(200));
@@ -111,7 +111,7 @@ describe('a finding', () => {
     assert.equal(found({ suggestion: 'Write\n  /home/me/two' }).suggestion, 'Write two');
   });
 
-  it('names no folder of the machine, and says so where the rule said nothing', () => {
+  it('names no folder of the machine, and has a text for an empty message', () => {
     assert.equal(found({ message: 'in /home/me/a.js, /home/me' }).message, 'in a.js, .');
     assert.equal(found({ message: 'not /etc/x/y' }).message, 'not /etc/x/y');
     assert.equal(found({ message: 'not /etc/x/y', fatal: true, ruleId: null }).message, 'not y');
@@ -123,20 +123,20 @@ describe('a finding', () => {
     );
   });
 
-  it('is the same before and after a comment on its line takes it back', () => {
+  it('has the same fingerprint with and without a directive on its line', () => {
     const text = 'one(); // eslint-disable-line r\ntwo(); /* eslint-disable-line */\n// eslint-disable-next-line\n';
     assert.equal(withoutDirectives(text), 'one();\ntwo();\n// eslint-disable-next-line\n');
     assert.equal(withoutDirectives('a();  // no\r\n'), 'a();  // no\r\n');
     assert.equal(found({}, withoutDirectives(text)).fingerprint, found({}, 'one();\ntwo();').fingerprint);
   });
 
-  it('of a file without messages is none', () => {
+  it('does not exist for a file without messages', () => {
     assert.deepEqual(fileFindings({ path: 'a', text: '', messages: [], roots: [], factsOf: () => ({}) }), []);
   });
 });
 
 describe('the order of findings', () => {
-  it('is by path, line, column, rule, fingerprint, message, severity, and then the rest', () => {
+  it('is by path, line, column, rule, fingerprint, message, severity, then the other members', () => {
     const base = sampleFinding({ path: 'b', line: 2, column: 2, ruleId: 'b', message: 'b', severity: 'info' });
     const before = [
       { ...base, location: { scope: 'project' as const } },
@@ -162,7 +162,7 @@ describe('the order of findings', () => {
 describe('a member beyond the specification', () => {
   const withTool = (members: object) => sampleReport([], (report) => Object.assign(report.tool, members));
 
-  it('is the linter with name and version, and where it is described', () => {
+  it('names the linter with its version and address', () => {
     const linter = { name: 'l', version: '1' };
     assert.deepEqual(linterOf(withTool({ linter })), linter);
     assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 'u', more: 1 } })), {
@@ -174,12 +174,12 @@ describe('a member beyond the specification', () => {
     assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 7 } })), linter);
   });
 
-  it('is a text for each rule', () => {
+  it('has a text for each rule', () => {
     assert.deepEqual(ruleTextsOf(withTool({ rules: { a: 'A.', b: '', c: 7 } })), { a: 'A.' });
     assert.deepEqual(ruleTextsOf(withTool({ rules: 'x' })), {});
   });
 
-  it('is the end of a location that has a beginning before it', () => {
+  it('is the end of a location, after its beginning', () => {
     const ending = (line: number | undefined, column: number | undefined, end: object) => {
       const finding = sampleFinding({ line, column });
       Object.assign(finding.location, end);

@@ -5,7 +5,7 @@ import { discriminatorOf, flaggedTexts, sourceLines } from '../../../lib/toollin
 import { fingerprintOf } from '../support/samples.ts';
 
 describe('the fingerprint', () => {
-  it('is that of the published vectors', () => {
+  it('equals the published vectors', () => {
     assert.equal(
       fingerprintOf({
         scope: 'file',
@@ -30,7 +30,7 @@ describe('the fingerprint', () => {
     );
   });
 
-  it('keeps parts apart that contain line breaks and halves of surrogate pairs', () => {
+  it('separates parts with line breaks and halves of surrogate pairs', () => {
     const of = (ruleId: string, discriminator: string) =>
       fingerprintOf({ scope: 'file', ruleId, discriminator, path: 'a', lineText: '', flaggedText: '' });
     assert.notEqual(of('a\nb', 'c'), of('a', 'b\nc'));
@@ -38,7 +38,7 @@ describe('the fingerprint', () => {
     assert.match(of('a', '\ud800'), /^[0-9a-f]{64}$/u);
   });
 
-  it('takes the message id before the message', () => {
+  it('prefers the message id to the message', () => {
     assert.equal(discriminatorOf('tooMany', 'has 21 lines'), 'tooMany');
     assert.equal(discriminatorOf(undefined, 'has  21\n lines of src/a.js:7 '), 'has # lines of src/a.js:#');
     assert.equal(discriminatorOf('', 'x 1'), 'x #');
@@ -48,7 +48,7 @@ describe('the fingerprint', () => {
     assert.deepEqual(sourceLines('\ufeffa\r\nb\rc\nd\u2028e\u2029f'), ['a', 'b', 'c', 'd', 'e', 'f']);
   });
 
-  it('takes the flagged text of one line only', () => {
+  it('uses the flagged text of one line only', () => {
     const lines = sourceLines('  const  a =\t1;\nnext();');
     const texts = (range: object) => Object.values(flaggedTexts(lines, range));
     assert.deepEqual(texts({ line: 1, column: 3, endLine: 1, endColumn: 8 }), ['const a = 1;', 'const']);
@@ -60,7 +60,7 @@ describe('the fingerprint', () => {
     assert.deepEqual(texts({}), ['', '']);
   });
 
-  it('looks at a window of a long line', () => {
+  it('uses a window of a long line', () => {
     const raw = 'x'.repeat(2000).replace(/^(.{1000})./u, '$1A');
     const { lineText, flaggedText } = flaggedTexts([raw], { line: 1, column: 1001 });
     assert.deepEqual(

@@ -32,7 +32,7 @@ function firstProblem(content: string | Uint8Array): [string, string] {
 }
 
 describe('reading a report', () => {
-  it('takes a whole number in any notation and refuses one that is rounded', () => {
+  it('accepts an integer in any notation and refuses a rounded one', () => {
     for (const literal of ['3.0', '3e0', '0.3e1', '30e-1', '9007199254740991', '9.007199254740991e15']) {
       assert.deepEqual(problemsOf(lineOf(literal)), [], literal);
     }
@@ -52,7 +52,7 @@ describe('reading a report', () => {
     }
   });
 
-  it('does not call a number null that is too large to read', () => {
+  it('does not report a number that is too large as null', () => {
     const problems = problemsOf(good.replace('"durationMs":12.5', '"durationMs":1e400'));
     assert.deepEqual(
       problems.map(({ message }) => message),
@@ -60,7 +60,7 @@ describe('reading a report', () => {
     );
   });
 
-  it('says what it found in place of what it expected, and cuts a long text', () => {
+  it('reports the expected and the found value, and cuts a long text', () => {
     const told = (literal: string) =>
       problemsOf(lineOf(literal)).map(({ message }) => message.replace(/^.*, found /u, ''));
     for (const [literal, text] of [
@@ -81,7 +81,7 @@ describe('reading a report', () => {
     assert.equal(problemsOf(good.replace('"durationMs":12.5,', ''))[0]?.message, 'the member is missing');
   });
 
-  it('takes a duration that no double is, and a negative zero', () => {
+  it('accepts a duration that is not exactly a double, and a negative zero', () => {
     for (const literal of ['0.1', '-0', '0.10000000000000001', '1e-7', '123.456']) {
       assert.deepEqual(problemsOf(good.replace('"durationMs":12.5', `"durationMs":${literal}`)), [], literal);
     }
@@ -94,7 +94,7 @@ describe('reading a report', () => {
     }
   });
 
-  it('knows when a literal is exactly its double, as far as integers go', () => {
+  it('detects integers that a double cannot hold', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }), (value) => {
         if (BigInt(Number(value)) === value) assert.equal(isExactNumber(String(value)), true);
@@ -110,7 +110,7 @@ describe('reading a report', () => {
     );
   });
 
-  it('names a member that stands twice, wherever it is', () => {
+  it('names a member that appears twice, at any depth', () => {
     const twice = (part: string, name: string) => good.replace(part, `${part}${name}`);
     assert.deepEqual(firstProblem(twice('"scope":"file",', '"scope":"file",')), [
       'duplicate-member',
@@ -127,7 +127,7 @@ describe('reading a report', () => {
     ]);
   });
 
-  it('refuses what is not one JSON value', () => {
+  it('refuses a text that is not one JSON value', () => {
     const texts = [
       '',
       ' ',
@@ -165,7 +165,7 @@ describe('reading a report', () => {
     }
   });
 
-  it('accepts a byte order mark and says so', () => {
+  it('accepts a byte order mark and reports it', () => {
     const { schema, sawByteOrderMark } = validate(memorySource(`\ufeff${good}`, 'sample'));
     assert.deepEqual([schema, sawByteOrderMark], ['valid', true]);
   });
@@ -174,7 +174,7 @@ describe('reading a report', () => {
     assert.deepEqual(problemsOf(good.replace('it threw', 'it \\ud800 threw')), []);
   });
 
-  it('stops at 65 levels and takes 64', () => {
+  it('accepts 64 levels and refuses 65', () => {
     const nested = (levels: number) => good.replace('{', `{"deep":${'['.repeat(levels)}${']'.repeat(levels)},`);
     assert.deepEqual(problemsOf(nested(63)), []);
     for (const levels of [64, 100_000]) {
@@ -189,7 +189,7 @@ describe('reading a report', () => {
     assert.deepEqual(problemsOf(JSON.stringify(report)), []);
   });
 
-  it('keeps names that JavaScript objects have of their own apart from them', () => {
+  it("accepts members with the names of JavaScript's own properties", () => {
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty']) {
       const report = sampleReport([
         sampleFinding({ ruleId: name, path: name }),
@@ -200,7 +200,7 @@ describe('reading a report', () => {
     }
   });
 
-  it('takes the members in any order', () => {
+  it('accepts the members in any order', () => {
     const reversed = Object.fromEntries(Object.entries(fullReport()).reverse());
     assert.deepEqual(problemsOf(JSON.stringify(reversed)), []);
     const wrong = sampleReport(
@@ -211,7 +211,7 @@ describe('reading a report', () => {
     assert.deepEqual([problem?.code, problem?.pointer, others], ['invariant-17', '/findings/0/location/path', []]);
   });
 
-  it('gives the same values as JSON.parse', () => {
+  it('returns the same values as JSON.parse', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), fc.boolean(), (value, isPretty) => {
         const text = JSON.stringify(value, null, isPretty ? 2 : 0);
@@ -242,7 +242,7 @@ describe('reading a report', () => {
     );
   });
 
-  it('says why a text is not JSON', () => {
+  it('reports why a text is not JSON', () => {
     const [problem] = problemsOf('{"é": 1,, "b": 2}');
     assert.deepEqual([problem?.code, problem?.pointer], ['syntax', '']);
     assert.match(problem?.message ?? '', /^not JSON: .*position 8/u);
@@ -253,7 +253,7 @@ describe('reading a report', () => {
 describe('the bytes of a document', () => {
   const chunks = (...texts: string[]) => Readable.from(texts.map((text) => Buffer.from(text)));
 
-  it('are those of a stream, up to the limit and no further', async () => {
+  it('come from a stream up to the limit', async () => {
     const { bytes } = await streamSource(chunks('ab', 'c'), 'x', { bytesMax: 3 });
     assert.equal(Buffer.from(bytes).toString(), 'abc');
     await assert.rejects(streamSource(chunks('ab', 'cd'), 'x', { bytesMax: 3 }), {
@@ -261,7 +261,7 @@ describe('the bytes of a document', () => {
     });
   });
 
-  it('are refused before they are read, where a file is longer than the limit', async (t) => {
+  it('are refused if the file is longer than the limit', async (t) => {
     const folder = await mkdtemp(join(tmpdir(), 'toollint-test-'));
     t.after(() => rm(folder, { recursive: true }));
     const path = join(folder, 'r.json');

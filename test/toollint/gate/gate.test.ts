@@ -54,7 +54,7 @@ describe('a gate', () => {
     assert.equal((await gated(sampleReport([]), ['--gate', 'strict'])).gate?.status, 'passed');
   });
 
-  it('draws the line exactly at its threshold', async () => {
+  it('applies each operator exactly at its threshold', async () => {
     const report = sampleReport([warning, sampleFinding({ line: 5 })]);
     for (const [op, verdicts] of [
       ['>', 'fpp'],
@@ -111,7 +111,7 @@ describe('a gate', () => {
     }
   });
 
-  it('refuses a rule that was not on and a category that no rule has, where the scope is known', async () => {
+  it('refuses a disabled rule and an unknown category if the scope is known', async () => {
     const known = sampleReport([warning]);
     const unknown = sampleReport([warning], (r) => {
       Object.assign(r.scan, {
@@ -138,7 +138,7 @@ describe('a gate', () => {
     }
   });
 
-  it('fails an analysis that did not run to its end, whatever it asks', async () => {
+  it('fails an incomplete analysis, whatever its conditions', async () => {
     await config([]);
     const incomplete = sampleReport(
       [],
@@ -171,7 +171,7 @@ describe('a gate', () => {
     );
   });
 
-  it('is not evaluated where an answer would be a guess', async () => {
+  it('is not evaluated if the report lacks the counts', async () => {
     const quiet = sampleReport([error], (r) => (r.selection.quiet = true));
     assert.match((await gated(quiet, [])).stderr, /cannot be evaluated/u);
     for (const [report, args] of [
@@ -186,12 +186,12 @@ describe('a gate', () => {
     assert.equal((await gated(quiet, ['--max-errors', '1'])).code, 0);
   });
 
-  it('replaces the verdict that was there', async () => {
+  it('replaces an earlier verdict', async () => {
     const report = sampleReport([], (r) => (r.gate = { status: 'failed', name: 'old', message: 'old' }));
     assert.deepEqual((await gated(report, ['--gate', 'strict'])).gate, { status: 'passed', name: 'strict' });
   });
 
-  it('is refused when its description is not understood', async () => {
+  it('is refused if its description is invalid', async () => {
     const good = limit('errors', '>', 0);
     const bad: unknown[] = [
       '',
@@ -280,7 +280,7 @@ describe('a gate', () => {
     assert.equal(both.gate?.message, 'newIssues 4 > 0 (fail); infos 1 > 0 (fail)');
   });
 
-  it('takes limits in plain digits only', async () => {
+  it('accepts limits in plain digits only', async () => {
     for (const option of ['--max-errors', '--max-warnings', '--max-infos', '--max-new']) {
       for (const value of ['abc', '-1', '1e9', '', ' 1', '1.0', '0x1', '99999999999999999999']) {
         const { code, gate } = await gated(sampleReport([]), [`${option}=${value}`]);
@@ -293,7 +293,7 @@ describe('a gate', () => {
 });
 
 describe('the exit code of a scan', () => {
-  it('follows the gate, or else the errors that count', async (t) => {
+  it('depends on the gate, or without one on the errors', async (t) => {
     const cwd = await project(t, {
       'error.js': 'var a;\n',
       'warning.js': 'console.log(1);\n',
@@ -319,7 +319,7 @@ describe('the exit code of a scan', () => {
     assert.deepEqual([code, report.gate.status, report.summary.totalIssues], [1, 'failed', 0]);
   });
 
-  it('is 2, with nothing on standard output, for what cannot be understood', async (t) => {
+  it('is 2, with nothing on standard output, for invalid arguments', async (t) => {
     const cwd = await project(t, { 'a.js': 'x;\n' });
     for (const args of [
       ['--gate', 'x'],

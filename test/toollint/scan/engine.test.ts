@@ -9,14 +9,14 @@ import { configText, project, scanned, toollint, writeConfig } from '../support/
 
 const REPORTING = `create: (context) => ({ Program: (node) => context.report({ node, message: 'm' }) })`;
 
-describe('what a scan takes from ESLint', () => {
-  it('is the list of the rules that are on', async (t) => {
+describe('the data of ESLint in a report', () => {
+  it('has the list of enabled rules', async (t) => {
     const rules = `{ 'no-var': 'error', 'no-eval': [1], 'no-console': 'off', 'no-alert': 0, eqeqeq: ['off'] }`;
     const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': configText(rules) });
     assert.deepEqual((await scanned(cwd)).report.scan.enabledRuleIds, ['no-eval', 'no-var']);
   });
 
-  it('is the documentation of a plugin, where it has the right form', async (t) => {
+  it('has the documentation of a plugin if it has the right form', async (t) => {
     const meta = `{ type: 'problem', docs: { url: 'https://example.org/one', description: 'About one.' } }`;
     const odd = `{ docs: { url: 'javascript:alert(1)', description: 7 } }`;
     const plugin = `{ one: { meta: ${meta}, ${REPORTING} }, two: { meta: ${odd}, ${REPORTING} }, three: { ${REPORTING} } }`;
@@ -31,7 +31,7 @@ describe('what a scan takes from ESLint', () => {
     assert.deepEqual((report.tool as { rules?: unknown }).rules, { 'own/one': 'About one.' });
   });
 
-  it('is the documentation of a plugin whose name has a slash, and links of http in any case', async (t) => {
+  it('has the documentation of a plugin with a slash in its name, and http links in any case', async (t) => {
     const meta = (url: string) => `{ docs: { url: '${url}' } }`;
     const rules = `{ 'a/one': { meta: ${meta('HTTP://example.org/one')}, ${REPORTING} } }`;
     const deep = `{ two: { meta: ${meta('xhttp://example.org')}, ${REPORTING} } }`;
@@ -46,7 +46,7 @@ describe('what a scan takes from ESLint', () => {
     assert.deepEqual(links, { 'own/a/one': 'HTTP://example.org/one', '@team/own/two': undefined });
   });
 
-  it('is its first suggestion, before the fix', async (t) => {
+  it('has the first suggestion rather than the fix', async (t) => {
     const rule = `{ create: (context) => ({ Program(node) {
       const suggest = ['Do this.', 'Or that.'].map((desc) => ({ desc, fix: (fixer) => fixer.remove(node) }));
       context.report({ node, message: 'm', suggest, fix: (fixer) => fixer.insertTextAfter(node, ';') });
@@ -61,7 +61,7 @@ describe('what a scan takes from ESLint', () => {
     });
   });
 
-  it('is the fix of a finding, and a suggestion that there is one', async (t) => {
+  it('has the fix of a finding, and a suggestion to use it', async (t) => {
     const rules = `{ 'no-var': 'error', 'no-debugger': 'warn' }`;
     const cwd = await project(t, { 'a.js': 'debugger;\nvar a;\n', 'eslint.config.mjs': configText(rules) });
     const [debug, declared] = (await scanned(cwd, ['a.js'])).report.findings;
@@ -75,7 +75,7 @@ describe('what a scan takes from ESLint', () => {
     assert.equal(declared.severity, 'error');
   });
 
-  it('is one file more for each ending that is asked for', async (t) => {
+  it('covers files with the endings of --ext', async (t) => {
     const cwd = await project(t, {
       'a.js': 'let a;\n',
       'b.es': 'var b;\n',
@@ -89,7 +89,7 @@ describe('what a scan takes from ESLint', () => {
     );
   });
 
-  it('is no configuration where only files are there that need none', async (t) => {
+  it('needs no configuration if there are only other files', async (t) => {
     const bare = { 'eslint.config.mjs': null };
     assert.equal((await scanned(await project(t, { ...bare, 'a.txt': '' }))).code, 4);
     for (const name of ['a.js', 'a.mjs', 'a.cts', 'a.jsx', 'a.tsx']) {
@@ -99,7 +99,7 @@ describe('what a scan takes from ESLint', () => {
     }
   });
 
-  it('is nothing for a file without a configuration beside a folder that has one', async (t) => {
+  it('skips a file without a configuration if a folder has one', async (t) => {
     const part = { 'part/eslint.config.mjs': configText(`{ 'no-var': 1 }`), 'part/b.js': 'var b;\n' };
     const { report } = await scanned(await project(t, { 'eslint.config.mjs': null, 'a.js': 'var a;\n', ...part }));
     assert.deepEqual(
@@ -108,7 +108,7 @@ describe('what a scan takes from ESLint', () => {
     );
   });
 
-  it('is the name of its old configuration, where only that is there', async (t) => {
+  it('names an old configuration file if there is no other', async (t) => {
     const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': null, '.eslintrc.yml': 'rules: {}\n' });
     const { code, stderr } = await toollint(['scan'], { cwd });
     assert.equal(code, 2);
@@ -117,7 +117,7 @@ describe('what a scan takes from ESLint', () => {
 });
 
 describe('the analysis of a file', () => {
-  it('names no folder of the machine where the linter throws by itself', async (t) => {
+  it('names no folder of the machine if the linter throws', async (t) => {
     const processor = `{ preprocess: (text) => [text], postprocess() { throw new Error('in /opt/x/y.js'); } }`;
     const config = `export default [{ files: ['**/*.js'], processor: ${processor} }];\n`;
     const root = await project(t, { 'eslint.config.mjs': config, 'a.js': 'a;\n' });
@@ -127,7 +127,7 @@ describe('the analysis of a file', () => {
     assert.equal(findings[0].message, 'in y.js');
   });
 
-  it('names no folder of the machine where the root is a link, given relative to the working folder', async (t) => {
+  it('names no folder of the machine if the root is a relative link', async (t) => {
     const folder = await project(t, { 'real/a.js': 'a;\n' });
     const link = join(folder, 'link');
     await symlink('real', link);
@@ -138,20 +138,20 @@ describe('the analysis of a file', () => {
   });
 });
 
-describe('what is gone since a baseline', () => {
+describe('a missing finding of a baseline', () => {
   const counted = async (cwd: string, change: () => Promise<unknown>) => {
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await change();
     return (await scanned(cwd, ['--baseline', 'base.json'])).report.selection.baseline;
   };
 
-  it('is fixed where it was a directive without use', async (t) => {
+  it('is fixed if it was an unused directive that is gone', async (t) => {
     const cwd = await project(t, { 'a.js': '// eslint-disable-next-line no-var\nlet a;\n' });
     const counts = await counted(cwd, () => writeFile(join(cwd, 'a.js'), 'let a;\n'));
     assert.deepEqual(counts, { newIssues: 0, unchanged: 0, fixed: 1 });
   });
 
-  it('is not fixed where nothing looks for directives without use, a rule throws, or the file does not parse', async (t) => {
+  it('is not fixed if unused directives are off, a rule throws, or the file does not parse', async (t) => {
     const unused = { 'a.js': '// eslint-disable-next-line no-var\nlet a;\n' };
     const off = configText(`{ 'no-var': 'error' }`).replace(
       '[{ ',
@@ -174,7 +174,7 @@ describe('what is gone since a baseline', () => {
     assert.deepEqual(report.scan.enabledRuleIds, ['no-console', 'no-var'], 'no rule is called PARSE-ERROR');
   });
 
-  it('is fixed where a file has taken the place of its folder', async (t) => {
+  it('is fixed if a file replaced its folder', async (t) => {
     const cwd = await project(t, { 'a/b.js': 'var b;\n', 'c.js': 'var c;\n' });
     const counts = await counted(cwd, async () => {
       await rm(join(cwd, 'a'), { recursive: true });
@@ -183,7 +183,7 @@ describe('what is gone since a baseline', () => {
     assert.deepEqual(counts, { newIssues: 0, unchanged: 1, fixed: 1 });
   });
 
-  it('is not fixed where a comment on its line takes it back', async (t) => {
+  it('is not fixed if a comment on its line hides it', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     const counts = await counted(cwd, () => writeFile(join(cwd, 'a.js'), 'var a; // eslint-disable-line no-var\n'));
     assert.deepEqual(counts, { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 1 });

@@ -14,7 +14,7 @@ describe('a scan against a baseline', () => {
   const SOURCES = { 'src/a.js': 'var a;\nconsole.log(a);\n', 'src/b.js': 'var b;\n', 'lib/c.js': 'var c;\n' };
   const counts = ({ selection: { baseline } }: Report) => [baseline?.newIssues, baseline?.unchanged, baseline?.fixed];
 
-  it('lists only what is new, wherever the rest has moved', async (t) => {
+  it('lists only new findings after code moved', async (t) => {
     const cwd = await project(t, SOURCES);
     assert.equal((await toollint(['scan', '-o', 'base.json'], { cwd })).code, 1);
     await writeFile(join(cwd, 'src/a.js'), `${'\n'.repeat(1000)}    var a;\r\n\tconsole.log(a);\r\n`);
@@ -26,7 +26,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual([code, counts(report), paths(report), report.gate.status], [1, [1, 3, 1], ['src/b.js'], 'failed']);
   });
 
-  it('knows a function that grew more complex, and a file whose name is written in other Unicode', async (t) => {
+  it('knows a function that became more complex, and a file name in another Unicode form', async (t) => {
     const config = configText(`{ complexity: ['warn', 2] }`);
     const grown = (branches: number) => `export function f(x) {\n${'  if (x) x();\n'.repeat(branches)}}\n`;
     const cwd = await project(t, { 'eslint.config.mjs': config, 'src/\u00e9.js': grown(20) });
@@ -37,7 +37,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual(counts(report), [0, 1, 0]);
   });
 
-  it('calls nothing outside one scanned file fixed', async (t) => {
+  it('calls findings fixed only in the scanned file', async (t) => {
     const cwd = await project(t, SOURCES);
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await writeFile(join(cwd, 'src/a.js'), 'console.log(1);\n');
@@ -49,7 +49,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 2, 2]);
   });
 
-  it('calls fixed what was in its only file, when that has another name or is gone', async (t) => {
+  it('calls findings fixed if their only file was renamed or deleted', async (t) => {
     const cwd = await project(t, { 'src/a.js': 'var a;\n', 'b.js': 'let b;\n' });
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await rename(join(cwd, 'src/a.js'), join(cwd, 'src/d.js'));
@@ -58,7 +58,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 0, 1]);
   });
 
-  it('tells a rule that is off, a file that is ignored and a file that is broken from one that is fixed', async (t) => {
+  it('distinguishes a fixed finding from a disabled rule, an ignored file and a broken file', async (t) => {
     const cwd = await project(t, SOURCES);
     await toollint(['scan', '-o', 'base.json'], { cwd });
     const config = (text: string) => writeConfig(join(cwd, 'eslint.config.mjs'), text);
@@ -76,7 +76,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [2, 1, 1]);
   });
 
-  it('keeps the findings of a rule that throws in one file as not verifiable there', async (t) => {
+  it('makes the findings of a throwing rule not verifiable in that file', async (t) => {
     const plugin = (boom: string) =>
       `{ mark: { create: (context) => ({ Identifier(node) { ${boom} context.report({ node, message: 'mark' }); } }) } }`;
     const cwd = await project(t, {
@@ -94,7 +94,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual([report.execution.status, counts(report)], ['incomplete', [0, 0, 1]]);
   });
 
-  it('counts the same when only errors are listed', async (t) => {
+  it('has the same counts with --quiet', async (t) => {
     const cwd = await project(t, SOURCES);
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await writeFile(join(cwd, 'src/a.js'), 'console.info(1);\n');
@@ -108,7 +108,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual([loud.report.summary.totalIssues, quiet.report.summary.totalIssues], [1, 0]);
   });
 
-  it('is refused as the output, and when it is no full report', async (t) => {
+  it('refuses a baseline that is the output or not a full report', async (t) => {
     const cwd = await project(t, SOURCES);
     await toollint(['scan', '-o', 'base.json'], { cwd });
     const before = await readFile(join(cwd, 'base.json'));
@@ -126,7 +126,7 @@ describe('a scan against a baseline', () => {
     assert.equal((await scanned(cwd, ['--quiet', '--baseline', 'quiet.json'])).code, 0);
   });
 
-  it('calls nothing fixed where it cannot know whether the file is there', async (t) => {
+  it('does not call a finding fixed if it cannot check whether the file exists', async (t) => {
     const cwd = await project(t, { 'a/b.js': 'var b;\n', 'c.js': 'let c;\n' });
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await rm(join(cwd, 'a'), { recursive: true });
@@ -135,7 +135,7 @@ describe('a scan against a baseline', () => {
     assert.deepEqual(report.selection.baseline, { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 1 });
   });
 
-  it('calls nothing fixed for which there is no configuration any more', async (t) => {
+  it('does not call a finding fixed if its file has no configuration any more', async (t) => {
     const own = configText(`{ 'no-var': 1 }`);
     const cwd = await project(t, { 'a.js': 'var a;\n', 'part/eslint.config.mjs': own, 'part/b.js': 'var b;\n' });
     await toollint(['scan', '-o', 'base.json'], { cwd });
@@ -146,7 +146,7 @@ describe('a scan against a baseline', () => {
     assert.equal(code, 0);
   });
 
-  it('calls fixed what was in a file that is gone only where the command line would let it in', async (t) => {
+  it('calls findings of a deleted file fixed only if the command line includes it', async (t) => {
     const cwd = await project(t, SOURCES);
     await toollint(['scan', '-o', 'base.json'], { cwd });
     await rm(join(cwd, 'lib/c.js'));

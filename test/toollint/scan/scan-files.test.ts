@@ -13,7 +13,7 @@ const paths = (report: Report) => report.findings.map(({ location }) => location
 const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
 
 describe('the files of a scan', () => {
-  it('are none in an empty folder, behind a pattern without a hit, or where all is ignored', async (t) => {
+  it('are missing in an empty folder, for a pattern without a match, or if all are ignored', async (t) => {
     const config = `export default [{ files: ['**/*.js'] }, { ignores: ['dist/'] }];`;
     const cwd = await project(t, { 'eslint.config.mjs': config, 'dist/a.js': 'var a;\n', 'notes/x.txt': 'x' });
     await mkdir(join(cwd, 'empty'));
@@ -27,7 +27,7 @@ describe('the files of a scan', () => {
     }
   });
 
-  it('are, unless it is named, not those of a folder with a configuration that the one around it ignores', async (t) => {
+  it('exclude an ignored folder with its own configuration unless it is named', async (t) => {
     const ignoring = (folder: string) =>
       `export default [{ files: ['**/*.js'], rules: { 'no-var': 2 } }, { ignores: ['${folder}'] }];`;
     const own = `export default [{ files: ['**/*.js'], rules: { 'no-var': 2 } }];`;
@@ -53,7 +53,7 @@ describe('the files of a scan', () => {
     }
   });
 
-  it('that are named but not scanned are named in a note', async (t) => {
+  it('get a note if they are named but not scanned', async (t) => {
     const config = `export default [{ files: ['**/*.js'] }, { ignores: ['dist/', 'b.js'] }];`;
     const cwd = await project(t, {
       'eslint.config.mjs': config,
@@ -70,7 +70,7 @@ describe('the files of a scan', () => {
     assert.doesNotMatch((await scanned(cwd, ['.'])).stderr, /ignored/u);
   });
 
-  it('count once, however they are spelt', async (t) => {
+  it('count once under several names', async (t) => {
     const cwd = await project(t, { 'src/a.js': 'var a;\n' });
     await symlink('a.js', join(cwd, 'src/link.js'));
     await symlink('src', join(cwd, 'linked'));
@@ -86,7 +86,7 @@ describe('the files of a scan', () => {
     assert.deepEqual([report.summary.totalFiles, paths(report)], [1, ['src/a.js']]);
   });
 
-  it('are no links, and a link that leads nowhere is told of when it is named', async (t) => {
+  it('exclude links, and a named broken link is reported', async (t) => {
     const cwd = await project(t, { 'a.js': 'let a;\n' });
     await symlink('nowhere.js', join(cwd, 'dangling.js'));
     await symlink('loop.js', join(cwd, 'loop.js'));
@@ -104,7 +104,7 @@ describe('the files of a scan', () => {
     );
   });
 
-  it('may have any name that a path can have', async (t) => {
+  it('may have any valid name', async (t) => {
     const names = [
       '-dash.js',
       'a b.js',
@@ -126,7 +126,7 @@ describe('the files of a scan', () => {
     assert.deepEqual(one.report.scan.target, { kind: 'file', path: 'src/-dash.js' });
   });
 
-  it('with a backslash or a drive in their name cannot be written down, and are not passed over', async (t) => {
+  it('with a backslash or a drive in their names are parse errors', async (t) => {
     const cwd = await project(t, { 'src/a\\b.js': 'var a;\n', 'c:/d.js': 'var d;\n' });
     for (const path of ['src', 'src/a\\b.js', 'c:/d.js', 'c:']) {
       const { report, code } = await scanned(cwd, [path]);
@@ -135,7 +135,7 @@ describe('the files of a scan', () => {
     }
   });
 
-  it('that cannot be read stop nothing', async (t) => {
+  it('do not stop the scan if they cannot be read', async (t) => {
     const cwd = await project(t, {
       'a.js': 'var a;\n',
       'binary.js': new Uint8Array([0, 159, 146, 150, 255, 254]),
@@ -156,7 +156,7 @@ describe('the files of a scan', () => {
     assert.equal(report.summary.totalFiles, 5);
   });
 
-  it('that vanish during the scan are named', async (t) => {
+  it('are reported if they disappear during the scan', async (t) => {
     const plugin = `{ remove: { create: (context) => ({ Program() { rmSync(context.filename.replace('a.js', 'b.js'), { force: true }); } }) } }`;
     const cwd = await project(t, {
       'eslint.config.mjs': `import { rmSync } from 'node:fs';\n${configText(`{ 'own/remove': 1 }`, plugin)}`,
@@ -170,7 +170,7 @@ describe('the files of a scan', () => {
     );
   });
 
-  it('outside the root, or absent, are refused', async (t) => {
+  it('are refused if they are outside the root or do not exist', async (t) => {
     const cwd = await project(t, {
       'in/a.js': 'x;\n',
       'out/b.js': 'x;\n',
@@ -184,7 +184,7 @@ describe('the files of a scan', () => {
     }
   });
 
-  it('are those of --include less those of --exclude, and the report says so', async (t) => {
+  it('follow --include and --exclude, which the report lists', async (t) => {
     const cwd = await project(t, { 'src/a.js': 'var a;\n', 'src/a.test.js': 'var b;\n', 'lib/c.js': 'var c;\n' });
     const { report } = await scanned(cwd, ['--include', 'src/**/*.js', '--exclude', '**/*.test.js']);
     assert.deepEqual(paths(report), ['src/a.js']);
@@ -195,7 +195,7 @@ describe('the files of a scan', () => {
     assert.deepEqual(rest.scan.exclude, ['*/x', 'src/**']);
   });
 
-  it('are never those of node_modules and .git, unless these are named', async (t) => {
+  it('exclude node_modules and .git unless they are named', async (t) => {
     const cwd = await project(t, {
       'eslint.config.mjs': `export default [{ ignores: ['!**/node_modules/', '!**/.git/'] }, { files: ['**/*.js'], rules: { 'no-var': 2 } }];\n`,
       'a.js': 'var a;\n',

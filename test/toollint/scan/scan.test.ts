@@ -14,7 +14,7 @@ const paths = (report: Report) => report.findings.map(({ location }) => location
 const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
 
 describe('a scan', () => {
-  it('reports what the linter finds, with all its rules recorded', async (t) => {
+  it("reports the linter's findings and all enabled rules", async (t) => {
     const cwd = await project(t, {
       'src/a.js': 'var a = 1;\nconsole.log(a);\n',
       'src/b.js': 'let b = 2;\n',
@@ -31,7 +31,7 @@ describe('a scan', () => {
     assert.equal(report.findings[0].codeSnippet, 'var a = 1;');
   });
 
-  it('names a file that does not parse, keeps the others, and is incomplete', async (t) => {
+  it('reports a file that does not parse, keeps the others, and is incomplete', async (t) => {
     const cwd = await project(t, { 'a.js': 'let = = 1;\n', 'b.js': 'var b;\n' });
     const { report, code } = await scanned(cwd, ['--gate', 'strict']);
     assertSound(report);
@@ -79,7 +79,7 @@ describe('a scan', () => {
     });
   }
 
-  it('loses two rules that throw in one file and no third', async (t) => {
+  it('loses only the two rules that throw in one file', async (t) => {
     const plugin = `{ one: { create: () => ({ Program() { throw 'one'; } }) }, two: { create() { throw new Error('two'); } } }`;
     const cwd = await project(t, {
       'eslint.config.mjs': configText(`{ 'own/one': 1, 'no-var': 1, 'own/two': 1 }`, plugin),
@@ -93,7 +93,7 @@ describe('a scan', () => {
     assert.deepEqual(rules(report), ['no-var']);
   });
 
-  it("gives the linter's own messages a rule id", async (t) => {
+  it("adds a rule id to the linter's own messages", async (t) => {
     const cwd = await project(t, {
       'a.js': '/* eslint-disable no-var */\nlet a;\n// eslint-disable-next-line no-console\nlet b;\n',
     });
@@ -102,7 +102,7 @@ describe('a scan', () => {
     assert.deepEqual(rules(report), ['eslint/unused-disable-directive', 'eslint/unused-disable-directive']);
   });
 
-  it('leaves out positions that no editor has', async (t) => {
+  it('leaves out invalid positions', async (t) => {
     const plugin = `{ odd: { create: (context) => ({ Program() {
       context.report({ loc: { line: 0, column: -1 }, message: 'zero' });
       context.report({ loc: { line: 9999, column: 3 }, message: 'beyond' });
@@ -121,7 +121,7 @@ describe('a scan', () => {
     );
   });
 
-  it('survives a parser that throws without saying where', async (t) => {
+  it('survives a parser that throws without a position', async (t) => {
     const config = `export default [{ files: ['**/*.js'], languageOptions: { parser: { parse() { throw new Error('cannot ' + process.cwd()); } } } }];`;
     const cwd = await project(t, { 'eslint.config.mjs': config, 'a.js': 'x;\n' });
     const { report, code } = await scanned(cwd, ['a.js']);
@@ -130,7 +130,7 @@ describe('a scan', () => {
     assert.ok(!JSON.stringify(report).includes(process.cwd()));
   });
 
-  it('takes two unused imports on one line as two findings', async (t) => {
+  it('reports two unused imports on one line as two findings', async (t) => {
     const cwd = await project(t, {
       'eslint.config.mjs': configText(`{ 'no-unused-vars': 1 }`),
       'a.js': `import { one, two } from 'x';\n`,
@@ -175,7 +175,7 @@ describe('a scan', () => {
     assert.equal(await timeOf(['--timestamp', '2026-01-31T12:00:00Z']), '2026-01-31T12:00:00Z');
   });
 
-  it('says when it began and how long it took, unless it is to be the same each time', async (t) => {
+  it('records its start and duration unless --deterministic is set', async (t) => {
     const cwd = await project(t, { 'a.js': 'x;\n' });
     const before = [Date.now(), performance.now()] as const;
     const { stdout } = await toollint(['scan', '--silent'], { cwd });
@@ -187,7 +187,7 @@ describe('a scan', () => {
     assert.equal((await scanned(cwd)).report.scan.durationMs, 0);
   });
 
-  it('counts no absolute path among its words', async (t) => {
+  it('contains no absolute path', async (t) => {
     const plugin = `{ tell: { create: (context) => ({ Program(node) { context.report({ node, message: 'in ' + context.filename + ' of ' + context.cwd }); } }) } }`;
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/tell': 1 }`, plugin), 'src/a.js': 'x;\n' });
     const { report } = await scanned(cwd, ['src']);
@@ -218,7 +218,7 @@ describe('a scan', () => {
 });
 
 describe('a configuration', () => {
-  it('that is missing, broken, or names an unknown rule ends the scan with one line', async (t) => {
+  it('ends the scan with one line if it is missing, broken or has an unknown rule', async (t) => {
     const broken: [Record<string, string | null>, string[]][] = [
       [{ 'eslint.config.mjs': null, 'a.js': 'x;\n' }, []],
       [{ 'eslint.config.mjs': 'export default [', 'a.js': 'x;\n' }, []],
@@ -236,7 +236,7 @@ describe('a configuration', () => {
     }
   });
 
-  it('can stand elsewhere, and in the folder of a part', async (t) => {
+  it('can be in another folder or in a subfolder', async (t) => {
     const cwd = await project(t, {
       'part/eslint.config.mjs': configText(`{ 'no-var': 'error' }`).replace(
         'export default [',
@@ -254,15 +254,15 @@ describe('a configuration', () => {
   });
 });
 
-describe('what a scan leaves behind', () => {
-  it('is nothing when it is interrupted', async (t) => {
+describe('the output of a scan', () => {
+  it('does not exist after an interrupt', async (t) => {
     const cwd = await project(t, { 'a.js': 'x;\n', 'b.js': 'x;\n' });
     const { code, stdout } = await toollint(['scan', '-o', 'out.json'], { cwd, signal: AbortSignal.abort() });
     assert.deepEqual([code, stdout], [130, '']);
     assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'b.js', 'eslint.config.mjs']);
   });
 
-  it('is the old file when the new one cannot be written', async (t) => {
+  it('is the old file if the new one cannot be written', async (t) => {
     const cwd = await project(t, { 'a.js': 'x;\n', 'dir/x': '' });
     for (const place of ['dir', 'missing/out.json', 'a.js/out.json']) {
       const { code, stdout } = await toollint(['scan', '-o', place], { cwd });
@@ -271,7 +271,7 @@ describe('what a scan leaves behind', () => {
     assert.equal(await readFile(join(cwd, 'a.js'), 'utf8'), 'x;\n');
   });
 
-  it('is no draft when the writing fails halfway', async (t) => {
+  it('leaves no temporary file if writing fails', async (t) => {
     const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
     const path = join(folder, 'out.json');
     await assert.rejects(
@@ -286,7 +286,7 @@ describe('what a scan leaves behind', () => {
     assert.equal(await readFile(path, 'utf8'), 'old');
   });
 
-  it('is the file that was there, with its mode, also behind a link, and a pipe gets it directly', async (t) => {
+  it('keeps the mode of the old file, follows a link, and writes directly to a pipe', async (t) => {
     const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
     const write = async (name: string): Promise<void> =>
       await writeWhole(join(folder, name), name, async (sink) => {
@@ -308,7 +308,7 @@ describe('what a scan leaves behind', () => {
     assert.ok((await lstat(join(folder, 'pipe'))).isFIFO());
   });
 
-  it('names the place that cannot be written, and why', async (t) => {
+  it('fails with the path that cannot be written and the reason', async (t) => {
     const cwd = await project(t, { 'a.js': 'let a;\n', 'dir/x': '', 'base.json': '{}' });
     await symlink('base.json', join(cwd, 'link.json'));
     for (const [args, message] of [
@@ -323,7 +323,7 @@ describe('what a scan leaves behind', () => {
       });
   });
 
-  it('is each document that was asked for, whole', async (t) => {
+  it('has every requested document', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     const { code, stdout } = await toollint(
       ['scan', '--format', 'sarif=out.sarif', '--format', 'junit=out.xml', '-o', 'out.json'],
