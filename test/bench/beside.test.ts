@@ -1,4 +1,4 @@
-// Servers beside each other under a load in slices: real ones, for a moment.
+// Real servers under a load in slices, for a moment.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -14,12 +14,11 @@ const SHORT = { warmupSeconds: 0.05, seconds: 0.1 };
 const environment = await BenchEnvironment.create();
 const { ca: caPath, cert, key, clientCert: certPath, clientKey: keyPath } = environment.certificates;
 
-/** A server in this process that answers `status`. */
 async function answering(status: number): Promise<RunningServer> {
   const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_request, response) =>
     response.writeHead(status, { 'Content-Length': 0 }).end(),
   );
-  // On a busy machine a connection may wait for longer than 5 s between two slices.
+  // On a busy machine a connection may wait longer than 5 s between two slices.
   server.keepAliveTimeout = 0;
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   return {
@@ -28,7 +27,7 @@ async function answering(status: number): Promise<RunningServer> {
   };
 }
 
-/** A plan whose server is noted when it starts, and when it has ended. */
+/** Records when its server starts and ends. */
 function noted(label: string, start: SidePlan['subject']['start']): { plan: SidePlan; running: Set<string> } {
   const running = new Set<string>();
   const noting: SidePlan['subject']['start'] = async (...given) => {
@@ -45,8 +44,8 @@ function noted(label: string, start: SidePlan['subject']['start']): { plan: Side
   return { plan: { label, subject: { name: label, start: noting } }, running };
 }
 
-describe('servers beside each other', () => {
-  it('have slices with the CPU time of the processes that are theirs', async () => {
+describe('servers measured side by side', () => {
+  it('have slices with the CPU time of their own processes', async () => {
     const plans = [
       { label: 'one', subject: FLOOR_WITH_REDIS },
       { label: 'other', subject: FLOOR },
@@ -67,7 +66,7 @@ describe('servers beside each other', () => {
     ]);
   });
 
-  it('are ended when one of them answers anything but 202, and when one cannot be started', async () => {
+  it('end if one of them does not answer 202, or cannot start', async () => {
     const refusing = noted('refusing', () => answering(503));
     const failing: SidePlan = {
       label: 'failing',
@@ -81,7 +80,7 @@ describe('servers beside each other', () => {
 });
 
 describe('a load that is switched on and off', () => {
-  it('rejects each slice after a connection broke, and waits for no answer on it', async () => {
+  it('rejects every slice after a broken connection, without waiting', async () => {
     const server = await answering(202);
     const load = await SwitchedLoad.open({
       ...{ port: server.port, caPath, certPath, keyPath },

@@ -1,4 +1,4 @@
-// The README's picture of what an event costs, and the figures that its text quotes from it.
+// The README's chart, and the figures that its text quotes from it.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -13,14 +13,14 @@ const PEERS: Readonly<Record<string, string>> = {
   'an empty `node:https` server': 'floor',
 };
 
-/** `0.83 times the CPU time of nginx with Lua`: the ratio, and the peer. */
+/** For example `0.83 times the CPU time of nginx with Lua`: the ratio and the peer. */
 const FIGURE = new RegExp(`(\\d+\\.\\d+) times the CPU time of (${Object.keys(PEERS).join('|')})`, 'g');
 
 function quoted(text: string): readonly (readonly [string, number])[] {
   return [...text.matchAll(FIGURE)].map(([, ratio, peer = '']) => [PEERS[peer] ?? '', Number(ratio)] as const);
 }
 
-describe('the picture of what an event costs', () => {
+describe('the chart of the cost of an event', () => {
   const data = {
     ratios: { nginx: 0.83, fastify: 0.6, floor: 0.97, 'floor with Redis': 0.7 },
     ...{ saturationUs: 31, lowRateUs: 84 },
@@ -38,7 +38,7 @@ describe('the picture of what an event costs', () => {
     assert.doesNotMatch(chart, /script|NaN|https?:(?!\/\/www\.w3\.org\/2000\/svg)/);
   });
 
-  it('has the figures that the README quotes', () => {
+  it('contains the figures that the README quotes', () => {
     assert.deepEqual(quoted('takes 0.83 times the CPU time of nginx with Lua'), [['nginx', 0.83]]);
     const figures = quoted(readFileSync(new URL('README.md', ROOT), 'utf8'));
     const committed = existsSync(PICTURE) ? dataOf(readFileSync(PICTURE, 'utf8')).ratios : {};

@@ -1,4 +1,3 @@
-// The gate's decision on samples that are made up here.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { gateVerdict, type Budget, type CostRound, type LatencyRun } from '../../bench/gate-verdict.ts';
@@ -7,7 +6,7 @@ const BUDGET = { gatewayToPeer: 1.25, redisToPeer: 0.5, steps: [] };
 const P99_MAX_MS = 200;
 const QUIET: LatencyRun = { p99Ms: 8, failure: undefined, foreignShare: 0.02 };
 
-/** Rounds in which the gateway takes what `ratios` say, and Redis three eighths of the peer's. */
+/** Rounds with these ratios of the gateway; Redis costs three eighths of the peer's. */
 const rounds = (...ratios: number[]): CostRound[] =>
   ratios.map((gatewayToPeer) => ({ gatewayToPeer, redisToPeer: 0.375, pipelinedToPlain: 0.4, foreignShare: 0.1 }));
 
@@ -15,7 +14,7 @@ const outcome = (costs: readonly CostRound[], latencies: readonly LatencyRun[] =
   gateVerdict(costs, latencies, BUDGET, P99_MAX_MS).outcome;
 
 describe('the gate', () => {
-  it('passes what is within the budget', () => {
+  it('passes a cost within the budget', () => {
     assert.equal(outcome(rounds(1.1, 1.12, 1.09, 1.14, 1.1)), 'pass');
   });
 
@@ -27,38 +26,38 @@ describe('the gate', () => {
     assert.equal(outcome(rounds(1.24, 1.28, 1.27, 1.29, 1.26)), 'worse');
   });
 
-  it('fails however wide the spread is when even the best round is over the budget', () => {
+  it('fails a wide spread if even the best round is over the budget', () => {
     assert.equal(outcome(rounds(1.3, 2.6, 1.9, 1.4, 3.1)), 'worse');
   });
 
-  it('is too noisy to tell when rounds are spread wide around the budget', () => {
+  it('has no verdict if the rounds are spread widely around the budget', () => {
     assert.equal(outcome(rounds(0.9, 1.8, 1.1, 1.6, 1.3)), 'too noisy');
   });
 
-  it('passes a wide spread that is all below the budget', () => {
+  it('passes a wide spread below the budget', () => {
     assert.equal(outcome(rounds(0.7, 1.2, 0.9, 1.1, 0.8)), 'pass');
   });
 
-  it('is too noisy to tell when too few rounds count', () => {
+  it('has no verdict with too few valid rounds', () => {
     assert.equal(outcome(rounds(1.1, 1.1)), 'too noisy');
     assert.equal(outcome([]), 'too noisy');
   });
 
-  it('does not count rounds in which other processes had the CPU', () => {
+  it('ignores rounds in which other processes used the CPU', () => {
     const disturbed = rounds(2, 2, 2, 2).map((round) => ({ ...round, foreignShare: 0.7 }));
     assert.equal(outcome([...rounds(1.1, 1.1), ...disturbed]), 'too noisy');
     assert.equal(outcome([...rounds(1.1, 1.1, 1.1), ...disturbed]), 'pass');
   });
 
-  it('holds Redis to a budget of its own', () => {
+  it('has a separate budget for Redis', () => {
     assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, redisToPeer: 0.75 }))), 'worse');
   });
 
-  it('holds pipelined requests to their share', () => {
+  it('has a limit for the cost of pipelined requests', () => {
     assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, pipelinedToPlain: 0.6 }))), 'worse');
   });
 
-  it('fails what is worse although something else is too noisy to tell, whichever of them it is', () => {
+  it('fails a worse figure even if another one is too noisy', () => {
     const noisyLatency: LatencyRun = { p99Ms: 900, failure: undefined, foreignShare: 0.9 };
     assert.equal(outcome(rounds(1.4, 1.45, 1.38), [noisyLatency]), 'worse');
     const noisyCost = rounds(0.9, 1.8, 1.1, 1.6, 1.3);
@@ -73,7 +72,7 @@ describe('the gate', () => {
     assert.equal(outcome(noisyRedis), 'worse');
   });
 
-  it('is too noisy to tell when only one of the things that were looked at could be told', () => {
+  it('has no verdict if one of the checks is too noisy', () => {
     assert.equal(outcome(rounds(0.9, 1.8, 1.1, 1.6, 1.3)), 'too noisy');
     assert.equal(outcome(rounds(1.1, 1.1, 1.1), []), 'too noisy');
   });
@@ -86,28 +85,28 @@ describe('the latency check', () => {
     assert.equal(outcome(costs, [{ ...QUIET, p99Ms: 200 }]), 'worse');
   });
 
-  it('fails an answer that is no 202 on a quiet machine, however fast the others were', () => {
+  it('fails an answer other than 202 on a quiet machine', () => {
     assert.equal(outcome(costs, [{ ...QUIET, failure: '3 answers 503' }]), 'worse');
   });
 
-  it('blames a late p99 on nobody while other processes have the CPU', () => {
+  it('does not fail a late p99 while other processes use the CPU', () => {
     assert.equal(outcome(costs, [{ p99Ms: 900, failure: '3 answers 503', foreignShare: 0.6 }]), 'too noisy');
   });
 
-  it('passes once a run was good', () => {
+  it('passes after one good run', () => {
     assert.equal(outcome(costs, [{ p99Ms: 900, failure: undefined, foreignShare: 0.6 }, QUIET]), 'pass');
   });
 
-  it('does not let a good run outweigh a failure on a quiet machine', () => {
+  it('fails after a failure on a quiet machine, even with a good run', () => {
     assert.equal(outcome(costs, [{ ...QUIET, failure: '1 broken connections' }, QUIET]), 'worse');
   });
 
-  it('counts a run without any latency as late', () => {
+  it('treats a run without latencies as late', () => {
     assert.equal(outcome(costs, [{ ...QUIET, p99Ms: Number.NaN }]), 'worse');
   });
 });
 
-describe('what the gate says', () => {
+describe('the output of the gate', () => {
   it('names every figure with its budget', () => {
     const { lines } = gateVerdict(rounds(1.1, 1.12, 1.14), [QUIET], BUDGET, P99_MAX_MS);
     assert.deepEqual(lines, [
@@ -136,7 +135,7 @@ describe('the step from the commit before', () => {
     assert.equal(outcomeOf(costs), 'worse');
   });
 
-  it('passes a step that is recorded for this commit, up to what is recorded', () => {
+  it('passes a recorded step up to its limit', () => {
     const recorded = [{ since: 'abcdef', gateway: 1.1, redis: 1, reason: 'a keyed index' }];
     assert.equal(outcomeOf(steps(1.08, 1.09, 1.08), recorded), 'pass');
     assert.equal(outcomeOf(steps(1.14, 1.15, 1.13), recorded), 'worse');
@@ -149,11 +148,11 @@ describe('the step from the commit before', () => {
     );
   });
 
-  it('is too noisy to tell where no round measured it', () => {
+  it('has no verdict if no round measured it', () => {
     assert.equal(outcomeOf(rounds(1.1, 1.1, 1.1)), 'too noisy');
   });
 
-  it('names the commit and what may be spent', () => {
+  it('names the commit and the limit', () => {
     const { lines } = gateVerdict(steps(1.01, 1.01, 1.01), [QUIET], BUDGET, P99_MAX_MS, BASE);
     assert.equal(lines[4], 'gateway / abcdef0123: 1.01 (1.01 to 1.01) times its CPU per event, budget 1.04: pass');
   });

@@ -1,4 +1,3 @@
-// What is told of a case, from samples that are made up here.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Sample } from '../../bench/measure.ts';
@@ -21,19 +20,19 @@ const ratio = (of: readonly Sample[], against: readonly Sample[]): number | unde
     ]),
   }).comparisons[0]?.figure.median;
 
-describe('a ratio that is told', () => {
+describe('a reported ratio', () => {
   const old = [sample('old', 10), sample('old', 20)];
 
-  it('is taken of the figures of each round', () => {
+  it('is computed from the figures of each round', () => {
     assert.equal(ratio([sample('new', 20), sample('new', 60)], old), 2.5);
   });
 
-  it('is the one that was taken where the servers stood beside each other', () => {
+  it('is the one that was measured side by side', () => {
     const beside = [1.25, 1.5].map((serverUs) => sample('new', 30, { ratios: { old: { serverUs } } }));
     assert.equal(ratio(beside, old), 1.375);
   });
 
-  it('leaves out a round that is void', () => {
+  it('ignores void rounds', () => {
     const [first, second] = [1.25, 1.5].map((serverUs) => sample('new', 30, { ratios: { old: { serverUs } } }));
     assert.ok(first !== undefined && second !== undefined);
     assert.equal(ratio([first, { ...second, figures: {}, ratios: {}, void: 'a broken connection' }], old), 1.25);
@@ -52,17 +51,17 @@ describe('a goal', () => {
       ]),
     }).comparisons[0];
 
-  it('is reached where the load was offered on a quiet machine', () => {
+  it('is reached if the load was sent on a quiet machine', () => {
     assert.equal(goal({ offeredShare: 0.99, foreignShare: 0.1 })?.verdict, 'reached');
   });
 
-  it('is not tested where the planned load was not offered', () => {
+  it('is not tested if the planned load was not sent', () => {
     const told = goal({ offeredShare: 0.16, foreignShare: 0.1 });
     assert.equal(told?.verdict, 'not tested');
     assert.equal(told.untested, 'only 16 % of the planned rate was offered');
   });
 
-  it('is not tested where other processes had the machine, for figures that they change', () => {
+  it('is not tested if other processes distorted its figure', () => {
     assert.equal(goal({ foreignShare: 0.84 })?.untested, 'other processes took 84 % of the CPU');
     assert.equal(goal({ foreignShare: 0.3 }, 'serverUs')?.verdict, 'reached');
     assert.equal(goal({ foreignShare: 0.5 }, 'serverUs')?.verdict, 'not tested');

@@ -1,9 +1,8 @@
-// Turns under load and their ratios, on slices that are made up here.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { neighbourRatio, pairSamples, takeTurns, warmUp, type PairSlices, type Slice } from '../../bench/turns.ts';
 
-/** Sides that say when it is their turn. */
+/** Sides that record their turns. */
 function sides(): { taken: string[]; side: (label: string) => { label: string; slice: () => Promise<Slice> } } {
   const taken: string[] = [];
   const side = (label: string) => ({
@@ -30,7 +29,7 @@ describe('turns', () => {
     assert.deepEqual(taken, ['a', 'b', 'c', 'a', 'b', 'c']);
   });
 
-  it('give the slices of a pair one after the other, and change which of them comes first', async () => {
+  it('alternate the order of the slices of a pair', async () => {
     const { taken, side } = sides();
     const [a, b, c] = [side('a'), side('b'), side('c')];
     const measured = await takeTurns(
@@ -51,8 +50,8 @@ describe('turns', () => {
   });
 });
 
-describe('the ratio of neighbours', () => {
-  it('is the median of the slices’ ratios, which a machine that changes its speed leaves alone', () => {
+describe('the ratio of neighboring slices', () => {
+  it('is the median of the slices’ ratios, independent of the speed of the machine', () => {
     assert.equal(neighbourRatio(pair(slices(20, 40, 200), slices(10, 20, 100)), 'serverUs'), 2);
   });
 });
@@ -60,7 +59,7 @@ describe('the ratio of neighbours', () => {
 describe('the samples of pairs', () => {
   const samples = pairSamples([pair(slices(20, 30), slices(10, 10)), pair(slices(5, 7), slices(10, 30), 'other')], 0.1);
 
-  it('have the median over all slices of a label, in whatever pair, and how many events there were', () => {
+  it('have the median over all slices of a label, and its number of events', () => {
     assert.deepEqual(
       samples.map(({ label, figures, statuses }) => ({ label, figures, statuses })),
       [
@@ -71,7 +70,7 @@ describe('the samples of pairs', () => {
     );
   });
 
-  it('have the ratios to what a label was paired with, of figures that both have', () => {
+  it('have the ratios to the other side of each pair, for common figures', () => {
     assert.deepEqual(
       samples.map(({ ratios }) => ratios),
       [{ old: { serverUs: 2.5 } }, {}, { old: { serverUs: (0.5 + 7 / 30) / 2 } }],

@@ -1,4 +1,4 @@
-// The baseline that lives in git, by the verbs: its ratchet, how git merges it, and commits as baselines.
+// The baseline file in git, by the verbs: updates, acceptances and merges.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFile, rm, writeFile } from 'node:fs/promises';
@@ -71,7 +71,7 @@ describe('an updated baseline', () => {
         [2, 0, 0],
       ],
     );
-    // What has ended stays written down until the finding is gone or accepted again.
+    // An expired acceptance stays in the file until its finding is gone or accepted again.
     await toollint([...update, '--timestamp', '2027-01-01T00:00:00Z'], { cwd });
     assert.equal((await linesIn(join(cwd, 'b.jsonl'))).length, 1);
     await toollint([...update, '--timestamp', '2027-01-01T00:00:00Z', '--accept', 'no-var', '--reason', 'again'], {
@@ -103,7 +103,8 @@ describe('an updated baseline', () => {
   });
 
   it('does not accept a rule that throws together with a file that does not parse', async (t) => {
-    // Two blocks of one file, as a processor of Markdown gives them: one does not parse, in the other a rule may throw.
+    // Two blocks of one file, as a Markdown processor returns them: one does not parse, and in the other a rule may
+    // throw.
     const blocks = (second: string) =>
       `[{ text: 'let = ;', filename: '0.js' }, { text: '${second}', filename: '1.js' }]`;
     const config = (second: string) =>

@@ -1,4 +1,4 @@
-// A baseline file over the commits that follow it: changed lines, renamed files, merges, shallow clones; and `explain`.
+// A baseline file over later commits: changed lines, renamed files, merges and shallow clones; and `explain`.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFile, rename, writeFile } from 'node:fs/promises';
@@ -20,7 +20,6 @@ const FILES = {
   'a.js': `${['var one = 1; console.log(one);', 'let two;', 'let three;', 'debugger;'].join('\n')}\n`,
 };
 
-/** A repository with a committed baseline of all findings. */
 async function repository(t: TestContext, files: Record<string, string> = FILES): Promise<string> {
   const cwd = await project(t, files);
   git(cwd, 'init', '-q', '-b', 'main');

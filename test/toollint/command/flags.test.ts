@@ -1,4 +1,4 @@
-// What each flag of scan and compare does, seen from outside: summary, ratchet, renames, prefix, limits.
+// The flags of scan and compare.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,6 @@ import type { Report } from '../../../lib/toollint/toollint.ts';
 import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
 import { assertSound, sampleFinding, sampleReport } from '../support/samples.ts';
 
-/** The findings of a baseline file. */
 const linesOf = (text: string) =>
   text
     .trimEnd()

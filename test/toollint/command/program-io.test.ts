@@ -1,4 +1,4 @@
-// What the program makes of its streams: a reader that has gone, a full disk, a terminal and its width.
+// Streams of the program: a closed reader, a full disk, a terminal.
 import assert from 'node:assert/strict';
 import { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
@@ -6,7 +6,7 @@ import { runToollint } from '../../../lib/toollint/command/command-line.ts';
 import { OutputClosed, type ProgramIo, streamSink } from '../../../lib/toollint/command/program-io.ts';
 import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
 
-/** A stream that keeps what is written, or fails each write with this code. */
+/** Keeps the written text, or fails each write with this code. */
 function kept(code?: string, terminal: { isTTY?: boolean; columns?: number } = {}) {
   const texts: string[] = [];
   const stream = new Writable({

@@ -1,4 +1,4 @@
-// The program as a process and as a person meets it: help, terminals, pipes, signals, missing peers.
+// The program as a process: help, terminals, pipes, signals, missing peer dependencies.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +22,7 @@ const HOME = fileURLToPath(new URL('../../../', import.meta.url));
 
 const COMPILED = join(HOME, 'node_modules/.cache/compile');
 
-/** Starts the program as its own process; it is ended when the test ends. */
+/** Starts the program as a process that ends with the test. */
 function start(
   t: TestContext,
   args: readonly string[],
@@ -273,7 +273,7 @@ describe('the process', () => {
   });
 
   it('leaves no file and exits with 130 when it is interrupted', async (t) => {
-    // The rule tells when the scan is under way and keeps it there.
+    // The rule reports that the scan has begun, and keeps it running.
     const plugin = `{ slow: { create: () => ({ Program() { process.stderr.write('working\\n'); const end = Date.now() + 50; while (Date.now() < end); } }) } }`;
     const files = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`src/${index}.js`, 'x;\n']));
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/slow': 1 }`, plugin), ...files });

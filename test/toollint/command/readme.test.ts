@@ -1,4 +1,4 @@
-// The page of toollint: what it tells users to run is run, in a repository as they have it.
+// Runs the commands of toollint's README in a repository of a user.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,13 +12,12 @@ import { project, toollint } from '../support/verbs.ts';
 
 const PAGE = readFileSync(new URL('../../../lib/toollint/README.md', import.meta.url), 'utf8');
 
-/** The code under a heading. */
 function codeUnder(heading: string, language: string): string {
   const section = PAGE.split(/^## /mu).find((text) => text.startsWith(heading)) ?? assert.fail(heading);
   return new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'mu').exec(section)?.[1] ?? assert.fail(heading);
 }
 
-/** A branch with one finding more than main and its committed baseline, in a project of typescript-eslint. */
+/** A branch with one finding more than main, in a project that uses typescript-eslint. */
 async function branch(t: TestContext): Promise<string> {
   const parser = new URL('../../../node_modules/typescript-eslint/dist/index.js', import.meta.url).href;
   const cwd = await project(t, {
@@ -45,7 +44,6 @@ async function branch(t: TestContext): Promise<string> {
   return cwd;
 }
 
-/** Arguments of the commands that run toollint. */
 function commandsIn(lines: readonly string[], variables: Readonly<Record<string, string>>): string[][] {
   return lines
     .filter((line) => line.startsWith('npx toollint '))

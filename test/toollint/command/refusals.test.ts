@@ -1,4 +1,4 @@
-// What the command line refuses, word for word, and what it makes of the environment of a CI job.
+// Refused command lines with their messages, and the environment of a CI job.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FORMATS } from '../../../lib/toollint/toollint.ts';

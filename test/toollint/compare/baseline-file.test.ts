@@ -1,4 +1,4 @@
-// The baseline that lives in git: its lines and what it refuses; and which lines git says have moved.
+// The lines of a baseline file, invalid ones, and moved lines by git.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
@@ -132,7 +132,7 @@ describe('the text of a baseline file', () => {
 });
 
 describe('the changes since a commit', () => {
-  /** The present number of a line; undefined for a changed one. */
+  /** undefined for a changed line. */
   const now = (changes: SourceChanges, path: string, line: number) => {
     const at = lineNow(changes.hunksIn(path), line);
     return typeof at === 'number' ? at : undefined;

@@ -1,4 +1,3 @@
-// Comparing two reports: what is new, what was fixed, and what cannot be said.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
@@ -86,7 +85,7 @@ describe('comparing reports', () => {
       return user + system;
     };
     await costOf(1000);
-    // Ten times the findings: about ten times the work, where pairing each with each would be a hundred times.
+    // Ten times the findings need about ten times the work; comparing each with each would need a hundred times.
     const [small, large] = [await costOf(10_000), await costOf(100_000)];
     assert.ok(large < small * 30, `${small} ${large}`);
   });

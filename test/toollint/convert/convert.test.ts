@@ -1,4 +1,4 @@
-// The formats: each is read back by somebody else's reader.
+// Each format is read by an independent reader.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -84,7 +84,7 @@ describe('SARIF', () => {
   const schemaFile = join(dirname(require.resolve('@microsoft/jest-sarif')), 'schemas/sarif-2.1.0-rtm.5.json');
   const ajv = new Ajv({ strict: false, allErrors: true, unicodeRegExp: false });
   formats.default(ajv);
-  // The file says draft 4 but uses nothing that later drafts read otherwise, except the name of its own id.
+  // The schema says draft 4 but uses only `id` in a way that later drafts read otherwise.
   const { $schema, id, ...schema } = JSON.parse(readFileSync(schemaFile, 'utf8')) as Record<string, unknown>;
   assert.deepEqual([$schema, typeof id], ['http://json-schema.org/draft-04/schema#', 'string']);
   const check = ajv.compile(schema);

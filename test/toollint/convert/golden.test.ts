@@ -1,5 +1,4 @@
-// One report with something of everything, in each format, held to a golden file byte for byte.
-// `GOLDEN=write` writes the files again.
+// One report with every member, in each format, against a golden file. `GOLDEN=write` writes the files again.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -58,7 +57,6 @@ async function textOf(format: Format, options: ConvertOptions = {}, report: Repo
   return text;
 }
 
-/** Formats with a golden file here. */
 const GOLDEN = ['report', 'pretty', 'sarif', 'gitlab', 'junit', 'markdown', 'github', 'summary'] as const;
 
 describe('the golden file', () => {

@@ -1,4 +1,4 @@
-// SARIF of other linters: real outputs of ruff and biome on small sources, and what the format allows beyond them.
+// SARIF of other linters: real outputs of ruff and biome, and other features of the format.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync } from 'node:fs';
@@ -19,7 +19,6 @@ import { sampleFinding, sampleReport } from '../support/samples.ts';
 const FIXTURES = new URL('fixtures/', import.meta.url);
 const fixture = (name: string) => readFileSync(new URL(name, FIXTURES), 'utf8');
 
-/** The folder in which the linters ran, and their outputs with its name in them. */
 async function linted(t: TestContext): Promise<{ root: string; read: (name: string) => string }> {
   const root = await project(t, { 'eslint.config.mjs': null });
   mkdirSync(join(root, 'src'));

@@ -12,7 +12,6 @@ const FOLDER = new URL('../../../node_modules/.cache/multitool/node_modules/@mic
 const SYSTEM = process.platform === 'darwin' ? 'darwin' : 'linux';
 const TOOL = join(FOLDER, `sarif-multitool-${SYSTEM}`, 'Sarif.Multitool');
 
-/** What the validator calls an error or a warning. */
 function complaints(cwd: string, name: string): string[] {
   const out = join(cwd, `${name}.out`);
   const rules = ['--rule-kind', 'Sarif;Ghas', '--level', 'Error;Warning', '--kind', 'Fail'];
@@ -21,7 +20,7 @@ function complaints(cwd: string, name: string): string[] {
       stdio: 'pipe',
     });
   } catch (cause) {
-    // It also exits with 1 if it has found errors.
+    // It also exits with 1 if it found errors.
     if (!(cause instanceof Error && 'status' in cause && cause.status === 1)) throw cause;
   }
   const log = JSON.parse(readFileSync(out, 'utf8')) as {

@@ -1,4 +1,4 @@
-// File patterns: the same answers as ESLint's own for everything that a list of patterns can say; and what a path is.
+// File patterns match as in ESLint; and the paths of a report.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
@@ -67,7 +67,7 @@ describe('a file pattern', () => {
     for (const pattern of PATTERNS) {
       const eslint = new ESLint({ cwd: '/', overrideConfigFile: true, overrideConfig: [{ ignores: [pattern] }] });
       for (const path of PATHS) {
-        // ESLint also ignores what lies in an ignored folder; that is two questions here.
+        // ESLint also ignores everything in an ignored folder, so the folder is checked separately.
         const folders = path
           .split('/')
           .slice(0, -1)

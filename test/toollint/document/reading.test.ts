@@ -1,4 +1,3 @@
-// How a document's text is read: strictly, and with the place of what is wrong.
 import assert from 'node:assert/strict';
 import { mkdtemp, open, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// The specification's tables, member by member, against the validator; and the committed JSON Schema against both.
+// The specification's tables against the validator, member by member, and the committed JSON Schema against both.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
@@ -17,7 +17,6 @@ interface Member {
   wrong?: unknown[];
 }
 
-// The tables of the specification's section "Resources and their fields", in their order.
 const MEMBERS: Member[] = [
   { pointer: '/schemaVersion', kind: 'number', wrong: ['1', true, 2, 1.5, 0] },
   { pointer: '/tool', kind: 'object' },
@@ -93,7 +92,7 @@ const WRONG: Record<Kind, unknown[]> = {
 
 type Holder = Record<string, unknown>;
 
-/** A copy of the full report with the member changed. */
+/** A copy of the full report with one member changed. */
 function changed(pointer: string, change: (holder: Holder, name: string) => void): Record<string, unknown> {
   const report = structuredClone(fullReport()) as unknown as Holder;
   const names = pointer.split('/').slice(1);

@@ -1,4 +1,3 @@
-// Gates: limits, levels, what cannot be evaluated, and the exit codes that follow.
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,4 @@
-// What a scan takes from ESLint besides messages: the rules that are on, what they say of themselves, fixes, the cache,
-// and what it may call fixed.
+// Data of ESLint besides messages: enabled rules, their documentation, fixes; and fixed findings.
 import assert from 'node:assert/strict';
 import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';

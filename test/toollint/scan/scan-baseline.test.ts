@@ -1,4 +1,3 @@
-// A scan against a baseline: what is new, what was fixed, and what a scan cannot know.
 import assert from 'node:assert/strict';
 import { readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

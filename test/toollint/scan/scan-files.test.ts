@@ -1,4 +1,3 @@
-// Which files a scan looks at, and what it says of those that it cannot read.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdir, open, symlink } from 'node:fs/promises';

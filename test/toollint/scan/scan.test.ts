@@ -1,4 +1,4 @@
-// Scanning real folders with the real linter: what is found, what fails, and what a report then says.
+// Scans real folders with the real ESLint.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';

@@ -1,15 +1,13 @@
-// Reports for tests: a valid one with something in every member, and ways to make others from it.
+// Valid reports for tests, and functions that change them.
 import assert from 'node:assert/strict';
 import { contentHalf, placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import type { Finding, Report, Severity } from '../../../lib/toollint/document/report-schema.ts';
 import { memorySource, validate } from '../../../lib/toollint/toollint.ts';
 
-/** A whole fingerprint. */
 export function fingerprintOf(subject: Parameters<typeof contentHalf>[0] & { path: string }): string {
   return contentHalf(subject) + placeHalf(subject.scope, subject.path);
 }
 
-/** What a sample finding differs in. */
 export interface FindingSketch {
   ruleId?: string;
   severity?: Severity;
@@ -17,11 +15,10 @@ export interface FindingSketch {
   path?: string;
   line?: number | undefined;
   column?: number | undefined;
-  /** Text of the flagged line, for the fingerprint. */
   text?: string;
 }
 
-/** A finding in a file, with a true fingerprint. */
+/** A finding in a file, with its real fingerprint. */
 export function sampleFinding(sketch: FindingSketch = {}): Finding {
   const {
     ruleId = 'no-console',
@@ -56,7 +53,6 @@ export function sampleFinding(sketch: FindingSketch = {}): Finding {
   };
 }
 
-/** A finding of the project. */
 export function projectFinding(message = 'Missing README with # sections'): Finding {
   const ruleId = 'TL-README';
   return {
@@ -78,7 +74,7 @@ export function projectFinding(message = 'Missing README with # sections'): Find
   };
 }
 
-/** A complete report of these findings: counted and numbered in the given order, all else valid. */
+/** A complete, valid report of these findings, numbered in the given order. */
 export function sampleReport(findings: readonly Finding[], change: (report: Report) => void = () => undefined): Report {
   const report: Report = {
     schemaVersion: 1,
@@ -109,7 +105,7 @@ export function sampleReport(findings: readonly Finding[], change: (report: Repo
   return recounted(report);
 }
 
-/** Summary and occurrences made true. */
+/** Recomputes summary and occurrences. */
 export function recounted(report: Report): Report {
   const seen = new Map<string, number>();
   report.summary.bySeverity = { error: 0, warning: 0, info: 0 };
@@ -126,7 +122,7 @@ export function recounted(report: Report): Report {
   return report;
 }
 
-/** A valid report with every optional member present. */
+/** A valid report with every optional member. */
 export function fullReport(): Report {
   const finding: Finding = {
     ...sampleFinding({ severity: 'error' }),
@@ -149,7 +145,6 @@ export function fullReport(): Report {
   });
 }
 
-/** Nothing is wrong with the report. */
 export function assertSound(report: Report): void {
   const { schema, consistency, problems } = validate(memorySource(JSON.stringify(report), 'scan'));
   assert.deepEqual([schema, consistency, problems], ['valid', 'valid', []]);

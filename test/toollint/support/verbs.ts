@@ -1,5 +1,5 @@
-// Runs the verbs of toollint in this process with streams of its own, and makes projects for it to scan. A project's folder is
-// removed when its test ends.
+// Runs the verbs of toollint in this process, and creates projects to scan. The folder of a project is removed after
+// its test.
 import { mkdir, mkdtemp, realpath, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -9,7 +9,6 @@ import { runToollint } from '../../../lib/toollint/command/command-line.ts';
 import type { OutputStream } from '../../../lib/toollint/command/program-io.ts';
 import type { Report } from '../../../lib/toollint/document/report-schema.ts';
 
-/** What a run left behind. */
 export interface ProgramResult {
   code: number;
   stdout: string;
@@ -20,12 +19,11 @@ export interface ProgramOptions {
   cwd?: string;
   env?: Record<string, string>;
   stdin?: string | Uint8Array;
-  /** Standard output and error are terminals of so many columns. */
+  /** Standard output and error are terminals of this width. */
   terminal?: number;
   signal?: AbortSignal;
 }
 
-/** Runs the program to its end. */
 export async function toollint(args: readonly string[], options: ProgramOptions = {}): Promise<ProgramResult> {
   const stdout = collector(options.terminal);
   const stderr = collector(options.terminal);
@@ -53,8 +51,8 @@ function collector(columns: number | undefined): { stream: OutputStream; text: (
 let writtenS = 1_000_000_000;
 
 /**
- * Writes a configuration that may have been read before in this process. ESLint takes a file for the one that it has
- * read where both are of one millisecond, and the machine's clock may not move on between two writes.
+ * Writes a configuration that this process may have read before. ESLint caches a file by its time in milliseconds, and
+ * two writes may share a millisecond.
  */
 export async function writeConfig(path: string, text: string): Promise<void> {
   writtenS += 1;
@@ -62,14 +60,14 @@ export async function writeConfig(path: string, text: string): Promise<void> {
   await utimes(path, writtenS, writtenS);
 }
 
-/** A configuration whose rules stand in one file; `rules` is JavaScript source of an object. */
+/** A configuration with these rules; `rules` is the JavaScript source of an object. */
 export function configText(rules: string, plugin = '{}'): string {
   return `const rules = ${plugin};\nexport default [{ files: ['**/*.js'], plugins: { own: { rules } }, rules: ${rules} }];\n`;
 }
 
-/** Files by relative path; an eslint.config.mjs is written unless given or null. */
+/** Files by relative path. Adds an eslint.config.mjs unless it is given or null. */
 export async function project(t: TestContext, files: Record<string, string | Uint8Array | null>): Promise<string> {
-  // Never below a copy of this repository, whose configuration ESLint would find.
+  // Outside of this repository, whose configuration ESLint would find.
   const folder = await realpath(await mkdtemp('/tmp/toollint-test-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const all = { 'eslint.config.mjs': configText(`{ 'no-console': 'warn', 'no-var': 'error' }`), ...files };
@@ -82,7 +80,7 @@ export async function project(t: TestContext, files: Record<string, string | Uin
   return folder;
 }
 
-/** Scans a project; the document must be one. */
+/** Scans a project and expects a document on standard output. */
 export async function scanned(
   cwd: string,
   args: readonly string[] = [],
@@ -93,7 +91,7 @@ export async function scanned(
   return { report: JSON.parse(stdout) as Report, code, stderr };
 }
 
-/** Writes a value as JSON; the path. */
+/** Writes a value as JSON and returns the path. */
 export async function writeJson(folder: string, name: string, value: unknown): Promise<string> {
   const path = join(folder, name);
   await writeFile(path, typeof value === 'string' ? value : JSON.stringify(value));
