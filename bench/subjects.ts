@@ -1,6 +1,7 @@
 // The gateway, the floors and the peers, with the same certificates, kind of Redis and load.
-import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
-import { compileLimit } from './peers/limit.ts';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { type BenchEnvironment, ROOT, type RunningServer } from './bench-environment.ts';
 import { ensureNginx, startNginx } from './peers/nginx.ts';
 
 export interface Subject {
@@ -57,10 +58,16 @@ export function nginx(): Subject | undefined {
   return { name: 'nginx', start: (environment, redis) => startNginx(binary, environment, redis) };
 }
 
-/** The server in C; undefined if it cannot be compiled. */
-export function limit(environment: BenchEnvironment): Subject | undefined {
-  const binary = compileLimit(environment);
-  if (binary === undefined) return undefined;
-  const { cert, key, ca } = environment.certificates;
-  return { name: 'limit', start: () => environment.announced('limit', binary, [cert, key, ca]) };
+/** The server in C (limit.c); undefined, with a line on standard error, if it cannot be compiled. */
+export function limit({ folder, certificates }: BenchEnvironment): Subject | undefined {
+  const binary = join(folder, 'limit');
+  const source = join(ROOT, 'bench/peers/limit.c');
+  const compiled = spawnSync('cc', ['-O2', '-o', binary, source, '-lssl', '-lcrypto'], { encoding: 'utf8' });
+  if (compiled.status !== 0) {
+    const why = compiled.error?.message ?? compiled.stderr.split('\n')[0] ?? '';
+    process.stderr.write(`the limit in C is left out: a C compiler and OpenSSL's headers are needed (${why})\n`);
+    return undefined;
+  }
+  const { cert, key, ca } = certificates;
+  return { name: 'limit', start: (environment) => environment.announced('limit', binary, [cert, key, ca]) };
 }

@@ -8,18 +8,15 @@ const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string 
   { metric: 'p99Ms', heading: 'p99 ms' },
   { metric: 'serverUs', heading: 'server µs' },
   { metric: 'redisUs', heading: 'Redis µs' },
+  { metric: 'bytesEach', heading: 'bytes each' },
   { metric: 'foreignShare', heading: 'others' },
 ];
-const OWN: readonly MetricName[] = ['bytesEach'];
 
 /** µs are CPU time per accepted event; `others` is the share of all cores that other processes used. */
 export function caseTable(summary: CaseSummary): string {
   const lines = [`\n${summary.name}: ${summary.aim}`];
   if (summary.leftOut !== undefined) return [...lines, `  ${summary.leftOut}`, ''].join('\n');
-  const columns = [
-    ...COLUMNS,
-    ...OWN.map((metric) => ({ metric, heading: `${METRICS[metric].title} ${METRICS[metric].unit}`.trim() })),
-  ].filter(({ metric }) => summary.labels.some(({ figures }) => figures[metric] !== undefined));
+  const columns = COLUMNS.filter(({ metric }) => summary.labels.some(({ figures }) => figures[metric] !== undefined));
   const rows = [
     ['', ...columns.map(({ heading }) => heading), 'spread'],
     ...summary.labels.map((label) => [
