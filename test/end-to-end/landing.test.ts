@@ -54,15 +54,10 @@ function describeLanding(name: string, database: number, openStore: () => Promis
     });
 
     it('changes nothing if it is sent again', async () => {
-      for (const round of [2, 3]) {
-        const sender = pipeline.send(['events.ndjson']);
-        assert.equal(await sender.ended, 0, sender.output);
-        assert.match(
-          sender.output,
-          new RegExp(`accepted +${events.length}\n +of these duplicate +${events.length}\n`),
-          `round ${round}`,
-        );
-      }
+      const sender = pipeline.send(['events.ndjson']);
+      assert.equal(await sender.ended, 0, sender.output);
+      const { length } = events;
+      assert.match(sender.output, new RegExp(`accepted +${length}\\n +of these duplicate +${length}\\n`));
       await assertLanded();
     });
 

@@ -195,9 +195,9 @@ describe('events of two queues', () => {
     const consumer = new Program('ingest-consumer', { env });
     atEnd(() => consumer.kill());
     const [killed, kept] = await Promise.all([gatewayOf(queue.INGEST_QUEUE_URI), gatewayOf(queue.INGEST_QUEUE_URI)]);
-    const ids = Array.from({ length: 400 }, (_, at) => `landing-${at}`);
+    const ids = Array.from({ length: 100 }, (_, at) => `landing-${at}`);
     const [one, other] = [killed.client(shop), kept.client(shop)];
-    await Promise.all(ids.slice(0, 200).map((id, at) => deliver(at % 2 === 0 ? one : other, id)));
+    await Promise.all(ids.slice(0, 50).map((id, at) => deliver(at % 2 === 0 ? one : other, id)));
     killed.signal('SIGKILL');
     await Promise.all(ids.map((id) => deliver(other, id)));
     await eventually('all have landed', async () => (await store.count()) >= ids.length, 60_000);
