@@ -178,17 +178,8 @@ function makeData(programs: string, data: string, options: RunOptions): void {
 }
 
 const serverArguments = (data: string, folder: string, durable: boolean): string[] => [
-  ...['-D', data, '-k', folder, '-p', String(PORT)],
-  ...[
-    '-c',
-    'listen_addresses=',
-    '-c',
-    'max_connections=100',
-    '-c',
-    'shared_buffers=64MB',
-    '-c',
-    'log_min_messages=fatal',
-  ],
+  ...['-D', data, '-k', folder, '-p', String(PORT), '-c', 'listen_addresses='],
+  ...'-c max_connections=100 -c shared_buffers=64MB -c log_min_messages=fatal'.split(' '),
   ...(durable ? [] : ['-c', 'fsync=off', '-c', 'full_page_writes=off']),
 ];
 

@@ -1,4 +1,5 @@
 // The ACL rules of deploy/install.md, and those for a Redis Cluster of deploy/scale.md.
+import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 
 const page = (name: string): string => readFileSync(new URL(`../../deploy/${name}`, import.meta.url), 'utf8');
@@ -13,8 +14,8 @@ export function rule(program: string): string[] {
 
 /** The rule for a Redis Cluster with `INGEST_QUEUE_REPLICAS`. */
 export function clusterRule(program: string): string[] {
-  const [, keys = '', commands = ''] = /the keys `([^`]+)`, and on a cluster `([^`]+)`/.exec(SCALE) ?? [];
-  const wait = /INGEST_QUEUE_REPLICAS` the gateway's `([^`]+)`/.exec(SCALE)?.[1] ?? '';
+  const found = /the keys `([^`]+)`[^`]*on a cluster `([^`]+)`[^`]*`INGEST_QUEUE_REPLICAS`[^`]*`([^`]+)`/.exec(SCALE);
+  const [, keys = '', commands = '', wait = ''] = found ?? assert.fail('deploy/scale.md has no rule for a cluster');
   return [
     ...rule(program),
     ...keys.split(' '),

@@ -184,23 +184,17 @@ export async function startSentinel(
   const folder = temporaryFolder('ingest-sentinel-');
   const file = join(folder, 'sentinel.conf');
   const [port, tlsPort] = [await freePort(), await freePort()];
-  const secrets =
-    password === undefined
-      ? []
-      : [
-          `requirepass ${password}`,
-          `sentinel sentinel-pass ${password}`,
-          `sentinel auth-pass ${MASTER_NAME} ${password}`,
-        ];
   const settings = [
     ...[`port ${port}`, 'bind 127.0.0.1', `dir ${folder}`],
-    ...[`sentinel monitor ${MASTER_NAME} 127.0.0.1 ${masterPort} 2`],
-    ...[
-      `sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs}`,
-      `sentinel failover-timeout ${MASTER_NAME} 3000`,
-    ],
-    ...[`sentinel parallel-syncs ${MASTER_NAME} ${Math.max(1, replicas)}`, ...secrets],
+    `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${masterPort} 2`,
+    `sentinel down-after-milliseconds ${MASTER_NAME} ${downAfterMs}`,
+    `sentinel failover-timeout ${MASTER_NAME} 3000`,
+    `sentinel parallel-syncs ${MASTER_NAME} ${Math.max(1, replicas)}`,
   ];
+  if (password !== undefined) {
+    settings.push(`requirepass ${password}`, `sentinel sentinel-pass ${password}`);
+    settings.push(`sentinel auth-pass ${MASTER_NAME} ${password}`);
+  }
   writeFileSync(file, `${settings.join('\n')}\n`);
   const child = start(SERVER, [file, '--sentinel', ...overTls(tlsPort)]);
   child.stdout.resume();

@@ -105,24 +105,8 @@ export class TestRedis {
     // Fact: while the disk is busy with an fsync, Redis delays its writes, and a kill then loses answered commands.
     // Choice: no fsync. Effect: a killed server has written all that it answered. No test asks about a machine that
     // loses power.
-    const args = [
-      '--port',
-      String(this.port),
-      '--bind',
-      '127.0.0.1',
-      '--dir',
-      this.#folder,
-      '--save',
-      '',
-      '--appendonly',
-      'yes',
-      '--appendfsync',
-      'no',
-      '--maxmemory-policy',
-      'noeviction',
-      ...this.#args,
-      ...extra,
-    ];
+    const fixed = '--bind 127.0.0.1 --appendonly yes --appendfsync no --maxmemory-policy noeviction --save'.split(' ');
+    const args = ['--port', String(this.port), '--dir', this.#folder, ...fixed, '', ...this.#args, ...extra];
     this.#child = start(SERVER, args, { ...process.env, ...this.#env });
     this.#child.stdout.resume();
     this.#child.stderr.resume();
