@@ -1,4 +1,4 @@
-// ingest-admin as an operator runs it: the real program, on a queue and a warehouse of the test's own.
+// Runs the real ingest-admin on a test's queue and warehouse.
 import assert from 'node:assert/strict';
 import { Program } from '../support/program.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -30,7 +30,6 @@ export class Admin {
     return new Program('ingest-admin', { args, env: this.env });
   }
 
-  /** Runs it to its end. */
   async run(...args: readonly string[]): Promise<Ended> {
     const program = this.start(...args);
     let out = '';
@@ -40,7 +39,7 @@ export class Admin {
     return { code: await program.ended, out, err };
   }
 
-  /** Runs it with --json, expects it to end with `code`, and gives what it printed. */
+  /** Runs it with --json, asserts its exit code, and returns its output. */
   async json<T>(code: number, ...args: readonly string[]): Promise<T> {
     const ended = await this.run(...args, '--json');
     assert.equal(ended.code, code, `${ended.out}${ended.err}`);

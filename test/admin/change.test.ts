@@ -1,4 +1,3 @@
-// What changes the quarantine: drop and replay, and the record of it.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';

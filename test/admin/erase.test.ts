@@ -152,7 +152,7 @@ describe('erase, while a frozen consumer holds the event', () => {
       it(`${title}${another ? ', and another consumer was faster' : ''}`, async (t) => {
         const [reached, thawed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
         t.after(() => thawed.resolve());
-        // It has asked for erasures, and has not begun its transaction.
+        // The consumer has checked for erasures and has not started its transaction.
         const freeze = async (): Promise<void> => {
           reached.resolve();
           await thawed.promise;

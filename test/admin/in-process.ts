@@ -1,4 +1,4 @@
-// ingest-admin's commands in this process, on a real queue and a real SQLite warehouse; a test may replace any call.
+// Runs ingest-admin's commands in this process, on a real queue and a real SQLite warehouse.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { before, beforeEach, type TestContext } from 'node:test';
@@ -26,7 +26,7 @@ import { SYSTEM } from '../support/system.ts';
 
 export const log = createLog('test', 'error').child({}, { level: 'silent' });
 
-/** What a command printed on standard output and on standard error, and its exit code or what it rejected with. */
+/** Output and exit code of a command, or its rejection. */
 export interface Ended {
   readonly code: number | undefined;
   readonly failure: unknown;
@@ -34,7 +34,7 @@ export interface Ended {
   readonly err: string;
 }
 
-/** Calls of a consumer's reader and warehouse that a test replaces, and its schemas. */
+/** Replaced calls of a consumer's reader and warehouse, and its schemas. */
 interface Replaced {
   readonly calls?: (real: QueueReader) => Partial<QueueReader>;
   readonly rows?: Partial<Warehouse>;
@@ -45,11 +45,11 @@ export class InProcess {
   redis!: TestRedis;
   store!: SqliteStore;
   path = '';
-  /** Ids as `erase` recorded them. */
+  /** Ids that `erase` recorded. */
   readonly recorded: string[] = [];
   warehouse!: Warehouse;
 
-  /** Registers what makes an empty queue and warehouse for each test of a file. */
+  /** Registers hooks that create an empty queue and warehouse for each test. */
   constructor() {
     before(async () => {
       this.redis = await TestRedis.start(['--appendonly', 'no']);
@@ -88,7 +88,6 @@ export class InProcess {
     return session;
   }
 
-  /** Runs a command as its line says. */
   async run(t: TestContext, line: string, change: Partial<Session> = {}): Promise<Ended> {
     const read = readCommandLine(line.split(' '), Date.now());
     assert.ok(typeof read === 'object');
@@ -101,7 +100,6 @@ export class InProcess {
     return { code, failure, out: session.out, err: session.err };
   }
 
-  /** Runs a consumer. */
   async consume(
     t: TestContext,
     { calls, rows, schemas }: Replaced = {},
@@ -145,7 +143,7 @@ export class InProcess {
     });
   }
 
-  /** Has an event accepted, as a gateway does. */
+  /** Submits an event as a gateway does. */
   async accept(t: TestContext, id: string, body: string, producer = 'shop'): Promise<void> {
     const connection = new RedisConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
     const queue = new StreamQueue({
@@ -157,7 +155,7 @@ export class InProcess {
     await new Promise((settle) => queue.submit({ id, producer, text: body, settle }));
   }
 
-  /** What `ingest_audit` says, without ids and times. */
+  /** The rows of `ingest_audit` without ids and times. */
   audit(t: TestContext): readonly unknown[] {
     return this.rows(t, 'SELECT actor, command, what, changed FROM ingest_audit ORDER BY at, rowid');
   }

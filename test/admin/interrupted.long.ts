@@ -1,5 +1,4 @@
-// Replaying, dropping and erasing on real data, with the program and the consumers killed at random and run again:
-// nothing twice, nothing lost.
+// Kills ingest-admin and consumers at random times, and runs the commands again.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { PATIENT } from '../support/gateway.ts';
@@ -14,11 +13,10 @@ const PRODUCER = 'urn:ingest:producer:development';
 const HELD_BACK = 'held.back';
 const EVENTS = 60;
 const KILLS = 3;
-/** On a busy machine a start of all programs takes long. */
 const START_MS = 60_000;
 
 const idOf = (at: number): string => `e-${String(at).padStart(3, '0')}`;
-/** Bytes that a careless way of writing would change. */
+/** Bytes that careless code would change. */
 const body = (id: string, type = HELD_BACK): string =>
   `{ "id":"${id}","type":"${type}", "text":"\\u0000 é \u{1F600} \\ud800" }`;
 const random = (below: number): number => Math.floor(Math.random() * below);
@@ -40,10 +38,7 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
     });
     after(() => pipeline.stop());
 
-    /**
-     * Starts the command and kills it, or a consumer too, after a random time; `kills` times, then lets it run to its
-     * end.
-     */
+    /** Starts the command and kills it, and sometimes a consumer, `kills` times. Then runs it completely. */
     async function interruptedThenRun(kills: number, ...args: readonly string[]): Promise<number | NodeJS.Signals> {
       for (let kill = 0; kill < kills; kill += 1) {
         const program = admin.start(...args);
@@ -160,7 +155,7 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       const ids = (await store.events()).map(({ id }) => id);
       assert.equal(ids.filter((id) => id === 'landed').length, 1);
       assert.equal(ids.filter((id) => id === 'queued').length, 1);
-      // The other producer's event of the id: its one row; the rejected one has landed as erased, and its row is gone.
+      // Only the other producer's event with this id is left; the rejected event landed in its erased form.
       assert.deepEqual(
         (await store.quarantine()).map(({ id, producer }) => [id, producer]),
         [['landed', 'other']],

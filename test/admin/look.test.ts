@@ -1,4 +1,3 @@
-// What looks and changes nothing: status, event, quarantine list and show.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

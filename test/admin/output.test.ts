@@ -1,4 +1,3 @@
-// A long list by the real program: whole into a pipe, however slowly it is read, and ended cleanly where it cannot be.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { before, describe, it } from 'node:test';

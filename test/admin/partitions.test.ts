@@ -1,4 +1,3 @@
-// ingest-admin on queues of several servers or partitions: the real program, servers and consumer.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
@@ -34,19 +33,19 @@ interface Status {
 }
 
 interface Topology {
-  /** As INGEST_QUEUE_URI has it. */
+  /** The value of INGEST_QUEUE_URI. */
   readonly uri: string;
   readonly partitions?: number;
   readonly servers: readonly TestRedis[];
   /** Names of partitions in the status. */
   readonly names: readonly string[];
-  /** Servers in the status. */
+  /** Number of servers in the status. */
   readonly masters: number;
   /** A stream and its master, for each partition. */
   streams(): Promise<readonly (readonly [stream: string, server: TestRedis])[]>;
 }
 
-/** As gateways accept. `close` ends what was opened. */
+/** Opens a queue as a gateway does. */
 async function openQueue({ uri, partitions = 1 }: Topology): Promise<{ queue: Queue; close: () => Promise<void> }> {
   const parts = acceptingStreams({
     ...SYSTEM,
@@ -107,7 +106,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
         return (await store.count()) === 40 && (await store.quarantine()).length === 12;
       });
     });
-    // Behind Sentinel they look for the master all the time: not beside the next topology.
+    // Otherwise they would look for the master of this Sentinel during the next topology's tests.
     after(() => Promise.all([consumer.kill(), closeQueue()]));
 
     it('shows every partition and every server', async () => {
@@ -130,7 +129,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
 
     it('finds each event in its stream', async () => {
       for (const id of ['e-0', 'held-5']) {
-        // It stands in the warehouse, and is about to be acknowledged.
+        // The event has landed; its acknowledgment may follow.
         const found = await eventually(`${id} is done`, async () => {
           const look = await admin.json<{ queue: { stream: string; state: string } }>(0, 'event', id);
           return look.queue.state === 'done' && look;

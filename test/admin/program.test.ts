@@ -1,4 +1,3 @@
-// ingest-admin's answers and exit codes, by the real program on a real Redis and a warehouse.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -46,7 +45,7 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
       consumer = new Program('ingest-consumer', { env: { ...admin.env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
       await consumer.listening();
       await put('shop', '{"id":"one","type":"t","text":"\u20ac"}');
-      // A consumer lands several reads at once: of two that it has not landed, either may become the row.
+      // A consumer lands several reads at the same time, so either of two unlanded events could become the row.
       await eventually('the first has landed', async () => (await store.count()) === 1);
       await put('shop', '\x1b[31mno json');
       await put('a\\b', '{"id":"one","type":"t"}');
@@ -145,7 +144,7 @@ describe('ingest-admin', () => {
   });
 });
 
-/** Runs the program with a terminal as its input, output and standard error. */
+/** Runs the program on a terminal. */
 function onTerminal(env: Admin['env'], line: string) {
   const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
   const script = execFileSync(ensure, ['script', 'bsdutils'], { encoding: 'utf8' }).trim();

@@ -1,4 +1,3 @@
-// `prune`: which rows it removes, what holds it back, and what it records.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -14,7 +13,7 @@ const DAY_MS = 86_400_000;
 describe('prune', () => {
   const admin = new InProcess();
   const daysAgo = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString();
-  /** Rows of events, and of the quarantine, by their age in days. */
+  /** Inserts events and quarantine rows of these ages in days. */
   const fill = async (ages: readonly number[]): Promise<void> => {
     await admin.warehouse.land(ages.map((age) => landing(`${age}`, { type: age % 2 === 0 ? 'even' : 'odd' })));
     await admin.warehouse.quarantine(ages.map((age) => poison(`${age}`)));

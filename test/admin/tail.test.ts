@@ -1,4 +1,3 @@
-// `tail`: events as they reach the queue, on one stream and on several.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
@@ -19,7 +18,7 @@ describe('tail', () => {
       .split('\n')
       .map((line) => CELLS.exec(line)?.slice(1) ?? [line]);
 
-  /** Follows until `enough` of what was printed. */
+  /** Follows until `enough` accepts the output. */
   async function follow(
     t: TestContext,
     line: string,

@@ -1,4 +1,3 @@
-// The consumer in this process, on a real queue and a real warehouse whose calls the test can hold up or let fail.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { Consumer, type ConsumerLimits } from '../../lib/consumer/consumer.ts';
@@ -32,9 +31,9 @@ type Land = (batch: readonly LandingEvent[]) => Promise<readonly LandingOutcome[
 interface Running {
   readonly consumer: Consumer;
   readonly done: Promise<void>;
-  /** The fields of its errors in the log. */
+  /** Fields of log lines at level error. */
   readonly errors: readonly unknown[];
-  /** Its messages at info. */
+  /** Log messages at level info. */
   readonly infos: readonly string[];
 }
 
@@ -62,7 +61,7 @@ describe('a consumer with several batches under way', () => {
     await Promise.all(bodies.map((body) => redis.command('XADD', STREAM, '*', 'producer', producer, 'body', body)));
   };
 
-  /** Starts a consumer; `around` stands between it and the warehouse. */
+  /** Starts a consumer. `around` wraps the warehouse's `land`. */
   const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
     const { metrics, log } = silent();
     const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log });
@@ -102,7 +101,7 @@ describe('a consumer with several batches under way', () => {
     await put(idsOf(4).map((id) => event(id)));
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
     const entries = (await redis.entries(STREAM)).map(({ entry }) => entry);
-    // As if it had held them for a minute.
+    // The dead member has held them for a minute.
     await redis.command('XCLAIM', STREAM, GROUP, 'dead', '0', ...entries, 'IDLE', '60000');
     await redis.command('XDEL', STREAM, entries[1] ?? '', entries[2] ?? '');
     const replicas = [await run(t), await run(t)];
@@ -137,7 +136,6 @@ describe('a consumer with several batches under way', () => {
     const { infos, errors } = await run(t, (land) => async (batch) => {
       calls += 1;
       if (calls === 2) failing = batch;
-      // The batch that failed once fails again for as long as its warehouse is unavailable.
       if (away && batch[0]?.id === failing?.[0]?.id) throw new Error('the warehouse is unavailable');
       return land(batch);
     });
@@ -154,7 +152,7 @@ describe('a consumer with several batches under way', () => {
     away = false;
     await eventually('all has landed', async () => (await store.count()) === ids.length);
     await eventually('all is acknowledged', async () => (await pending()) === 0);
-    // One for each line that it is unavailable, of which there is one in ten seconds.
+    // The log has at most one line about the failure in ten seconds.
     assert.ok(errors.length > 0);
     assert.equal(infos.filter((message) => message === 'the warehouse is back').length, errors.length);
   });
@@ -169,7 +167,7 @@ describe('a consumer with several batches under way', () => {
     });
     await eventually('three batches are under way', () => held.length === 3);
     assert.equal(await store.count(), 0);
-    // In one answer: the consumer reads on meanwhile.
+    // Both numbers are from one reply, because the consumer continues to read.
     const [group = []] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
     const told = (name: string): unknown => group[group.indexOf(name) + 1];
     assert.equal(told('pending'), told('entries-read'), 'all that was read is pending');
@@ -196,7 +194,7 @@ describe('a consumer with several batches under way', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       return before > held && before === (await pending()) && before;
     });
-    // Three batches of at most two times eight, and as much waiting.
+    // Three landing batches and the waiting one have at most 16 times BATCH_MAX entries each.
     assert.ok(read <= 4 * 16 * BATCH_MAX && read < 2_000, String(read));
     release.abort();
     await eventually('all has landed', async () => (await store.count()) === 2_000);
@@ -233,7 +231,7 @@ describe('a consumer with several batches under way', () => {
       '\udc00\ud800',
       '\ufeff\ufffe',
     ];
-    // JSON.stringify escapes lone surrogates and control characters; the rest stands there as it is.
+    // JSON.stringify escapes only lone surrogates and control characters.
     const good = idsOf(1_500).map((id, at) => event(`${id} ${texts[at % 2 === 0 ? 0 : 3]}`, texts[at % texts.length]));
     const bad = [
       '{"id":"half"',

@@ -1,4 +1,3 @@
-// What the real consumer says of its readiness while PostgreSQL is frozen: its connections stand, and nothing answers.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { startPrivatePostgres } from '../support/postgres.ts';
@@ -7,10 +6,10 @@ import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 
-/** A call into the warehouse may take 15 s. */
+/** Shorter than the time limit of a call, which is 15 s. */
 const UNREADY_MS = 10_000;
 
-it('is false within seconds, and true again once PostgreSQL goes on', async (t) => {
+it('readiness is false within seconds after PostgreSQL freezes, and true again afterwards', async (t) => {
   const postgres = await startPrivatePostgres({ durable: false });
   let frozen: readonly number[] = [];
   const signal = (name: NodeJS.Signals): void => frozen.forEach((pid) => process.kill(pid, name));

@@ -6,13 +6,12 @@ import type { Entered } from '../../lib/consumer/quarantine.ts';
 
 const MIB = 1 << 20;
 
-/** What a read brought: so many entries, with bodies of so many bytes. */
 function entries(count: number, bodyBytes: number, first = 0): Entered[] {
   const about = { source: 'q/s', id: 'i', type: 't', producer: 'shop', acceptedAtMs: 0, body: Buffer.alloc(bodyBytes) };
   return Array.from({ length: count }, (_, at) => ({ ...about, entry: `${first + at}-0` }));
 }
 
-/** Whether `promise` settles without anything else happening. */
+/** True if `promise` settles without another event. */
 async function settles(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   void promise.then(() => (settled = true));
@@ -109,7 +108,6 @@ describe('the intake', () => {
     const sizes = [];
     for (let reads = 0; reads < 6; reads += 1) sizes.push(await read());
     assert.deepEqual(sizes, [2, 4, 8, 16, 30, 30]);
-    // A read that brought nothing gives its room back.
     const failed = await intake.reserve();
     intake.slow();
     intake.add(entries(0, 0), failed);
@@ -133,8 +131,7 @@ describe('the intake', () => {
     assert.equal(await intake.reserve(), 1);
   });
 
-  // A reservation that was larger than what the read brought gives its room back, or reader and taker wait for each
-  // other.
+  // An unused reservation must be released; otherwise reader and taker wait for each other.
   it('continues to read when small bodies follow large ones', async () => {
     const intake = await grown(2_000, () => 500);
     intake.add(entries(500, 2_250), await intake.reserve());

@@ -1,4 +1,3 @@
-// One span for each event whose producer records its trace, in that trace, and none for the others.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { LandingSpans } from '../../lib/consumer/landing-spans.ts';

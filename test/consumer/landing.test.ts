@@ -10,7 +10,7 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
 
-/** More than it takes to halve a batch until it passes. */
+/** More failures than halving a batch can need. */
 const FAILURES_MAX = 50;
 const KIB = 1 << 10;
 const MIB = 1 << 20;
@@ -30,15 +30,15 @@ const deliveries = (count: number, bytes: number, from = 0): Delivery[] =>
 interface UnderTest {
   readonly landing: Landing;
   readonly store: SqliteStore;
-  /** What each transaction brought. */
+  /** The events of each transaction. */
   readonly calls: (readonly LandingEvent[])[];
-  /** The events of each call that asked if they had landed. */
+  /** The events of each call of `haveLanded`. */
   readonly asked: (readonly LandedBefore[])[];
-  /** Lands all of it as the consumer does, and gives the entries that may be acknowledged, in their order. */
+  /** Lands everything as the consumer does, and returns the entries that may be acknowledged. */
   readonly landAll: (batch: readonly Entered[]) => Promise<string[]>;
 }
 
-/** Landing into a real file. `slow`: a batch takes too long; `fails`: so does the query for events that landed before. */
+/** Landing on a real file. `slow` selects batches that time out, `fails` the calls of `haveLanded` that fail. */
 async function start(
   t: TestContext,
   slow: (batch: readonly LandingEvent[]) => boolean = () => false,
@@ -121,7 +121,6 @@ describe('landing', () => {
     const { store, landAll } = await start(t);
     const noJson = Buffer.from('no json');
     const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
-    // The schema of its type refuses it at first, and takes it later.
     await landAll(classify([delivery(1, 0, { entry: '0-1' })], { problemsOf: () => ['refused'] }));
     await landAll(classify([delivery(0, 0, { entry: '0-2', body: noJson })]));
     const [good = '', bad = ''] = await names();
@@ -132,7 +131,7 @@ describe('landing', () => {
     const replays = classify([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
-    // As after a crash before they were acknowledged.
+    // The consumer crashed before it acknowledged them.
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
     assert.equal(await store.count(), 1);

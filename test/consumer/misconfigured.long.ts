@@ -1,5 +1,3 @@
-// A warehouse that answers and cannot work as it is configured is not one that is unavailable: it is told apart, without the
-// password, tried again without flooding the log, and works once it has been put right.
 import assert from 'node:assert/strict';
 import { after, before, it, describe } from 'node:test';
 import { DatabaseSync } from 'node:sqlite';
@@ -32,7 +30,7 @@ const environment = (warehouse: string): Record<string, string> => ({
   INGEST_CONSUMER_ADDR: '127.0.0.1:0',
 });
 
-/** The tables of a version that kept each month in a partition. */
+/** Tables of a version with a partition for each month. */
 const MADE_BY_MONTH = `
   CREATE TABLE events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL);
   INSERT INTO events_migrations VALUES (1, now()), (2, now());

@@ -1,4 +1,3 @@
-// Which deliveries are events, and with what words the others go to quarantine.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { classify, entryName, isRejection, quarantineName } from '../../lib/consumer/quarantine.ts';

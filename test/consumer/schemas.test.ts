@@ -1,4 +1,3 @@
-// The schemas of event types: which folders are usable, what an event's problems are, and what a change does.
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -270,7 +269,7 @@ describe('a schema whose check could take long', () => {
         if (check === undefined) continue;
         used += 1;
         for (const body of bodies) {
-          // The better of two runs: other processes slow this one down, too.
+          // The minimum of two runs, because other processes slow this one down.
           const ms = Math.min(...[1, 2].map(() => cpuMs(() => check(body)) - cpuMs(() => JSON.parse(body.toString()))));
           assert.ok(ms < 100, `${ms} ms for ${JSON.stringify(one)} and ${body.subarray(0, 60).toString()}`);
         }

@@ -1,4 +1,3 @@
-// Gauges and warnings of a real consumer about its queue: size, memory that is nearly full, a clock that differs.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { join } from 'node:path';
@@ -12,7 +11,7 @@ const BALLAST_BYTES = 20 << 20;
 describe('the size of the queue', () => {
   it('is in the gauges, and in a warning above 80 % of the limit', async () => {
     const redis = await TestRedis.start();
-    // What the server holds for its connections comes and goes: a small part of the whole, as in a queue.
+    // With the ballast, the memory of connections is a small part of the total, as in a real queue.
     await redis.command('SETRANGE', 'ballast', String(BALLAST_BYTES), 'x');
     const program = new Program('ingest-consumer', {
       env: {

@@ -1,4 +1,3 @@
-// What the PostgreSQL warehouse and its admin do about a server that fails or refuses.
 import assert from 'node:assert/strict';
 import { after, before, describe, it, type TestContext } from 'node:test';
 import { BatchRefused, BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';

@@ -84,7 +84,7 @@ describe('the schema in PostgreSQL', () => {
     });
   }
 
-  /** As the next program may have it. */
+  /** The steps of a future version. */
   const NEXT: readonly Step[] = [
     ...STEPS,
     {
@@ -114,7 +114,7 @@ describe('the schema in PostgreSQL', () => {
     const next = open(t, uri, { steps: NEXT });
     for (let tries = 1; tries <= 3; tries += 1) {
       const waiting = next.prepare();
-      // While the migration waits for its lock, these wait behind it.
+      // These queue after the migration while it waits for its lock.
       assert.deepEqual(await before.land([event(`during ${tries}`)]), ['landed']);
       assert.equal((await before.find('first', 'shop')).kind, 'landed');
       const reason = (await waiting)?.replace(/\d+ s ago$/, 'N s ago');
@@ -133,7 +133,7 @@ describe('the schema in PostgreSQL', () => {
     const before = open(t, uri);
     assert.equal(await before.prepare(), undefined);
     assert.deepEqual(await before.land([event('one')]), ['landed']);
-    // A batch with a row that is there already is an INSERT.
+    // A batch with an existing row is an INSERT.
     assert.deepEqual(await before.land([event('one'), event('two')]), ['duplicate', 'landed']);
     const poison = {
       entry: 'q/ingest/1-1',

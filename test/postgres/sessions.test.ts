@@ -8,7 +8,7 @@ import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
-/** Of a batch while a lock is held: each waits for its time-out. */
+/** Attempts to land a batch while a lock is held. Each waits for its time-out. */
 const TRIES = 3;
 
 const event = (id: string): LandingEvent => ({
@@ -32,7 +32,6 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     await warehouse.prepare();
     return warehouse;
   };
-  /** A session of the test's own. */
   const session = async (t: TestContext, uri: string): Promise<pg.Client> => {
     const client = new pg.Client({ connectionString: uri, application_name: 'test' });
     await client.connect();
@@ -43,7 +42,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('do not lock a table while their client is frozen', async (t) => {
     const uri = await server.freshDatabase();
-    // The other process may take long to begin.
+    // The other process may start slowly.
     const warehouse = await open(t, uri, 120_000);
     const holder = await session(t, uri);
     const [{ pid } = { pid: 0 }] = (await holder.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows;
@@ -54,7 +53,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
       const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COPY events%'`;
       return (await server.query(uri, waiting)).length === 1;
     });
-    // This process stands still until the other one has the table.
+    // This call blocks the process until the other one has the lock.
     const lock = `import pg from 'pg';
       const client = new pg.Client({ connectionString: ${JSON.stringify(uri)} });
       await client.connect();
@@ -68,7 +67,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('never exceed the size of the pool, however long a lock is held', async (t) => {
     const uri = await server.freshDatabase();
-    // A tenth of it lies between the end of a wait for a lock and that of the statement.
+    // The wait for a lock ends a tenth of this time before the statement.
     const warehouse = await open(t, uri, 3_000);
     const holder = await session(t, uri);
     await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
@@ -142,13 +141,13 @@ describe('the sessions of the PostgreSQL warehouse', () => {
       `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
     );
     const warehouse = await open(t, uri);
-    // A row that was there already: the next batches are INSERTs.
+    // After a repeated event, the next batches are INSERTs.
     await warehouse.land([event('first')]);
     await warehouse.land([event('first')]);
     const other = await session(t, uri);
     await other.query('BEGIN');
     await other.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}')`);
-    // The same statement by a session that does not try again: what it meets is class 40.
+    // The same statement fails with class 40 in a session that does not retry.
     const bare = await session(t, uri);
     const refused = assert.rejects(
       bare.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}') ON CONFLICT (id) DO NOTHING`),

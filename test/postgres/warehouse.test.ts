@@ -20,7 +20,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** A database of its own behind a link: `uri` goes through the link, `direct` does not. */
+/** Creates a database. Connections to `uri` go through the link, those to `direct` do not. */
 async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Link }> {
   const direct = await server.freshDatabase();
   const target = new URL(direct);
@@ -52,9 +52,9 @@ describe('what the PostgreSQL warehouse reads', () => {
       { entry: 'q/s/1-0', id: 'none', producer: 'p', reason: 'r', acceptedAtMs: 1, body: Buffer.from('x') },
     ]);
     await warehouse.close();
-    // With so few rows the planner prefers to read the table; now it does so only where there is no index.
+    // For so few rows the planner would scan the table; now it does so only without an index.
     await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
-    // A session counts what it did at its end at the latest, which comes some time after its client's.
+    // A session reports its statistics when it ends, some time after its client.
     const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
       AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
     const scans = async (): Promise<unknown> => {
@@ -191,7 +191,7 @@ describe('the PostgreSQL warehouse', () => {
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
-    // Three bytes for each unit of UTF-16, which is the most that there is; and bodies that leave no room.
+    // Three bytes for each UTF-16 unit, the maximum, and bodies that leave no spare room.
     const ids = Array.from({ length: 40 }, (_, at) => '件'.repeat(250) + String.fromCodePoint(0x4e00 + at));
     const batch = ids.map((id) => ({
       id,
@@ -215,7 +215,7 @@ describe('the PostgreSQL warehouse', () => {
     );
   });
 
-  // Two replicas that write the same ids in different orders each wait for the other one.
+  // Two replicas that wrote the same ids in different orders would deadlock.
   it('writes rows in the order of their ids, with either statement', async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });

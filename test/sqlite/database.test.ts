@@ -1,4 +1,3 @@
-// The file and its statements, in this thread.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readlinkSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,3 @@
-// What is left of a body in the bytes of the files once it was erased.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +18,7 @@ it('an erased body is in no byte of the database or its log', async (t) => {
   t.after(() => warehouse.close());
   await warehouse.prepare();
   const secret = (at: number): string => `<secret ${at}>`;
-  // Ids in no order, so that pages of the index split; bodies of all lengths, so that some have pages of their own.
+  // Unordered ids split pages of the index, and some bodies are long enough to need overflow pages.
   const events = Array.from({ length: EVENTS }, (_, at) => ({
     id: `${(at * 7919) % EVENTS}-${secret(at).length}`,
     type: 't',
@@ -37,7 +36,7 @@ it('an erased body is in no byte of the database or its log', async (t) => {
         reason: 'invalid_event: x',
       })),
     );
-    // Rows that are replayed and released make room that others move into.
+    // Deleted rows make room for others.
     await warehouse.release(events.slice(at, at + 50).map((_, n) => `q/ingest/${((at + n) * 7919) % EVENTS}-0`));
   }
   const admin = createSqliteAdmin(path, SYSTEM.clock);

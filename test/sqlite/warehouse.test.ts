@@ -17,7 +17,7 @@ import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { SYSTEM } from '../support/system.ts';
 
-// Every thread that this process starts, so that a test can end one as a fault of its own would.
+// All threads of this process, so that a test can kill one.
 const threads = new Set<Worker>();
 process.on('worker', (worker: Worker) => threads.add(worker));
 const killThreads = (): void => {
@@ -158,7 +158,7 @@ describe('the SQLite warehouse', () => {
   });
 
   const EVENT = { type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
-  /** As the next program may have it. */
+  /** The steps of a future version. */
   const NEXT = [...STEPS, { version: 3, sql: 'ALTER TABLE events ADD COLUMN region TEXT' }];
   const fileOf = (t: TestContext): string => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
@@ -262,9 +262,9 @@ describe('the SQLite warehouse', () => {
       body: Buffer.from('{}'),
       acceptedAtMs: 1,
     });
-    // What no caller sends: a time that no Date holds is a bug's worth, and ends nothing but its own call.
+    // A bug such as an invalid time fails its own call only.
     await assert.rejects(warehouse.land([{ ...event('one'), acceptedAtMs: Number.NaN }]));
-    // Nothing is answered before the thread's end: it waits for the file.
+    // The thread waits for the file, so it answers no call before it ends.
     other.exec('BEGIN IMMEDIATE');
     const dying = [warehouse.land([event('one')]), warehouse.probe(), warehouse.quarantine([])];
     killThreads();
