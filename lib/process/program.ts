@@ -44,8 +44,7 @@ export function modeOf(args: readonly string[]): Mode {
   let mode: Mode = 'run';
   for (const arg of args) {
     const asked = MODES.get(arg);
-    if (asked === undefined)
-      throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; see --help`);
+    if (asked === undefined) throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; see --help`);
     if (mode === 'run' || asked === 'help') mode = asked;
   }
   return mode;
