@@ -55,7 +55,9 @@ async function main(): Promise<void> {
   const database = elsewhere === undefined ? join(stateDir, 'warehouse.db') : undefined;
   const made = {
     ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }),
-    ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: `sqlite:${database}` }),
+    ...(database === undefined
+      ? {}
+      : { INGEST_WAREHOUSE_URI: `sqlite:${database.split('/').map(encodeURIComponent).join('/')}` }),
   };
   folder.publish(made);
   const env = {

@@ -1,7 +1,7 @@
 // Chooses between the SQLite and the PostgreSQL adapter by the warehouse's URI.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
-import { maskedUri } from '../lib/process/uri.ts';
+import { maskedUri, sqlitePath } from '../lib/process/uri.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { inspectPostgres } from '../lib/postgres/inspect.ts';
@@ -13,8 +13,8 @@ import { SYSTEM } from './system.ts';
 
 /** `uri` is `sqlite:<path>`, `postgres://…` or `postgresql://…`. Connects at the first use. */
 export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
-  if (uri.startsWith('sqlite:'))
-    return createSqliteWarehouse({ path: uri.slice('sqlite:'.length), readOnly: role === 'gateway' });
+  const path = sqlitePath(uri);
+  if (path !== undefined) return createSqliteWarehouse({ path, readOnly: role === 'gateway' });
   // A consumer runs three landings and a probe at the same time, a gateway up to eight look-ups.
   return createPostgresWarehouse(
     role === 'consumer'
@@ -26,7 +26,7 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
 /** Connects and returns a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
-  const path = uri.startsWith('sqlite:') ? uri.slice('sqlite:'.length) : undefined;
+  const path = sqlitePath(uri);
   const fault = path === undefined ? undefined : fileFault(path);
   if (fault !== undefined && (fault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fault);
   if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer creates it when it starts`;
@@ -55,7 +55,7 @@ const warehouseFailure = (uri: string, why: string): StartFailure => {
 };
 
 /** The warehouse for ingest-admin. Connects at the first use. */
-export const openWarehouseAdmin = (uri: string): WarehouseAdmin =>
-  uri.startsWith('sqlite:')
-    ? createSqliteAdmin(uri.slice('sqlite:'.length), SYSTEM.clock)
-    : createPostgresAdmin(uri, SYSTEM);
+export function openWarehouseAdmin(uri: string): WarehouseAdmin {
+  const path = sqlitePath(uri);
+  return path === undefined ? createPostgresAdmin(uri, SYSTEM) : createSqliteAdmin(path, SYSTEM.clock);
+}

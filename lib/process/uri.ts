@@ -35,17 +35,15 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
   // Fact: drivers end a URI at a blank, and their error would show the part before it, perhaps half of a password.
   if (/\s/.test(value)) return 'expected no blank: in a user, a password or a path it is written %20';
   const scheme = schemes.find((name) => value.startsWith(name));
+  const cannotDecode = 'expected user, password and path to be percent-encoded: a % itself is written %25';
   // sqlite:<path> has no authority, so the URL class cannot read every path.
-  if (scheme === SQLITE && value.length > scheme.length) return undefined;
+  if (scheme === SQLITE && value.length > scheme.length) return isPercentEncoded([value]) ? undefined : cannotDecode;
   const url = scheme === undefined || scheme === SQLITE ? undefined : urlOf(value, scheme);
   // Fact: a `#`, `/` or `?` ends the part of a URI that holds user, password and host.
   const isCut = url === undefined ? /[#/?].*@/.test(value.slice((scheme ?? '').length + 2)) : isCutByPassword(url);
   if (scheme !== undefined && isCut)
     return 'expected user and password to be percent-encoded: # is written %23, / %2F and ? %3F';
-  if (url !== undefined)
-    return isPercentEncoded(url)
-      ? undefined
-      : 'expected user, password and path to be percent-encoded: a % itself is written %25';
+  if (url !== undefined) return isPercentEncoded([url.username, url.password, url.pathname]) ? undefined : cannotDecode;
   const missing = missingScheme(value, schemes);
   return `${missing === undefined ? '' : `${missing}// is missing before the host: `}${expectedUri(schemes)}`;
 }
@@ -57,9 +55,13 @@ function urlOf(value: string, scheme: string): URL | undefined {
   return one.startsWith(`${scheme}//`) && isUrl(one) ? new URL(one) : undefined;
 }
 
-function isPercentEncoded({ username, password, pathname }: URL): boolean {
+/** The path of a `sqlite:` URI; undefined for any other URI. */
+export const sqlitePath = (uri: string): string | undefined =>
+  uri.startsWith(SQLITE) ? decodeURIComponent(uri.slice(SQLITE.length)) : undefined;
+
+function isPercentEncoded(parts: readonly string[]): boolean {
   try {
-    for (const part of [username, password, pathname]) decodeURIComponent(part);
+    for (const part of parts) decodeURIComponent(part);
     return true;
   } catch {
     return false;

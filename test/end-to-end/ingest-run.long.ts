@@ -122,7 +122,7 @@ describe('ingest-run', () => {
     const run = ingestRun(temporaryFolder(), 'nowhere');
     assert.deepEqual(await run.exited(), { code: 2, signal: null }, run.output);
     assert.match(run.output, /INGEST_GATEWAY_ADDR="nowhere"/);
-    assert.match(run.output, /ingest-consumer stopped/);
+    assert.match(run.output, /ingest-gateway ended \(2\); ending the rest/);
   });
 });
 

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import fc from 'fast-check';
 import { addressText, isLoopback, Settings, type Environment } from '../../lib/process/env.ts';
-import { maskedUri, shown } from '../../lib/process/uri.ts';
+import { maskedUri, shown, sqlitePath } from '../../lib/process/uri.ts';
 import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -277,6 +277,14 @@ describe('a URI', () => {
       assert.deepEqual(uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: value }, 'INGEST_WAREHOUSE_URI')[1], [
         `INGEST_WAREHOUSE_URI="${masked}": expected no blank: in a user, a password or a path it is written %20`,
       ]);
+  });
+
+  it('of SQLite has its path percent-encoded', () => {
+    const read = (value: string): unknown =>
+      uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: value }, 'INGEST_WAREHOUSE_URI')[1].length;
+    assert.deepEqual(['sqlite:/var/a%20b%25.db', 'sqlite:/var/100%.db'].map(read), [0, 1]);
+    assert.equal(sqlitePath('sqlite:/var/a%20b%25.db'), '/var/a b%.db');
+    assert.equal(sqlitePath('postgres://h/db'), undefined);
   });
 
   it('that is required and missing is a problem that names both of its keys', () => {
