@@ -134,11 +134,11 @@ export class Exchange implements RequestListener {
     const { spans } = this.#context;
     if (spans === undefined) return;
     const { requestId, producer, trace, enqueued } = this;
-    const { method, target } = this.request.head;
+    const { head } = this.request;
     const { address } = this.connection;
     const { route } = this.#meter;
     const startMs = this.#startMs;
-    spans.ended({ method, target, route, requestId, address, producer, trace, startMs, enqueued }, answer);
+    spans.ended({ head, route, requestId, address, producer, trace, startMs, enqueued }, answer);
   }
 
   #end(status: number): void {

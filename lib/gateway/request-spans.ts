@@ -4,6 +4,7 @@
 // OpenTelemetry's semantic conventions for HTTP and messaging.
 import { CATALOGUE } from '../ingest/errors.ts';
 import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
+import type { RequestHead } from '../http/request.ts';
 import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
@@ -19,8 +20,7 @@ export interface Enqueued {
 }
 
 export interface AnsweredRequest {
-  readonly method: string;
-  readonly target: string;
+  readonly head: Pick<RequestHead, 'method' | 'target'>;
   readonly route: string;
   readonly requestId: string;
   readonly address: string;
@@ -50,7 +50,8 @@ export class RequestSpans {
 
   /** `answer` is `undefined` if the client aborted the request. */
   ended(request: AnsweredRequest, answer: GatewayAnswer | undefined): void {
-    const { trace, method, target, route, startMs, enqueued } = request;
+    const { trace, head, route, startMs, enqueued } = request;
+    const { method, target } = head;
     const refusal = answer?.refusal;
     if (refusal === undefined && (trace === undefined || !isSampled(trace))) return;
     const code = refusal === undefined ? undefined : CATALOGUE[refusal].code;

@@ -9,8 +9,7 @@ const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const RESERVED = '00-4bf92f3577b34da6a3ce929d0e0e4736-aaaaaaaaaaaaaaaa-01';
 const OK = { status: 202, contentType: 'text/plain', body: '' };
 const REQUEST: AnsweredRequest = {
-  method: 'POST',
-  target: '/events?a=?b',
+  head: { method: 'POST', target: '/events?a=?b' },
   route: '/events',
   requestId: 'mine',
   address: '10.0.0.1',
@@ -52,7 +51,7 @@ describe('the span of a request', () => {
     });
     assert.equal(span.startMs, clock.epochMs() - 5);
     assert.equal(span.endMs, clock.epochMs());
-    requestSpans.ended({ ...REQUEST, producer: 'shop', target: '/events' }, OK);
+    requestSpans.ended({ ...REQUEST, producer: 'shop', head: { method: 'POST', target: '/events' } }, OK);
     assert.equal(spans[1]?.attributes['ingest.producer'], 'shop');
     assert.equal(spans[1].attributes['url.path'], '/events');
   });
