@@ -1,4 +1,4 @@
-// A gateway in this process, on a queue in memory whose outcomes the test chooses.
+// A gateway in this process, on a queue in memory that may hold its submissions.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -12,25 +12,21 @@ import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 
-/** Has chosen outcomes for some ids, and may hold submissions. */
-class ChosenQueue extends MemoryQueue {
-  readonly outcomes = new Map<string, Outcome>();
+class HeldQueue extends MemoryQueue {
   readonly held = new Map<string, Submission>();
   readonly submitted: Submission[] = [];
   holds = false;
 
   override submit(submission: Submission): void {
     this.submitted.push(submission);
-    const outcome = this.outcomes.get(submission.id);
     if (this.holds) this.held.set(submission.id, submission);
-    else if (outcome !== undefined) queueMicrotask(() => submission.settle(outcome));
     else super.submit(submission);
   }
 }
 
 describe('a gateway', () => {
   const store = new MemoryQueueStore();
-  const queue = new ChosenQueue(store);
+  const queue = new HeldQueue(store);
   /** The warehouse's answers to the next queries. */
   const looks: Awaited<ReturnType<Warehouse['find']>>[] = [];
   let client: TestClient;
@@ -63,39 +59,6 @@ describe('a gateway', () => {
     assert.equal(answer.status, 200);
     assert.equal((JSON.parse(answer.body) as { status: string }).status, 'landed');
     assert.equal((await client.ask({ path: '/events/late' })).status, 404);
-  });
-
-  for (const [outcome, status, expected] of [
-    ['accepted', 202, { status: 'accepted' }],
-    ['duplicate', 202, { status: 'accepted', duplicate: true }],
-    ['differing', 202, { status: 'accepted', duplicate: true, differs: true }],
-    ['conflict', 409, { code: 'EVENT_ID_CONFLICT', retryable: false }],
-    ['unavailable', 503, { code: 'QUEUE_UNAVAILABLE', retryable: true }],
-    ['shed', 202, { status: 'shed', code: 'INGEST_SHED', retryable: true }],
-  ] as const)
-    it(`answers ${status} with ${JSON.stringify(expected)} to the outcome "${outcome}" of the queue`, async () => {
-      queue.outcomes.set(`said-${outcome}`, outcome);
-      const answer = await client.post(event(`said-${outcome}`));
-      assert.equal(answer.status, status);
-      const body = JSON.parse(answer.body) as Record<string, unknown>;
-      assert.deepEqual(Object.fromEntries(Object.keys(expected).map((key) => [key, body[key]])), expected);
-      for (const flag of ['duplicate', 'differs']) assert.equal(flag in body, flag in expected, flag);
-      const mustWait = outcome === 'unavailable' || outcome === 'shed';
-      assert.equal('retry-after' in answer.headers, mustWait);
-    });
-
-  it('stores the body byte for byte, and refuses its id to another producer', async () => {
-    const body = ' {"id": "kept", "type":"t", "text": "\\u0000 \u{1F600}" }';
-    assert.equal((await client.post(body)).status, 202);
-    assert.deepEqual(
-      store.entries.filter(({ body: kept }) => kept === body).map(({ producer }) => producer),
-      ['urn:test:producer:shop'],
-    );
-    assert.match((await client.post(body)).body, /"duplicate":true\}/);
-    assert.match((await client.post(event('kept'))).body, /"differs":true/);
-    assert.equal((await other.post(body)).status, 409);
-    assert.equal((await client.ask({ path: '/events/kept' })).status, 200);
-    assert.equal((await other.ask({ path: '/events/kept' })).status, 404);
   });
 
   it('answers an event only after the queue, and refuses events over the limit in flight', async (t) => {
@@ -180,14 +143,5 @@ describe('a gateway', () => {
     const later = await state.metrics();
     const accepted = (text: string): number => Number(/^ingest_accepted_total (\d+)$/m.exec(text)?.[1]);
     assert.equal(accepted(later.text), accepted(one.text) + 1);
-  });
-
-  it('is not ready while its queue is unavailable', async () => {
-    const ready = (): Promise<number> => client.ask({ path: '/health/ready' }).then(({ status }) => status);
-    assert.equal(await ready(), 200);
-    await queue.close();
-    assert.equal(await ready(), 503);
-    assert.equal((await client.ask({ path: '/health/live' })).status, 200);
-    assert.equal((await client.post(event('too late'))).status, 503);
   });
 });

@@ -17,8 +17,7 @@ const BODY_BYTES_MAX = 64;
 const ignored = (): void => undefined;
 
 /**
- * Says what it was asked; one in three answers comes a moment later, so that later requests are ready to be answered
- * first.
+ * Answers with the request. One answer in three is late, so that later requests are ready before it.
  */
 function echo(connection: Connection<undefined>, request: HttpRequest): void {
   const { method, target, defect } = request.head;

@@ -20,25 +20,6 @@ function writing() {
 }
 
 describe('a writer of pieces', () => {
-  it('writes a long part in pieces, each after the client has read the one before', async () => {
-    const { socket, writer, lengths } = writing();
-    const part = `${'a'.repeat(PIECE_CHARACTERS)}${'b'.repeat(PIECE_CHARACTERS)}cc`;
-    writer.write(part, 'latin1');
-    assert.deepEqual(lengths, [PIECE_CHARACTERS]);
-    assert.equal(writer.held, part.length);
-    assert.equal(writer.unwritten, PIECE_CHARACTERS + 2);
-    socket.takeOne();
-    await turn();
-    assert.deepEqual(lengths, [PIECE_CHARACTERS, PIECE_CHARACTERS]);
-    assert.equal(writer.empty, false);
-    socket.takeAll();
-    await turn();
-    assert.deepEqual(lengths, [PIECE_CHARACTERS, PIECE_CHARACTERS, 2]);
-    assert.equal(writer.empty, true);
-    assert.equal(writer.held + writer.unwritten, 0);
-    assert.ok(socket.taken === part);
-  });
-
   it('writes nothing to an ended socket, and no cleared parts', async () => {
     const { socket, writer, lengths } = writing();
     writer.write('x'.repeat(2 * PIECE_CHARACTERS), 'latin1');
