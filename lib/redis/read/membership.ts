@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
+import { GROUP } from '../stream/layout.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
 
@@ -21,7 +22,6 @@ interface MembershipOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly stream: string;
-  readonly group: string;
   readonly name: string;
 }
 
@@ -93,7 +93,7 @@ export class Membership {
   }
 
   async #leaveGroup(idleMs: number): Promise<void> {
-    const { run, stream, group, name } = this.#options;
-    await run(this.#leave, [...this.#leave.command(stream), group, name, String(idleMs)]);
+    const { run, stream, name } = this.#options;
+    await run(this.#leave, [...this.#leave.command(stream), GROUP, name, String(idleMs)]);
   }
 }

@@ -72,7 +72,7 @@ export class StreamReader implements QueueReader {
     this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
     const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
       this.#answer(script.run(this.#control.values, command));
-    this.#membership = new Membership({ run, clock, log, stream, group: GROUP, name: this.name });
+    this.#membership = new Membership({ run, clock, log, stream, name: this.name });
     this.#entries = new EntryReading({
       clock,
       connection: this.#reading,
