@@ -110,7 +110,7 @@ describe('a consumer with an unreliable queue', { tags: ['long'] }, () => {
     await redis.command('DEL', 'ingest');
     await eventually('it is told', async () => (await vanished()) === 1);
     await goesOn('two', 2);
-    assert.match(replica.program.output, /"level":"error".*the stream or its consumer group is gone/);
+    assert.match(replica.program.output, /"level":"error".*the stream or its consumer group is missing/);
   });
 
   it('recreates a deleted group and lands each event of the stream once', async () => {
