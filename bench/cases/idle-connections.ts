@@ -19,7 +19,7 @@ function possible(): number {
 
 export const idleConnections: BenchCase = {
   name: 'idle-connections',
-  aim: `How much memory the gateway keeps for each of ${WANTED.toLocaleString('en-US')} idle connections.`,
+  aim: `Memory of the gateway for each of ${WANTED.toLocaleString('en-US')} idle connections.`,
   roundsMax: 2,
   comparisons: [{ metric: 'bytesEach', of: 'gateway', against: 'floor' }],
   leftOut: () => (possible() < 500 ? 'left out: the limit on open files (ulimit -n) is too low' : undefined),
@@ -33,7 +33,7 @@ function idleRun(bench: Bench, subject: Subject): Run {
     label,
     execute: () =>
       withServer(bench.environment, subject, async (server) => {
-        // The first connections allocate what all share.
+        // The first connections allocate shared memory.
         const few = await holdConnections(bench.environment.certificates, server.port, 100);
         const before = residentBytes(server.pid);
         const many = await holdConnections(bench.environment.certificates, server.port, count);

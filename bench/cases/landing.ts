@@ -14,7 +14,7 @@ const DEADLINE_MS = 180_000;
 
 export const landing: BenchCase = {
   name: 'landing',
-  aim: `How fast one consumer lands ${EVENTS.toLocaleString('en-US')} waiting events in SQLite, and what each costs.`,
+  aim: `Rate and CPU time of one consumer that lands ${EVENTS.toLocaleString('en-US')} waiting events in SQLite.`,
   roundsMax: 3,
   comparisons: [{ metric: 'ratePerS', of: 'consumer' }],
   runs: (bench) => [{ label: 'consumer', execute: () => land(bench) }],

@@ -4,7 +4,7 @@ import { FLOOR, GATEWAY } from '../subjects.ts';
 
 export const latency: BenchCase = {
   name: 'latency',
-  aim: 'How long a producer waits for its 202 at 25, 50 and 80 % of the gateway’s saturation, ' + 'in an open loop.',
+  aim: 'Latency at 25, 50 and 80 % of the gateway’s saturation rate, in an open loop.',
   comparisons: [
     { metric: 'p99Ms', of: 'gateway 50 %', against: 'floor 50 %', limit: { atMost: 2 } },
     { metric: 'p99Ms', of: 'gateway 25 %', limit: { atMost: 200 } },

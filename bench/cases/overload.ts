@@ -8,9 +8,7 @@ const WARMUP_SECONDS = 6;
 
 export const overload: BenchCase = {
   name: 'overload',
-  aim:
-    'Whether twice the saturation rate leaves the accepted rate as it was, ' +
-    'with every other request answered 503 and memory flat.',
+  aim: 'Accepted and refused events, latency and memory at twice the saturation rate.',
   comparisons: [
     { metric: 'ratePerS', of: 'twice saturation', against: 'saturation', limit: { atLeast: 0.9 } },
     { metric: 'p99Ms', of: 'twice saturation', limit: { atMost: 200 } },

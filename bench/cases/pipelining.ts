@@ -11,7 +11,7 @@ export const PIPELINED_LOAD = { connections: 8, depth: 16 };
 
 export const pipelining: BenchCase = {
   name: 'pipelining',
-  aim: 'What one event costs the gateway with 1, 4, 16 and 64 requests on a connection, saturated in turns.',
+  aim: 'CPU time of an event with 1, 4, 16 and 64 requests on a connection.',
   comparisons: DEPTHS.flatMap((depth) => [
     {
       ...({ metric: 'serverUs', of: `depth ${depth}`, against: 'depth 1' } as const),

@@ -13,7 +13,7 @@ export const besidePeer = (peer: string): string => `gateway beside ${peer}`;
 
 export const saturation: BenchCase = {
   name: 'saturation',
-  aim: 'What one event costs in CPU time when the server has all it can do, in a closed loop over 50 connections.',
+  aim: 'CPU time of one event at saturation, in a closed loop over 50 connections.',
   comparisons: [
     { metric: 'totalUs', of: besidePeer('nginx'), against: 'nginx', limit: { atMost: 0.85 } },
     { metric: 'serverUs', of: besidePeer('floor'), against: 'floor', limit: { atMost: 1 } },

@@ -24,7 +24,7 @@ const DEPTHS: Readonly<Record<string, readonly string[]>> = {
 
 export const sender: BenchCase = {
   name: 'sender',
-  aim: `How fast ingest-send sends a file of ${EVENTS.toLocaleString('en-US')} events, and what the gateway uses.`,
+  aim: `Rate of ingest-send with a file of ${EVENTS.toLocaleString('en-US')} events, and CPU time of the gateway.`,
   roundsMax: 3,
   comparisons: [
     { metric: 'ratePerS', of: 'depth 16', limit: { atLeast: 20_000 } },

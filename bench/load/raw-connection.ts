@@ -35,7 +35,7 @@ export class RawConnection {
       this.socket.once('secureConnect', resolve);
       this.socket.once('error', reject);
     });
-    this.ready.catch(() => undefined); // Whoever cares awaits it; for the rest `closed` tells.
+    this.ready.catch(() => undefined); // `closed` reports the failure, too.
     this.ended = new Promise((resolve) => this.socket.once('close', () => resolve()));
     this.socket.on('error', () => undefined);
     this.socket.on('close', () => sink.closed());

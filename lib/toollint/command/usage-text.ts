@@ -5,9 +5,9 @@ const GATE_HELP = `gate:
   --gate-config FILE      {"name", "conditions": [{"metric", "op", "threshold", "level", "optional"}]}, a list of such,
                           or {"gates": [...]}
                           metrics: errors warnings infos issues newIssues newErrors fixed parseErrors ruleErrors files
-                          rule:<id> category:<name>; op: > >= < <= == != (the condition is violated when it holds);
+                          rule:<id> category:<name>; op: > >= < <= == != (the condition is violated if it holds);
                           level: fail, warn; optional: true passes if the rule or category is absent
-  --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or more for the gate named
+  --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or of the named gate
   --fail-on-warning       the gate's warning is exit code 1
   --exit-zero             exit code 1 becomes 0
   --allow-no-files        exit code 4 becomes 0
@@ -16,7 +16,7 @@ const GATE_HELP = `gate:
 const OUTPUT_HELP = `output:
   --format FORMAT[=FILE]  report pretty html sarif gitlab junit markdown github summary; repeatable with files
                           (--to is the same). Default: pretty on a terminal, else report
-  -o, --output FILE       write there: a whole file or none
+  -o, --output FILE       write to this file, completely or not at all
   --color WHEN            auto, always, never
   --source-url URL        html and markdown link a finding to URL/PATH#Lnn, as in https://host/org/repo/blob/SHA/
   --max-results N         most results of a SARIF log, errors first (all; GitHub accepts 25000)
@@ -41,12 +41,12 @@ const RENAMES_HELP = `\
 const TEXTS = {
   '': `usage: toollint VERB [arguments]
 
-  scan [paths...]        run ESLint, write a report
-  import FILE...         make a report of another linter's output
+  scan [paths...]        run ESLint and write a report
+  import FILE...         convert another linter's output to a report
   merge REPORT...        join the reports of shards or packages
   validate FILE...       check reports: schema and consistency
-  compare BASE CURRENT   what is new in CURRENT, and what was fixed
-  explain FINDING        why a finding is new, known, fixed or not verifiable
+  compare BASE CURRENT   list new and fixed findings
+  explain FINDING        print why a finding is new, known, fixed or not verifiable
   gate REPORT            evaluate a gate on a report
   convert REPORT         turn a report into another format
   schema                 print the report's JSON Schema (draft 2020-12)
@@ -77,8 +77,8 @@ examples:
 `,
   import: `usage: toollint import --from sarif FILE...
 
-Makes one report of another linter's SARIF. With a baseline or a gate the exit code is that of a scan. SARIF does not
-list the files and rules that were checked, so nothing counts as fixed: --prune drops the lines that are gone.
+Converts another linter's SARIF to one report. With a baseline or a gate it has the exit codes of a scan. SARIF does
+not list the checked files and rules, so no finding is fixed: --prune drops the lines of missing findings.
 
   --root DIR              the folder that the linter ran in; default: the current folder
   --timestamp ISO         when it ran; default: now
@@ -92,8 +92,8 @@ examples:
 `,
   merge: `usage: toollint merge REPORT...
 
-Joins reports: incomplete if one of them is, a finding that several have once. Reports of different linters become one
-of toollint, unless they share a rule id.
+Joins reports. The result is incomplete if one report is, and lists a common finding once. Reports of different linters
+become one of toollint, unless they share a rule id.
 
 ${OUTPUT_HELP}
 example:
@@ -121,8 +121,8 @@ example:
 `,
   explain: `usage: toollint explain FINGERPRINT|LINE
 
-Says why a finding is new, known, fixed or not verifiable. FINGERPRINT may be cut to 8 digits; LINE is PATH:LINE of the
-code, or the number of a line of the baseline file.
+Prints why a finding is new, known, fixed or not verifiable. FINGERPRINT may be cut to 8 digits; LINE is PATH:LINE of
+the code, or the number of a line of the baseline file.
 
   --baseline FILE         default: toollint-baseline.jsonl
   --report REPORT         findings of this report, in place of a scan

@@ -36,7 +36,7 @@ export interface Analysis {
   readonly linter: Linter;
   readonly rules: Readonly<Record<string, string>>;
   readonly notes: string[];
-  /** Whether a report path exists or cannot be checked. False outside the prefix. */
+  /** Also true for a report path that cannot be checked. False outside the prefix. */
   exists(path: string): boolean;
   /** undefined if the file was not checked to its end. For a deleted file, the rules that would run on it. */
   coverageOf(path: string): Promise<Coverage | undefined>;
