@@ -78,7 +78,7 @@ describe('a check', () => {
     assert.match(few.output, /lacks rights that this program needs: xack on ingest/);
   });
 
-  it('of a gateway names the right that the role of its warehouse lacks', async () => {
+  it('of a gateway names the right that the role of its warehouse lacks', { tags: ['long'] }, async () => {
     const postgres = await startPostgres();
     atEnd(() => postgres.stop());
     const uri = await postgres.freshDatabase();

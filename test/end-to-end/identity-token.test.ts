@@ -222,21 +222,25 @@ describe('the token keys', () => {
 });
 
 describe("an operator's grant", () => {
-  it('in the producers file replaces a token, and its removal applies to open connections', async () => {
-    const rows = (producers: object): string => pki.write('granted.json', JSON.stringify({ producers }));
-    const granting = await TestGateway.start(redis, pki, {
-      ...PATIENT,
-      INGEST_PRODUCERS_FILE: rows({ 'spiffe://test/prod*': { audience: [AUDIENCE] } }),
-    });
-    const client = granting.client(producer);
-    assert.equal((await client.post(event('granted'))).status, 202);
-    const refused = await granting.client(other).post(event('not-granted'));
-    assertProblem(refused, 403, 'UNAUTHORIZED_PRODUCER');
-    assert.match(String(refused.json?.['detail']), /client certificate.*bearer token.*producers file/);
-    rows({ 'spiffe://test/prod*': { rate: 100 } });
-    await eventually('the grant has ended', async () => (await client.post(event('granted'))).status === 403);
-    await assertAlive(granting);
-  });
+  it(
+    'in the producers file replaces a token, and its removal applies to open connections',
+    { tags: ['long'] },
+    async () => {
+      const rows = (producers: object): string => pki.write('granted.json', JSON.stringify({ producers }));
+      const granting = await TestGateway.start(redis, pki, {
+        ...PATIENT,
+        INGEST_PRODUCERS_FILE: rows({ 'spiffe://test/prod*': { audience: [AUDIENCE] } }),
+      });
+      const client = granting.client(producer);
+      assert.equal((await client.post(event('granted'))).status, 202);
+      const refused = await granting.client(other).post(event('not-granted'));
+      assertProblem(refused, 403, 'UNAUTHORIZED_PRODUCER');
+      assert.match(String(refused.json?.['detail']), /client certificate.*bearer token.*producers file/);
+      rows({ 'spiffe://test/prod*': { rate: 100 } });
+      await eventually('the grant has ended', async () => (await client.post(event('granted'))).status === 403);
+      await assertAlive(granting);
+    },
+  );
 
   it('has no effect if every producer needs a token', { tags: ['long'] }, async () => {
     const strict = await TestGateway.start(redis, pki, {

@@ -58,7 +58,7 @@ async function assertEnds(
 }
 
 describe('a gateway that cannot start', { concurrency: 3 }, () => {
-  it('exits with 2 and reports every problem and warning without the password', async () => {
+  it('exits with 2 and reports every problem and warning without the password', { tags: ['long'] }, async () => {
     const output = await assertEnds(
       2,
       {
@@ -88,7 +88,7 @@ describe('a gateway that cannot start', { concurrency: 3 }, () => {
     ]);
   });
 
-  it('exits with 4 if nobody listens at the queue URI, without printing the password', async () => {
+  it('exits with 4 if nobody listens at the queue URI, without printing the password', { tags: ['long'] }, async () => {
     const output = await assertEnds(
       4,
       { ...good, INGEST_QUEUE_URI: `redis://u:hunter2@127.0.0.1:${await freePort()}` },

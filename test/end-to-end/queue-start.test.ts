@@ -76,27 +76,31 @@ describe('a required durability', () => {
 });
 
 describe('a gateway that requires durability', () => {
-  it('starts during a rewrite of the append-only file and accepts events only afterwards', async () => {
-    const redis = await TestRedis.start(['--appendonly', 'yes']);
-    for (let at = 0; at < 100; at += 1) await redis.command('SET', `key-${at}`, 'x');
-    await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '10000000');
-    await redis.command('BGREWRITEAOF');
-    const pipeline = await Pipeline.start({
-      ...{ queueUri: redis.uri, warehouseUri: '', replicas: 0 },
-      env: { ...PATIENT, INGEST_QUEUE_DURABILITY: 'require' },
-    });
-    const { status, text } = await pipeline.ready();
-    assert.equal(status, 503);
-    assert.match(text, /the append-only file is being rewritten/);
-    assert.equal((await pipeline.post(event('early'))).status, 503);
-    assert.equal(await redis.length(), 0);
+  it(
+    'starts during a rewrite of the append-only file and accepts events only afterwards',
+    { tags: ['long'] },
+    async () => {
+      const redis = await TestRedis.start(['--appendonly', 'yes']);
+      for (let at = 0; at < 100; at += 1) await redis.command('SET', `key-${at}`, 'x');
+      await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '10000000');
+      await redis.command('BGREWRITEAOF');
+      const pipeline = await Pipeline.start({
+        ...{ queueUri: redis.uri, warehouseUri: '', replicas: 0 },
+        env: { ...PATIENT, INGEST_QUEUE_DURABILITY: 'require' },
+      });
+      const { status, text } = await pipeline.ready();
+      assert.equal(status, 503);
+      assert.match(text, /the append-only file is being rewritten/);
+      assert.equal((await pipeline.post(event('early'))).status, 503);
+      assert.equal(await redis.length(), 0);
 
-    await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '0');
-    // Ends the rewrite and starts a fast one.
-    await redis.command('CONFIG', 'SET', 'appendonly', 'no');
-    await redis.command('CONFIG', 'SET', 'appendonly', 'yes');
-    await eventually('it accepts events', async () => (await pipeline.post(event('late'))).status === 202);
-    assert.equal((await pipeline.ready()).status, 200);
-    await pipeline.stop();
-  });
+      await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '0');
+      // Ends the rewrite and starts a fast one.
+      await redis.command('CONFIG', 'SET', 'appendonly', 'no');
+      await redis.command('CONFIG', 'SET', 'appendonly', 'yes');
+      await eventually('it accepts events', async () => (await pipeline.post(event('late'))).status === 202);
+      assert.equal((await pipeline.ready()).status, 200);
+      await pipeline.stop();
+    },
+  );
 });

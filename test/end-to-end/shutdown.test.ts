@@ -43,28 +43,32 @@ describe('SIGTERM', () => {
     assert.equal(await redis.length(), before + load.accepted.length);
   });
 
-  it('answers all requests that arrived before it, in order, and closes the connection', async () => {
-    // A shorter time-out would answer the requests before the test sees them in flight.
-    const gateway = await TestGateway.start(redis, pki, PATIENT);
-    const connection = await gateway.socket(producer);
-    await askRaw(connection, requestText('GET /health/live'));
-    await redis.signal('SIGSTOP');
-    connection.write(
-      ['a', 'b', 'c'].map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''),
-    );
-    await eventually('they are in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 3);
-    gateway.signal('SIGTERM');
-    await gateway.line(/"stopping"/);
-    await redis.signal('SIGCONT');
-    const all = (await replies(connection, 4)).slice(1);
-    assert.deepEqual(
-      all.map(({ headers }) => headers['x-request-id']),
-      ['a', 'b', 'c'],
-    );
-    for (const { status } of all) assert.ok(status === 202 || status === 503);
-    assert.equal(all.at(-1)?.headers['connection'], 'close');
-    await assertCleanExit(gateway);
-  });
+  it(
+    'answers all requests that arrived before it, in order, and closes the connection',
+    { tags: ['long'] },
+    async () => {
+      // A shorter time-out would answer the requests before the test sees them in flight.
+      const gateway = await TestGateway.start(redis, pki, PATIENT);
+      const connection = await gateway.socket(producer);
+      await askRaw(connection, requestText('GET /health/live'));
+      await redis.signal('SIGSTOP');
+      connection.write(
+        ['a', 'b', 'c'].map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''),
+      );
+      await eventually('they are in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 3);
+      gateway.signal('SIGTERM');
+      await gateway.line(/"stopping"/);
+      await redis.signal('SIGCONT');
+      const all = (await replies(connection, 4)).slice(1);
+      assert.deepEqual(
+        all.map(({ headers }) => headers['x-request-id']),
+        ['a', 'b', 'c'],
+      );
+      for (const { status } of all) assert.ok(status === 202 || status === 503);
+      assert.equal(all.at(-1)?.headers['connection'], 'close');
+      await assertCleanExit(gateway);
+    },
+  );
 
   it('makes readiness report draining, closes idle connections, and waits for a request in flight', async () => {
     const gateway = await TestGateway.start(redis, pki, PATIENT);

@@ -87,7 +87,7 @@ describe('the trace context of a POST', () => {
     await assertAlive(gateway);
   });
 
-  it('is shown for a queued and for a quarantined event', async () => {
+  it('is shown for a queued and for a quarantined event', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
     const queued = (await TestGateway.start(redis, pki, PATIENT)).client(producer);
     await queued.post(event('queued'), { traceparent: SAMPLED });

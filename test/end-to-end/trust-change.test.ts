@@ -156,34 +156,38 @@ describe('under load', () => {
   );
 });
 
-it('new files that cannot be used are refused, logged and counted, and the last good ones stay', async () => {
-  const pki = await Pki.create();
-  const revoked = await pki.producer('revoked');
-  const list = await pki.authority.revocationList([revoked.serial]);
-  const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
-  const client = gateway.client(await pki.producer('one'));
-  const served = await servedSerial(gateway, pki.authority.certificate);
-  const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
-  const other = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
-  for (const [file, content] of [
-    ['server-key.pem', other.key],
-    ['crl.pem', list.slice(0, list.length / 2)],
-    ['ca.pem', pki.authority.certificate + stranger.certificate],
-  ] as const) {
-    const good = readFileSync(pki.path(file), 'utf8');
-    await badChange(gateway, () => pki.write(file, content));
-    assert.equal((await client.post(event(file))).status, 202, file);
-    assert.equal(await servedSerial(gateway, pki.authority.certificate), served, file);
-    await addsNothing(redis, async () =>
-      assertProblem(await gateway.client(revoked).post(event(file)), 401, 'UNAUTHORIZED_PRODUCER'),
-    );
-    await change(gateway, () => pki.write(file, good));
-  }
-  const refused = gateway.lines.filter((line) => line.includes('changed files refused'));
-  assert.ok(refused.length >= 3);
-  assert.match(refused.join(), /missing: \\+"CN=stranger/);
-  for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
-});
+it(
+  'new files that cannot be used are refused, logged and counted, and the last good ones stay',
+  { tags: ['long'] },
+  async () => {
+    const pki = await Pki.create();
+    const revoked = await pki.producer('revoked');
+    const list = await pki.authority.revocationList([revoked.serial]);
+    const gateway = await startGateway(pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', list) });
+    const client = gateway.client(await pki.producer('one'));
+    const served = await servedSerial(gateway, pki.authority.certificate);
+    const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
+    const other = await pki.authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
+    for (const [file, content] of [
+      ['server-key.pem', other.key],
+      ['crl.pem', list.slice(0, list.length / 2)],
+      ['ca.pem', pki.authority.certificate + stranger.certificate],
+    ] as const) {
+      const good = readFileSync(pki.path(file), 'utf8');
+      await badChange(gateway, () => pki.write(file, content));
+      assert.equal((await client.post(event(file))).status, 202, file);
+      assert.equal(await servedSerial(gateway, pki.authority.certificate), served, file);
+      await addsNothing(redis, async () =>
+        assertProblem(await gateway.client(revoked).post(event(file)), 401, 'UNAUTHORIZED_PRODUCER'),
+      );
+      await change(gateway, () => pki.write(file, good));
+    }
+    const refused = gateway.lines.filter((line) => line.includes('changed files refused'));
+    assert.ok(refused.length >= 3);
+    assert.match(refused.join(), /missing: \\+"CN=stranger/);
+    for (const line of refused) assert.match(line, /"level":"error".*"reason":"(INGEST_TLS_|the new crl)/);
+  },
+);
 
 describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {
   it(

@@ -1,4 +1,4 @@
-// test/end-to-end/proxy-protocol.test.ts has a real balancer.
+// test/end-to-end/proxy-protocol.long.ts has a real balancer.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {

@@ -17,8 +17,8 @@ before(async () => {
 });
 after(() => postgres?.stop());
 
-function describeReused(name: string, database: number, open: () => Promise<WarehouseStore>, tags: string[]): void {
-  describe(`an id that is reused after its entry has left the queue, into ${name}`, { tags }, () => {
+function describeReused(name: string, database: number, open: () => Promise<WarehouseStore>): void {
+  describe(`an id that is reused after its entry has left the queue, into ${name}`, () => {
     let store: WarehouseStore;
     let pipeline: Pipeline;
     let queueUri: string;
@@ -86,5 +86,5 @@ function describeReused(name: string, database: number, open: () => Promise<Ware
   });
 }
 
-describeReused('SQLite', 0, async () => sqliteStore(), []);
-describeReused('PostgreSQL', 1, async () => postgresStore((postgres = await startPostgres())), ['long']);
+describeReused('SQLite', 0, async () => sqliteStore());
+describeReused('PostgreSQL', 1, async () => postgresStore((postgres = await startPostgres())));

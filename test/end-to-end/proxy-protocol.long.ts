@@ -48,13 +48,15 @@ it('a connection from any other address is closed, counted and logged, and healt
   tcpTo(own, '127.0.0.2');
   own.signal('SIGTERM');
   assert.deepEqual(await own.exited(), { code: 0, signal: null });
-  const line = await eventually('the log line', () => own.lines.find((one) => one.includes('TLS handshakes or connections failed')));
+  const line = await eventually('the log line', () =>
+    own.lines.find((one) => one.includes('TLS handshakes or connections failed')),
+  );
   const { reasons, most } = JSON.parse(line) as { reasons: Record<string, number>; most: unknown };
   assert.equal(reasons['proxy_source'], 1);
   assert.deepEqual((most as { address: string }[])[0]?.address, '127.0.0.1');
 });
 
-it("strangers are counted by their own address, not by the balancer's", { tags: ['long'] }, async () => {
+it("strangers are counted by their own address, not by the balancer's", async () => {
   const own = await startBehind('127.0.0.1', { INGEST_CONNECTIONS_PER_ADDRESS_MAX: '3' });
   const strangers = await Promise.all(
     Array.from({ length: 12 }, (_, at) => passedOn(own, proxyHeader(`203.0.113.${at % 4}`))),
@@ -70,7 +72,7 @@ const HAPROXY = execFileSync(new URL('../../bin/ensure-command', import.meta.url
   encoding: 'utf8',
 }).trim();
 
-it("HAProxy passes on clients' addresses, and its own health checks", { tags: ['long'] }, async () => {
+it("HAProxy passes on clients' addresses, and its own health checks", async () => {
   const [redis, pki, port, adminPort] = await Promise.all([TestRedis.start(), Pki.create(), freePort(), freePort()]);
   const producer = await pki.producer('one');
   const gateway = await TestGateway.start(redis, pki, {

@@ -68,7 +68,7 @@ describe('a queue on a Redis Cluster', () => {
     assert.equal(await (await cluster.masterOf('ingest')).command('HGET', '{ingest}:queue', 'partitions'), '4');
   });
 
-  it('has one connection of a gateway to each master', { tags: ['long'] }, async () => {
+  it('has one connection of a gateway to each master', async () => {
     const lists = await Promise.all(cluster.nodes.map((node) => node.command('CLIENT', 'LIST')));
     assert.deepEqual(
       lists.map((list) => String(list).split(' name=ingest-gateway ').length - 1),
@@ -76,7 +76,7 @@ describe('a queue on a Redis Cluster', () => {
     );
   });
 
-  it('is refused behind a plain URI, and the message names the right one', { tags: ['long'] }, async () => {
+  it('is refused behind a plain URI, and the message names the right one', async () => {
     // The first server owns the slot of the stream `ingest`. The second server answers MOVED.
     const serving = await cluster.masterOf('ingest');
     const other = cluster.nodes.slice(0, 3).find((node) => node !== serving);
@@ -87,60 +87,56 @@ describe('a queue on a Redis Cluster', () => {
     }
   });
 
-  it(
-    'with one master killed refuses only the events of its partitions, until the fail-over',
-    { tags: ['long'] },
-    async () => {
-      await cluster.whole();
-      const victim = await cluster.masterOf(stream(2));
-      const masters = await Promise.all(Array.from({ length: PARTITIONS }, (_, at) => cluster.masterOf(stream(at))));
-      const away = masters.flatMap((master, at) => (master === victim ? [at] : []));
-      const others = masters.flatMap((master, at) => (master === victim ? [] : [at]));
-      const idOf = (partition: number, prefix: string): string =>
-        Array.from({ length: 1_000 }, (_, at) => `${prefix}-${at}`).find(
-          (id) => partitionOf(id, PARTITIONS) === partition,
-        ) ?? assert.fail();
-      await victim.signal('SIGKILL');
-      // Each partition has its own probe, so the names may appear one after the other.
-      await eventually('readiness names the partitions', async () => {
-        const { status, body } = await pipeline.ready();
-        return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });
-      });
-      for (const at of away) {
-        const sent = performance.now();
-        const { status, body } = await pipeline.post(event(idOf(at, 'killed')));
-        if (status === 202) continue; // The fail-over was faster than this request.
-        assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
-        assert.ok(
-          performance.now() - sent < Number(PATIENT.INGEST_ENQUEUE_TIMEOUT_MS),
-          'without waiting for the time-out',
-        );
-      }
-      for (const at of others) assert.equal((await pipeline.post(event(idOf(at, 'undisturbed')))).status, 202);
-      for (const at of away)
-        await eventually(
-          'a replica has taken over',
-          async () => (await pipeline.post(event(idOf(at, 'later')))).status === 202,
-        );
-      await eventually('nothing is unavailable', async () => {
-        const { body } = await pipeline.ready();
-        return body['status'] === 'ready' && body['unavailable'] === undefined;
-      });
-      await eventually('what came after it lands', async () => {
-        const ids = new Set((await store.events()).map(({ id }) => id));
-        return away.every((at) => ids.has(idOf(at, 'later')));
-      });
-      const [replica = assert.fail()] = pipeline.replicas;
-      await eventually('the consumer is ready', async () => {
-        const { status, body } = await readiness(replica);
-        return status === 200 && body['unavailable'] === undefined;
-      });
-      await victim.start();
-      await cluster.whole();
-    },
-  );
+  it('with one master killed refuses only the events of its partitions, until the fail-over', async () => {
+    await cluster.whole();
+    const victim = await cluster.masterOf(stream(2));
+    const masters = await Promise.all(Array.from({ length: PARTITIONS }, (_, at) => cluster.masterOf(stream(at))));
+    const away = masters.flatMap((master, at) => (master === victim ? [at] : []));
+    const others = masters.flatMap((master, at) => (master === victim ? [] : [at]));
+    const idOf = (partition: number, prefix: string): string =>
+      Array.from({ length: 1_000 }, (_, at) => `${prefix}-${at}`).find(
+        (id) => partitionOf(id, PARTITIONS) === partition,
+      ) ?? assert.fail();
+    await victim.signal('SIGKILL');
+    // Each partition has its own probe, so the names may appear one after the other.
+    await eventually('readiness names the partitions', async () => {
+      const { status, body } = await pipeline.ready();
+      return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });
+    });
+    for (const at of away) {
+      const sent = performance.now();
+      const { status, body } = await pipeline.post(event(idOf(at, 'killed')));
+      if (status === 202) continue; // The fail-over was faster than this request.
+      assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
+      assert.ok(
+        performance.now() - sent < Number(PATIENT.INGEST_ENQUEUE_TIMEOUT_MS),
+        'without waiting for the time-out',
+      );
+    }
+    for (const at of others) assert.equal((await pipeline.post(event(idOf(at, 'undisturbed')))).status, 202);
+    for (const at of away)
+      await eventually(
+        'a replica has taken over',
+        async () => (await pipeline.post(event(idOf(at, 'later')))).status === 202,
+      );
+    await eventually('nothing is unavailable', async () => {
+      const { body } = await pipeline.ready();
+      return body['status'] === 'ready' && body['unavailable'] === undefined;
+    });
+    await eventually('what came after it lands', async () => {
+      const ids = new Set((await store.events()).map(({ id }) => id));
+      return away.every((at) => ids.has(idOf(at, 'later')));
+    });
+    const [replica = assert.fail()] = pipeline.replicas;
+    await eventually('the consumer is ready', async () => {
+      const { status, body } = await readiness(replica);
+      return status === 200 && body['unavailable'] === undefined;
+    });
+    await victim.start();
+    await cluster.whole();
+  });
 
-  it('loses and duplicates nothing while a slot moves to another master under load', { tags: ['long'] }, async () => {
+  it('loses and duplicates nothing while a slot moves to another master under load', async () => {
     const load = new ProducerLoad(pipeline, 'moved');
     await load.more(100);
     const from = await cluster.masterOf(stream(0));
@@ -155,7 +151,7 @@ describe('a queue on a Redis Cluster', () => {
     await load.assertLanded(store);
   });
 
-  it('loses and duplicates nothing in a planned fail-over under load', { tags: ['long'] }, async () => {
+  it('loses and duplicates nothing in a planned fail-over under load', async () => {
     const load = new ProducerLoad(pipeline, 'planned');
     await load.more(100);
     const from = await cluster.masterOf(stream(1));

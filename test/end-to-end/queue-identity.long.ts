@@ -30,7 +30,7 @@ describe('a program on a queue with another number of partitions', () => {
 
 describe('a program on a queue of another format version', () => {
   for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
-    it(`refuses to start with exit code 4 and names both versions: ${name}`, { tags: ['long'] }, async () => {
+    it(`refuses to start with exit code 4 and names both versions: ${name}`, async () => {
       const own = await TestRedis.start();
       await own.command('HSET', '{ingest}:queue', 'format', '7', 'partitions', '1', 'id', 'x');
       const program = programOn(name, own);
