@@ -16,7 +16,7 @@ export interface Change {
  */
 export function brokenBuild({ file, from, to }: Change): string {
   const folder = temporaryFolder('ingest-broken-');
-  for (const part of ['bin', 'lib', 'package.json'])
+  for (const part of ['bin', 'lib', 'deploy', 'package.json'])
     cpSync(join(PRODUCT, part), join(folder, part), { recursive: true });
   symlinkSync(join(PRODUCT, 'node_modules'), join(folder, 'node_modules'));
   const path = join(folder, file);
