@@ -24,12 +24,15 @@ export function python(): string {
     try {
       execFileSync(command, ['-c', 'import requests'], { stdio: 'ignore' });
       return command;
-    } catch {}
+    } catch {
+      continue;
+    }
   }
-  // The package has no command of that name. Only the installation matters.
   try {
     ensureCommand('python3-requests', 'python3-requests');
-  } catch {}
+  } catch {
+    // The package has no command of that name. Only the installation matters.
+  }
   return '/usr/bin/python3';
 }
 
