@@ -1,6 +1,6 @@
-// `make bench-gate`: compares p99 at a fixed rate with the latency target, and the CPU time of an event with the
-// budget: as ratios to a peer and to the commit in BENCH_BASE (cost-round.ts). Every round has fresh processes. While
-// the verdict is "too noisy" it adds rounds, up to ROUNDS_MAX or three minutes. Exit code 0: pass; 1: worse; 3: no
+// `make bench-gate`: compares p99 at a fixed rate (autocannon) with the latency target, and the CPU time of an event
+// with the budget: as ratios to a peer and to the commit in BENCH_BASE (cost-round.ts). Every round has fresh processes.
+// While the verdict is "too noisy" it adds rounds, up to ROUNDS_MAX or three minutes. Exit code 0: pass; 1: worse; 3: no
 // verdict.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,7 +80,8 @@ async function comparedCommit(): Promise<{ readonly commit: string; readonly sub
 
 async function latencyRun(): Promise<void> {
   progress.show(`${FIXED_RATE_PER_S} events/s, open loop`);
-  const plan: Plan = { label: 'gateway', subject: GATEWAY, load: 'paced.ts', options: { ratePerS: FIXED_RATE_PER_S } };
+  const options = { ratePerS: FIXED_RATE_PER_S };
+  const plan: Plan = { label: 'gateway', subject: GATEWAY, load: 'open-loop.ts', options };
   const sample = await measure(environment, plan, LATENCY_DURATION);
   latencies.push({
     p99Ms: sample.figures['p99Ms'] ?? Number.NaN,

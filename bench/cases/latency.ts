@@ -4,7 +4,7 @@ import { FLOOR, GATEWAY } from '../subjects.ts';
 
 export const latency: BenchCase = {
   name: 'latency',
-  aim: 'Latency at 25, 50 and 80 % of the gateway’s saturation rate, in an open loop.',
+  aim: 'Latency at 25, 50 and 80 % of the gateway’s saturation rate, in an open loop (autocannon).',
   comparisons: [
     { metric: 'p99Ms', of: 'gateway 50 %', against: 'floor 50 %', limit: { atMost: 2 } },
     { metric: 'p99Ms', of: 'gateway 25 %', limit: { atMost: 200 } },
@@ -22,7 +22,7 @@ export const latency: BenchCase = {
       bench.run({
         label: `${subject.name} ${percent} %`,
         subject,
-        load: 'paced.ts',
+        load: 'open-loop.ts',
         options: { ratePerS: (full * percent) / 100 },
       }),
     );

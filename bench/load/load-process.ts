@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { NODE, ROOT, type BenchCertificates } from '../bench-environment.ts';
 import type { LoadOptions, LoadResult } from './options.ts';
 
-export type LoadKind = 'raw-client.ts' | 'paced.ts' | 'new-connections.ts';
+export type LoadKind = 'raw-client.ts' | 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
 
 export function runLoad(
   kind: LoadKind,

@@ -35,12 +35,14 @@ export class Tally {
     if (this.#measuring) this.#offered += count;
   }
 
-  /** Latency excludes 5xx answers. */
-  answered(status: string, latencyUs: number): void {
+  /** Latency excludes 5xx answers. An expected interval corrects for coordinated omission. */
+  answered(status: string, latencyUs: number, expectedIntervalUs = 0): void {
     if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (status.startsWith('5')) return;
-    this.#histogram.recordValue(Math.max(1, latencyUs));
+    if (expectedIntervalUs > 0)
+      this.#histogram.recordValueWithExpectedInterval(Math.max(1, latencyUs), expectedIntervalUs);
+    else this.#histogram.recordValue(Math.max(1, latencyUs));
   }
 
   /** At any time: a run with a broken connection is void. */
