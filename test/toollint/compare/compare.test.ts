@@ -172,7 +172,6 @@ describe('a baseline', () => {
             status: 'incomplete',
             diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'src/z.ts' }],
           };
-          report.tool.version = '0.0.1';
           Object.assign(report.tool, { linter: { name: 'ESLint', version: '8.1.0' } });
         }),
       ),
@@ -182,7 +181,6 @@ describe('a baseline', () => {
     const { code, stderr } = await toollint(['compare', base, await writeJson(folder, 'now.json', current)]);
     assert.equal(code, 0);
     assert.match(stderr, /is incomplete/u);
-    assert.match(stderr, /version 0\.0\.1/u);
     assert.match(stderr, /is of ESLint 8, this is ESLint 10/u);
   });
 });
