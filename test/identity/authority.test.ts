@@ -23,7 +23,6 @@ interface Opened {
   readonly closed: () => boolean;
 }
 
-/** The parts of a connection that an authority reads. `under`: the authority that accepted the connection. */
 async function opened(
   by: CertificateAuthority | undefined,
   {
@@ -197,7 +196,6 @@ describe('the audience of a trusted producer', () => {
   interface Given {
     readonly certificate?: boolean;
     readonly grant?: boolean;
-    /** Without it, no token keys are configured. */
     readonly tokens?: 'asked' | 'required';
     readonly token?: 'good' | 'of another audience' | 'bad';
   }

@@ -122,7 +122,7 @@ describe('development certificates', () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tls.lock'));
     const made = developmentCertificates(folder, FIRST, SYSTEM.clock);
-    await new Promise((resolve) => setTimeout(resolve, 100)); // An absence has no event to wait for.
+    await new Promise((resolve) => setTimeout(resolve, 100)); // Nothing signals that no file was written.
     assert.deepEqual(readdirSync(folder), ['tls.lock']);
     rmSync(join(folder, 'tls.lock'), { recursive: true });
     await made;
@@ -150,7 +150,7 @@ describe('a failure to make development certificates', () => {
   });
 
   it('reports the path if the lock cannot be created', async () => {
-    // Not even root can create a folder there.
+    // Not even root can create a folder in /proc/self.
     await assert.rejects(developmentCertificates('/proc/self', FIRST, SYSTEM.clock), {
       code: 'ENOENT',
       path: '/proc/self/tls.lock',

@@ -1,4 +1,3 @@
-// OpenSSL judges client certificates in real handshakes, with the TLS options of the gateway.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import 'reflect-metadata';
@@ -50,7 +49,6 @@ const leaf = (names: readonly Buffer[], more: CertificateOptions = {}): Promise<
     ],
   });
 
-/** Asserts the verdict of a server that trusts these authorities, with the root last. */
 async function assertHandshake(isGood: boolean, certificate: string, authorities: readonly string[]): Promise<void> {
   const fault = await handshakeFault(
     { cert: certificate, key: await client.key() },
@@ -172,7 +170,6 @@ describe('name constraints of an authority', () => {
 
 describe('a self-issued certificate, whose subject equals its issuer,', () => {
   const shopOnly = constraints([dns('shop.test')]);
-  /** A certificate with the name of the root, signed by the root, for another key. */
   const selfIssued = async (name: string): Promise<string> => {
     const { publicKey } = new x509.X509Certificate(root.certificate);
     const issuer = await x509.AuthorityKeyIdentifierExtension.create(publicKey);
@@ -196,7 +193,7 @@ describe('a self-issued certificate, whose subject equals its issuer,', () => {
       x509.AuthorityKeyIdentifierExtension.create(new x509.X509Certificate(root.certificate).publicKey),
       x509.SubjectKeyIdentifierExtension.create(new x509.X509Certificate(renewed.certificate).publicKey),
     ]);
-    // Without the key identifiers OpenSSL treats it as a root.
+    // Without key identifiers, OpenSSL would mistake this cross-certificate for a self-signed root.
     const crossed = await anotherCertificate(renewed, { by: root, extensions: identifiers });
     const narrow = await anotherCertificate(root, { extensions: [shopOnly] });
     await assertHandshake(true, await leaf([dns('shop.test')], { by: renewed }), [crossed, narrow]);

@@ -1,4 +1,3 @@
-// Servers of token keys that fail. No token may be accepted by their answers.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import type { ServerResponse } from 'node:http';

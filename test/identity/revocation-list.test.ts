@@ -15,7 +15,6 @@ const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url
 
 const SERIAL = '00D3A1';
 
-/** An authority with this kind of key, and its list that revokes SERIAL. */
 function authorityBy(key: readonly string[], list: readonly string[] = []) {
   const folder = temporaryFolder();
   const run = (...args: readonly string[]): Buffer => execFileSync(OPENSSL, args, { cwd: folder, stdio: 'pipe' });

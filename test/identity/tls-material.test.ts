@@ -23,7 +23,7 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 const load = (files: TlsFiles): Promise<TlsMaterial> => loadTlsMaterial(files, SYSTEM.clock.epochMs());
 
 const HOUR_MS = 3_600_000;
-/** Certificates have whole seconds. */
+/** The next whole second, because certificate times have no fractions. */
 const NEXT_SECOND_MS = Math.ceil(Date.now() / 1000) * 1000;
 const soon = (hours: number): Date => new Date(NEXT_SECOND_MS + hours * HOUR_MS);
 

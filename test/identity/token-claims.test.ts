@@ -1,4 +1,3 @@
-// Generated claims and headers of tokens. A wrong one is always refused, and never causes an internal error.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -32,7 +31,6 @@ const identity: ClientIdentity = {
 };
 const nowS = Math.floor(Date.now() / 1000);
 const bound = boundTo({ cert: issued.certificate, key: issued.key, serial: issued.serial });
-/** Valid claims, bound by the thumbprint or by the subject. */
 const byThumbprint = { ...bound, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
 const bySubject = { sub: SPIFFE_ID, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
 
@@ -44,7 +42,6 @@ async function kindOf(payload: string, header: object = {}): Promise<string> {
 }
 
 const REFUSED = ['unauthenticated', 'audienceMissing'];
-/** Any JSON value, with values that break careless comparisons. */
 const anyValue = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
   fc.constantFrom(null, true, 0, -1, 1e308, '', [], {}, [[]], { length: 1 }, ['spiffe://test/one'], '9'.repeat(400)),
@@ -64,7 +61,7 @@ describe('any JSON value', () => {
     iss: { of: bySubject, isGood: (value) => value === 'https://issuer.test' },
     exp: { of: bySubject, isGood: (value) => typeof value === 'number' && value > nowS },
     nbf: { of: bySubject, isGood: (value) => typeof value === 'number' && value <= nowS },
-    // Not required, but a number (RFC 7519, section 4.1.6).
+    // `iat` is optional, but its value must be a number (RFC 7519, section 4.1.6).
     iat: { of: bySubject, isGood: () => true },
   };
   for (const [claim, { of, isGood }] of Object.entries(own))

@@ -146,7 +146,7 @@ describe('a CloudEvent in binary mode', () => {
         const { headers, body }: Message = HTTP.binary(event);
         const fields = Object.entries(headers).map(([name, value]): CloudEventField => [
           name,
-          // The SDK does not encode values (binding, section 3.1.3.2).
+          // The SDK does not percent-encode header values (CloudEvents HTTP binding, section 3.1.3.2).
           encodeURI(String(value)),
         ]);
         const { contentType, ...rest } = Object.fromEntries(

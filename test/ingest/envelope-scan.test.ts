@@ -5,7 +5,6 @@ import { scanEnvelope } from '../../lib/ingest/envelope-scan.ts';
 import { DEPTH_MAX, parseEvent } from '../../lib/ingest/event.ts';
 import { webhookEvents } from '../support/webhooks.ts';
 
-/** Compares the result with parseEvent's. Returns true if the scan found an envelope. */
 function agrees(body: Buffer): boolean {
   const scanned = scanEnvelope(body);
   if (scanned === undefined) return false;
@@ -31,7 +30,6 @@ const PLAIN = [
   `{"id":"a","type":"t","d":"${'x'.repeat(300_000)}"}`,
 ];
 
-// Bodies that are not events, and events that are not plain.
 const LEFT_TO_THE_PARSER = [
   ...[
     '',

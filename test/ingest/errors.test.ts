@@ -1,5 +1,3 @@
-// The error catalogue is repeated in the API file's table and responses, on the producers' page, and in the labels of a
-// metric (test/end-to-end/metrics.test.ts). All must be equal.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -10,7 +8,6 @@ const HEADING = '| status | code | retryable | when |';
 const entries = Object.values(CATALOGUE);
 const rows = entries.map(({ status, code, retryable, when }) => `| ${status} | \`${code}\` | ${retryable} | ${when} |`);
 
-/** The rows of the table of errors in a Markdown text. */
 function tableIn(text: string): string[] {
   const lines = text.split('\n');
   const from = lines.indexOf(HEADING);
@@ -21,7 +18,6 @@ function tableIn(text: string): string[] {
   return end === -1 ? after : after.slice(0, end);
 }
 
-/** A problem of the API file. */
 interface DocumentedProblem {
   readonly status: number;
   readonly code: string;

@@ -195,7 +195,6 @@ describe('the bytes of an event', () => {
         ]);
       }
       assert.equal(faultsOf(open.repeat(100_000))[0]?.path, '');
-      // Also if it is not an event.
       assert.match(faultsOf(`${open.repeat(100)}0${close.repeat(100)}`)[0]?.message ?? '', /nested deeper than 64/);
       assert.equal(parse(nested(DEPTH_MAX, open, close).replace('"d":', '"c":[[{}]],"d":')).valid, true);
     });
@@ -208,7 +207,6 @@ describe('the bytes of an event', () => {
   });
 });
 
-/** The depth of nesting of a value. */
 const depth = (value: unknown): number =>
   typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depth)) : 0;
 
@@ -253,7 +251,6 @@ describe('the check', () => {
   });
 });
 
-/** Spellings of names in a text, and the member that each one names. */
 const NAMES: readonly (readonly [written: string, name: string])[] = [
   ...(['id', 'i\\u0064', '\\u0069d', '\\u0069\\u0064'] as const).map((written) => [written, 'id'] as const),
   ...(['type', 't\\u0079pe', '\\u0074ype'] as const).map((written) => [written, 'type'] as const),

@@ -1,4 +1,3 @@
-// The hash that selects an event's partition. Programs in other languages rely on its vectors.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -18,7 +17,6 @@ const VECTORS: readonly (readonly [id: string, hash: number])[] = [
 
 const COUNT = 100_000;
 
-/** The largest deviation of a partition from its even share, relative to that share. */
 function unevenness(idOf: (at: number) => string, partitions: number): number {
   const counts = Array.from({ length: partitions }, () => 0);
   for (let at = 0; at < COUNT; at += 1) {

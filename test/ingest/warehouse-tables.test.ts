@@ -1,4 +1,3 @@
-// The SQL that both warehouses share, on SQLite.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -27,7 +26,6 @@ describeWarehouseAdmin('The SQL of both warehouses', async () => {
 });
 
 describe('the SQL of both warehouses', () => {
-  /** Replies to each statement with the next of `answers`. */
   const asked = (...answers: readonly (readonly SqlRow[])[]) => {
     const statements: { readonly sql: string; readonly values: readonly SqlValue[] }[] = [];
     const dialect: Dialect = {
