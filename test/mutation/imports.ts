@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** The number of imports between `path` and each file that it reaches. Type imports do not count. */
+/** Returns the number of imports between `path` and each file that it reaches, ignoring type-only imports. */
 export function distances(path: string, root: string): ReadonlyMap<string, number> {
   const found = new Map([[path, 0]]);
   for (const [file, distance] of found)
@@ -10,8 +10,8 @@ export function distances(path: string, root: string): ReadonlyMap<string, numbe
 }
 
 /**
- * Files named by import statements, `import(…)` and the `new URL(…)` of workers. A worker may have the extension .js in
- * a package and .ts here.
+ * Returns the files that a module imports, statically or with `import()`, or starts as workers with `new URL()`. A
+ * worker's extension is computed, because it is `.js` in a package and `.ts` in this repository.
  */
 function importsOf(path: string, root: string): readonly string[] {
   const text = readFileSync(join(root, path), 'utf8')

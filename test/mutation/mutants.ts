@@ -1,6 +1,6 @@
-// Mutants of a source file: small wrong changes that a test should notice. TypeScript: Stryker's instrumenter puts all
-// mutants into one text, switched by an environment variable. Lua: each mutant is a separate text, made from the syntax
-// tree of luaparse, with a changed comparison, constant or connective, or a dropped statement.
+// Mutants of a source file: small wrong changes that a test should notice. For TypeScript, Stryker's instrumenter
+// puts all mutants into one text, and an environment variable selects one. For Lua, each mutant is a separate text in
+// which a comparison, a constant or a connective is changed, or a statement is deleted.
 import { type Logger } from '@stryker-mutator/api/logging';
 import { Instrumenter } from '@stryker-mutator/instrumenter';
 import luaparse from 'luaparse';
@@ -9,14 +9,13 @@ export interface Mutant {
   readonly id: string;
   readonly file: string;
   readonly line: number;
-  /** The text before and after, each on one line. */
   readonly change: string;
-  /** The whole file with this mutant. Undefined if a switch selects it. */
+  /** The whole mutated file. Absent if an environment variable selects the mutant. */
   readonly text?: string;
 }
 
 export interface Mutated {
-  /** The text with all switches. For Lua the original text. */
+  /** The instrumented TypeScript, or the unchanged Lua. */
   readonly text: string;
   readonly mutants: readonly Mutant[];
 }
@@ -35,7 +34,7 @@ export async function typescriptMutants(file: string, text: string, firstId: num
   const options = { plugins: null, excludedMutations: [], ignorers: [] };
   const instrumented = await instrumenter.instrument([{ name: file, content: text, mutate: true }], options);
   const lines = text.split('\n');
-  // The instrumenter numbers the mutants of each call from 0.
+  // The instrumenter numbers mutants from 0 in each call.
   const renumbered = (instrumented.files[0]?.content ?? text).replace(
     /\b(stryMutAct_9fa48|stryCov_9fa48)\(((?:"\d+"(?:, )?)+)\)/g,
     (_, name: string, ids: string) => `${name}(${ids.replace(/\d+/g, (id) => String(Number(id) + firstId))})`,
@@ -72,7 +71,10 @@ interface Edit {
 
 type Node = luaparse.Node & { range: [number, number] };
 
-/** An operator's text is between its operands, without parentheses. */
+/**
+ * Returns the edits that make mutants of a node. luaparse does not report the position of an operator, so the
+ * operator is searched for between its operands.
+ */
 function editsOf(node: Node, text: string): readonly Edit[] {
   const [from, to] = node.range;
   switch (node.type) {
@@ -101,7 +103,7 @@ function editsOf(node: Node, text: string): readonly Edit[] {
   }
 }
 
-/** Redis' Lua 5.1. The first line (`#!lua …`) belongs to Redis. */
+/** Redis runs Lua 5.1 and interprets the first line (`#!lua …`) itself. */
 function parsed(text: string): luaparse.Chunk {
   return luaparse.parse(
     text.replace(/^#!.*/, (line) => ' '.repeat(line.length)),

@@ -1,7 +1,7 @@
-// `make mutate`: lists wrong changes that the tests do not notice. Each mutant runs against the test files of
-// test/<folder>/ that reach it and start no program, nearest by imports first, until one fails. FOLDERS: folders of
-// lib, all by default. FILES: globs of files. MUTATE_MAX: mutants per folder (400), a random sample if there are more.
-// MUTATE_SEED: seed of the sample (1).
+// `make mutate` lists wrong changes that the tests do not notice. Each mutant runs against the test files of
+// test/<folder>/ that reach it and start no program, nearest by imports first, until one fails. FOLDERS selects
+// folders of lib (default: all), and FILES selects files by glob. MUTATE_MAX limits the mutants per folder (default:
+// 400) by drawing a random sample with the seed MUTATE_SEED (default: 1).
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import { Random } from '../campaign/random.ts';
@@ -11,12 +11,11 @@ import { ROOT, Sandbox, type Run } from './sandbox.ts';
 
 const WORKERS = 2;
 const BASELINE_TIMEOUT_MS = 120_000;
-/** Modules that start the programs of bin. */
+/** Modules that start the programs in bin. */
 const STARTS_PROGRAMS = /\/support\/(?:gateway|program|transcript)\.ts$/;
 
 interface TestFile {
   readonly path: string;
-  /** The number of imports to each file that it reaches. */
   readonly imports: ReadonlyMap<string, number>;
 }
 
@@ -45,7 +44,6 @@ function sampled<T>(all: readonly T[], size: number, seed: number): readonly T[]
   return left.slice(0, size);
 }
 
-/** Numbers all mutants of a folder, and returns the texts with their switches by file. */
 async function mutantsOf(folder: string): Promise<{ mutants: Mutant[]; texts: Map<string, string> }> {
   const mutants: Mutant[] = [];
   const texts = new Map<string, string>();
@@ -67,12 +65,11 @@ function testsOf(folder: string): readonly TestFile[] {
     .filter(({ imports }) => ![...imports.keys()].some((path) => STARTS_PROGRAMS.test(path)));
 }
 
-/** What each test file reaches without a mutant. Each is run once, when first needed. */
+/** The mutants and scripts that each test file reaches in an unmutated run. Each file runs once, when first needed. */
 class Baseline {
   readonly #observed = new Map<string, Promise<Observed>>();
   readonly #seconds = new Map<string, number>();
 
-  /** 0 until it was run. */
   secondsOf({ path }: TestFile): number {
     return this.#seconds.get(path) ?? 0;
   }
@@ -93,7 +90,6 @@ class Baseline {
   }
 }
 
-/** Processes `items` with all sandboxes in parallel. */
 async function inTurn<T>(
   items: readonly T[],
   sandboxes: readonly Sandbox[],
@@ -116,7 +112,7 @@ async function isNoticed(
   sandbox: Sandbox,
   baseline: Baseline,
 ): Promise<boolean> {
-  // Lua scripts are read, not imported.
+  // Test files read Lua scripts instead of importing them, so any test file may reach a Lua mutant.
   const distance = ({ imports }: TestFile): number => imports.get(mutant.file) ?? (mutant.text === undefined ? NaN : 0);
   const importing = files.filter((file) => !Number.isNaN(distance(file)));
   const order = (one: TestFile, other: TestFile): number =>

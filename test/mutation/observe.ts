@@ -1,5 +1,5 @@
-// Loaded into each thread of the tests: records which mutants and Lua scripts they reach, and ends the process at the
-// first failing test.
+// A module loaded into each thread of a test process. It records the mutants and Lua scripts that the thread reaches,
+// and exits the process after the first failing test.
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
@@ -14,7 +14,6 @@ interface Switches {
 
 export interface Reached {
   readonly mutants: readonly string[];
-  /** Names without the folder. */
   readonly scripts: readonly string[];
 }
 
@@ -35,11 +34,11 @@ if (output !== undefined) {
     fs.writeFileSync(join(output, `${threadId}.json`), JSON.stringify(reached));
   };
   process.on('exit', write);
-  // A terminated worker runs no exit handler.
+  // A terminated worker runs no exit handlers, so a worker writes regularly.
   if (!isMainThread) setInterval(write, WORKER_WRITES_MS).unref();
 }
 
-/** A silent reporter. The exit handlers of the process end its servers. */
+/** A reporter that prints only the first failure, then exits the process. Exit handlers stop the test's servers. */
 export default async function* untilFirstFailure(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const event of source) {
     if (event.type !== 'test:fail') continue;

@@ -1,4 +1,4 @@
-// A copy of the project in which files are replaced by mutants while the tests run.
+// A copy of the project in which mutants replace files while tests run.
 import { execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
@@ -26,7 +26,6 @@ export interface Run {
   readonly ending: Ending;
   readonly seconds: number;
   readonly reached: Reached;
-  /** The end of the output. */
   readonly output: string;
 }
 
@@ -35,7 +34,7 @@ export class Sandbox {
   readonly #originals = new Map<string, string>();
 
   constructor() {
-    // PostgreSQL keeps its data here and does not run as root.
+    // PostgreSQL keeps its data in this folder and runs as another user.
     chmodSync(this.#folder, 0o711);
     const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT });
     for (const path of listed.toString().split('\0')) {
@@ -52,7 +51,6 @@ export class Sandbox {
     this.#originals.set(file, text);
   }
 
-  /** Runs one test file, with or without a mutant. */
   async run(testFile: string, timeoutMs: number, mutant?: Mutant): Promise<Run> {
     const reachedFolder = join(this.#folder, '.tmp/reached');
     rmSync(reachedFolder, { recursive: true, force: true });
@@ -86,7 +84,7 @@ export class Sandbox {
 
   #spawn(testFile: string, timeoutMs: number, env: NodeJS.ProcessEnv): Promise<{ ending: Ending; output: string }> {
     const flags = ['--disable-warning=ExperimentalWarning', '--import', `./${HOOK}`, `--test-reporter=./${HOOK}`];
-    // In a process group, so that a mutant that never ends is killed together with its servers.
+    // The child leads a process group, so that a mutant that never exits is killed together with its servers.
     const child = spawn(process.execPath, [...flags, testFile], {
       cwd: this.#folder,
       detached: true,
@@ -101,7 +99,7 @@ export class Sandbox {
         try {
           process.kill(-(child.pid ?? 0), 'SIGKILL');
         } catch {
-          // The group has ended already.
+          // The process group has already exited.
         }
       };
       let timedOut = false;
