@@ -4,8 +4,8 @@ import type { MetricName } from './metrics.ts';
 import type { Limit } from './statistics.ts';
 
 /**
- * A ratio of two labels' figures, round by round; without `against` the figure itself. A limit is a goal and is only
- * reported.
+ * Compares a metric of two labels as a ratio for each round or, without `against`, reports the metric itself. A limit
+ * is a goal: missing it is reported, but does not fail the run.
  */
 export interface Comparison {
   readonly metric: MetricName;
@@ -16,12 +16,11 @@ export interface Comparison {
 
 export interface BenchCase {
   readonly name: string;
-  /** One sentence. */
   readonly aim: string;
-  /** For figures that hardly vary and for long runs. */
+  /** Set for long runs and for figures that hardly vary. */
   readonly roundsMax?: number;
   readonly comparisons: readonly Comparison[];
-  /** The reason why the case cannot run here. */
+  /** Returns the reason why the case cannot run on this machine. */
   leftOut?(bench: Bench): string | undefined;
   runs(bench: Bench): Promise<readonly Run[]> | readonly (Run | JointRun)[];
 }

@@ -1,4 +1,5 @@
-// Certificates, servers in their own processes, and their end. Uses only loopback, free ports and temporary folders.
+// Starts the servers that a benchmark needs in their own processes, with new certificates, and stops them. Uses only
+// loopback, free ports and temporary folders.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { freePort } from '../lib/process/free-port.ts';
@@ -23,13 +24,13 @@ export interface RunningServer {
   readonly name: string;
   readonly pid: number;
   readonly port: number;
-  /** Sends SIGTERM and waits for the end. */
+  /** Sends SIGTERM, or SIGKILL after 10 s, and waits for the process to exit. */
   stop(): Promise<void>;
 }
 
 /**
- * A checkout of another commit with this one's dependencies, removed at the end of the process. Throws if the commit
- * does not exist.
+ * Checks out `commit` into a temporary folder, which uses the dependencies of this checkout and is removed when this
+ * process exits. Throws if the commit does not exist.
  */
 export function checkOut(commit: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-base-'));
@@ -92,7 +93,7 @@ export class BenchEnvironment {
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
 
-  /** Runs the launcher of this checkout or of `root`. */
+  /** `root` may be a checkout of another commit. */
   async gateway(redis: RunningServer, root: string = ROOT): Promise<RunningServer> {
     const child = start(join(root, 'bin/ingest-gateway'), [], {
       ...process.env,
@@ -107,7 +108,7 @@ export class BenchEnvironment {
     return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));
   }
 
-  /** A file of bench/peers. */
+  /** Starts a program from bench/peers. */
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;
     const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)];

@@ -1,4 +1,4 @@
-// The state that all cases of a run share.
+// The state shared by all cases of a run.
 import { BenchEnvironment } from './bench-environment.ts';
 import { beside, type SidePlan } from './beside.ts';
 import { measure, type Duration, type Plan, type JointRun, type Run } from './measure.ts';
@@ -28,7 +28,7 @@ export class Bench {
     return { label: plan.label, execute: () => measure(this.environment, plan, this.duration) };
   }
 
-  /** Servers under load in turns. */
+  /** A run that puts several servers under load in turns. */
   beside(plans: readonly SidePlan[], pairs: readonly Pair<string>[]): JointRun {
     return {
       labels: plans.map(({ label }) => label),
@@ -43,7 +43,7 @@ export class Bench {
     this.#saturations.push(ratePerS);
   }
 
-  /** The rate at saturation. Measured here if the saturation case did not run. */
+  /** Returns the gateway's saturation rate. Measures it first if the saturation case did not run. */
   async saturation(): Promise<number> {
     if (this.#saturations.length === 0) {
       const { figures } = await this.run({ label: 'gateway', subject: GATEWAY }).execute();

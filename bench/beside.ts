@@ -1,5 +1,5 @@
-// Measures several running servers in turns (turns.ts explains why). The load runs in this process; while it is off,
-// its server is idle.
+// Measures several running servers in turns (turns.ts explains why). The load runs in this process. A server is idle
+// while its load is off.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import type { Duration } from './measure.ts';
 import { CpuBook } from './process-cost.ts';
@@ -15,13 +15,13 @@ export interface SidePlan {
 
 export interface Beside {
   readonly pairs: readonly PairSlices[];
-  /** The share of all cores' time that other processes used. */
+  /** The share of the CPU time of all cores that other processes used. */
   readonly foreignShare: number;
 }
 
 /**
- * Measures pairs of `plans`, by label, each with a fresh server and a fresh Redis. The duration applies to each side of
- * a pair. Rejects if an answer is not 202 or a connection breaks.
+ * Starts a fresh server and a fresh Redis for each plan, then measures `pairs`, which refer to plans by label. The
+ * duration applies to each side of a pair. Rejects if an answer is not 202 or a connection breaks.
  */
 export async function beside(
   environment: BenchEnvironment,
@@ -47,12 +47,13 @@ export async function beside(
       const redis = await start(environment.redis());
       servers.push([plan, redis, await start(plan.subject.start(environment, redis))]);
     }
-    // Connections open last: those of the first server would otherwise be idle for seconds.
+    // Opens connections only after all servers have started. Otherwise, those to the first server would be idle for
+    // seconds.
     for (const [{ label, load }, redis, server] of servers) {
       const metered = { serverUs: [server.pid], redisUs: [redis.pid], totalUs: [server.pid, redis.pid] };
       sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered, load));
     }
-    // Compiles the code and lets the garbage collections settle.
+    // Gives V8 time to compile the hot code and lets garbage collection settle.
     await warmUp([...sides.values()], warmupSeconds);
     const before = new CpuBook();
     const measured = await takeTurns(

@@ -1,8 +1,9 @@
-// One round of the gate's cost check: CPU time of an event at saturation, as ratios to Fastify with one XADD for each
-// event. The servers run side by side.
+// Runs one round of the gate's cost check: the CPU time per event at saturation, as ratios to Fastify with one XADD
+// per event. The servers run side by side.
 //
-// Fact: the floor uses no Redis and little memory, and the gateway's ratio to it was 0.99 to 1.30 within three minutes.
-// Choice: a peer that does the same kind of work. Effect: 0.59 to 0.62 in the same three minutes.
+// Fact: the floor uses no Redis and little memory, and the gateway's ratio to it ranged from 0.99 to 1.30 within
+// three minutes. Choice: compare with a peer that does the same kind of work. Effect: the ratio ranged from 0.59 to
+// 0.62 in the same three minutes.
 import type { BenchEnvironment } from './bench-environment.ts';
 import { beside } from './beside.ts';
 import { PIPELINED_LOAD } from './cases/pipelining.ts';
@@ -10,12 +11,12 @@ import type { CostRound } from './gate-verdict.ts';
 import { FASTIFY, GATEWAY, type Subject } from './subjects.ts';
 import { neighbourRatio } from './turns.ts';
 
-/** For each side of a pair: 60 pairs of slices. */
+/** Three seconds for each side of a pair are 60 pairs of slices. */
 const DURATION = { seconds: 3, warmupSeconds: 3 };
 
 /**
- * Also measures `base`, the gateway of another commit, if it is set. Rejects if an answer is not 202 or a connection
- * breaks.
+ * Also measures `base`, the gateway of another commit, if it is given. Rejects if an answer is not 202 or a
+ * connection breaks.
  */
 export async function costRound(environment: BenchEnvironment, base?: Subject): Promise<CostRound> {
   const subjects = base === undefined ? [GATEWAY, FASTIFY] : [GATEWAY, FASTIFY, base];
@@ -23,8 +24,8 @@ export async function costRound(environment: BenchEnvironment, base?: Subject): 
     ...subjects.map((subject) => ({ label: subject.name, subject })),
     { label: 'pipelined', subject: GATEWAY, load: PIPELINED_LOAD },
   ];
-  // Fact: in only one pair, the Redis of `base` had half as many events, and an event cost the other one 1.09 times as
-  // much. Choice: every two servers are a pair, so that all have the same load.
+  // Fact: when `base` was in only one pair, its Redis received half as many events as the gateway's Redis, which used
+  // 1.09 times as much CPU time per event. Choice: every two servers form a pair, so that all receive the same load.
   const peers = subjects.flatMap(({ name }, at) =>
     subjects.slice(at + 1).map((other) => ({ of: name, against: other.name })),
   );

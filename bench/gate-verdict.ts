@@ -1,28 +1,31 @@
-// The decision of the gate.
+// Decides the verdict of the gate.
 //
-// worse: a request failed or p99 was over the limit on a quiet machine, or a ratio is over its budget.
+// worse: a request failed or p99 exceeded the limit on a quiet machine, or a ratio exceeds its budget.
 // too noisy: other processes used the CPU, or a ratio's interval is wide and contains the budget.
-// pass: everything else.
+// pass: all other results.
 //
-// A ratio with a wide interval is judged by the interval, any other one by its median.
+// A ratio with a wide interval is judged by the interval; all other ratios are judged by the median.
 import { PIPELINED_MAX } from './cases/pipelining.ts';
 import { NOISE_MAX, noise, spread, type Spread } from './statistics.ts';
 
-/** Up to this share of foreign CPU time, a failure or a late answer is the gateway's fault. */
+/** Up to this share of CPU time used by other processes, a failure or a late answer is the gateway's fault. */
 export const FOREIGN_SHARE_MAX = 0.2;
 
-/** Up to this share, a round's costs are valid. Ratios tolerate more, but starved servers batch differently. */
+/**
+ * Up to this share, a round's costs are valid. Ratios tolerate more noise than latencies do, but servers that are
+ * starved of CPU time batch differently.
+ */
 export const FOREIGN_SHARE_ROUND_MAX = 0.4;
 
 export const ROUNDS_MIN = 3;
 
-/** One round at saturation: ratios of CPU time per event (cost-round.ts). */
+/** The ratios of CPU time per event from one round at saturation (cost-round.ts). */
 export interface CostRound {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
-  /** 16 requests on each of 8 connections, to one on each of 50. */
+  /** 16 requests in flight on each of 8 connections, relative to one on each of 50. */
   readonly pipelinedToPlain: number;
-  /** To the gateway of the base commit, and to its Redis. */
+  /** Relative to the gateway of the base commit and to its Redis. */
   readonly gatewayToBase?: number;
   readonly redisToBase?: number;
   readonly foreignShare: number;
@@ -30,36 +33,39 @@ export interface CostRound {
 
 export interface LatencyRun {
   readonly p99Ms: number;
-  /** Why the run is void. */
+  /** The reason why the run is void. */
   readonly failure: string | undefined;
   readonly foreignShare: number;
 }
 
 /**
- * bench/budget.json. Medians of three runs were 0.57 to 0.60 and 1.85 to 1.88, and 0.97 with 20 µs more for each event.
- * Lower the budget after a change that makes the hot path cheaper.
+ * The contents of bench/budget.json. In three runs, the median ratios were 0.57 to 0.60 for the gateway and 1.85 to
+ * 1.88 for Redis; with 20 µs added per event, the gateway's ratio was 0.97. Lower the budget after a change that
+ * makes the hot path cheaper.
  */
 export interface Budget {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
-  /** Intended steps above STEP_MAX, as ratios to the commit before. */
+  /** Intended increases above STEP_MAX, as ratios to the previous commit. */
   readonly steps: readonly Step[];
 }
 
 export interface Step {
-  /** The commit before the change, or a prefix of its name. */
+  /** The hash of the commit before the change, or a prefix of the hash. */
   readonly since: string;
   readonly gateway: number;
   readonly redis: number;
   readonly reason: string;
 }
 
-/** A change may cost this much unrecorded. Five small steps would otherwise pass one by one. */
+/**
+ * The largest increase that a change may cause unrecorded. Without this limit, several small increases would each
+ * pass.
+ */
 export const STEP_MAX = 1.04;
 
 export interface GateVerdict {
   readonly outcome: 'pass' | 'worse' | 'too noisy';
-  /** One line per check. */
   readonly lines: readonly string[];
 }
 
@@ -116,7 +122,10 @@ interface Check {
   readonly line: string;
 }
 
-/** One good run suffices, because noise never makes an answer earlier. So does one bad run on a quiet machine. */
+/**
+ * One good run is enough to pass, because noise never makes an answer earlier. One bad run on a quiet machine is
+ * enough to fail.
+ */
 function latencyCheck(runs: readonly LatencyRun[], p99MaxMs: number): Check {
   const bad = (run: LatencyRun): boolean => run.failure !== undefined || !(run.p99Ms < p99MaxMs);
   const told = ({ p99Ms, failure, foreignShare }: LatencyRun): string =>

@@ -1,7 +1,7 @@
-// `make bench-gate`: compares p99 at a fixed rate (autocannon) with the latency target, and the CPU time of an event
-// with the budget: as ratios to a peer and to the commit in BENCH_BASE (cost-round.ts). Every round has fresh processes.
-// While the verdict is "too noisy" it adds rounds, up to ROUNDS_MAX or three minutes. Exit code 0: pass; 1: worse; 3: no
-// verdict.
+// `make bench-gate` compares p99 at a fixed rate (autocannon) with the latency target. It also compares the CPU time
+// per event with the budget, as ratios to a peer and to the commit in BENCH_BASE (cost-round.ts). Every round starts
+// fresh processes. While the verdict is "too noisy", the gate adds rounds, up to ROUNDS_MAX or three minutes. Exit
+// codes: 0 for pass, 1 for worse, 3 for no verdict.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BenchEnvironment, checkOut, ROOT } from './bench-environment.ts';
@@ -11,13 +11,13 @@ import { measure, type Plan } from './measure.ts';
 import { Progress } from './progress.ts';
 import { GATEWAY, gatewayOf, type Subject, withServer } from './subjects.ts';
 
-/** openapi/rules.md, 8. */
+/** Rule 8 in openapi/rules.md. */
 const P99_MAX_MS = 200;
-/** A sixth of the saturation rate on two slow cores, so that the target holds on any machine. */
+/** A sixth of the saturation rate on two slow cores, so that any machine can meet the target. */
 const FIXED_RATE_PER_S = 2_000;
 const ROUNDS_FIRST = 5;
 const ROUNDS_MAX = 7;
-/** No round begins later. One takes some 30 s. */
+/** No round starts later than this. A round lasts about 30 s. */
 const TIME_MAX_MS = 150_000;
 
 const LATENCY_DURATION = { seconds: 5, warmupSeconds: 2 };
@@ -49,7 +49,6 @@ async function measured(): Promise<GateVerdict> {
     if (lastLatency === undefined || lastLatency.failure !== undefined || lastLatency.p99Ms >= P99_MAX_MS)
       await latencyRun();
     progress.show(`round ${rounds}: gateway and peer at saturation`);
-    // A round with an answer other than 202 is void.
     await costRound(environment, base?.subject).then(
       (round) => costs.push(round),
       (cause: unknown) => progress.show(`round ${rounds} is void: ${String(cause)}`),
@@ -61,7 +60,10 @@ async function measured(): Promise<GateVerdict> {
   }
 }
 
-/** undefined, with a line of output, if BENCH_BASE is empty or its gateway does not start with these dependencies. */
+/**
+ * Returns `undefined` and prints a line if BENCH_BASE is empty or the gateway of that commit does not start with the
+ * current dependencies.
+ */
 async function comparedCommit(): Promise<{ readonly commit: string; readonly subject: Subject } | undefined> {
   const commit = process.env['BENCH_BASE'] ?? '';
   if (commit === '') {

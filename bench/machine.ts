@@ -1,4 +1,3 @@
-// The machine and the versions of a run.
 import { execFileSync } from 'node:child_process';
 import { cpus } from 'node:os';
 import { join } from 'node:path';

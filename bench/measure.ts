@@ -1,5 +1,5 @@
-// One measurement: a fresh Redis, a fresh server and one load. A sample with an unexpected answer or a broken
-// connection is void: it is reported and enters no median.
+// Runs one measurement: a fresh Redis, a fresh server and one load. A sample with an unexpected answer or a broken
+// connection is void: it is reported, but excluded from the medians.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import { runLoad, type LoadKind } from './load/load-process.ts';
 import type { LoadOptions, LoadResult } from './load/options.ts';
@@ -7,30 +7,29 @@ import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts'
 import { CpuBook, residentBytes } from './process-cost.ts';
 import { type Subject, withServer } from './subjects.ts';
 
-/** Absent members have the canonical values. */
+/** Omitted members default to the canonical workload. */
 export interface Plan {
   readonly label: string;
   readonly subject: Subject;
   readonly load?: LoadKind;
   readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ratePerS' | 'resume'>>;
-  /** For servers that need a longer warm-up. */
   readonly warmupSeconds?: number;
-  /** The first status is the counted one. */
+  /** The expected statuses, 202 by default. Rates and costs refer to answers with the first status. */
   readonly expected?: readonly string[];
 }
 
 export type Figures = Readonly<Record<string, number>>;
 
-/** metrics.ts explains the figures. */
+/** `figures` contains the metrics that metrics.ts describes. */
 export interface Sample {
   readonly label: string;
   readonly figures: Figures;
-  /** Ratios to other labels, measured side by side. */
+  /** The ratios to other labels, measured side by side. */
   readonly ratios?: Readonly<Record<string, Figures>>;
   readonly statuses: Readonly<Record<string, number>>;
   readonly curve: readonly (readonly [number, number])[];
   readonly notes: readonly string[];
-  /** Why the sample is void. */
+  /** The reason why the sample is void. */
   readonly void?: string;
 }
 
@@ -39,7 +38,7 @@ export interface Run {
   execute(): Promise<Sample>;
 }
 
-/** Several servers side by side, with one sample for each label. */
+/** Runs several servers side by side and returns one sample for each label. */
 export interface JointRun {
   readonly labels: readonly string[];
   execute(): Promise<readonly Sample[]>;
@@ -126,12 +125,10 @@ function voidReason(result: LoadResult, expected: readonly string[], counted: nu
   return counted === 0 ? `no answer ${expected[0]}` : undefined;
 }
 
-/** The share of the planned rate that was sent. */
 function offeredFigures({ offered, elapsedMs }: LoadResult, plannedPerS: number | undefined): Figures {
   return plannedPerS === undefined ? {} : { offeredShare: ((offered / elapsedMs) * 1000) / plannedPerS };
 }
 
-/** The share of the sent requests that were answered, and of the answers that were 503. */
 function refusedFigures({ statuses, offered }: LoadResult): Figures {
   if (offered === 0) return {};
   const answered = Object.values(statuses).reduce((sum, count) => sum + count, 0);

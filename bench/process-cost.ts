@@ -1,14 +1,14 @@
-// CPU time and memory of processes (Linux, proc(5)). CPU times have ticks of 10 ms: in three seconds that is half a
-// percent. Processes that end between two readings are not counted.
+// CPU time and memory of processes (Linux, proc(5)). CpuBook has a resolution of 10 ms, about half a percent of three
+// seconds. Processes that exit between two readings are not counted.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
 const TICKS_PER_SECOND = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
-/** User and system time of every process at one moment, in seconds. */
+/** The user and system time of every process at one moment, in seconds. */
 export class CpuBook {
   readonly atMs = performance.now();
-  /** All cores, including time that a hypervisor took. */
+  /** CPU time of all cores, including the time that a hypervisor took. */
   readonly busySeconds: number;
   readonly cores: number;
   readonly #seconds = new Map<number, number>();
@@ -16,7 +16,7 @@ export class CpuBook {
 
   constructor() {
     const lines = readFileSync('/proc/stat', 'utf8').split('\n');
-    // user nice system idle iowait irq softirq steal
+    // Fields: user nice system idle iowait irq softirq steal.
     const total = (lines[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number);
     this.busySeconds =
       total.reduce((sum, ticks, at) => (at === 3 || at === 4 ? sum : sum + ticks), 0) / TICKS_PER_SECOND;
@@ -26,14 +26,17 @@ export class CpuBook {
     }
   }
 
-  /** A process with all its descendants; 0 if it does not exist. */
+  /** Returns the CPU seconds of a process and its descendants; 0 if the process does not exist. */
   seconds(pid: number): number {
     let sum = this.#seconds.get(pid) ?? 0;
     for (const child of this.#children.get(pid) ?? []) sum += this.seconds(child);
     return sum;
   }
 
-  /** The share of all cores' time since `before` that other processes used. */
+  /**
+   * Returns the share of the CPU time of all cores since `before` that was not used by process `pid` and its
+   * descendants.
+   */
   foreignShare(before: CpuBook, pid: number): number {
     const elapsed = ((this.atMs - before.atMs) / 1000) * this.cores;
     const own = this.seconds(pid) - before.seconds(pid);
@@ -43,7 +46,7 @@ export class CpuBook {
   #note(pid: number): void {
     const stat = unlessGone(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
     if (stat === undefined) return;
-    // The second field is a name in parentheses that may contain spaces.
+    // The second field is the process name in parentheses, which may contain spaces.
     const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ');
     this.#seconds.set(pid, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND);
     const parent = Number(fields[1]);
@@ -54,7 +57,8 @@ export class CpuBook {
 }
 
 /**
- * A process and its threads, without descendants, to the nanosecond: for parts of a run that are too short for ticks.
+ * Returns the CPU seconds of a process and its threads, without descendants, to the nanosecond. For parts of a run
+ * that are too short for the 10 ms resolution of CpuBook.
  */
 export function cpuSeconds(pid: number): number {
   let nanoseconds = 0;
@@ -70,7 +74,7 @@ export function residentBytes(pid: number): number {
   return Number(kilobytes ?? 0) * 1024;
 }
 
-/** A process may end between the reading of its folder and of its file. */
+/** A process may exit between the reading of its folder and the reading of a file in it. */
 function unlessGone(read: () => string): string | undefined {
   try {
     return read();

@@ -1,4 +1,5 @@
-// Progress on standard error: one line that is overwritten on a terminal, otherwise one line for each step.
+// Shows progress on standard error. A terminal shows one line that each step overwrites; otherwise, every step is
+// printed on its own line.
 
 export class Progress {
   readonly #beganMs = performance.now();
@@ -11,7 +12,7 @@ export class Progress {
     this.#shown = true;
   }
 
-  /** Before a result is printed. */
+  /** Erases the progress line on a terminal. Call this before printing a result. */
   clear(): void {
     if (this.#shown && process.stderr.isTTY) process.stderr.write('\r\x1b[K');
     this.#shown = false;

@@ -1,4 +1,4 @@
-// Fills a queue with the gateway's own queue code, faster than over HTTP and with the same result in Redis.
+// Fills a queue with the gateway's own queue code, which is faster than HTTP and has the same result in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/client.ts';
@@ -10,7 +10,6 @@ import type { RunningServer } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 import { SYSTEM } from '../test/support/system.ts';
 
-/** Submitted and not answered. */
 const IN_FLIGHT = 1_000;
 
 const optionsFor = (redis: RunningServer): ConnectionOptions => ({
@@ -67,7 +66,7 @@ export async function fillQueue(redis: RunningServer, count: number, bytes = CAN
   });
 }
 
-/** Appends the same bodies to a stream: the least that a queue needs. */
+/** Appends the same bodies to a plain stream, which is the minimum that a queue needs. */
 export async function fillStream(redis: RunningServer, count: number, bytes: number): Promise<void> {
   const connection = new RedisConnection(optionsFor(redis));
   await withConnection(connection, async () => {

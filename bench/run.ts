@@ -1,10 +1,11 @@
-// `make bench`: accepted events/s and p99 of the canonical workload, then the table of every case. Samples go to an
-// NDJSON file.
+// `make bench` prints the rate of accepted events and the p99 of the canonical workload, then a table for each case.
+// It writes all samples to an NDJSON file.
 //
-// A case has rounds, and a round runs everything once, in alternating order. Every run has a fresh Redis and fresh
-// servers. With all rounds it also writes the READMEs' pictures. Progress goes to standard error.
+// A case has several rounds. A round executes all runs of the case once, and every second round reverses their order.
+// Every run starts a fresh Redis and fresh servers. A run with at least the default number of rounds also replaces
+// the READMEs' pictures. Progress goes to standard error.
 //
-// BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (names with commas; default: all) select what runs.
+// BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (comma-separated names; all by default) select what runs.
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
@@ -29,7 +30,7 @@ import { latencyChart } from './report/latency-chart.ts';
 import { caseTable } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
-/** In this order, because other cases use the rate of the first. */
+/** The saturation case comes first because other cases use its rate. */
 const CASES: readonly BenchCase[] = [
   ...[saturation, latency, overload, newConnections, largeBodies],
   ...[pipelining, idleConnections, queueMemory, landing, sender],
@@ -68,7 +69,7 @@ if (curves !== undefined) writePicture('latency', curves);
 if (data !== undefined) process.stdout.write(`\n${costDataLines(data)}`);
 process.exit(0);
 
-/** Only a run with all rounds replaces the READMEs' pictures. */
+/** Only a run with at least the default number of rounds replaces the READMEs' pictures. */
 function writePicture(name: string, svg: string): void {
   const path = rounds < ROUNDS_DEFAULT ? `${file}-${name}.svg` : join(ROOT, `.github/images/${name}.svg`);
   writeFileSync(path, svg);
@@ -86,7 +87,7 @@ async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
       const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${titleOf(run)}`;
       progress.show(step);
       let found = await execute(benchCase, round, run);
-      // A pause on a shared machine voids a run. It gets one more chance.
+      // A pause on a shared machine can void a run, so a void run is repeated once.
       const reason = found.find((sample) => sample.void !== undefined)?.void;
       if (reason !== undefined) {
         progress.show(`${step}, again (${reason})`);
@@ -110,7 +111,7 @@ async function samplesOf(run: Run | JointRun): Promise<readonly Sample[]> {
   return [await run.execute()].flat();
 }
 
-/** A run that throws is void; the others continue. */
+/** If a run throws, its samples are void and the other runs continue. */
 async function execute(benchCase: BenchCase, round: number, run: Run | JointRun): Promise<readonly Sample[]> {
   const found = await samplesOf(run).catch((cause: unknown) => {
     const reason = cause instanceof Error ? cause.message : String(cause);

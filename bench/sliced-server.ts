@@ -1,4 +1,4 @@
-// A server under a load in slices of time, and the CPU time of an event in each slice.
+// Puts a server under load in slices of time and measures the CPU time per event in each slice.
 import type { BenchCertificates } from './bench-environment.ts';
 import { SwitchedLoad } from './load/switched-load.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
@@ -6,10 +6,10 @@ import type { MetricName } from './metrics.ts';
 import { cpuSeconds } from './process-cost.ts';
 import type { Slice, Sliced } from './turns.ts';
 
-/** The processes whose CPU time for each event is a figure. */
+/** The ids of the processes whose CPU time per event is measured, by metric. */
 export type MeteredProcesses = Readonly<Partial<Record<MetricName, readonly number[]>>>;
 
-/** Connections, and requests in flight on each. */
+/** `depth` is the number of requests in flight on each connection. */
 export interface LoadShape {
   readonly connections?: number;
   readonly depth?: number;
@@ -26,7 +26,7 @@ export class SlicedServer implements Sliced {
     this.#processes = processes;
   }
 
-  /** The connections are idle between slices. Default: the canonical workload. */
+  /** Opens connections that are idle between slices. The default load is the canonical workload. */
   static async open(
     label: string,
     { ca: caPath, clientCert: certPath, clientKey: keyPath }: BenchCertificates,

@@ -1,22 +1,22 @@
-// Medians, spreads and ratios of few samples from a noisy machine.
+// Medians, spreads and ratios of a few samples from a noisy machine.
 //
-// Samples are paired by round, because neighboring runs have similar disturbances, and the ratio of each round is taken
-// before the median. The interval of a median lies between order statistics (an inverted sign test), so it assumes no
-// distribution. With 5 or fewer samples it is the whole range, which contains the median with 94 % at 5 samples and 75
-// % at 3.
+// Samples are paired by round, because neighboring runs are disturbed in similar ways, and each round's ratio is
+// computed before the median. The interval of a median lies between order statistics (an inverted sign test), so it
+// assumes no distribution. With fewer than eight samples, the interval is the whole range, which contains the true
+// median with a probability of 94 % for five samples and 75 % for three.
 
 export interface Spread {
   readonly median: number;
-  /** The median's interval. */
+  /** The bounds of the interval of the median. */
   readonly low: number;
   readonly high: number;
   readonly count: number;
 }
 
-/** `too noisy`: the interval is too wide. `no difference`: it is narrow and contains 1. */
+/** `too noisy` means that the interval is too wide; `no difference` means that it is narrow and contains 1. */
 export type RatioVerdict = 'lower' | 'higher' | 'no difference' | 'too noisy';
 
-/** As a share of the median, on either side. */
+/** The maximum half-width of a narrow interval, as a share of the median. */
 export const NOISE_MAX = 0.15;
 
 const CONFIDENCE = 0.9;
@@ -39,7 +39,7 @@ export function spread(values: readonly number[]): Spread {
   };
 }
 
-/** The number of samples outside the interval at each end. */
+/** Returns the number of samples outside the interval at each end. */
 function outsideInterval(count: number): number {
   let skipped = 0;
   let tail = 0.5 ** count; // P(no more than `skipped` of `count` samples below the true median)
@@ -53,7 +53,7 @@ function outsideInterval(count: number): number {
   return skipped;
 }
 
-/** Skips rounds without a sample of both. */
+/** Skips rounds in which either sample is missing. */
 export function ratios(of: readonly (number | undefined)[], against: readonly (number | undefined)[]): number[] {
   const found: number[] = [];
   for (let round = 0; round < Math.min(of.length, against.length); round += 1) {
@@ -67,7 +67,7 @@ export function noise({ median: middle, low, high }: Spread): number {
   return (high - low) / 2 / middle;
 }
 
-/** `±7 %`, or nothing for a single sample or a median of 0. */
+/** Returns a text such as `±7 %`, or an empty text for a single sample or a median of 0. */
 export function noiseText(figure: Spread): string {
   const share = Math.round(noise(figure) * 100);
   return figure.count < 2 || !Number.isFinite(share) ? '' : `±${share} %`;
@@ -79,7 +79,7 @@ export function ratioVerdict(ratio: Spread): RatioVerdict {
   return ratio.high < 1 ? 'lower' : 'no difference';
 }
 
-/** A run that sent less of the planned rate does not test its case. */
+/** A run that sent less than this share of the planned rate does not test its goal. */
 export const OFFERED_MIN = 0.95;
 
 export interface Limit {
@@ -87,7 +87,7 @@ export interface Limit {
   readonly atLeast?: number;
 }
 
-/** By the median; `unclear` if the interval is wide and contains the limit. */
+/** Judges by the median. Returns `unclear` if the interval is wide and contains the limit. */
 export function limitVerdict(figure: Spread, limit: Limit): 'reached' | 'missed' | 'unclear' {
   const { atMost = Number.POSITIVE_INFINITY, atLeast = Number.NEGATIVE_INFINITY } = limit;
   const holds = (value: number): boolean => value <= atMost && value >= atLeast;

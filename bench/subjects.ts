@@ -1,4 +1,5 @@
-// The gateway, the floors and the peers, with the same certificates, kind of Redis and load.
+// The servers that the cases measure: the gateway, the floors and the peers. All have the same certificates, the same
+// kind of Redis and the same load.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { type BenchEnvironment, ROOT, type RunningServer } from './bench-environment.ts';
@@ -40,7 +41,7 @@ export const FLOOR: Subject = {
   start: (environment) => environment.peer('floor.ts'),
 };
 
-/** The same server, awaiting one Redis reply per request: the least that a server with a queue costs. */
+/** The same server, awaiting one Redis reply per request: the minimum cost of a server with a queue. */
 export const FLOOR_WITH_REDIS: Subject = {
   name: 'floor with Redis',
   start: (environment, redis) => environment.peer('floor.ts', { REDIS_PORT: String(redis.port) }),
@@ -51,14 +52,14 @@ export const FASTIFY: Subject = {
   start: (environment, redis) => environment.peer('fastify.ts', { REDIS_PORT: String(redis.port) }),
 };
 
-/** undefined if nginx cannot be installed. */
+/** Returns `undefined` if nginx cannot be installed. */
 export function nginx(): Subject | undefined {
   const binary = ensureNginx();
   if (binary === undefined) return undefined;
   return { name: 'nginx', start: (environment, redis) => startNginx(binary, environment, redis) };
 }
 
-/** The server in C (limit.c); undefined, with a line on standard error, if it cannot be compiled. */
+/** Compiles the server in C (limit.c). Returns `undefined` and prints a line on standard error if that fails. */
 export function limit({ folder, certificates }: BenchEnvironment): Subject | undefined {
   const binary = join(folder, 'limit');
   const source = join(ROOT, 'bench/peers/limit.c');

@@ -1,4 +1,4 @@
-// From the samples of a case to medians, spreads and comparisons.
+// Summarizes the samples of a case as medians, spreads and comparisons.
 import type { BenchCase, Comparison } from './bench-case.ts';
 import type { Sample } from './measure.ts';
 import type { MetricName } from './metrics.ts';
@@ -13,7 +13,6 @@ import {
 } from './statistics.ts';
 import { FOREIGN_SHARE_MAX, FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
 
-/** For each label one place per round; empty for a failed run. */
 export interface CaseSamples {
   readonly benchCase: BenchCase;
   readonly leftOut?: string | undefined;
@@ -31,11 +30,11 @@ export interface LabelSummary {
 
 export interface ComparisonSummary extends Comparison {
   readonly figure: Spread;
-  /** Set for a ratio. */
+  /** Set only for ratios. */
   readonly difference: RatioVerdict | undefined;
-  /** Set if there is a limit. */
+  /** Set only if there is a limit. */
   readonly verdict: 'reached' | 'missed' | 'unclear' | 'not tested' | undefined;
-  /** Why the limit was not tested. */
+  /** The reason why the limit was not tested. */
   readonly untested: string | undefined;
 }
 
@@ -82,7 +81,7 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
     samples.get(label)?.map((sample) => (sample?.void === undefined ? sample?.figures[comparison.metric] : undefined));
   const of = figuresOf(comparison.of);
   const against = comparison.against === undefined ? undefined : figuresOf(comparison.against);
-  // A label without runs belongs to a peer that was left out.
+  // A label without samples belongs to a peer that was left out.
   if (of === undefined || (comparison.against !== undefined && against === undefined)) return undefined;
   const taken = ratiosTaken(comparison, samples);
   const figure = spread(
@@ -103,16 +102,19 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
   };
 }
 
-/** Ratios that were measured side by side. */
+/** Returns the ratios that were measured side by side. */
 const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamples['samples']): readonly number[] =>
   (samples.get(of) ?? []).flatMap((sample) => sample?.ratios?.[against]?.[metric] ?? []);
 
-/** Figures that any other process distorts. */
+/** Metrics that any other process distorts. */
 const OF_TIME: readonly MetricName[] = ['p50Ms', 'p99Ms', 'ratePerS', 'answeredShare', 'refusedShare'];
-/** Figures that only a crowded machine distorts, through its caches. */
+/** Metrics that other processes distort only on a crowded machine, through the CPU caches. */
 const OF_CPU: readonly MetricName[] = ['serverUs', 'redisUs', 'totalUs'];
 
-/** A goal is tested only if the planned load was sent and the machine was quiet enough. */
+/**
+ * Returns why a goal was not tested: less than the planned load was sent, or other processes used too much CPU time.
+ * Returns `undefined` if the goal was tested.
+ */
 function whyUntested({ metric, of, against }: Comparison, samples: CaseSamples['samples']): string | undefined {
   const sides = against === undefined ? [of] : [of, against];
   const median = (name: MetricName): readonly number[] =>

@@ -1,9 +1,9 @@
-// Servers under load in turns, in slices of time, and the ratios of pairs of them.
+// Puts servers under load in turns, in short slices of time, and computes the ratios of pairs of servers.
 //
-// Fact: on a shared machine a core's speed changes within a second. In runs of three seconds, one after the other, an
-// event of the same floor cost 42 to 85 µs, and ratios of such runs were 0.69 to 1.22. Choice: the load alternates
-// between the servers of a pair every SLICE_MS; ratios are of neighboring slices, and a round's is their median.
-// Effect: rounds of one hour agree within a few percent.
+// Fact: on a shared machine, the speed of a core changes within a second. In runs of three seconds, one after the
+// other, the CPU time per event of the same floor varied from 42 to 85 µs, and the ratios of such runs varied from
+// 0.69 to 1.22. Choice: the load alternates between the servers of a pair every SLICE_MS, and the ratio of a round is
+// the median of the ratios of neighboring slices. Effect: rounds within one hour agree within a few percent.
 import type { Figures, Sample } from './measure.ts';
 import type { MetricName } from './metrics.ts';
 import { median, ratios } from './statistics.ts';
@@ -11,35 +11,35 @@ import { median, ratios } from './statistics.ts';
 const SLICE_MS = 50;
 
 export interface Slice {
-  /** All of them were accepted. */
+  /** Accepted events. A slice with any other answer rejects. */
   readonly events: number;
   readonly figures: Figures;
 }
 
-/** Idle except during a slice. */
+/** One side of a comparison. It is idle except during a slice. */
 export interface Sliced {
   readonly label: string;
   slice(ms: number): Promise<Slice>;
 }
 
-/** One may be in several pairs. */
+/** The same side may belong to several pairs. */
 export interface Pair<T> {
   readonly of: T;
   readonly against: T;
 }
 
-/** Slices at the same index were neighbors. */
+/** Slices with the same index ran directly one after the other. */
 export interface PairSlices {
   readonly labels: Pair<string>;
   readonly slices: Pair<readonly Slice[]>;
 }
 
-/** `seconds` for each side. */
+/** Puts each side under load for a total of `seconds`, in turns. */
 export async function warmUp(sides: readonly Sliced[], seconds: number): Promise<void> {
   for (let turn = 0; turn < turnsIn(seconds); turn += 1) for (const side of sides) await side.slice(SLICE_MS);
 }
 
-/** `seconds` for each side of a pair. The order of the sides alternates. */
+/** Puts each side of each pair under load for a total of `seconds`. The side that goes first alternates. */
 export async function takeTurns(pairs: readonly Pair<Sliced>[], seconds: number): Promise<readonly PairSlices[]> {
   const taken = pairs.map((pair) => ({ pair, of: [] as Slice[], against: [] as Slice[] }));
   for (let turn = 0; turn < turnsIn(seconds); turn += 1) {
@@ -55,12 +55,12 @@ export async function takeTurns(pairs: readonly Pair<Sliced>[], seconds: number)
 
 const turnsIn = (seconds: number): number => Math.ceil((seconds * 1000) / SLICE_MS);
 
-/** The median over neighboring slices. */
+/** Returns the median of the ratios of neighboring slices. */
 export function neighbourRatio({ slices }: PairSlices, metric: MetricName): number {
   return median(ratios(figuresOf(slices.of, metric), figuresOf(slices.against, metric)));
 }
 
-/** Medians over all slices of a label, and its ratios to the labels it was paired with. */
+/** Returns one sample per label: the medians over all its slices, and its ratios to the labels it was paired with. */
 export function pairSamples(pairs: readonly PairSlices[], foreignShare: number): readonly Sample[] {
   const slices = new Map<string, Slice[]>();
   const ratiosOf = new Map<string, Record<string, Figures>>();

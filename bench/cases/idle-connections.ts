@@ -1,4 +1,3 @@
-// Memory of idle connections.
 import { execFileSync } from 'node:child_process';
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
@@ -8,10 +7,9 @@ import { FLOOR, GATEWAY, type Subject, withServer } from '../subjects.ts';
 import type { Run } from '../measure.ts';
 
 const WANTED = 5_000;
-/** Open files of a process besides its connections. */
+/** Files that a process has open besides its connections. */
 const OTHER_FILES = 200;
 
-/** Limited by `ulimit -n`. */
 function possible(): number {
   const limit = execFileSync('sh', ['-c', 'ulimit -n'], { encoding: 'utf8' }).trim();
   return limit === 'unlimited' ? WANTED : Math.min(WANTED, Number(limit) - OTHER_FILES);
@@ -33,7 +31,7 @@ function idleRun(bench: Bench, subject: Subject): Run {
     label,
     execute: () =>
       withServer(bench.environment, subject, async (server) => {
-        // The first connections allocate shared memory.
+        // The first connections allocate memory that all connections share.
         const few = await holdConnections(bench.environment.certificates, server.port, 100);
         const before = residentBytes(server.pid);
         const many = await holdConnections(bench.environment.certificates, server.port, count);

@@ -1,4 +1,3 @@
-// One consumer, the embedded warehouse, and a queue that was filled before.
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BenchCase } from '../bench-case.ts';
@@ -8,7 +7,7 @@ import type { Sample } from '../measure.ts';
 import { CpuBook } from '../process-cost.ts';
 import { fillQueue, redisCommand } from '../queue-filling.ts';
 
-/** Ten minutes at 2,000 events/s. */
+/** The events of ten minutes at 2,000 events/s. */
 const EVENTS = 1_200_000;
 const DEADLINE_MS = 180_000;
 
@@ -48,7 +47,7 @@ async function land({ environment }: Bench): Promise<Sample> {
   }
 }
 
-/** Resolves when the group has acknowledged everything. */
+/** Waits until the consumer group has acknowledged all events. */
 async function landed(redis: RunningServer): Promise<void> {
   const deadline = performance.now() + DEADLINE_MS;
   while (performance.now() < deadline) {

@@ -1,4 +1,5 @@
-// Latency at fixed rates. The floor gets the gateway's 50 %, so that both have the same load.
+// Measures latency at fixed rates. The floor receives 50 % of the gateway's saturation rate, not of its own, so that
+// both have the same load.
 import type { BenchCase } from '../bench-case.ts';
 import { FLOOR, GATEWAY } from '../subjects.ts';
 

@@ -1,4 +1,3 @@
-// Producers that open a connection for each event, with a full handshake or a resumed session.
 import type { BenchCase } from '../bench-case.ts';
 import { FLOOR, GATEWAY } from '../subjects.ts';
 

@@ -1,9 +1,9 @@
-// Twice as many events as the gateway can accept, whether it answers or not.
+// Sends events at twice the rate that the gateway can accept, whether it answers or not.
 import type { BenchCase } from '../bench-case.ts';
 import { GATEWAY } from '../subjects.ts';
 
 const CONNECTIONS = 400;
-/** V8's heap reaches its working size within five seconds of such a load (146 to 261 MB). */
+/** Under this load, V8's heap reaches its working size within five seconds (146 to 261 MB). */
 const WARMUP_SECONDS = 6;
 
 export const overload: BenchCase = {

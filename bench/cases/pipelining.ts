@@ -1,10 +1,10 @@
-// Several requests in flight on each of 8 connections, against one on each of 50.
+// Compares several requests in flight on each of 8 connections with one request on each of 50.
 import type { BenchCase } from '../bench-case.ts';
 import { GATEWAY } from '../subjects.ts';
 
 const DEPTHS = [4, 16, 64];
 
-/** The goal for `depth 16`, as a share of the cost at `depth 1`. The gate enforces it. */
+/** The maximum cost of `depth 16`, as a share of the cost of `depth 1`. The gate enforces this goal. */
 export const PIPELINED_MAX = 0.55;
 
 export const PIPELINED_LOAD = { connections: 8, depth: 16 };

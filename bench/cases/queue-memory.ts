@@ -1,5 +1,5 @@
-// Memory of Redis for each queued event, with Redis' default settings and with those of the runbook, and for the same
-// bodies in a stream alone. deploy/RUNBOOK.md quotes these figures.
+// Measures Redis memory per queued event with Redis' default settings, with the settings of the runbook, and for the
+// same bodies in a plain stream. deploy/RUNBOOK.md quotes these figures.
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import type { Run } from '../measure.ts';

@@ -1,6 +1,8 @@
-// The canonical workload at full speed: the gateway alone, paired with each floor and peer, and at a low rate.
+// Runs the canonical workload against the gateway alone, at full speed and at a low rate, and against the gateway
+// paired with each floor and peer.
 //
-// Fact: an event costs a Redis with twice as many events 1.09 times as much. Choice: fresh servers for each pair.
+// Fact: with twice as many events, Redis uses 1.09 times as much CPU time per event. Choice: each pair gets fresh
+// servers.
 import type { BenchCase } from '../bench-case.ts';
 import { FASTIFY, FLOOR, FLOOR_WITH_REDIS, GATEWAY } from '../subjects.ts';
 
@@ -8,7 +10,6 @@ const LOW_RATE_PER_S = 2_000;
 
 export const AT_LOW_RATE = 'gateway at 2,000/s';
 
-/** The gateway's label when it is paired with a peer. */
 export const besidePeer = (peer: string): string => `gateway beside ${peer}`;
 
 export const saturation: BenchCase = {

@@ -1,5 +1,5 @@
-// ingest-send with a file of events, at several depths of pipelining. The reference sends one event at a time on each
-// of 16 connections.
+// Runs ingest-send with a file of events at several depths of pipelining. The reference sends one event at a time on
+// each of 16 connections.
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,7 +42,6 @@ async function sendFile(bench: Bench, label: string, args: readonly string[]): P
   writeFileSync(file, Array.from({ length: EVENTS }, () => `${nextBody()}\n`).join(''));
   return withServer(bench.environment, GATEWAY, async (gateway, redis) => {
     const send = (count: readonly string[]): Promise<Figures> => summaryOf(bench, gateway.port, [...args, ...count]);
-    // Warms up the gateway.
     await send(['--sample', '20000']);
     const before = new CpuBook();
     const [serverBefore, redisBefore] = [cpuSeconds(gateway.pid), cpuSeconds(redis.pid)];

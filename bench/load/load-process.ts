@@ -1,4 +1,4 @@
-// Runs a load generator in its own process and calls back at both ends of the measured part.
+// Runs a load generator in its own process and calls back at the start and at the end of the measured part.
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -38,7 +38,7 @@ export function runLoad(
 /** Thousands of handshakes take minutes on a busy machine. */
 const OPENING_MS_MAX = 300_000;
 
-/** Opens idle connections in another process; resolves when all are open. */
+/** Opens idle connections in another process. Resolves when all connections are open. */
 export function holdConnections(
   certificates: BenchCertificates,
   port: number,

@@ -1,6 +1,6 @@
-// A closed loop with a new TLS connection for each request. With `resume` each connection offers the session of the one
-// before; a session that the server does not resume counts as a broken connection, because it would measure a full
-// handshake.
+// A closed loop with a new TLS connection for each request. With `resume`, each connection offers the session of the
+// previous connection. If the server does not resume that session, the connection counts as broken, because it would
+// measure a full handshake.
 import type { TLSSocket } from 'node:tls';
 import type { LoadOptions } from './options.ts';
 import { clientContext, RawConnection } from './raw-connection.ts';
@@ -13,7 +13,7 @@ const nextRequest = requestSource(options);
 const tally = new Tally();
 let stopped = false;
 
-/** Returns the session for the next connection. */
+/** Sends one request on a new connection. Resolves to the session that the next connection offers. */
 function once(session: Buffer | undefined): Promise<Buffer | undefined> {
   return new Promise((done) => {
     const beganMs = performance.now();

@@ -1,11 +1,13 @@
-// An open loop with autocannon: `overallRate`, and a new body for each request.
+// An open loop with autocannon's `overallRate` and a new body for each request.
 //
 // Fact: `setupRequest`, `setBody` and `idReplacement` build each request from objects. Choice: each client's request
-// list returns the workload's bytes. Effect: 0.6 of the CPU time per request, so the gateway gets more of the machine.
+// list returns the bytes of the workload. Effect: the generator uses 0.6 times as much CPU time per request, which
+// leaves more of the machine to the gateway.
 //
-// Fact: each autocannon client sends its share of a second at full speed and then waits for the end of the second, all
-// clients at the same moment. Choice: several instances that start within one second, so the load is even. Latencies
-// are recorded here, because autocannon keeps whole milliseconds; the correction for coordinated omission is the same.
+// Fact: every autocannon client sends its requests for one second at full speed and then waits until the second has
+// passed, and all clients of an instance do so at the same time. Choice: several instances, started within one
+// second. Effect: the load is even. The tally records latencies, because autocannon rounds them to whole
+// milliseconds; its correction for coordinated omission is the same.
 import autocannon from 'autocannon';
 import { readFileSync } from 'node:fs';
 import type { LoadOptions } from './options.ts';
@@ -15,7 +17,7 @@ import { requestSource } from './workload.ts';
 const INSTANCES = 10;
 const OFFERED_MIN = 0.95;
 
-/** A method of autocannon's client that its type package lacks. */
+/** A method of autocannon's client that is missing from its type declarations. */
 interface RequestBytes {
   getRequestBuffer(): Buffer;
 }
@@ -31,7 +33,7 @@ const nextRequest = requestSource(options);
 const tally = new Tally();
 let stopped = false;
 
-/** Whole shares that add up to `total`. */
+/** Splits `total` into `of` whole shares that add up to `total`. Returns the share at index `at`. */
 const share = (total: number, of: number, at: number): number =>
   Math.floor((total * (at + 1)) / of) - Math.floor((total * at) / of);
 

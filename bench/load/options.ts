@@ -9,23 +9,23 @@ export interface LoadOptions {
   readonly durationMs: number;
   readonly warmupMs: number;
   readonly bodyBytes: number;
-  /** Open loop only, over all connections. */
+  /** Requests per second over all connections. Used only by the open loops. */
   readonly ratePerS?: number;
-  /** New connections only. */
+  /** Used only by new-connections.ts. */
   readonly resume?: boolean;
 }
 
 export interface LoadResult {
-  /** By status, in the measured part. `0` counts broken connections at any time. */
+  /** Answers in the measured part, counted by status. `0` counts connections that broke at any time. */
   readonly statuses: Readonly<Record<string, number>>;
-  /** Open loop: requests due in the measured part. */
+  /** Requests that an open loop offered in the measured part; 0 for a closed loop. */
   readonly offered: number;
   readonly unretryable: number;
   readonly elapsedMs: number;
-  /** Milliseconds; percentiles of the measured part, without answers 5xx. */
+  /** Percentiles of the measured part in milliseconds, without 5xx answers. */
   readonly latency: { readonly p50: number; readonly p99: number };
-  /** Percentile and milliseconds. */
+  /** Pairs of a percentile and its latency in milliseconds. */
   readonly curve: readonly (readonly [number, number])[];
-  /** For readers of the figures, for example a rate that was not reached. */
+  /** Remarks for readers of the figures, such as that the planned rate was not reached. */
   readonly notes: readonly string[];
 }

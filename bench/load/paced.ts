@@ -1,16 +1,16 @@
-// An open loop on bare TLS sockets: requests are due at a fixed rate, and latency is measured from the due time, so a
-// stalled server is charged for every request that waited.
+// An open loop on bare TLS sockets. Requests are due at a fixed rate and latency is measured from the due time, so
+// the delay of every waiting request is charged to a stalled server.
 //
-// Due requests leave in one write per connection (HTTP/1.1 pipelining). That makes them cheap enough to overload a
-// server that has the other core. Every 503 must contain `"retryable":true`.
+// All due requests of a connection are sent in one write (HTTP/1.1 pipelining). This makes requests cheap enough to
+// overload a server that runs on the other core. Every 503 must contain `"retryable":true`.
 import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { Tally, wait } from './tally.ts';
 import { requestSource } from './workload.ts';
 
-/** A request leaves at most this late; the delay is part of its latency. */
+/** The interval at which due requests are sent. The delay until then is part of a request's latency. */
 const LOOK_MS = 2;
-/** A run that sent less of the planned rate gets a note. */
+/** A run that sent less than this share of the planned rate gets a note. */
 const OFFERED_MIN = 0.98;
 const DEPTH_MAX = 16;
 
@@ -24,7 +24,7 @@ let stopped = false;
 
 class PacedConnection implements AnswerSink {
   readonly connection = new RawConnection(options.port, secureContext, this);
-  /** Due times, oldest first; `#answered` and `#sent` are indexes. */
+  /** Due times, oldest first. `#answered` and `#sent` are indexes into this list. */
   #dueMs: number[] = [];
   #answered = 0;
   #sent = 0;

@@ -1,7 +1,7 @@
-// A closed loop on bare TLS sockets: each connection sends the next request after its answer.
+// A closed loop on bare TLS sockets. Each connection sends its next request after the answer to the previous one.
 //
-// Runs in its own process: argv[2] is LoadOptions as JSON, the result is one line of JSON. The lines `warm` and `done`
-// on standard error mark the measured part.
+// Runs in its own process: argv[2] contains LoadOptions as JSON, and the result is printed as one line of JSON. The
+// lines `warm` and `done` on standard error mark the start and the end of the measured part.
 import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { Tally, wait } from './tally.ts';

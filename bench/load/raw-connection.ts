@@ -1,11 +1,11 @@
-// A TLS connection with just enough HTTP/1.1 for a load. It reads only the status, the length and the text of an
-// answer, because the generator shares two cores with the server. Answers must have Content-Length and the order of the
-// requests (RFC 9112, section 9.3.2).
+// A TLS connection with just enough HTTP/1.1 for a load. It parses only the status and the length of an answer,
+// because the generator shares two cores with the server. Answers must have a Content-Length and arrive in the order
+// of the requests (RFC 9112, section 9.3.2).
 import { readFileSync } from 'node:fs';
 import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
 import type { LoadOptions } from './options.ts';
 
-/** Created once: reading keys for each connection would be part of the load. */
+/** Create one context for all connections, because reading the keys for each connection would add to the load. */
 export function clientContext(options: Pick<LoadOptions, 'caPath' | 'certPath' | 'keyPath'>): SecureContext {
   return createSecureContext({
     ca: readFileSync(options.caPath),
@@ -17,7 +17,7 @@ export function clientContext(options: Pick<LoadOptions, 'caPath' | 'certPath' |
 const OPEN_AT_ONCE = 50;
 
 export interface AnswerSink {
-  /** For the oldest open request. `text` is the whole answer. */
+  /** Called with the answer to the oldest open request. `text` is the whole answer. */
   answered(status: string, text: string): void;
   closed(): void;
 }
@@ -35,7 +35,7 @@ export class RawConnection {
       this.socket.once('secureConnect', resolve);
       this.socket.once('error', reject);
     });
-    this.ready.catch(() => undefined); // `closed` reports the failure, too.
+    this.ready.catch(() => undefined); // `closed` also reports the failure.
     this.ended = new Promise((resolve) => this.socket.once('close', () => resolve()));
     this.socket.on('error', () => undefined);
     this.socket.on('close', () => sink.closed());
@@ -54,7 +54,7 @@ export class RawConnection {
 }
 
 /**
- * Opens `count` connections, some at a time because of the listener's backlog, and sends a request on each, because
+ * Opens `count` connections in groups that fit the listener's backlog. Sends a request on each connection, because
  * servers close silent connections.
  */
 export async function openAll<T extends { readonly connection: RawConnection }>(
@@ -80,7 +80,7 @@ export async function openAll<T extends { readonly connection: RawConnection }>(
 
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
 
-/** The end of the first response in `text`; -1 if it is incomplete. */
+/** Returns the index of the end of the first response in `text`; -1 if the response is incomplete. */
 function responseEnd(text: string): number {
   const body = text.indexOf('\r\n\r\n');
   if (body === -1) return -1;

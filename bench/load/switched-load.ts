@@ -1,7 +1,7 @@
-// A closed loop to one server that can be switched on and off, in the measuring process.
+// A closed loop to one server that can be switched on and off. It runs in the measuring process.
 //
-// Invariant: when `run` resolves, every request has its answer, so the server's CPU time since then belongs to these
-// answers.
+// Invariant: when `run` resolves, every request has been answered, so all the CPU time that the server used during
+// the run belongs to the counted answers.
 import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { requestSource } from './workload.ts';
@@ -25,8 +25,8 @@ export class SwitchedLoad {
   }
 
   /**
-   * Sends for `ms` milliseconds and waits for the last answer. Returns the number of answers. Rejects if an answer is
-   * not 202 or a connection breaks.
+   * Sends requests for `ms` milliseconds, waits for the last answer and returns the number of answers. Rejects if an
+   * answer is not 202 or a connection breaks.
    */
   async run(ms: number): Promise<number> {
     const untilMs = performance.now() + ms;
@@ -59,12 +59,12 @@ class SwitchedLoop implements AnswerSink {
   run(untilMs: number): Promise<number> {
     this.#untilMs = untilMs;
     this.#count = 0;
-    // Ignores the answer to the request that opened the connection.
+    // The answer to the request of `openAll` has made this count negative.
     this.#open = 0;
     return new Promise((resolve, reject) => {
       this.#done = resolve;
       this.#failed = reject;
-      // It may have broken since the last slice.
+      // The connection may have broken since the last slice.
       if (this.connection.socket.destroyed) this.closed();
       else for (let at = 0; at < this.#depth; at += 1) this.#send();
     });
@@ -84,7 +84,7 @@ class SwitchedLoop implements AnswerSink {
 
   #send(): void {
     this.#open += 1;
-    // The requests of one turn leave in one write, as those of a pipelining producer do.
+    // All requests of one turn of the event loop are sent in one write, as by a pipelining producer.
     if (this.#outgoing === '')
       process.nextTick(() => {
         this.connection.socket.write(this.#outgoing, 'latin1');

@@ -1,4 +1,4 @@
-// Answers by status, and latencies in a histogram with three digits.
+// Counts answers by status and records latencies in a histogram with three significant digits.
 import { build } from 'hdr-histogram-js';
 import type { LoadOptions, LoadResult } from './options.ts';
 
@@ -6,7 +6,7 @@ const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99
 
 export class Tally {
   readonly #statuses: Record<string, number> = {};
-  // Microseconds, up to one minute.
+  // Records microseconds, up to one minute.
   readonly #histogram = build({
     lowestDiscernibleValue: 1,
     highestTrackableValue: 60_000_000,
@@ -19,7 +19,10 @@ export class Tally {
   #offered = 0;
   #measuring = false;
 
-  /** Runs the warm-up and the measured part, and prints a mark at both ends. */
+  /**
+   * Waits for the warm-up and the measured part to pass. Prints `warm` and `done` at the start and the end of the
+   * measured part.
+   */
   async run(options: LoadOptions): Promise<void> {
     await wait(options.warmupMs);
     process.stderr.write('warm\n');
@@ -35,7 +38,7 @@ export class Tally {
     if (this.#measuring) this.#offered += count;
   }
 
-  /** Latency excludes 5xx answers. An expected interval corrects for coordinated omission. */
+  /** Does not record the latency of 5xx answers. An expected interval corrects for coordinated omission. */
   answered(status: string, latencyUs: number, expectedIntervalUs = 0): void {
     if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
@@ -45,7 +48,7 @@ export class Tally {
     else this.#histogram.recordValue(Math.max(1, latencyUs));
   }
 
-  /** At any time: a run with a broken connection is void. */
+  /** Counts broken connections at any time, because a run with a broken connection is void. */
   broken(): void {
     this.#statuses['0'] = (this.#statuses['0'] ?? 0) + 1;
   }
@@ -54,7 +57,7 @@ export class Tally {
     if (this.#measuring) this.#unretryable += 1;
   }
 
-  /** Adds a note if less than the planned rate was sent. */
+  /** Adds a note if less than `leastShare` of the planned rate was sent. */
   noteOffer(options: LoadOptions, leastShare: number): void {
     const planned = options.ratePerS ?? 0;
     const offeredPerS = Math.round((this.#offered / this.#elapsedMs) * 1000);
@@ -63,7 +66,7 @@ export class Tally {
     }
   }
 
-  /** Writes the result and ends the process. */
+  /** Prints the result and exits. */
   tell(): void {
     const ms = (percentile: number): number => this.#histogram.getValueAtPercentile(percentile) / 1000;
     const result: LoadResult = {

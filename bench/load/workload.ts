@@ -1,11 +1,12 @@
-// The canonical workload: keep-alive mutual TLS, one event of about 300 bytes per request, every id new.
+// The canonical workload: mutual TLS, keep-alive connections, and one event of about 300 bytes with a new id per
+// request.
 import { randomBytes } from 'node:crypto';
 import type { LoadOptions } from './options.ts';
 
 export const CANONICAL_BODY_BYTES = 300;
 export const CANONICAL_CONNECTIONS = 50;
 
-/** Unique ids of 36 characters: a random prefix and a count. */
+/** Returns unique ids of 36 characters: a random prefix and a count. */
 export function idSource(): () => string {
   const prefix = `${randomBytes(4).toString('hex')}-${randomBytes(2).toString('hex')}-4000-8000-`;
   let count = 0;
@@ -15,7 +16,7 @@ export function idSource(): () => string {
   };
 }
 
-/** Padded to `bytes`, at least 120. ASCII only. */
+/** Returns an ASCII-only event padded to `bytes`, which should be at least 120. */
 export function eventBody(id: string, bytes: number): string {
   const head = `{"id":"${id}","type":"bench.order.created","data":{"n":1,"tags":["a","b"],"note":"`;
   return `${head}${'x'.repeat(Math.max(0, bytes - head.length - 3))}"}}`;
@@ -28,7 +29,7 @@ export function postRequest(body: string): string {
   );
 }
 
-/** Only the id differs, so a body costs one concatenation. */
+/** Bodies differ only in the id, so building a body costs one concatenation. */
 export function bodySource({ bodyBytes }: Pick<LoadOptions, 'bodyBytes'>): () => string {
   const mark = '@'.repeat(36);
   const [before = '', after = ''] = eventBody(mark, bodyBytes).split(mark);

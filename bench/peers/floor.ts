@@ -1,6 +1,7 @@
-// The floor: an empty node:https server that answers a constant 202 and asks for a client certificate.
+// The floor: an empty node:https server that requires a client certificate and answers every request with the same
+// 202.
 //
-// Environment: PORT, CERT, KEY, CA (paths). With REDIS_PORT each request awaits one PING.
+// Environment: PORT, CERT, KEY, CA (paths). If REDIS_PORT is set, each request awaits the reply to one PING.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { connect } from 'node:net';
@@ -30,7 +31,7 @@ server.listen(Number(env['PORT'] ?? 0), '127.0.0.1', () => {
 });
 process.on('SIGTERM', () => process.exit(0));
 
-/** Replies arrive in order, one line each. */
+/** Redis replies in order, with one line per reply. */
 function pinger(redisPort: number): (done: () => void) => void {
   const waiting: (() => void)[] = [];
   const redis = connect(redisPort, '127.0.0.1').setNoDelay(true);

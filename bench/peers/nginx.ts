@@ -1,6 +1,6 @@
-// The peer in C and LuaJIT: nginx, one worker, mutual TLS, one plain XADD per request over a kept connection. It does
-// less than the gateway: it searches the body for id and type, looks up no id, and counts and logs nothing. It comes
-// from Debian's packages (bench/peers/ensure-nginx).
+// The peer in C and LuaJIT: nginx with one worker, mutual TLS, and one plain XADD per request over a kept-alive
+// connection. It does less than the gateway: it finds the id and the type by searching the body, does not check for
+// duplicate ids, and neither counts nor logs. It is installed from Debian's packages (bench/peers/ensure-nginx).
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,7 +32,7 @@ ngx.header['X-Request-Id'] = ngx.var.http_x_request_id
 ngx.print(answer)
 `;
 
-/** Installs nginx if possible; otherwise undefined, with a line on standard error. */
+/** Installs nginx if possible. Otherwise, returns `undefined` and prints a line on standard error. */
 export function ensureNginx(): string | undefined {
   const found = spawnSync(join(import.meta.dirname, 'ensure-nginx'), {
     encoding: 'utf8',
@@ -56,7 +56,7 @@ export async function startNginx(
   return { ...master, pid: await workerOf(master.pid) };
 }
 
-/** The worker does all the work. It is forked after the port is open. */
+/** Waits for the worker process, which handles all requests and is forked only after the port is open. */
 async function workerOf(master: number): Promise<number> {
   for (let tries = 0; tries < 200; tries += 1) {
     const [worker] = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ');
@@ -67,7 +67,7 @@ async function workerOf(master: number): Promise<number> {
 }
 
 function configuration({ certificates }: BenchEnvironment, port: number, script: string): string {
-  // The worker of a root master would run as nobody, who cannot read the folder.
+  // The worker of a root master would run as user nobody, who cannot read the folder.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
   return `
 load_module /usr/lib/nginx/modules/ndk_http_module.so;

@@ -1,5 +1,5 @@
-// The README's chart of CPU time per event, as SVG with the data in a comment. The ratios are measured side by side
-// (turns.ts); the gateway is 1.
+// Draws the README's chart of CPU time per event as SVG, with the data in a comment. The ratios are measured side by
+// side (turns.ts). The gateway is 1.
 import { AT_LOW_RATE, besidePeer } from '../cases/saturation.ts';
 import type { Machine } from '../machine.ts';
 import type { MetricName } from '../metrics.ts';
@@ -7,9 +7,11 @@ import type { CaseSummary } from '../summary.ts';
 import { escaped } from './markup.ts';
 
 export interface CostData {
-  /** The gateway to the peer. `nginx` and `fastify` include Redis. */
+  /**
+   * The gateway's CPU time divided by each peer's. The ratios to `nginx` and `fastify` include Redis on both sides.
+   */
   readonly ratios: Readonly<Record<string, number>>;
-  /** Microseconds of the gateway for each event. */
+  /** The gateway's CPU time per event in microseconds. */
   readonly saturationUs: number;
   readonly lowRateUs: number;
 }
@@ -39,7 +41,7 @@ const GROUPS: readonly { readonly title: string; readonly peers: readonly Peer[]
 
 const PEERS = GROUPS.flatMap(({ peers }) => peers);
 
-/** undefined unless the saturation case measured every peer. */
+/** Returns `undefined` unless the saturation case measured every peer. */
 export function costData(summaries: readonly CaseSummary[]): CostData | undefined {
   const saturation = summaries.find(({ name }) => name === 'saturation');
   const usOf = (wanted: string): number | undefined =>

@@ -1,15 +1,15 @@
-// Latency by percentile, as SVG. Both axes are logarithmic (the horizontal one in nines), so that the tail is wide
-// enough to read.
+// Draws latency by percentile as SVG. Both axes are logarithmic (the horizontal axis in nines), so that the tail is
+// wide enough to read.
 import type { CaseSummary } from '../summary.ts';
 import { escaped } from './markup.ts';
 
 interface Line {
   readonly name: string;
-  /** Percentile and milliseconds. */
+  /** Pairs of a percentile and its latency in milliseconds. */
   readonly points: readonly (readonly [number, number])[];
 }
 
-/** openapi/rules.md, 8. */
+/** Rule 8 in openapi/rules.md. */
 const LIMIT_MS = 200;
 const WIDTH = 860;
 const HEIGHT = 340;
@@ -23,7 +23,7 @@ const TICKS = [0, 50, 90, 99, 99.9, 99.99];
 const nines = (percentile: number): number => Math.min(NINES_MAX, -Math.log10(1 - Math.min(percentile, 99.99) / 100));
 const across = (percentile: number): number => LEFT + (nines(percentile) / NINES_MAX) * (WIDTH - LEFT - RIGHT);
 
-/** undefined if the latency case did not run. */
+/** Returns `undefined` if the latency case did not run. */
 export function latencyChart(summaries: readonly CaseSummary[]): string | undefined {
   const labels = summaries.find(({ name }) => name === 'latency')?.labels ?? [];
   const shown = labels.map(({ label, curve }) => ({
@@ -70,7 +70,7 @@ ${endLabels(shown, up, right).join('\n')}
 `;
 }
 
-/** Labels at the right ends, moved apart so that they do not overlap. */
+/** Labels at the right ends of the lines, moved apart so that they do not overlap. */
 function endLabels(lines: readonly Line[], up: (ms: number) => number, right: number): string[] {
   const labels = lines
     .map(({ name, points }, at) => ({ name, at, y: up(points.at(-1)?.[1] ?? 1) + 4 }))

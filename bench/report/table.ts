@@ -12,7 +12,10 @@ const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string 
   { metric: 'foreignShare', heading: 'others' },
 ];
 
-/** µs are CPU time per accepted event; `others` is the share of all cores that other processes used. */
+/**
+ * Columns in µs show the CPU time per accepted event; `others` shows the share of all cores' time that other
+ * processes used.
+ */
 export function caseTable(summary: CaseSummary): string {
   const lines = [`\n${summary.name}: ${summary.aim}`];
   if (summary.leftOut !== undefined) return [...lines, `  ${summary.leftOut}`, ''].join('\n');
@@ -42,7 +45,7 @@ function spreadOf({ figures }: LabelSummary): string {
   return main === undefined ? '' : noiseText(main);
 }
 
-/** `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; goal: at most 1.10, missed` */
+/** Returns a line such as `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; goal: at most 1.10, missed`. */
 export function comparisonLine({
   metric,
   of,

@@ -1,12 +1,13 @@
-// Measures how many of the findings that a comparison calls new are known, over the history of a repository.
+// Measures, over the history of a repository, how many of the findings that a comparison calls new are actually
+// known.
 //
 //   bin/node bench/toollint/compare-truth.ts REPOSITORY COMMITS --config FILE
 //
-// Compares each of the last commits of the first parent with the one before, in the changed files: with that commit's
-// report, with its baseline file, and with that file but without git. A new finding is called known if its file has no
-// more findings of its rule and message, digits as '#', than before. It may be new all the same, if the old one was
-// removed and another one added, so the share is an upper bound. Exit code 1 above 5 %. Clones the repository into a
-// temporary folder.
+// Compares each of the last COMMITS commits along the first parent with its predecessor, in the changed files, in
+// three ways: with the predecessor's report, with its baseline file, and with its baseline file but without git. A
+// new finding is called known if its file has no more findings with the same rule and message (digits masked) than
+// before. Such a finding can still be new, if an old one was removed and another one added, so the share is an upper
+// bound. Exits with code 1 if the share exceeds 5 %. Clones the repository into a temporary folder.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,7 +49,7 @@ function counted(findings: readonly Finding[]): Map<string, number> {
   return counts;
 }
 
-/** Counts new findings of kinds that the file has no more of than before. */
+/** Returns how many of the new findings exceed the increase in findings with the same file, rule and message. */
 function knownAmong(news: readonly Finding[], before: readonly Finding[], after: readonly Finding[]): number {
   const [was, now] = [counted(before), counted(after)];
   return [...counted(news)].reduce((sum, [key, count]) => {
