@@ -1,4 +1,3 @@
-// Real servers under a load in slices, for a moment.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -18,7 +17,7 @@ async function answering(status: number): Promise<RunningServer> {
   const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_request, response) =>
     response.writeHead(status, { 'Content-Length': 0 }).end(),
   );
-  // On a busy machine a connection may wait longer than 5 s between two slices.
+  // On a busy machine, a connection may be idle between two slices for longer than the default of 5 s.
   server.keepAliveTimeout = 0;
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   return {
@@ -27,7 +26,7 @@ async function answering(status: number): Promise<RunningServer> {
   };
 }
 
-/** Records when its server starts and ends. */
+/** Wraps `start` so that `running` contains `label` while the server runs. */
 function noted(label: string, start: SidePlan['subject']['start']): { plan: SidePlan; running: Set<string> } {
   const running = new Set<string>();
   const noting: SidePlan['subject']['start'] = async (...given) => {

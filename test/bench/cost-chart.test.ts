@@ -1,4 +1,3 @@
-// The README's chart, and the figures that its text quotes from it.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -13,7 +12,7 @@ const PEERS: Readonly<Record<string, string>> = {
   'an empty `node:https` server': 'floor',
 };
 
-/** For example `0.83 times the CPU time of nginx with Lua`: the ratio and the peer. */
+/** Matches phrases such as `0.83 times the CPU time of nginx with Lua` and captures the ratio and the peer. */
 const FIGURE = new RegExp(`(\\d+\\.\\d+) times the CPU time of (${Object.keys(PEERS).join('|')})`, 'g');
 
 function quoted(text: string): readonly (readonly [string, number])[] {

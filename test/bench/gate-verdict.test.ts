@@ -6,7 +6,6 @@ const BUDGET = { gatewayToPeer: 1.25, redisToPeer: 0.5, steps: [] };
 const P99_MAX_MS = 200;
 const QUIET: LatencyRun = { p99Ms: 8, failure: undefined, foreignShare: 0.02 };
 
-/** Rounds with these ratios of the gateway; Redis costs three eighths of the peer's. */
 const rounds = (...ratios: number[]): CostRound[] =>
   ratios.map((gatewayToPeer) => ({ gatewayToPeer, redisToPeer: 0.375, pipelinedToPlain: 0.4, foreignShare: 0.1 }));
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { neighbourRatio, pairSamples, takeTurns, warmUp, type PairSlices, type Slice } from '../../bench/turns.ts';
 
-/** Sides that record their turns. */
 function sides(): { taken: string[]; side: (label: string) => { label: string; slice: () => Promise<Slice> } } {
   const taken: string[] = [];
   const side = (label: string) => ({
