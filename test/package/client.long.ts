@@ -1,4 +1,4 @@
-// ingest-client on its runtimes. Node 26 is always available. `make runtimes` installs the others and sets
+// ingest-client on its supported runtimes. Node 26 is always available. `make runtimes` installs the others and sets
 // RUNTIMES=all.
 import assert from 'node:assert/strict';
 import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
@@ -146,7 +146,7 @@ for (const [name, [program, ...args]] of there) {
       assert.equal(cut.status, 2, cut.stderr);
       assert.match(cut.stderr, /stopped: cut\S*: the file was cut off/);
       const version = run(join(client.root, 'bin/ingest-send.js'), '--version');
-      // The version of a package without a tag also names the date of the commit.
+      // A package built from an untagged commit also has the date of the commit in its version.
       const plain = versionLine('ingest-send');
       assert.equal(version.stdout.replace(/\+git\S+/, ''), plain.replace(/\+git\S+/, ''));
     });

@@ -1,4 +1,4 @@
-// The packages as a user has them: made by `make package` and installed by npm into empty folders.
+// Packages as users get them: built by bin/make-package.ts and installed by npm into empty folders.
 import { execFileSync } from 'node:child_process';
 import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -16,13 +16,12 @@ export interface Manifest {
 
 export const ROOT_MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
 
-/** The node of the tests is on PATH, and the program chooses its compile cache. */
+/** Puts the Node that runs the tests first on PATH, and lets each program choose its own compile cache. */
 export const NODE_ON_PATH = {
   PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}`,
   NODE_COMPILE_CACHE: '',
 };
 
-/** Returns the folder of the packages. */
 export function makePackages(root = ROOT): string {
   const folder = temporaryFolder('ingest-packages-');
   execFileSync(join(ROOT, 'bin/node'), [join(root, 'bin/make-package.ts'), folder], {
@@ -31,7 +30,7 @@ export function makePackages(root = ROOT): string {
   return folder;
 }
 
-/** One tarball in an otherwise empty folder. */
+/** One package, installed with its dependencies in an otherwise empty folder. */
 export class Installation {
   readonly folder = temporaryFolder('ingest-installed-');
   readonly name: string;
@@ -47,7 +46,10 @@ export class Installation {
     return join(this.folder, 'node_modules', this.name);
   }
 
-  /** Runs in the folder itself, because `--prefix` would ignore npm's configuration file there. */
+  /**
+   * Installs more packages. npm runs inside the folder because it ignores the folder's configuration file with
+   * `--prefix`.
+   */
   add(...packages: readonly string[]): void {
     execFileSync('npm', ['install', ...NPM, ...packages], {
       cwd: this.folder,
@@ -59,14 +61,13 @@ export class Installation {
     return join(this.folder, 'node_modules/.bin', name);
   }
 
-  /** Paths of the files in the package. */
   get files(): readonly string[] {
     return readdirSync(this.root, { recursive: true, encoding: 'utf8' }).filter((path) =>
       lstatSync(join(this.root, path)).isFile(),
     );
   }
 
-  /** Bytes on disk, with dependencies. */
+  /** Disk usage in bytes, including dependencies. */
   get bytes(): number {
     return readdirSync(this.folder, { recursive: true, encoding: 'utf8' }).reduce(
       (sum, path) => sum + lstatSync(join(this.folder, path)).blocks * 512,

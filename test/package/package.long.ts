@@ -1,4 +1,3 @@
-// The packages are installed into empty folders, out of reach of this repository.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -68,7 +67,6 @@ describe('what is installed', () => {
   });
 
   it('keeps the two areas apart', () => {
-    // Parts of lib that an installation has.
     const areas = ({ files }: Installation): Set<string> =>
       new Set(
         files
@@ -103,7 +101,7 @@ describe('what is installed', () => {
 
   it('has every module that one of its modules names', () => {
     for (const installation of [gateway, toollint]) {
-      // The worker cannot be imported in the main thread. The programs run it below.
+      // The worker can be imported only in a worker thread. The programs below run both excluded modules.
       const modules = installation.files.filter(
         (path) => /^lib\/.*\.js$/.test(path) && !/\/(worker|eslint-engine)\.js$/.test(path),
       );
@@ -199,7 +197,6 @@ describe('an installed program', () => {
   });
 });
 
-/** Sends 50 events through an installed gateway and consumer, and ends both when all have landed. */
 async function landEvents(
   program: (name: string) => string,
   installed: Readonly<Record<string, string>>,
@@ -261,7 +258,7 @@ describe('an installation that brings its own runtime', () => {
       mkdirSync(join(root, path), { recursive: true });
     writeFileSync(join(root, 'var/lib/dpkg/status'), '');
     const analyze = tool('systemd-analyze', 'systemd');
-    // Files of the system that the units refer to.
+    // systemd-analyze looks for the files that the units name below this root.
     cpSync('/usr/bin/kill', join(root, 'usr/bin/kill'));
     cpSync('/usr/lib/systemd/system', join(root, 'usr/lib/systemd/system'), {
       recursive: true,
@@ -375,7 +372,6 @@ if (problems.length === 0 || schema === undefined) throw new Error('an empty doc
 console.log(typeof compare, typeof convert, typeof gate, first);
 `;
     writeFileSync(join(toollint.folder, 'use.ts'), use);
-    // The library of the sender, with the same compiler.
     const send = `import { sendEvents, type SendEventsOptions } from 'ingest-gateway';
 export const some = (options: SendEventsOptions): unknown => sendEvents([{ id: 'one', type: 't' }], options);
 // @ts-expect-error: a number is no list of events, so the declarations are there and are read.
@@ -391,7 +387,7 @@ console.log(typeof sendEvents);
       noEmit: true,
       skipLibCheck: false,
     };
-    // One run for both, because most of the time goes into the types of node.
+    // One compiler run checks both files, because it spends most of its time on Node's type declarations.
     const files = [toollint, gateway].map(({ folder }) => join(folder, 'use.ts'));
     writeFileSync(join(toollint.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files }));
     const checked = run(toollint, 'tsc', ['--project', 'tsconfig.json']);

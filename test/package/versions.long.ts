@@ -1,5 +1,3 @@
-// Packages of this version beside those of the previous commit (CI_BASE, or .ci/base): gateways and consumers of both
-// share a queue and a warehouse under load, during an upgrade and during its rollback.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, symlinkSync } from 'node:fs';
@@ -17,12 +15,10 @@ import { Installation, makePackages, NODE_ON_PATH, ROOT } from './installation.t
 const BASE = process.env['CI_BASE'] ?? readFileSync(join(ROOT, '.ci/base'), 'utf8').trim();
 const git = (...args: string[]): number | null => spawnSync('git', ['-C', ROOT, ...args]).status;
 
-/** The packages of `BASE`, made in a clone. */
 function makeBasePackages(): string {
   const clone = join(temporaryFolder('ingest-base-'), 'clone');
   execFileSync('git', ['clone', '--quiet', '--shared', '--no-checkout', ROOT, clone]);
   execFileSync('git', ['-C', clone, 'checkout', '--quiet', BASE]);
-  // Shares the dependencies if the lock files are the same.
   if (git('diff', '--quiet', BASE, '--', 'package-lock.json') === 0)
     symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
   else execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: clone, stdio: 'ignore' });
@@ -31,7 +27,6 @@ function makeBasePackages(): string {
 
 interface Running {
   readonly process: TestProcess;
-  /** Events accepted by a gateway or landed by a consumer. */
   readonly taken: () => Promise<number>;
 }
 
@@ -70,7 +65,6 @@ class MixedFleet {
     return new MixedFleet(env, pki, await pki.producer('shop'));
   }
 
-  /** Sends to the running gateways in turn. */
   async post(body: string): Promise<{ readonly status: number }> {
     const gateways = [...this.#gateways];
     const gateway = gateways[(this.#posts += 1) % gateways.length];
@@ -97,7 +91,7 @@ class MixedFleet {
     return { process, taken };
   }
 
-  /** Producers leave a gateway before it ends, as behind a load balancer. */
+  /** Takes a gateway out of the rotation before stopping it, as a load balancer would. */
   async stop(running: Running): Promise<void> {
     this.#gateways.delete(running as RunningGateway);
     running.process.signal('SIGTERM');
@@ -109,7 +103,6 @@ class MixedFleet {
   }
 }
 
-/** Waits until each of them has processed more events. */
 async function allTake(...running: readonly Running[]): Promise<void> {
   await Promise.all(
     running.map(async ({ process, taken }) => {
@@ -121,7 +114,6 @@ async function allTake(...running: readonly Running[]): Promise<void> {
   );
 }
 
-/** Upgrades from `older` to `newer` and rolls back under load, as the runbook says. */
 async function assertUpgradedAndBack(store: WarehouseStore, older: Installation, newer: Installation): Promise<void> {
   const fleet = await MixedFleet.start(store);
   const first = { consumer: await fleet.consumer(older), gateway: await fleet.gateway(older) };

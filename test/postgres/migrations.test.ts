@@ -84,7 +84,6 @@ describe('the schema in PostgreSQL', () => {
     });
   }
 
-  /** The steps of a future version. */
   const NEXT: readonly Step[] = [
     ...STEPS,
     {
@@ -114,7 +113,7 @@ describe('the schema in PostgreSQL', () => {
     const next = open(t, uri, { steps: NEXT });
     for (let tries = 1; tries <= 3; tries += 1) {
       const waiting = next.prepare();
-      // These queue after the migration while it waits for its lock.
+      // While the migration waits for its table lock, these queries queue up after it.
       assert.deepEqual(await before.land([event(`during ${tries}`)]), ['landed']);
       assert.equal((await before.find('first', 'shop')).kind, 'landed');
       const reason = (await waiting)?.replace(/\d+ s ago$/, 'N s ago');
@@ -133,7 +132,7 @@ describe('the schema in PostgreSQL', () => {
     const before = open(t, uri);
     assert.equal(await before.prepare(), undefined);
     assert.deepEqual(await before.land([event('one')]), ['landed']);
-    // A batch with an existing row is an INSERT.
+    // The repeated event makes this batch an INSERT instead of a COPY.
     assert.deepEqual(await before.land([event('one'), event('two')]), ['duplicate', 'landed']);
     const poison = {
       entry: 'q/ingest/1-1',

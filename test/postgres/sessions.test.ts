@@ -8,7 +8,6 @@ import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
-/** Attempts to land a batch while a lock is held. Each waits for its time-out. */
 const TRIES = 3;
 
 const event = (id: string): LandingEvent => ({
@@ -42,7 +41,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('do not lock a table while their client is frozen', async (t) => {
     const uri = await server.freshDatabase();
-    // The other process may start slowly.
+    // This timeout is long because the process below may be slow to start.
     const warehouse = await open(t, uri, 120_000);
     const holder = await session(t, uri);
     const [{ pid } = { pid: 0 }] = (await holder.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows;
@@ -53,7 +52,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
       const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COPY events%'`;
       return (await server.query(uri, waiting)).length === 1;
     });
-    // This call blocks the process until the other one has the lock.
+    // execFileSync blocks this process until the other process has locked the table.
     const lock = `import pg from 'pg';
       const client = new pg.Client({ connectionString: ${JSON.stringify(uri)} });
       await client.connect();
@@ -67,7 +66,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('never exceed the size of the pool, however long a lock is held', async (t) => {
     const uri = await server.freshDatabase();
-    // The wait for a lock ends a tenth of this time before the statement.
+    // A lock request times out after 80 % of this time, and a statement after 90 %.
     const warehouse = await open(t, uri, 3_000);
     const holder = await session(t, uri);
     await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
@@ -141,13 +140,13 @@ describe('the sessions of the PostgreSQL warehouse', () => {
       `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
     );
     const warehouse = await open(t, uri);
-    // After a repeated event, the next batches are INSERTs.
+    // After a batch with a repeated event, the warehouse writes the next batches with INSERT instead of COPY.
     await warehouse.land([event('first')]);
     await warehouse.land([event('first')]);
     const other = await session(t, uri);
     await other.query('BEGIN');
     await other.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}')`);
-    // The same statement fails with class 40 in a session that does not retry.
+    // A session that does not retry fails with an error of class 40.
     const bare = await session(t, uri);
     const refused = assert.rejects(
       bare.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}') ON CONFLICT (id) DO NOTHING`),

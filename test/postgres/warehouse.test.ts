@@ -20,7 +20,6 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** Creates a database. Connections to `uri` go through the link, those to `direct` do not. */
 async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Link }> {
   const direct = await server.freshDatabase();
   const target = new URL(direct);
@@ -52,9 +51,9 @@ describe('what the PostgreSQL warehouse reads', () => {
       { entry: 'q/s/1-0', id: 'none', producer: 'p', reason: 'r', acceptedAtMs: 1, body: Buffer.from('x') },
     ]);
     await warehouse.close();
-    // For so few rows the planner would scan the table; now it does so only without an index.
+    // The planner prefers a sequential scan for so few rows. With this setting it uses one only if no index fits.
     await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
-    // A session reports its statistics when it ends, some time after its client.
+    // A session reports its statistics when it exits, which may be after its client has disconnected.
     const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
       AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
     const scans = async (): Promise<unknown> => {
@@ -191,7 +190,7 @@ describe('the PostgreSQL warehouse', () => {
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
     t.after(() => warehouse.close());
     await warehouse.prepare();
-    // Three bytes for each UTF-16 unit, the maximum, and bodies that leave no spare room.
+    // Each character needs three bytes in UTF-8, the maximum per UTF-16 unit, so these names fill the COPY buffer.
     const ids = Array.from({ length: 40 }, (_, at) => '件'.repeat(250) + String.fromCodePoint(0x4e00 + at));
     const batch = ids.map((id) => ({
       id,
@@ -215,7 +214,7 @@ describe('the PostgreSQL warehouse', () => {
     );
   });
 
-  // Two replicas that wrote the same ids in different orders would deadlock.
+  // Two replicas that write the same ids in different orders could deadlock.
   it('writes rows in the order of their ids, with either statement', async (t) => {
     const uri = await server.freshDatabase();
     const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });

@@ -1,4 +1,3 @@
-// The system's clock and the virtual clock of the tests have the same contract.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SystemClock, SystemRandom, type Clock } from '../../lib/process/clock.ts';
@@ -93,7 +92,8 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
 
     it('advances the wall clock and the monotonic clock together', async () => {
       const { clock, pass } = make();
-      // The process can be suspended between any two calls, so the wall clock is read between two monotonic readings.
+      // The process may be suspended between any two calls, so each wall-clock reading is taken between two monotonic
+      // readings.
       const look = (): [number, number, number] => [clock.ms(), clock.epochMs(), clock.ms()];
       const [firstMs, epochMs, secondMs] = look();
       await pass(50);

@@ -1,4 +1,3 @@
-// The start and the stop of a daemon, in the process of the test.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import type { AddressInfo } from 'node:net';
@@ -18,7 +17,6 @@ interface Ran {
   readonly complaints: readonly string[];
 }
 
-/** Runs a daemon that does nothing by default. */
 async function run(
   args: readonly string[],
   how: Partial<Daemon<typeof GOOD>> = {},
@@ -47,7 +45,7 @@ async function run(
     end,
   });
   for (const listener of process.listeners('uncaughtException'))
-    if (!before.has(listener)) process.off('uncaughtException', listener); // So that errors of the test reach the runner.
+    if (!before.has(listener)) process.off('uncaughtException', listener); // Test errors must reach the test runner.
   return { exitCode, printed, complaints };
 }
 
@@ -66,7 +64,6 @@ interface Line {
   readonly err?: { readonly message: string };
 }
 
-/** Collects the lines of the log until the test ends. */
 function logged(t: TestContext): readonly Line[] {
   const lines: Line[] = [];
   t.mock.method(fs, 'writeSync', (_fd: number, text: string) => {
@@ -166,7 +163,6 @@ describe('a daemon that starts', () => {
   });
 });
 
-/** A running daemon with this stop: the exit codes so far, and a function that sends a signal. */
 async function stopping(
   t: TestContext,
   clock: VirtualClock,
@@ -241,7 +237,7 @@ describe('a daemon that is stopped', () => {
     assert.deepEqual((await told(never, 'SIGTERM', 'SIGINT'))[1], [
       ...['warn', 'second signal: ending immediately', 'SIGINT'],
     ]);
-    // A real process has ended before the deadline.
+    // Unlike a real process, the daemon in this test outlives its exit and also logs that the deadline has passed.
     assert.deepEqual((await told(() => Promise.reject(new Error('a bug')), 'SIGTERM')).slice(0, 2), [
       ['info', 'stopping', 'SIGTERM'],
       ['fatal', 'stopping failed', 'a bug'],

@@ -16,13 +16,11 @@ const file = (name: string, content: string): string => {
   return join(folder, name);
 };
 
-/** Settings with the required URIs. */
 const gateway = (environment: Environment): Settings =>
   new Settings({ INGEST_QUEUE_URI: 'redis://h', ...environment }, 'gateway');
 const consumer = (environment: Environment): Settings =>
   new Settings({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: 'sqlite:w', ...environment }, 'consumer');
 
-/** The URI in an environment, and its problems. */
 function uri(environment: Environment, key: Key = 'INGEST_QUEUE_URI'): [unknown, readonly string[]] {
   const settings = new Settings(environment, 'gateway');
   return [settings.get(key), settings.report().problems];

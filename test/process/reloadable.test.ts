@@ -7,7 +7,6 @@ import { keepingLog } from '../support/gateway-in-process.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-/** Watches a file. Content that begins with a letter is good. */
 async function watched(path: string, parse = (): string => readFileSync(path, 'utf8')) {
   const clock = new VirtualClock();
   const { log, lines } = keepingLog();
@@ -29,7 +28,6 @@ async function watched(path: string, parse = (): string => readFileSync(path, 'u
       onOutcome: (good) => outcomes.push(good),
     });
   atEnd(() => files.stop());
-  /** Advances the clock to the next read, and waits for its end. */
   const pass = async (ms = 250): Promise<void> => {
     await eventually('the next read is due later', () => clock.pending === 1);
     await clock.advance(ms);

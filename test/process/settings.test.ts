@@ -9,7 +9,6 @@ import { daemonHelp, environmentFile, settingsHelp, settingsLists } from '../../
 const PAGE = readFileSync(new URL('../../deploy/configure.md', import.meta.url), 'utf8');
 const DAEMONS: readonly Program[] = ['gateway', 'consumer'];
 
-/** The required settings of a program, so that its report is about the value that a test sets. */
 function required(program: Program): Record<string, string> {
   return Object.fromEntries(
     settingsOf(program).flatMap(([key, setting]) =>

@@ -1,4 +1,3 @@
-// test/end-to-end/ingest-run.long.ts runs the commands.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { trialText, type Trial } from '../../lib/process/trial-text.ts';
@@ -11,7 +10,6 @@ const TRIAL: Trial = {
   database: '/srv/state/warehouse.db',
 };
 
-/** The commands, which are indented. */
 const commands = (trial: Partial<Trial> = {}): readonly string[] =>
   trialText({ ...TRIAL, ...trial })
     .split('\n')
