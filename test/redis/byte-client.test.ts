@@ -164,7 +164,7 @@ describe('the byte client', () => {
       /cmdstat_echo:calls=(\d+)/.exec(String(await redis.command('INFO', 'commandstats')))?.[1] ?? 0,
     );
     assert.equal(before, 0);
-    // Bytes are written immediately, after the gathered commands.
+    // A command that contains bytes is written immediately, together with the commands gathered before it.
     const last = text(client.sendCommand(['ECHO', Buffer.from('last')]));
     assert.equal(await last, 'last');
     assert.deepEqual(await Promise.all(words), ['a', Buffer.from('\u00e9').toString('latin1'), 'b']);
@@ -192,7 +192,7 @@ describe('the byte client', () => {
     await eventually('it is ready', () => client.isReady);
     holds = true;
     const lost = assert.rejects(client.sendCommand(['RPUSH', 'list', 'lost']));
-    // The greeting of the next connection is gathered too, and may be sent before the reply to the kill is read.
+    // The greeting of the next connection is also gathered, and may be sent before the reply to the kill arrives.
     const killed = redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await lost;
     holds = false;

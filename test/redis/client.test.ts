@@ -1,4 +1,3 @@
-// A supervised connection whose server changes.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
@@ -78,7 +77,7 @@ describe('a connection', () => {
     const before = link.taken;
     link.silence();
     await eventually('it has reconnected', () => link.taken > before);
-    // The current connection stays silent forever; a new one would get replies.
+    // The current connection stays silent forever, but a new connection would get replies.
     link.mend();
     await eventually('it is ready again', () => connection.ready, 15_000);
   });
@@ -133,7 +132,6 @@ describe('a connection', () => {
 });
 
 describe('the states of a connection', () => {
-  /** A connection to a real server, with a virtual clock. */
   function held(t: TestContext, uri: ConnectionOptions['uri'], listener: ConnectionListener = {}) {
     const clock = new VirtualClock();
     const lost: string[] = [];

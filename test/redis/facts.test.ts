@@ -1,4 +1,3 @@
-// Facts that servers report about themselves, in any form.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Server } from '../../lib/redis/wire/script.ts';

@@ -1,4 +1,3 @@
-// The id index with ids and bodies that clients choose, and after changes by hand.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { SystemClock, type Timer } from '../../lib/process/clock.ts';
@@ -19,7 +18,7 @@ before(async () => {
   redis = await TestRedis.start();
 });
 
-/** Repeats nothing, so that the trimmer, which reads entries too, runs once. */
+/** A clock without recurring timers, so that the trimmer, which also reads entries, runs only once. */
 class OnceClock extends SystemClock {
   override every(): Timer {
     return { close: () => undefined, unref: () => undefined };
@@ -40,7 +39,6 @@ async function openQueue(stream: string): Promise<StreamQueue> {
   return queue;
 }
 
-/** The number of times that the server reads an entry during `work`. */
 async function reads<T>(work: () => Promise<T>): Promise<[T, number]> {
   await redis.command('CONFIG', 'RESETSTAT');
   const value = await work();

@@ -1,4 +1,3 @@
-// Checks of a queue before a program uses it: rights, identity, availability.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
@@ -43,7 +42,7 @@ describe('the rights of a Redis user', () => {
       const name = `ingest-${program}`;
       await redis.command('ACL', 'SETUSER', name, 'reset', ...rule(name));
       await assertRights(await connected(uriOf(name)), 'ingest', program);
-      // Without the commands of the connection itself, and INFO, whose absence is a durability fault.
+      // The loop skips commands that set up a connection, and INFO, whose absence is only a durability fault.
       const rights = rule(name).filter((word) => word.startsWith('+') && !/^\+(client|select|info)/.test(word));
       assert.ok(rights.length > 15);
       for (const right of rights) {

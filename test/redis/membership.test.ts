@@ -1,4 +1,3 @@
-// The scripts by which replicas join and leave the consumer group, on a real server.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { memberName } from '../../lib/redis/read/membership.ts';

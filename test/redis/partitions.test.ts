@@ -1,4 +1,3 @@
-// Queues of several partitions on one Redis: the contract of the accepting side, and one unavailable partition.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
@@ -28,7 +27,6 @@ const identifiedBy =
   (server: Server): Promise<QueueIdentity> =>
     queueIdentity(server, STREAM, { ...SYSTEM, partitions });
 
-/** One URI for each partition. */
 async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
   const gather = (write: () => void): void => SYSTEM.clock.turnEnd(write);
   const shared = new SharedClients((server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather }));

@@ -1,5 +1,4 @@
-// The number of entries that the server reads for a request: the table in openapi/rules.md. id-index.test.ts has
-// accepting.
+// Checks the table of reads in openapi/rules.md, except for accepting events, which id-index.test.ts covers.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
@@ -30,12 +29,11 @@ beforeEach(async () => {
 });
 
 /**
- * Commands that read entries, each with its maximum here. XINFO STREAM returns the first and the last one; XCLAIM
- * returns names only.
+ * Commands that read entries, each with the most entries that one call can read in these tests. XINFO STREAM returns
+ * the first and the last entry. XCLAIM is not listed, because with JUSTID it returns only names.
  */
 const READS = { xrange: 1, 'xinfo|stream': 2, xreadgroup: 64, xautoclaim: 100, xrevrange: 1 };
 
-/** The maximum of entries that the server reads during `work`, and the number of script calls. */
 async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries: number; readonly scripts: number }> {
   await redis.command('CONFIG', 'RESETSTAT');
   await work();
@@ -46,7 +44,6 @@ async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries:
   return { entries, scripts: calls('evalsha') };
 }
 
-/** A queue without a trimmer. */
 async function openQueue(t: TestContext): Promise<StreamQueue> {
   const open = async (makes: boolean): Promise<StreamQueue> => {
     const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
@@ -70,7 +67,6 @@ async function openQueue(t: TestContext): Promise<StreamQueue> {
   return open(false);
 }
 
-/** A queue with accepted events of 100 kB each: `id-0` and so on. */
 async function filled(t: TestContext, count: number): Promise<StreamQueue> {
   const queue = await openQueue(t);
   const events = Array.from({ length: count }, (_, at) => new Recorded(`id-${at}`, 'p', { text: LONG }));
@@ -137,7 +133,7 @@ describe('the entries that the server reads', () => {
     let taken = 0;
     const { entries } = await costOf(async () => (taken = (await reader.read(100, 0, 0)).length));
     assert.equal(taken, Math.ceil((4 << 20) / LONG.length));
-    // The reader's trimmer may run meanwhile.
+    // The reader's trimmer may run at the same time and read a few entries.
     assert.ok(entries <= taken + 4, `${entries}`);
   });
 

@@ -6,7 +6,6 @@ import { anyCharacter } from '../support/any-character.ts';
 
 type Value = string | number | null | readonly Value[];
 
-/** The RESP2 form of a value. */
 function written(value: Value): string {
   if (value === null) return '*-1\r\n';
   if (typeof value === 'number') return `:${value}\r\n`;
@@ -14,7 +13,6 @@ function written(value: Value): string {
   return `*${value.length}\r\n${value.map(written).join('')}`;
 }
 
-/** Reads a value of the same form as `like`. */
 function read(reply: Reply, like: Value): Value {
   if (typeof like === 'number') return reply.integer();
   if (typeof like === 'string') return reply.bytes().toString('latin1');
@@ -22,14 +20,13 @@ function read(reply: Reply, like: Value): Value {
   return size === undefined ? null : Array.from({ length: size }, (_, at) => read(reply, like?.[at] ?? null));
 }
 
-/** The replies from `bytes`, in pieces of these sizes. */
 function assembled(bytes: Buffer, sizes: readonly number[]): Reply[] {
   const assembler = new ReplyAssembler();
   const replies: Reply[] = [];
   const piece = Buffer.alloc(bytes.length);
   for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
     const size = sizes[turn % sizes.length] ?? 1;
-    // All pieces use the same memory, as with a socket.
+    // All pieces share one buffer, as the reads of a socket do.
     const length = bytes.copy(piece, 0, at, at + size);
     replies.push(...assembler.push(piece, length));
     piece.fill(0);

@@ -1,4 +1,3 @@
-// The lookup of the queue's server, and its durability: Redis Cluster, Sentinel, replicas.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
@@ -36,7 +35,6 @@ const uriOf = (port: number): string => `redis://127.0.0.1:${port}`;
 describe('the master of a slot', () => {
   const clustered = ['--cluster-enabled', 'yes', '--appendonly', 'no'];
 
-  /** A node with all slots that announces this port. */
   async function node(announced?: number): Promise<TestRedis> {
     const place = ['--cluster-announce-ip', '127.0.0.1', '--cluster-announce-port', String(announced)];
     const bus = ['--cluster-port', String(await freePort())];
@@ -45,7 +43,7 @@ describe('the master of a slot', () => {
     return redis;
   }
 
-  /** A reply is reused for a moment, so this asks repeatedly. */
+  /** Asks repeatedly, because a lookup reuses its last reply for a moment. */
   const becomes = (lookup: MasterLookup, uri: string): Promise<unknown> =>
     eventually(uri, async () => (await lookup.find(undefined)) === uri);
 
@@ -65,7 +63,7 @@ describe('the master of a slot', () => {
     const seed = await node(first);
     const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([seed.port])}`), SYSTEM).lookup('ingest-0');
     assert.equal(await lookup.find(undefined), uriOf(first));
-    // No server listens at the announced node, so the cluster now has another one.
+    // No server listens on either announced port, so only the node in the URI can report the change.
     await seed.command('CONFIG', 'SET', 'cluster-announce-port', String(second));
     await becomes(lookup, uriOf(second));
   });
@@ -121,7 +119,7 @@ describe('the master that Sentinel watches', () => {
     assert.equal(lookup.find(undefined), asked, 'asked once for all who ask together');
     assert.equal(await asked, found);
     assert.ok((lookup.watchMs ?? 0) > 0, 'a planned fail-over is looked for');
-    // A sentinel's own words are more useful than the failure of another one.
+    // A reply tells an operator more than a failed connection, so the error names the reply.
     await assert.rejects(nowhere([dead, one.port], 'another').find(undefined), {
       message: 'the sentinels know no master named another',
     });
@@ -238,7 +236,6 @@ describe('the durability of a server', () => {
     await assert.rejects(askedOf(replica, assertMaster), /^RedisError: READONLY the server is a (?:replica|slave)/);
     await askedOf(master, assertMaster);
 
-    /** The outcome of an event if this many replicas must have it. */
     const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs = 10_000): Promise<string> => {
       const connect = (): RedisConnection =>
         new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });

@@ -9,7 +9,6 @@ import { SYSTEM } from '../support/system.ts';
 
 interface Sharer {
   readonly client: Client;
-  /** The events `ready`, `error` and `refused`, in order. */
   readonly told: string[];
 }
 
@@ -166,7 +165,7 @@ describe('clients that share a connection', () => {
     const { redis, join } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
-    // One of them leaves during the event.
+    // The second client leaves while the error event is being emitted.
     two.client.on('error', () => two.client.destroy());
     const waiting = assert.rejects(one.client.sendCommand(['BLPOP', 'nothing', '0']));
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');

@@ -1,4 +1,3 @@
-// Replays, erasures and the status of a stream on real servers.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
@@ -55,7 +54,6 @@ async function openReader(t: TestContext): Promise<StreamReader> {
 const sourceOf = async (redis: TestRedis): Promise<string> =>
   `${String(await redis.command('HGET', `{${STREAM}}:queue`, 'id'))}/${STREAM}`;
 
-/** The entries of an event, by the names of quarantine rows. */
 async function copies(admin: StreamAdmin, id: string, redis = server): Promise<readonly QueuedCopy[]> {
   await admin.clock();
   const source = await sourceOf(redis);
@@ -115,7 +113,7 @@ describe('erasing an entry', () => {
     const [lost] = await copies(admin, 'lost', own);
     assert.ok(lost !== undefined);
 
-    // The next process has no data, and gives the name to another entry.
+    // The restarted server has lost its data, so another entry can get the same name.
     await own.signal('SIGKILL');
     await own.start();
     await put('accepted');

@@ -1,4 +1,3 @@
-// The contract of a queue on a Redis Stream, and its own behavior: id index, scripts, time-outs.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -19,7 +18,7 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 
 const LOG = createLog('test', 'error');
 LOG.level = 'silent';
-/** So long that a busy machine causes no time-out. */
+/** Long enough that a busy machine causes no timeout. */
 const TIMEOUT_MS = 10_000;
 
 interface Options {
@@ -66,7 +65,6 @@ queueContract('a Redis Stream', async () => {
   };
 });
 
-/** Starts of the slices, newest first. */
 async function slices(stream: string, server = redis): Promise<string[]> {
   const starts = (await server.command('GET', `{${stream}}:ids`)) as string | null;
   return starts?.split(' ') ?? [];
@@ -81,7 +79,7 @@ async function indexFields(stream: string): Promise<number> {
   return fields;
 }
 
-/** Ages the only slice, so that the next event starts another one. */
+/** Moves the only slice nine hours into the past, so that the next event starts a new slice. */
 async function age(stream: string): Promise<void> {
   const [start = ''] = await slices(stream);
   const older = String(Number(start) - 9 * 3_600_000);
@@ -123,7 +121,6 @@ describe('the notes of an event', () => {
   });
 });
 
-/** The common outcome of these ids if they are sent in one turn. */
 async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {
   return [
     ...new Set(
@@ -178,7 +175,8 @@ describe('the id index', () => {
       const id = `kept-${accepted.length}`;
       accepted.push({ id, sentMs: performance.now() });
       assert.equal(await outcomeOf(queue, [id]), 'accepted');
-      // An event of a second ago is in an older slice. Only a reply within retention is checked.
+      // An event sent a second ago is in an older slice. The outcome is checked only if the reply arrived within
+      // retention.
       const older = accepted.findLast(({ sentMs }) => performance.now() - sentMs > retentionMs / 2);
       if (older !== undefined) {
         const outcome = await outcomeOf(queue, [older.id], 'q');
@@ -190,7 +188,7 @@ describe('the id index', () => {
       await own.land();
       const starts = await slices(stream, own);
       first ??= starts.at(-1);
-      // Three within retention, the one before them, and new ones since the trimmer last ran.
+      // Three slices within retention, one that reaches back beyond it, and up to three started since the last trim.
       assert.ok(starts.length <= 4 + 3, starts.join());
       for (let at = 1; at < starts.length; at += 1)
         assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());
@@ -223,7 +221,7 @@ describe('the id index', () => {
 
   it('reads an entry whose first digits are greater by one than those of its slice', async () => {
     const stream = 'carried';
-    // 20 years, so that these old entries are within retention.
+    // With a retention of 20 years, this old entry is still within retention.
     const queue = await openQueue(redis, { stream, retentionMs: 20 * 365 * 24 * 3_600_000 });
     const body = '{"id":"carried","n":1}';
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', body);
@@ -241,7 +239,7 @@ describe('the id index', () => {
 
   it('accepts events while the clock goes back, in order, and finds every id', async () => {
     const stream = 'clock';
-    // The entries that a clock two days ahead has left.
+    // An entry added while the clock was two days ahead.
     const ahead = Date.now() + 2 * 24 * 3_600_000;
     await redis.command('XADD', stream, `${ahead}-5`, 'producer', 'p', 'body', '{}');
     const queue = await openQueue(redis, { stream });
@@ -265,7 +263,7 @@ describe('the id index', () => {
       const found = await queue.find(id, 'p');
       assert.equal(found.kind === 'found' ? found.event.body.toString() : found.kind, text);
     }
-    // The stream is deleted, and with it the last entry's time.
+    // Deleting the stream also deletes the time of its last entry.
     await redis.command('DEL', stream);
     assert.equal(await outcomeOf(queue, ids('back', 300)), 'accepted');
     assert.equal(await outcomeOf(queue, ids('back', 300)), 'duplicate');
@@ -310,7 +308,7 @@ describe('the id index', () => {
       const index = Number(await own.command('MEMORY', 'USAGE', `{ingest}:ids:${start}`, 'SAMPLES', '0'));
       const stream = Number(await own.command('MEMORY', 'USAGE', 'ingest', 'SAMPLES', '0'));
       assert.ok(index <= 0.3 * stream, `${index / 25_000} and ${stream / 25_000} bytes an event by MEMORY USAGE`);
-      // The memory that the server frees.
+      // The memory that the server actually frees, unlike the estimate of MEMORY USAGE.
       await own.command('DEL', 'ingest');
       const withoutStream = await used();
       await own.command('DEL', `{ingest}:ids:${start}`);
@@ -370,7 +368,7 @@ describe('a server that does not answer', () => {
 
     await own.signal('SIGCONT');
     await eventually('the queue is there again', () => clock.advance(100).then(() => queue.state().available));
-    // Whatever the outcome of the first attempt was, the retry is correct and adds each id once.
+    // Whatever the outcome of the first attempt was, a retry is safe and each id ends up on the stream once.
     const retries = await submitAll(
       queue,
       events.map(({ id }) => new Recorded(id)),
@@ -385,7 +383,7 @@ describe('a server that does not answer', () => {
     const clock = new VirtualClock();
     const queue = await openQueue(own, { clock });
     await own.signal('SIGSTOP');
-    // Longer than the default interval and time-out of a probe.
+    // Longer than the interval and the timeout of a probe together.
     await clock.advance(1_500);
     assert.equal(queue.state().available, false);
     const patient = new Recorded('patient');
@@ -411,7 +409,7 @@ describe('a server that does not answer', () => {
   });
 });
 
-/** In another process, so that this one's event loop does not turn. */
+/** Reads the length in another process, so that the event loop of this process does not turn. */
 const lengthBlocking = (stream: string): number =>
   Number(execFileSync('redis-cli', ['-p', String(redis.port), 'XLEN', stream], { encoding: 'utf8' }));
 
@@ -422,7 +420,7 @@ describe('a process that is held up for longer than the time-out in every turn',
     for (const [at, one] of events.entries()) {
       queue.submit(one);
       await new Promise((resolve) => setImmediate(resolve));
-      // Blocks until the reply has arrived, without reading it.
+      // Blocks until the reply has arrived at the socket, where it stays unread.
       const end = performance.now() + 500;
       while (performance.now() < end || lengthBlocking('held-up') <= at);
     }

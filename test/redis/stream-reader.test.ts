@@ -53,7 +53,6 @@ describe('a claim', () => {
   const script = new Script('claim.lua');
   type Claimed = readonly [next: string, taken: readonly (readonly [string, unknown])[]];
 
-  /** The entry at which the next claim begins, and the claimed entries. */
   async function claim(
     from = '-',
     { idleMs = 60_000, max = 100, bytes = 1_000_000 } = {},
@@ -69,7 +68,6 @@ describe('a claim', () => {
     return [next, taken.map(([name]) => name)];
   }
 
-  /** Entries that `holder` took this long ago. */
   async function held(holder: string, idleMs: number, ...names: readonly string[]): Promise<void> {
     for (const name of names) await server.command('XADD', STREAM, name, 'body', 'x'.repeat(100));
     await server.command('XREADGROUP', 'GROUP', GROUP, holder, 'STREAMS', STREAM, '>');
@@ -144,7 +142,7 @@ describe('the reader of a Redis Stream', () => {
     const lost = await reader.read(1, 60_000, 5_000);
     assert.equal(String(lost[0]?.body), 'lost');
 
-    // The next process has no data, and gives the name to another entry.
+    // The restarted server has lost its data, so another entry can get the same name.
     await own.signal('SIGKILL');
     await own.start();
     await eventually('the reader has made the group again', async () => {
@@ -162,7 +160,7 @@ describe('the reader of a Redis Stream', () => {
 
   it('does not acknowledge an entry on a server that has already replaced the one it was read from', async (t) => {
     const [old, next] = [await TestRedis.start(['--appendonly', 'no']), await TestRedis.start(['--appendonly', 'no'])];
-    // The reading connection uses the old server, and the other one the new server.
+    // The reading connection finds the old server, and the other connection finds the new one.
     const found = [old.uri, next.uri];
     const uri = { find: () => Promise.resolve(found.shift() ?? next.uri) };
     const reader = new StreamReader({
@@ -194,7 +192,7 @@ describe('the reader of a Redis Stream', () => {
     const first = await reader.read(1, 60_000, 5_000);
     await own.signal('SIGKILL');
     await own.start();
-    // Each connection may meet the new server separately, so an attempt's entries are kept for the next.
+    // The two connections may notice the new server at different times, so the entries of each attempt are kept.
     let again: readonly Delivery[] = [];
     await eventually('it is read again', async () => {
       const read = await reader.read(1, 60_000, 1).catch(() => []);
@@ -203,7 +201,7 @@ describe('the reader of a Redis Stream', () => {
     });
     assert.equal(again[0]?.entry, first[0]?.entry);
     assert.equal(await reader.acknowledge(first), 0);
-    // If the connections met the server separately, the entry is read once more.
+    // If the connections noticed the new server at different times, the entry is delivered again.
     await eventually('it is acknowledged', async () => {
       const read = await reader.read(1, 60_000, 1);
       if (read.length > 0) again = read;

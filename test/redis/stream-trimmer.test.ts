@@ -1,4 +1,3 @@
-// Trimming of the stream and the id index, on both sides of each bound.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { RETENTION_MS, type QueueReport } from '../../lib/ingest/queue.ts';
@@ -39,7 +38,6 @@ async function trimmerOf(
   });
 }
 
-/** Creates the group with all entries landed. */
 const landed = (stream: string): Promise<unknown> => redis.command('XGROUP', 'CREATE', stream, GROUP, '$', 'MKSTREAM');
 
 const hoursAgo = (hours: number): string => String(Math.round(Date.now() - hours * HOUR_MS));
@@ -52,7 +50,8 @@ describe('trimming', () => {
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');
     await (await trimmerOf(stream)).trim(0);
-    // The slice of 33 hours ago ends where the one of 24.1 hours ago begins, and that one holds ids of 23.9 hours ago.
+    // A slice ends where the next one begins: the slice from 24.1 hours ago may contain ids from 23.9 hours ago, but
+    // the slice from 33 hours ago cannot.
     assert.equal(await redis.command('GET', `{${stream}}:ids`), starts.slice(0, 3).join(' '));
     const kept = (await redis.command('KEYS', `{${stream}}:ids:*`)) as string[];
     assert.deepEqual(
@@ -125,7 +124,7 @@ describe('trimming', () => {
     const names = [`${boundMs - 1}-7`, `${boundMs}-0`, `${boundMs}-1`];
     for (const name of names) await redis.command('XADD', stream, name, 'body', '{}');
     await landed(stream);
-    // A slice ends where the next one begins.
+    // A slice ends where the next one begins, so only the oldest slice has expired.
     const starts = [boundMs, boundMs - 1, boundMs - 100].map(String);
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');

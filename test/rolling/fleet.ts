@@ -1,5 +1,5 @@
-// Two gateways that are restarted one after the other, as deploy/RUNBOOK.md ("Rolling restart") says. Meanwhile no
-// request may fail, although the producer never retries, and every accepted event must be on the queue.
+// Two gateways that are restarted one after the other, as deploy/RUNBOOK.md ("Rolling restart") describes. During the
+// restarts no request may fail, although the producer never retries, and every accepted event must reach the queue.
 import assert from 'node:assert/strict';
 import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
@@ -7,14 +7,13 @@ import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { PacedLoad } from './paced-load.ts';
 
-/** `make rolling-restart` sends 1,000 a second. */
+/** Events per second. `make rolling-restart` sends 1,000. */
 const PER_SECOND = Number(process.env['ROLLING_PER_SECOND'] ?? 200);
-/** The share of the rate that must be reached. 0 beside other tests. */
+/** The share of the rate that must be reached. The default is 0, because other tests may be running. */
 const HELD_RATE = Number(process.env['ROLLING_HELD_RATE'] ?? 0);
 const SHOWN_MAX = 10;
-/** Events between two restarts, so that each gateway serves some. */
 const EVENTS_BETWEEN = 1.5 * PER_SECOND;
-/** Used in turn, so that none is idle for long. */
+/** Connections used in turn, so that none is idle for long. */
 const CONNECTIONS = { maxSockets: 40, scheduling: 'fifo' };
 
 export interface FleetGateway {
@@ -41,7 +40,6 @@ export class Fleet {
     this.gateways = ports.map(([port, adminPort]) => ({ port, adminPort, process: this.#start(port, adminPort) }));
   }
 
-  /** `sharedPort`: both listen on one port. */
   static async start(sharedPort: boolean, env: Readonly<Record<string, string>>): Promise<Fleet> {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const [one, other, adminOne, adminOther] = await Promise.all([freePort(), freePort(), freePort(), freePort()]);
@@ -58,7 +56,10 @@ export class Fleet {
     return fleet;
   }
 
-  /** `settled`: resolves when the next gateway may be restarted. */
+  /**
+   * Restarts each gateway `times` times. After each restart it waits for `settled` before it restarts the next
+   * gateway.
+   */
   async restartUnderLoad(
     port: number,
     times: number,
@@ -84,7 +85,7 @@ export class Fleet {
         }
       }
     } finally {
-      // Otherwise the timer of the load would keep a failed test running.
+      // Otherwise the load's timer would keep the process of a failed test running.
       await load.stop();
     }
     return load;
@@ -98,7 +99,7 @@ export class Fleet {
   }
 
   async assertNothingLost(load: PacedLoad): Promise<void> {
-    // Compares counts and a few examples, because comparing 100,000 ids takes too long.
+    // Only counts and a few examples are compared, because comparing 100,000 ids takes too long.
     assert.deepEqual([load.failures.length, ...load.failures.slice(0, SHOWN_MAX)], [0]);
     assert.equal(load.accepted.length, load.sent);
     const entries = await this.redis.entries();

@@ -1,4 +1,4 @@
-// HAProxy as in deploy/RUNBOOK.md: it passes TLS through and probes readiness each second.
+// HAProxy configured as in deploy/RUNBOOK.md: it passes TLS through and checks readiness every second.
 import { connect } from 'node:net';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -53,7 +53,6 @@ ${servers.join('\n')}
     return balancer;
   }
 
-  /** Waits until the balancer sends connections to this gateway. */
   up(gateway: FleetGateway): Promise<boolean> {
     return eventually(`${nameOf(gateway)} is up for the balancer`, async () => {
       if (this.#process.child.exitCode !== null) throw new Error(this.#process.output);

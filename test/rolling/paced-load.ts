@@ -1,13 +1,13 @@
-// A producer with an even rate and kept connections that never retries.
+// A producer that sends at a constant rate over keep-alive connections and never retries.
 import { event, type TestClient } from '../support/gateway.ts';
 
 const TICK_MS = 5;
-/** With more unanswered requests the machine cannot carry the rate: the load slows down, and `perSecond` shows it. */
+/** The most requests in flight. A machine that cannot sustain the rate reaches it, and `perSecond` then falls short. */
 const UNDER_WAY_MAX = 500;
 
 export class PacedLoad {
   readonly accepted: string[] = [];
-  /** Every other answer, and every request without one. */
+  /** Answers other than 202, and requests without an answer. */
   readonly failures: string[] = [];
   slowestMs = 0;
   readonly #client: TestClient;
@@ -33,7 +33,6 @@ export class PacedLoad {
     return this.#sent / (((this.#stoppedMs ?? performance.now()) - this.#startMs) / 1000);
   }
 
-  /** Resolves when every request has ended. */
   async stop(): Promise<this> {
     clearInterval(this.#timer);
     this.#stoppedMs ??= performance.now();

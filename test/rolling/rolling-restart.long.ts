@@ -1,5 +1,4 @@
-// Rolling restarts behind a load balancer, and of processes that share a port. ROLLING_RESTARTS: restarts of each
-// gateway, 1 by default.
+// ROLLING_RESTARTS is the number of times that each gateway is restarted (default: 1).
 import { describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { Fleet } from './fleet.ts';
@@ -13,7 +12,8 @@ describe('a rolling restart', () => {
     'behind a load balancer fails no request and loses no event',
     { timeout: 60_000 + RESTARTS * 90_000 },
     async (t) => {
-      // The balancer probes each second and stops sending within three seconds, or later on a busy machine.
+      // The balancer checks readiness every second and stops sending within three seconds, or later on a busy
+      // machine.
       const drain = { INGEST_DRAIN_DELAY_MS: '6000', INGEST_DRAIN_TIMEOUT_MS: '30000' };
       const fleet = await Fleet.start(false, drain);
       const balancer = await LoadBalancer.start(fleet.gateways);
@@ -29,7 +29,7 @@ describe('a rolling restart', () => {
     'of processes that share a port fails no request and loses no event, where the kernel hands connections on',
     { timeout: 60_000 + RESTARTS * 90_000 },
     async (t) => {
-      // In a separate network namespace, so that the setting does not change this machine.
+      // The test runs in a separate network namespace, so the kernel setting of this machine does not change.
       const shell =
         'unset NODE_TEST_CONTEXT; ip link set lo up && echo 1 >/proc/sys/net/ipv4/tcp_migrate_req && exec "$0" "$@"';
       const file = new URL('shared-port.ts', import.meta.url).pathname;

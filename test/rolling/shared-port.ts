@@ -1,5 +1,5 @@
-// Run by rolling-restart.long.ts with net.ipv4.tcp_migrate_req = 1: connections in the backlog of a closing listener
-// move to another listener. Without the setting the kernel resets them.
+// Run by rolling-restart.long.ts with net.ipv4.tcp_migrate_req = 1, which moves connections from the backlog of a
+// closing listener to another listener. Without this setting the kernel resets them.
 import { it } from 'node:test';
 import { Fleet } from './fleet.ts';
 
