@@ -1,14 +1,14 @@
 // Converts a CloudEvent 1.0 in binary content mode (HTTP protocol binding 1.0.2, section 3.1) to the structured form
-// (JSON event format 1.0.2), so that queue, warehouse and lookup know one form.
+// (JSON event format 1.0.2), so that the queue, the warehouse and lookups handle one form only.
 //
-// Invariants: the result is one JSON object with the attributes in the order of their header fields, and with `data` as
-// the exact bytes of a JSON body, or else `data_base64`. Only a body that is JSON by itself becomes part of the object,
-// so a body cannot add members. parseEvent checks `id` and `type` of the result.
+// Invariants: the result is one JSON object. `data` holds the exact bytes of a JSON body; any other body becomes
+// `data_base64`. A body becomes part of the object only if it is valid JSON by itself, so it cannot add members.
+// parseEvent checks `id` and `type` of the result.
 import { isUtf8 } from 'node:buffer';
 import type { EventFault } from './errors.ts';
 import { detailOf, isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type ValidEvent } from './event.ts';
 
-/** The name in lower case, and the value with one character for each byte. */
+/** The name is in lower case. The value has one character per byte. */
 export type CloudEventField = readonly [name: string, value: string];
 
 export interface StructuredEvent {
@@ -18,24 +18,21 @@ export interface StructuredEvent {
 
 const PREFIX = 'ce-';
 const REQUIRED = ['specversion', 'id', 'source', 'type'] as const;
-/** CloudEvents 1.0.2, "Naming conventions". */
+/** CloudEvents 1.0.2, section "Naming conventions". */
 const ATTRIBUTE_NAME = /^[a-z0-9]+$/;
-/** Members of the JSON format that are not header attributes. */
+/** Members of the JSON event format that must not be sent as header fields. */
 const NOT_HEADERS: ReadonlySet<string> = new Set(['data', 'datacontenttype']);
 const JSON_MEDIA_TYPE = /^[^;]*[/+]json[ \t]*(?:;|$)/i;
 
-/** `contentType` is the field's value. */
 export function isBinaryMode(fields: Iterable<CloudEventField>, contentType: string | undefined): boolean {
   if (contentType?.toLowerCase().startsWith('application/cloudevents') === true) return false;
   for (const [name] of fields) if (name === 'ce-specversion' || name === 'ce-id') return true;
   return false;
 }
 
-/** Batched content mode is not accepted. */
 export const isBatchedMode = (contentType: string | undefined): boolean =>
   contentType?.toLowerCase().startsWith('application/cloudevents-batch') === true;
 
-/** `fields` are the header fields, and `body` is the data. Never throws. */
 export function structuredEvent(
   fields: Iterable<CloudEventField>,
   contentType: string | undefined,
@@ -59,7 +56,7 @@ export function structuredEvent(
 
 const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
 
-/** The faults of a CloudEvent 1.0 beyond `id` and `type`. */
+/** Returns the faults of a CloudEvent 1.0, except those in `id` and `type`, which parseEvent checks. */
 export function cloudEventFaults(event: Readonly<Record<string, unknown>>): EventFault[] {
   const { specversion, source, time } = event;
   const faults: EventFault[] = [];
@@ -70,17 +67,16 @@ export function cloudEventFaults(event: Readonly<Record<string, unknown>>): Even
     faults.push({ path: '/source', message: 'must be a URI reference that is not empty' });
   if (time !== undefined && time !== null && !isTime(time))
     faults.push({ path: '/time', message: 'must be a time of RFC 3339, such as 2026-01-31T12:00:00Z' });
-  // JSON event format 1.0.2, section 3.1.
+  // The JSON event format 1.0.2, section 3.1, does not allow both.
   if (Object.hasOwn(event, 'data') && Object.hasOwn(event, 'data_base64'))
     faults.push({ path: '/data_base64', message: 'must not be sent together with data' });
   return faults;
 }
 
-/** RFC 3339, section 5.6. It allows a leap second, which Date does not know. */
+/** RFC 3339, section 5.6, allows leap seconds, which Date.parse rejects. */
 const isTime = (value: unknown): boolean =>
   typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value.replace(/:60/, ':59').toUpperCase()));
 
-/** Advice for a type that CloudEvents allows and the envelope does not. */
 export function typeAdvice(body: Buffer): string | undefined {
   const value = jsonValue(body);
   const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
@@ -91,10 +87,7 @@ export function typeAdvice(body: Buffer): string | undefined {
   );
 }
 
-/**
- * The id that a CloudEvent's `source` and `id` form together: `<source> <id>`. A source is a URI reference without
- * spaces, so two pairs never form the same id. Returns the fault if they form none.
- */
+/** Returns `<source> <id>`, or a fault. It is unique per pair, because a source is a URI reference without spaces. */
 export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
   const path = '/source';
   const { source } = JSON.parse(text) as { readonly source?: unknown };
@@ -123,7 +116,6 @@ function attributesOf(fields: Iterable<CloudEventField>, faults: EventFault[]): 
   return attributes;
 }
 
-/** Removes quotes and decodes percent-encoding once. `undefined` if the value is not valid. */
 function attributeValue(raw: string): string | undefined {
   if (!/^[\t\x20-\x7e]*$/.test(raw)) return undefined;
   const quoted = /^"((?:[^"\\]|\\.)*)"$/.exec(raw)?.[1];
@@ -136,11 +128,11 @@ function attributeValue(raw: string): string | undefined {
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined;
 }
 
-/** `,"data":…`, `,"data_base64":…`, '' for an empty body, or the fault of the body. */
+/** Returns `,"data":…`, `,"data_base64":…`, '' for an empty body, or a fault. */
 function dataMember(contentType: string | undefined, body: Buffer): string | EventFault {
   if (body.length === 0) return '';
   const json = jsonText(body);
-  // Without a media type, the data is JSON if possible (JSON event format, section 3.1).
+  // Without a content type, a body that is valid JSON is treated as JSON (JSON event format, section 3.1).
   if (contentType === undefined ? json !== undefined : JSON_MEDIA_TYPE.test(contentType)) {
     return json === undefined
       ? { path: '/data', message: `must be JSON in UTF-8, as the content type ${contentType} says` }
@@ -152,7 +144,6 @@ function dataMember(contentType: string | undefined, body: Buffer): string | Eve
 const jsonText = (body: Buffer): string | undefined =>
   jsonValue(body) === undefined ? undefined : body.toString('utf8');
 
-/** `undefined` if the body is not JSON. */
 function jsonValue(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
   try {

@@ -1,11 +1,11 @@
 // Finds the envelope of a plain event in its bytes.
 //
-// Fact: JSON.parse creates every member of an event, of which two are read; with a backlog of 250 KiB bodies that
-// garbage takes a consumer over 300 MiB (test/end-to-end/large-bodies.long.ts). Choice: one pass over the bytes by the
-// grammar of RFC 8259, which creates `id` and `type` only.
+// Fact: JSON.parse creates every member of an event, although only two are needed. With a backlog of 250 KiB bodies,
+// that garbage takes a consumer over 300 MiB (test/end-to-end/large-bodies.long.ts). Choice: one pass over the bytes,
+// following the grammar of RFC 8259, that creates only `id` and `type`.
 //
-// Invariant: a returned envelope equals the one of parseEvent. For everything else the result is `undefined`, and the
-// caller uses parseEvent: for bodies that are not events, and for an escape in a key, `id` or `type`, or a second `id`.
+// Invariant: a returned envelope equals the one that parseEvent returns. The caller uses parseEvent if the result is
+// `undefined`: for a body that is not an event, repeats `id` or `type`, or has an escape in one of them or a top-level key.
 import { isUtf8 } from 'node:buffer';
 import { DEPTH_MAX, isEnvelope, type Envelope } from './event.ts';
 
@@ -22,8 +22,8 @@ const OBJECT_ENDS = 0x7d;
 const ARRAY_OPENS = 0x5b;
 const ARRAY_ENDS = 0x5d;
 
-// One table for each question, because a lookup costs less than comparisons. Every table is false for 0, which also
-// stands for the end of the body.
+// A table lookup is faster than comparisons. Every table is false for 0, which `bytes[at] ?? 0` reads at the end of
+// the body.
 const tableOf = (has: (character: string) => boolean): Uint8Array =>
   Uint8Array.from({ length: 256 }, (_, unit) => Number(has(String.fromCharCode(unit))));
 const IS_SPACE = tableOf((character) => ' \t\n\r'.includes(character));
@@ -34,16 +34,15 @@ const ESCAPE = /^(?:["\\/bfnrt]|u[\dA-Fa-f]{4})/;
 const MEMBERS = ['id', 'type'] as const;
 const LITERALS = ['true', 'false', 'null'] as const;
 
-/** Not a position: the bytes are not JSON, or not plain. */
+/** Returned instead of a position for bytes that are not JSON or that only parseEvent handles. */
 const NONE = -1;
 
-// Scanning is synchronous, so one of each is enough.
 let bytes: Buffer = Buffer.alloc(0);
 let names: { id: string | undefined; type: string | undefined };
-/** For the last string. */
+/** Whether the last scanned string has an escape. */
 let hasEscape = false;
 
-/** `undefined` means nothing about the body. */
+/** Returns the envelope, or `undefined` if parseEvent must decide. */
 export function scanEnvelope(body: Buffer): Envelope | undefined {
   bytes = body;
   names = { id: undefined, type: undefined };
@@ -58,7 +57,6 @@ function afterSpace(from: number): number {
   return at;
 }
 
-/** The position after the value at `from`, at this depth of nesting. */
 function afterValue(from: number, depth: number): number {
   const unit = bytes[from];
   if (unit === QUOTE) return afterString(from);
@@ -77,7 +75,6 @@ function afterValue(from: number, depth: number): number {
   }
 }
 
-/** Stores the member if it belongs to the envelope. */
 function afterMember(from: number, depth: number): number {
   const keyEnd = afterString(from);
   if (keyEnd === NONE) return NONE;
@@ -92,7 +89,7 @@ function afterMember(from: number, depth: number): number {
   return end;
 }
 
-/** The envelope's name of the last key, '' for other keys, or `undefined` if the key would have to be decoded. */
+/** Returns '' for a key that is not in the envelope, and `undefined` for a key with an escape. */
 function nameOf(from: number, end: number): 'id' | 'type' | '' | undefined {
   if (hasEscape) return undefined;
   for (const name of MEMBERS) if (end - from === name.length + 2 && holds(name, from + 1)) return name;
@@ -118,13 +115,12 @@ function afterString(from: number): number {
   }
 }
 
-/** The position after the number or literal at `from`. */
 function afterScalar(from: number): number {
   for (const word of LITERALS) if (holds(word, from)) return from + word.length;
   const first = bytes[from] === MINUS ? from + 1 : from;
   let at = bytes[first] === ZERO ? first + 1 : afterDigits(first);
   if (at !== NONE && bytes[at] === DOT) at = afterDigits(at + 1);
-  // `e` and `E` differ in one bit.
+  // The codes of `e` and `E` differ in one bit.
   if (at !== NONE && ((bytes[at] ?? 0) | 0x20) === 0x65)
     at = afterDigits(bytes[at + 1] === MINUS || bytes[at + 1] === PLUS ? at + 2 : at + 1);
   return at;

@@ -1,9 +1,8 @@
-// The body of an erased event: only its id and type remain.
+// The body of an erased event, which keeps only the event's id and type.
 //
-// It replaces the body in queue, warehouse and quarantine, so the row stays and the id remains taken. It is recognized
-// by its bytes, so gateways refuse a producer's event of this form.
+// It replaces the body in the queue, the warehouse and the quarantine, so the row is kept and the id stays taken.
+// Programs recognize an erased body by its bytes, so gateways refuse such a body from a producer.
 
-/** `type` is undefined if the erased body had none. */
 export const erasedBody = (id: string, type: string | undefined): string => JSON.stringify({ id, type, erased: true });
 
 export function isErased(body: string | Buffer): boolean {
@@ -23,7 +22,7 @@ export function isErased(body: string | Buffer): boolean {
 const ENDING = ',"erased":true}';
 const END_BYTES = Buffer.from(ENDING);
 
-/** The members `id` and `type` of any bytes, if they are strings. */
+/** Returns `id` and `type` if `body` is a JSON object that has them as strings. Never throws. */
 export function namesIn(body: Buffer): { readonly id: string | undefined; readonly type: string | undefined } {
   const none = { id: undefined, type: undefined };
   try {

@@ -1,9 +1,9 @@
-// The error catalogue: status, code, retryability and title of every refusal.
+// The error catalog: status, code, retryability and title of every refusal.
 //
-// Invariant: a test keeps it equal to the tables in openapi/events.yaml and on the producers' page, and to the label
-// values of `ingest_errors_total`. `code`, `status` and `retryable` are the contract (openapi/rules.md, 5); `title` is
-// stable; the caller adds `detail`, which never holds the text of an internal failure.
-/** `retryAfterS` is the Retry-After header (RFC 9110, section 10.2.3), unless a longer time is known. */
+// Invariant: a test keeps the catalog equal to the tables in openapi/events.yaml and on the producers' page, and to
+// the label values of `ingest_errors_total`. `code`, `status` and `retryable` are contractual (openapi/rules.md, 5),
+// and `title` is stable. The caller adds `detail`, which never contains the text of an internal failure.
+/** `retryAfterS` is the default of the Retry-After header (RFC 9110, section 10.2.3). */
 export interface CatalogueEntry<Code extends string = string> {
   readonly code: Code;
   readonly status: number;
@@ -120,23 +120,21 @@ export const CATALOGUE = Object.freeze({
 
 export const ERROR_CODES: readonly ErrorCode[] = [...new Set(Object.values(CATALOGUE).map((entry) => entry.code))];
 
-/** RFC 9457, section 3.1.1: a name, not an address to fetch. */
+/** The type is a name and cannot be fetched (RFC 9457, section 3.1.1). */
 export const problemType = (code: ErrorCode): string => `urn:ingest:error:${code}`;
 
-/** A fault of a body: its place (JSON Pointer, RFC 6901; `''` is the whole body) and the expectation. */
 export interface EventFault {
   readonly path: string;
   readonly message: string;
 }
 
-/** `headers` are alternating names and values; `retryAfterS` replaces the catalogue's. */
 interface ProblemExtras {
   readonly errors?: readonly EventFault[];
   readonly headers?: readonly string[];
   readonly retryAfterS?: number;
 }
 
-/** A refusal as problem details (RFC 9457). `detail` is public. */
+/** Returns a refusal as problem details (RFC 9457). `detail` is public. */
 export function problem(refusal: Refusal, detail: string, more: ProblemExtras = {}) {
   const { status, code, retryable, title } = CATALOGUE[refusal];
   const { errors, headers, retryAfterS = CATALOGUE[refusal].retryAfterS } = more;

@@ -1,40 +1,37 @@
 // The event envelope, and the check that decides whether bytes are an event.
 //
-// Invariant: a valid event is UTF-8 text of one JSON object whose `id` and `type` follow the rules below. Its text is
-// passed on unchanged. The gateway and the consumer use this check, so one never refuses an event that the other
-// accepted.
+// Invariant: a valid event is the UTF-8 text of one JSON object whose `id` and `type` match EventSchema. Its text is
+// passed on unchanged. The gateway and the consumer both use this check, so the consumer never refuses an event that
+// the gateway accepted.
 //
-// Limits: DEPTH_MAX levels of nesting. The caller limits the bytes. Other members are not checked (openapi/rules.md,
-// 2). A second `id` or `type` is refused, because readers disagree on which one is valid (RFC 8259, section 4).
+// Other members are not checked (openapi/rules.md, 2), and the caller limits the size. A second `id` or `type` is
+// refused, because parsers disagree about which one is valid (RFC 8259, section 4).
 import { isUtf8 } from 'node:buffer';
 import { Kind, Type, TypeRegistry, type Static, type TSchema } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import type { EventFault } from './errors.ts';
 
-/** In Unicode code points. */
+/** Counted in Unicode code points. */
 export const NAME_CHARACTERS_MAX = 256;
 
-/** Including the envelope itself. */
 export const DEPTH_MAX = 64;
 
-/** Valid with and without the flag `u`: a pair of surrogates is a character. */
+/** Works with and without the flag `u`, because it matches a surrogate pair as one character. */
 const ID_PATTERN = '^(?:[^\\u0000-\\u001F\\u007F\\uD800-\\uDFFF]|[\\uD800-\\uDBFF][\\uDC00-\\uDFFF])*$';
 const TYPE_PATTERN = '^[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$';
 
-// Fact: TypeBox counts UTF-16 units and compiles patterns without the flag `u`; JSON Schema counts code points. Choice:
-// a custom kind that follows JSON Schema. Most ids are printable ASCII, for which both agree.
+// TypeBox counts UTF-16 units and compiles patterns without the flag `u`, but JSON Schema counts code points, so ids
+// have a custom kind. ASCII_ID is faster and matches most ids.
 const ASCII_ID = /^[\x20-\x7e]{1,256}$/;
 // eslint-disable-next-line no-control-regex -- control characters are what it refuses
 const UNICODE_ID = /^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u;
 
-/** 1 to 256 code points, without control characters and lone surrogates. */
 export function isEventId(value: unknown): value is string {
   return typeof value === 'string' && (ASCII_ID.test(value) || UNICODE_ID.test(value));
 }
 
 TypeRegistry.Set('EventId', (_schema: TSchema, value: unknown) => isEventId(value));
 
-/** See openapi/rules.md, 2. openapi/events.yaml has its JSON form too. */
 export const EventSchema = Type.Object(
   {
     id: Type.Unsafe<string>({
@@ -51,7 +48,6 @@ export const EventSchema = Type.Object(
 
 export type Envelope = Static<typeof EventSchema>;
 
-/** `text` is the unchanged body. */
 export interface ValidEvent {
   readonly valid: true;
   readonly id: string;
@@ -59,7 +55,6 @@ export interface ValidEvent {
   readonly text: string;
 }
 
-/** With at least one fault. */
 export interface InvalidEvent {
   readonly valid: false;
   readonly detail: string;
@@ -70,7 +65,7 @@ const SPACE = 0x20;
 const QUOTE = 0x22;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
-/** `[` and `{`, and `]` and `}`, differ in one bit. */
+/** In ASCII, `[` and `{` differ in this bit only, and so do `]` and `}`. */
 const BRACE_BIT = 0x20;
 const isOpener = (unit: number): boolean => (unit | BRACE_BIT) === 0x7b;
 const isCloser = (unit: number): boolean => (unit | BRACE_BIT) === 0x7d;
@@ -85,14 +80,11 @@ const EXPECTED: Readonly<Record<string, string>> = {
   '/type': `must be 1 to ${NAME_CHARACTERS_MAX} characters: words of letters, digits, "_" or "-", joined by dots`,
 };
 
-/** A further check of an event's members. */
 export type MemberCheck = (event: Readonly<Record<string, unknown>>) => readonly EventFault[];
 
-/** Decides whether `body` is one event. Never throws. */
 export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | InvalidEvent {
   if (!isUtf8(body)) return fault('the body is not valid UTF-8');
   const text = body.toString('utf8');
-  // JSON.parse refuses a byte order mark (RFC 8259, section 8.1).
   if (nestsTooDeep(text)) return fault(`the body is nested deeper than ${DEPTH_MAX} levels`);
   let value: unknown;
   try {
@@ -112,7 +104,6 @@ export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | Inva
 const NO_FAULTS: readonly EventFault[] = [];
 const failed = (errors: readonly EventFault[]): InvalidEvent => ({ valid: false, detail: detailOf(errors), errors });
 
-/** A sentence about the first fault. */
 export function detailOf([first, ...more]: readonly EventFault[]): string {
   if (first === undefined) return 'the envelope failed its schema';
   const about = first.path === '' ? 'the body' : first.path.slice(1);
@@ -126,7 +117,6 @@ function fault(message: string): InvalidEvent {
   return { valid: false, detail: message, errors: [{ path: '', message }] };
 }
 
-/** One fault for each path, in the schema's order. */
 function faultsOf(value: unknown): EventFault[] {
   const paths = new Set(Array.from(envelope.Errors(value), ({ path }) => path));
   const isMissing = (path: string): boolean => path !== '' && isRecord(value) && !Object.hasOwn(value, path.slice(1));
@@ -136,8 +126,8 @@ function faultsOf(value: unknown): EventFault[] {
   }));
 }
 
-// Fact: JSON.parse silently keeps the last of two members with one name. Choice: two searches show that most texts name
-// `id` and `type` once; only the others are read by character.
+// JSON.parse silently keeps the last of two members with the same name. Fast searches show that most texts name `id`
+// and `type` once, so few texts are scanned by character.
 function mayRepeatName(text: string): boolean {
   return isTwice(text, '"id"') || isTwice(text, '"type"') || text.includes('\\u00');
 }
@@ -147,7 +137,7 @@ function isTwice(text: string, name: string): boolean {
   return first !== -1 && text.includes(name, first + name.length);
 }
 
-/** The repeated name; `text` is JSON. */
+/** Returns `id` or `type` if it is repeated. `text` must be valid JSON. */
 function repeatedName(text: string): string | undefined {
   const seen = new Set<string>();
   let depth = 0;
@@ -168,14 +158,13 @@ function repeatedName(text: string): string | undefined {
   return undefined;
 }
 
-/** A colon follows the string that ends at `end`. */
 function isKey(text: string, end: number): boolean {
   let at = end + 1;
   while (text.charCodeAt(at) <= SPACE) at += 1;
   return text.charCodeAt(at) === COLON;
 }
 
-/** V8's message, without quotes from the body: a refusal is logged, and a body may hold secrets. */
+/** Returns V8's message without excerpts from the body, because refusals are logged and a body may hold secrets. */
 function notJson(text: string, cause: unknown): string {
   if (text === '') return 'the body is empty';
   const { message } = cause as SyntaxError;
@@ -186,10 +175,10 @@ function notJson(text: string, cause: unknown): string {
   return `the body is not JSON: Unexpected token in JSON${position}`;
 }
 
-/** Each halving parses a part of the text again. 16 parts of this length take about as long as one long body. */
+/** For a text of this length, unexpectedToken parses up to 16 prefixes, 1 MiB in all. */
 const LOCATED_LENGTH_MAX = 65_536;
 
-/** V8 reports no position for an unexpected token. It is the last character of the shortest prefix with this fault. */
+/** V8 reports no position for an unexpected token. The token ends the shortest prefix with this fault. */
 function unexpectedToken(text: string): number {
   let [sound, faulty] = [0, text.length];
   while (faulty - sound > 1) {
@@ -209,8 +198,8 @@ function hasUnexpectedToken(text: string): boolean {
   }
 }
 
-// Fact: JSON.parse accepts 200,000 levels, which later code may not. Choice: `indexOf` counts opening brackets at
-// memory speed, and few texts have more than DEPTH_MAX; only those are read by character.
+// JSON.parse accepts 200,000 levels of nesting, which later code may not survive. Counting the opening brackets with
+// `indexOf` is fast and clears most texts; the others are scanned by character.
 function nestsTooDeep(text: string): boolean {
   return openers(text, '{') + openers(text, '[') > DEPTH_MAX && passesDepth(text);
 }
@@ -221,7 +210,7 @@ function openers(text: string, bracket: string): number {
   return count;
 }
 
-/** For a text that is not JSON, the result does not matter: the parser refuses it. */
+/** If the text is not JSON, the result does not matter, because the text is refused either way. */
 function passesDepth(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -238,7 +227,6 @@ function passesDepth(text: string): boolean {
   return false;
 }
 
-/** The end of the text if the string does not close. */
 function endOfString(text: string, from: number): number {
   let at = from + 1;
   while (at < text.length) {

@@ -1,9 +1,7 @@
 // A queue made of several queues. The hash of an event's id selects one of them.
 //
-// Invariant: a repeated id always reaches the queue that knows it. No other queue accepts the events of an unavailable
-// one, so a retry is a duplicate if the first attempt was accepted.
-//
-// Limit: the order of events of different queues is not kept.
+// Invariant: a repeated id always reaches the same queue, even if that queue is unavailable, so the retry of an
+// accepted event is detected as a duplicate. Limit: events are in order only within each queue.
 import { partitionOf } from './partition.ts';
 import type { Outcome, Queue, QueueLookup, QueueState, Submission } from './queue.ts';
 
@@ -11,7 +9,6 @@ export class PartitionedQueue implements Queue {
   readonly #queues: readonly Queue[];
   readonly #whenUnavailable: 'shed' | 'unavailable';
 
-  /** `whenUnavailable` is the outcome of an event whose queue is unavailable. */
   constructor(queues: readonly Queue[], whenUnavailable: 'shed' | 'unavailable') {
     this.#queues = queues;
     this.#whenUnavailable = whenUnavailable;
@@ -29,7 +26,6 @@ export class PartitionedQueue implements Queue {
     return this.#queueOf(id).find(id, producer);
   }
 
-  /** Available while one queue is. */
   state(): QueueState {
     const states = this.states();
     return states.find(({ available }) => available) ?? (states[0] as QueueState);

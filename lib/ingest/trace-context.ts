@@ -1,15 +1,14 @@
-// A producer's trace context (W3C Trace Context, level 1), kept unchanged. A malformed context is ignored, as the
-// recommendation requires.
+// A producer's trace context (W3C Trace Context, level 1), passed on unchanged. A malformed context is ignored, as
+// the recommendation requires.
 
 export interface TraceContext {
-  /** `<version>-<trace id>-<parent id>-<flags>`. */
   readonly traceparent: string;
   readonly tracestate?: string;
 }
 
-/** A longer one may be dropped (section 3.3.1.5). */
+/** A longer tracestate may be dropped (section 3.3.1.5). */
 const TRACESTATE_CHARACTERS_MAX = 512;
-/** Version ff and ids of zeros are invalid. Additions of later versions are ignored (section 3.2.4). */
+/** Version ff and all-zero ids are invalid. Additions by later versions are ignored (section 3.2.4). */
 const TRACEPARENT =
   /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[\x21-\x7e]{1,64})?$/;
 const TRACESTATE = /^[\t\x20-\x7e]+$/;
@@ -25,6 +24,5 @@ export function traceContext(
   return passesOn ? { traceparent, tracestate } : { traceparent };
 }
 
-/** The flag `sampled` (section 3.2.2.5.1). */
 export const isSampled = ({ traceparent }: TraceContext): boolean =>
   (Number.parseInt(traceparent.slice(53, 55), 16) & 1) === 1;

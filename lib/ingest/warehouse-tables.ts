@@ -1,4 +1,4 @@
-// The SQL of ingest-admin that SQLite and PostgreSQL share. Parameters are $1, $2 and so on.
+// The SQL that ingest-admin runs on both SQLite and PostgreSQL. Its parameters are $1, $2 and so on.
 import { originalText } from './warehouse.ts';
 import {
   COUNT_EXACT_MAX,
@@ -9,32 +9,28 @@ import {
   type WarehouseAdmin,
 } from './warehouse-admin.ts';
 
-/** Rows of one page. */
 const PAGE = 1_000;
-/** Rows of one page with bodies. */
 const BODIES_PAGE = 100;
 
 export type SqlValue = string | number | Uint8Array | null;
 export type SqlRow = Readonly<Record<string, unknown>>;
 
-/** The calls, which reject with WarehouseFailed, and the differences between the two. */
+/** The differences between SQLite and PostgreSQL. `rows` and `change` reject with WarehouseFailed. */
 export interface Dialect {
   readonly rows: (sql: string, ...values: readonly SqlValue[]) => Promise<readonly SqlRow[]>;
-  /** Returns the number of changed rows. */
   readonly change: (sql: string, ...values: readonly SqlValue[]) => Promise<number>;
-  /** An expression for the code of a reason, as an index has it. */
+  /** An expression for a reason's code. It must equal the indexed expression, so that the index is used. */
   readonly code: string;
-  /** Returns `rows`, an inexact but cheap number of events. */
+  /** A query whose column `rows` is an inexact but cheap number of events. */
   readonly estimate: string;
-  /** Converts a column of times to Unix milliseconds or RFC 3339. */
+  /** Converts a time column to Unix milliseconds or RFC 3339. */
   readonly shown: (column: string) => string;
-  /** Converts a column of times to text that `time` reads without loss. */
+  /** Converts a time column to text that `time` reads without loss. */
   readonly exact: (column: string) => string;
-  /** Converts a parameter (RFC 3339, or from `exact`) to a time. */
+  /** Converts a parameter (RFC 3339, or text from `exact`) to a time. */
   readonly time: (parameter: string) => string;
-  /** A parameter for `time` that is later than every time. */
   readonly afterAllTimes: string;
-  /** Converts a JSON array of texts to rows. */
+  /** Converts a JSON array of strings to a query that returns them as rows. */
   readonly texts: (parameter: string) => string;
 }
 
@@ -92,7 +88,7 @@ function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, texts }
     (await rows(`SELECT entry FROM events_quarantine WHERE ${sql}`, ...values)).map(({ entry }) => String(entry));
   const bodies = async (where: string, value: string): Promise<readonly QuarantineBody[]> =>
     (await rows(`SELECT ${ABOUT}, body FROM events_quarantine WHERE ${where}`, value)).map(bodyOf);
-  /** Only given filters are in the condition, so that an index is used. */
+  /** Includes only the filters that are set, so that the database can use an index. */
   const matches = ({ reason, sinceMs }: QuarantineFilter, values: SqlValue[]): string => {
     const given = (value: string): string => `$${values.push(value)}`;
     const byReason = reason === undefined ? 'TRUE' : `${code} = ${given(reason)}`;
@@ -149,7 +145,7 @@ function changes({
   };
 }
 
-/** No row is older than 1970, and PostgreSQL does not read years before 0 in this form. */
+/** Clamps to 1970, because PostgreSQL does not parse negative years in this form. No row is older. */
 const timeText = (ms: number): string => new Date(Math.max(0, ms)).toISOString();
 
 const timeMs = (shown: unknown): number => (typeof shown === 'number' ? shown : Date.parse(String(shown)));
