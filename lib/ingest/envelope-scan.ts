@@ -5,7 +5,8 @@
 // following the grammar of RFC 8259, that creates only `id` and `type`.
 //
 // Invariant: a returned envelope equals the one that parseEvent returns. The caller uses parseEvent if the result is
-// `undefined`: for a body that is not an event, repeats `id` or `type`, or has an escape in one of them or a top-level key.
+// `undefined`: for a body that is not an event, repeats `id` or `type`, or has an escape in one of them or a
+// top-level key.
 import { isUtf8 } from 'node:buffer';
 import { DEPTH_MAX, isEnvelope, type Envelope } from './event.ts';
 
