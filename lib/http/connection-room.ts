@@ -1,50 +1,55 @@
-// Chooses the connection to close if there are too many. Its owner closes it.
+// Chooses which connection to close when there are too many. The caller closes it.
 //
-// A connection is a stranger until a producer's request has arrived on it. Invariant: no known connection is closed for
-// a stranger. A new connection replaces the oldest stranger of the first kind in KINDS. If too many become known, the
-// producer with most connections loses one, an idle one if possible; such a producer itself can only exchange an idle
-// connection for a new one. Each address may hold a limited number of strangers.
+// A connection is a stranger until a producer's request arrives on it; from then on, it is known. Invariant: a known
+// connection is never closed to make room for a stranger. A new connection replaces the oldest stranger of the first
+// kind in KINDS. If too many connections become known, the producer with the most connections loses one, preferably
+// an idle one; that producer itself can only exchange an idle connection for a new one. The number of strangers per
+// address is limited.
 //
-// `S` is a connection.
+// `S` is the type of a connection.
 import { assert } from './assert.ts';
 
 export interface RoomLimits {
   readonly connectionsMax: number;
-  /** The maximum of strangers; 0 is no limit. */
+  /** Maximum number of strangers from one address; 0 means no limit. */
   readonly connectionsPerAddressMax: number;
 }
 
 export interface RoomQuestions<S> {
-  /** Its ClientHello has arrived. */
+  /** True if the whole ClientHello has arrived. */
   readonly hasBegun: (connection: S) => boolean;
-  /** No request or answer is in progress on it. */
+  /** True if no request or answer is in progress on the connection. */
   readonly isIdle: (connection: S) => boolean;
   readonly producerOf: (connection: S) => string | undefined;
 }
 
-/** One place in so many belongs to strangers, so that a new connection can always become known. */
+/** One in this many places is reserved for strangers, so that a new connection can always become known. */
 const STRANGERS_SHARE = 20;
 
 /**
- * A handshake that takes longer counts against the limit of its address, in milliseconds. Until then it may belong to a
- * producer, and any number of producers may share an address.
+ * A handshake that takes longer than this counts against the limit of its address. A shorter one does not, because it
+ * may belong to a producer, and any number of producers may share an address.
  */
 export const HANDSHAKE_FREE_MS = 1_000;
 
-// Fact: hundreds of strangers reconnect during one producer's handshake, and node reads the first bytes of a connection
-// one turn of the event loop after it accepted it. Choice: connections without a whole ClientHello go first. Effect: no
-// number of silent strangers keeps a producer out.
+// Fact: hundreds of strangers can reconnect during one producer's handshake, and node reads the first bytes of a
+// connection one turn of the event loop after accepting it. Choice: among handshakes, those without a whole
+// ClientHello are closed first. Effect: no number of silent strangers can keep a producer out.
 /**
- * The kinds of strangers, in the order in which they are closed. `nameless`: the handshake is done, without a good
- * certificate; `silent`: no ClientHello has arrived; `mute`: the same for HANDSHAKE_FREE_MS; `begun`: it has arrived;
- * `slow`: the same for HANDSHAKE_FREE_MS; `certified`: the handshake is done, with a good certificate.
+ * The kinds of strangers, in the order in which they are closed:
+ * - `nameless`: the handshake is done, without an accepted certificate.
+ * - `mute`: no ClientHello has arrived within HANDSHAKE_FREE_MS.
+ * - `silent`: no ClientHello has arrived yet.
+ * - `slow`: a ClientHello has arrived, but the handshake was not done within HANDSHAKE_FREE_MS.
+ * - `begun`: a ClientHello has arrived.
+ * - `certified`: the handshake is done, with an accepted certificate.
  */
 const KINDS = ['nameless', 'mute', 'silent', 'slow', 'begun', 'certified'] as const;
 type Kind = (typeof KINDS)[number];
 const HANDSHAKING: readonly Kind[] = ['mute', 'silent', 'slow', 'begun'];
 const COUNTED: readonly Kind[] = ['nameless', 'mute', 'slow', 'certified'];
 
-/** Each kind, oldest first. */
+/** The strangers of each kind, oldest first. */
 type Strangers<S> = Readonly<Record<Kind, Set<S>>>;
 
 interface Place {
@@ -73,7 +78,7 @@ export class ConnectionRoom<S> {
     this.#knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
   }
 
-  /** Admits a connection. Returns the connection to close for it, perhaps the new one itself. */
+  /** Adds a connection. Returns the connection that must close to make room, if any; it may be the new one itself. */
   enter(connection: S, address: string, nowMs: number): S | undefined {
     assert(!this.#places.has(connection), 'a connection enters once');
     const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(address);
@@ -87,8 +92,8 @@ export class ConnectionRoom<S> {
   }
 
   /**
-   * The handshake of a connection is done; `certified` with a certificate of an accepted authority. Returns the
-   * connection to close for it, perhaps itself.
+   * Records that a handshake is done. `certified`: an accepted authority signed the client's certificate. Returns the
+   * connection that must close because its address has too many strangers, if any; it may be the same one.
    */
   shakeHands(connection: S, certified: boolean): S | undefined {
     const place = this.#places.get(connection);
@@ -97,13 +102,13 @@ export class ConnectionRoom<S> {
     return this.#whoIsOver(place.address);
   }
 
-  /** Returns connections to close: their handshakes are slow, and their addresses hold too many strangers. */
+  /** Marks slow handshakes. Returns the connections to close because their addresses have too many strangers. */
   slowOnes(nowMs: number): S[] {
     const over: S[] = [];
     for (const kind of ['silent', 'begun'] as const) {
       for (const connection of this.#strangers[kind]) {
         const place = this.#places.get(connection);
-        // Handshakes may begin in a different order than their connections; then one counts a little later.
+        // Handshakes may begin in a different order than connections arrive, so some are marked a little late.
         if (place === undefined || nowMs - place.sinceMs < HANDSHAKE_FREE_MS) break;
         this.#become(connection, place, this.#ask.hasBegun(connection) ? 'slow' : 'mute');
         const goes = this.#whoIsOver(place.address);
@@ -141,12 +146,12 @@ export class ConnectionRoom<S> {
     return goes;
   }
 
-  /** The connection to close if `newcomer` would be one known connection too many. */
+  /** Returns the connection to close if `newcomer` would exceed the limit on known connections. */
   #whoGivesWay(newcomer: S, producer: string): S {
     const own = this.#knownOf.get(producer);
     let most = own;
     for (const held of this.#knownOf.values()) if (held.size > (most?.size ?? 0)) most = held;
-    // With the newcomer, its producer would hold as many as any other: it gives up one of its own.
+    // With the newcomer, this producer would have as many connections as any other, so it gives up one of its own.
     const takesFromItself = (most?.size ?? 0) <= (own?.size ?? 0) + 1;
     if (takesFromItself) most = own;
     for (const one of most ?? []) if (this.#ask.isIdle(one)) return one;
@@ -191,13 +196,13 @@ export class ConnectionRoom<S> {
       connectionsPerAddressMax > 0 && there !== undefined && count(there, KINDS) >= connectionsPerAddressMax;
     return (
       this.#first(this.#strangers, ['nameless']) ??
-      // Connections in the handshake replace each other only within their address.
+      // An address at its limit replaces its own handshakes, not those of other addresses.
       (isOver ? this.#first(there, HANDSHAKING) : undefined) ??
       this.#first(this.#strangers, KINDS)
     );
   }
 
-  /** Returns the first stranger of these kinds that is still one, or a known connection that gives way. */
+  /** Returns a connection that is still a stranger of these kinds, or a known one that gives way to another. */
   #first(strangers: Strangers<S>, kinds: readonly Kind[]): S | undefined {
     for (const kind of kinds) {
       for (const connection of strangers[kind]) {
@@ -208,7 +213,7 @@ export class ConnectionRoom<S> {
     return undefined;
   }
 
-  /** Returns a connection if it is still a stranger of its kind, or the known connection that gives way to it. */
+  /** Returns the connection if it is still a stranger of its kind, or the known connection that gives way to it. */
   #ifStranger(connection: S): S | undefined {
     const place = this.#places.get(connection);
     if (place === undefined) return undefined;

@@ -1,9 +1,9 @@
-// One TLS connection, the only owner of its socket. It keeps answers in order and writes them at the end of the turn of
-// the event loop in which they were made.
+// One TLS connection, the only owner of its socket. It writes answers at the end of the turn of the event loop in
+// which they were made.
 //
-// Invariants: a connection ends in one place, after its last answer, or it is destroyed. Answers leave in the order of
-// their requests, and none after one that closes. No byte is lost before an answer that closes. While bytes wait, the
-// connection is paused, so at most one read of the socket waits.
+// Invariants: a connection is destroyed, or closed by `end` after its last answer. Answers are written in the order
+// of their requests, and none follows one that closes the connection. No byte before such an answer is lost. While
+// input waits, the connection is paused, so at most one read of the socket waits.
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
 import { assert } from './assert.ts';
@@ -20,11 +20,11 @@ import type { HttpRequest, ProtocolFault } from './request.ts';
 import { bytesOf, responseText, type Answer } from './respond.ts';
 
 /**
- * - `plain`: our own reader reads.
- * - `handing over`: the next request is for node:http, after the answers owed before it.
- * - `node`: node:http reads, to the end.
- * - `closing`: the last answer is made, and nothing more is read.
- * - `closed`: the client is gone.
+ * - `plain`: our own reader parses the requests.
+ * - `handing over`: the next request is for node:http, once the answers before it are written.
+ * - `node`: node:http parses all further requests.
+ * - `closing`: the last answer has been made, and nothing more is read.
+ * - `closed`: the socket is closed.
  */
 type State = 'plain' | 'handing over' | 'node' | 'closing' | 'closed';
 
@@ -36,16 +36,16 @@ const NEXT_STATES: Readonly<Record<State, readonly State[]>> = {
   closed: [],
 };
 
-/** The next request stays unread while so many answers, or bytes of answers, are owed. */
+/** No further request is read while this many answers, or bytes of answers, are owed. */
 const REQUESTS_OWED_MAX = 256;
 const BYTES_OWED_MAX = 262_144;
 
-/** The answer to an event is short. Other answers may be as long as an event, so only one at a time is expected. */
+/** An answer to an event is short. Any other may be as long as an event, so only one of those is owed at a time. */
 const expectedBytes = ({ head }: HttpRequest): number => (head.method === 'POST' ? 1_024 : BYTES_OWED_MAX);
 
-// Fact: 100 connections may bring 25,600 requests. Read in one turn of the event loop, they blocked it for two seconds
-// and took 220 MB. Choice: a few hundred in each turn.
-/** Requests that may be read and answered in one turn, in addition to one of each connection. */
+// Fact: 100 connections may send 25,600 requests. Reading all of them in one turn of the event loop blocked it for
+// two seconds and took 220 MB. Choice: read a few hundred per turn.
+/** Maximum number of requests that are read and answered in one turn, in addition to one per connection. */
 const ANSWERED_A_TURN_MAX = 256;
 
 export class Connection<T> implements Wire {
@@ -58,7 +58,7 @@ export class Connection<T> implements Wire {
   #state: State = 'plain';
   readonly #plain: PlainReader;
   #node: NodeSide | undefined;
-  /** Plain requests whose answers have not left, oldest first, and the actual or expected bytes of those answers. */
+  /** Plain requests whose answers have not been written, oldest first. */
   readonly #owed: PlainRequest[] = [];
   #owedBytes = 0;
   #clientEnded = false;
@@ -109,13 +109,13 @@ export class Connection<T> implements Wire {
     return this.#pieces.empty && !this.#socket.writableNeedDrain;
   }
 
-  /** Nothing after this request has arrived, so its answer may close the connection. */
+  /** True if nothing has arrived after this request, so its answer may close the connection. */
   isLatest(request: HttpRequest): boolean {
     if (request instanceof NodeRequest) return this.#node?.isLatest(request) === true;
     return this.#owed.at(-1) === request && this.#plain.atEnd;
   }
 
-  /** Answers a request, unless it was answered or the client is gone. With `close` the connection ends after it. */
+  /** Does nothing if the request already has an answer or the client is gone. */
   respond(request: HttpRequest, requestId: string, answer: Answer, close: boolean): void {
     if (request instanceof NodeRequest) return request.respond(requestId, answer, close);
     assert(request instanceof PlainRequest, 'one of the two readers read this request');
@@ -139,7 +139,7 @@ export class Connection<T> implements Wire {
     else this.#socket.destroy();
   }
 
-  /** Ends after the answers that are owed now. Drops requests that have not begun. */
+  /** Closes the connection after the answers to the requests that are being handled. Drops all later requests. */
   retire(): void {
     this.retiring = true;
     this.wake();
@@ -237,12 +237,12 @@ export class Connection<T> implements Wire {
     else if (!(this.#node ?? this.#plain).late()) this.#socket.destroy();
   }
 
-  /** Ends a connection that was idle for `graceMs`, while the server stops. */
+  /** Closes the connection if it has been idle for `graceMs`. Called while the server is stopping. */
   endIdle(nowMs: number, graceMs: number): void {
     if (!this.idle || this.#state === 'closing') return;
     this.#idleSinceMs ??= nowMs;
     if (nowMs - this.#idleSinceMs < graceMs) return;
-    // A request may be read between this timer and the check phase.
+    // A request may still arrive in this turn, so check again at its end.
     this.clock.turnEnd(() => {
       if (this.#idleSinceMs !== undefined && this.idle) this.end(false);
     });
@@ -281,10 +281,10 @@ export class Connection<T> implements Wire {
     else this.resume();
   }
 
-  // Fact: under overload many requests of one connection arrive in one turn, and the TLS record and the system call of
-  // each answer are most of the cost of a refusal. Choice: the ready answers of a connection leave together. Effect: at
-  // twice saturation everything is answered, and more is accepted than at saturation; before, 87 % was answered and 6 %
-  // accepted (BENCH_CASES=overload make bench).
+  // Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is
+  // the TLS record and the system call for its answer. Choice: write all ready answers of a connection together.
+  // Effect: at twice saturation, every request is answered, and more events are accepted than at saturation; before,
+  // 87% were answered and 6% accepted (BENCH_CASES=overload make bench).
   #writeAnswers(): void {
     while (this.writable && this.#owed[0]?.answer !== undefined) {
       const owed = this.#owed;
@@ -306,7 +306,7 @@ export class Connection<T> implements Wire {
         this.#owedBytes -= text.length + bytesOf(body);
         assert(this.#owedBytes >= 0, 'no more bytes leave than were owed');
       }
-      // Fact: the socket writes a latin1 string as it is, but measures and encodes a utf8 one.
+      // Fact: the socket writes a latin1 string as is, but has to measure and encode a utf8 string.
       this.write(text, isAscii ? 'latin1' : 'utf8');
       for (const part of body) this.write(part, 'latin1');
       if (closes) this.end(false);

@@ -1,16 +1,16 @@
-// Ends a connection in a way that lets the client read our last answer.
+// Closes a connection so that the client can still read our last answer.
 import type { Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
 
-/** The time to discard input after our last byte. */
+/** How long input is discarded after our last byte. */
 const LINGER_MS = 1_000;
-/** The time that the client has to read the answers written before. */
+/** How long the client may take to read the answers written so far. */
 const LAST_WRITE_MS = 10_000;
 
 /**
- * Ends our side, discards further input, and closes when the client has ended too or LINGER_MS after our last byte.
- * Closing while the client still sends would reset the connection, and a reset can overtake the answer (RFC 9112,
- * section 9.6).
+ * Ends our side, discards further input, and closes the connection when the client ends its side or LINGER_MS after
+ * our last byte. Closing while the client is still sending would reset the connection, and the client may see the
+ * reset before it reads the answer (RFC 9112, section 9.6).
  */
 export function linger(socket: Socket, clock: Clock): void {
   if (socket.destroyed) return;

@@ -1,17 +1,17 @@
 // Reads the input of a connection, a limited number of pieces in each turn of the event loop.
 //
-// Fact: each TLS record is a piece, the client chooses its length, and one read of a socket may bring 2,900. Choice: a
-// connection that brings many pieces and no whole request rests, and waits in line with others that rest.
+// Fact: each TLS record is a piece, the client chooses its length, and one read of a socket may return 2,900. Choice:
+// a connection that sends many pieces without completing a request rests until its next turn.
 import type { Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
 import { assert } from './assert.ts';
 
-/** Pieces without a whole request after which a connection rests. */
+/** A connection rests after this many pieces that complete no request. */
 const PIECES_MAX = 256;
-/** Resting connections that continue in one turn of the event loop. */
+/** Number of resting connections that continue in one turn of the event loop. */
 const READERS_A_TURN = 4;
 
-/** Resting connections, oldest first. All servers of the process share this line. */
+/** Resting connections, in the order in which they began to rest. All servers of the process share this line. */
 let line: PieceReader[] = [];
 
 function giveTurns(clock: Clock): void {
@@ -28,7 +28,7 @@ export class PieceReader {
   #paused = false;
   #rests = false;
 
-  /** `take` receives each piece and returns true if it completed a request. */
+  /** `take` receives each piece and returns true if the piece completed a request. */
   constructor(socket: Socket, clock: Clock, take: (piece: Buffer) => boolean) {
     this.#socket = socket;
     this.#clock = clock;
@@ -39,7 +39,6 @@ export class PieceReader {
     socket.on('error', ignore);
   }
 
-  /** Stops reading until `resume`. */
   pause(): void {
     this.#paused = true;
     stop(this.#socket);
@@ -73,9 +72,9 @@ interface Handle {
 
 const handleOf = (socket: Socket): Handle | null | undefined => (socket as { _handle?: Handle | null })._handle;
 
-// Fact: node reads into a paused stream until it holds 64 KB, which may be 65,536 pieces. Choice: stop and start the
-// handle with the stream, as net.Socket does with `onread` (checked on node 26.10). Effect: 10 paused connections that
-// bring 40,000 records each take 2 MB instead of 70 (test/end-to-end/short-records.long.ts).
+// Fact: node keeps reading into a paused stream until it has 64 KB, which may be 65,536 pieces. Choice: stop and
+// start the handle together with the stream, as net.Socket does with `onread` (checked on node 26.10). Effect: 10
+// paused connections with 40,000 records each take 2 MB instead of 70 (test/end-to-end/short-records.long.ts).
 function stop(socket: Socket): void {
   socket.pause();
   const handle = handleOf(socket);
@@ -92,4 +91,4 @@ function start(socket: Socket): void {
   handle.readStart();
 }
 
-const ignore = (): void => undefined; // 'close' follows.
+const ignore = (): void => undefined; // A 'close' event follows.

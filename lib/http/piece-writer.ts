@@ -1,4 +1,4 @@
-// Writes long answers in pieces, each after the client has read the one before. Parts leave whole and in order.
+// Writes long answers in pieces, each after the client has read the previous one. Parts are written in order.
 import type { Socket } from 'node:net';
 import { assert } from './assert.ts';
 
@@ -6,7 +6,7 @@ export const PIECE_CHARACTERS = 65_536;
 
 export class PieceWriter {
   readonly #socket: Socket;
-  /** Unfinished parts, oldest first. `#sent` counts what has left of the first one. */
+  /** Unfinished parts, oldest first. The first `#sent` characters or bytes of the first one have been written. */
   readonly #parts: (string | Buffer)[] = [];
   #sent = 0;
 
@@ -22,7 +22,7 @@ export class PieceWriter {
     return this.held - this.#sent;
   }
 
-  /** The bytes of memory that the parts take. A part stays in memory until its last byte is written. */
+  /** Bytes of memory that the parts use. A part stays in memory until its last byte is written. */
   get held(): number {
     return this.#parts.reduce((bytes, one) => bytes + one.length, 0);
   }
@@ -45,7 +45,7 @@ export class PieceWriter {
         this.#parts.shift();
         this.#sent = 0;
       }
-      // All strings here are latin1.
+      // Every string in `#parts` is latin1.
       this.#socket.write(piece, 'latin1', isLast ? () => release(first) : undefined);
     }
   }
@@ -57,13 +57,13 @@ export class PieceWriter {
   }
 }
 
-// Fact: V8 frees the memory of buffers only when it collects garbage, and 64 MB of buffers do not start a collection.
-// Choice: free the memory of a large body as soon as it was sent (test/end-to-end/connection-limits.test.ts).
+// Fact: V8 frees buffers only when it collects garbage, and 64 MB of buffers do not trigger a collection. Choice:
+// free the memory of a large body as soon as it has been sent (test/end-to-end/connection-limits.test.ts).
 function release(written: string | Buffer): void {
   if (typeof written === 'string' || !(written.buffer instanceof ArrayBuffer)) return;
   try {
     written.buffer.transfer(0);
   } catch {
-    // Node owns this memory: the garbage collector frees it.
+    // Node does not let this memory be transferred. The garbage collector frees it.
   }
 }

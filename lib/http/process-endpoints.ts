@@ -1,6 +1,6 @@
 // The endpoints `/health/live`, `/health/ready` and `/metrics` of a process, and a plain HTTP server for them. The
-// server asks for no identity, so it belongs on loopback or a private network. The gateway serves the same endpoints
-// over TLS.
+// server does not authenticate clients, so it belongs on loopback or a private network. The gateway serves the same
+// endpoints over TLS.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -13,9 +13,9 @@ import { route, Router, type Route } from './router.ts';
 
 export interface ProcessState {
   readonly draining: () => boolean;
-  /** The reason, without secrets; `undefined` if the process is ready. */
+  /** Why the process is not ready, without secrets; `undefined` if it is ready. */
   readonly unready: () => string | undefined;
-  /** The unavailable parts of the queue, by number or name. */
+  /** Numbers or names of the parts of the queue that are unavailable. */
   readonly unavailable: () => readonly (number | string)[];
   readonly metrics: () => Promise<Exposition>;
 }
@@ -31,9 +31,9 @@ export interface ProcessEndpoints {
 }
 
 const TIMEOUT_MS = 10_000;
-/** The interval of node's checks for overdue requests, 30 s by default. */
+/** Interval of node's checks for overdue requests; node's default is 30 s. */
 const CHECK_INTERVAL_MS = 1_000;
-/** One more replaces the connection that has been quiet for longest. */
+/** Above this limit, a new connection replaces the one that has been quiet the longest. */
 const CONNECTIONS_MAX = 256;
 
 const json = (status: number, value: unknown): Answer => ({
@@ -42,7 +42,6 @@ const json = (status: number, value: unknown): Answer => ({
   body: JSON.stringify(value),
 });
 
-/** Makes an answer from a row of the error catalog and a detail. */
 export type ProblemOf = (
   refusal: Refused | 'methodNotAllowed' | 'internal',
   detail: string,
@@ -66,14 +65,14 @@ async function scrape(state: Pick<ProcessState, 'metrics'>): Promise<Answer> {
 
 type Handler = () => Answer | Promise<Answer>;
 
-/** The routes of the endpoints. `M` is the type of the router's other handlers. */
+/** Returns the routes of the endpoints. `M` is the type of the router's other handlers. */
 export const processRoutes = <M = never>(state: ProcessState): Route<M | Handler>[] => [
   route<M | Handler>('/health/live', { GET: live }),
   route<M | Handler>('/health/ready', { GET: () => readiness(state) }),
   route<M | Handler>('/metrics', { GET: () => scrape(state) }),
 ];
 
-/** `pages` are more answers to GET and HEAD, by path. */
+/** `pages` are additional answers to GET and HEAD, by path. */
 export function createProcessEndpoints(
   state: ProcessState,
   problem: ProblemOf,
@@ -92,7 +91,7 @@ export function createProcessEndpoints(
     if (open.delete(request.socket)) open.add(request.socket);
     void serve(request, response, { state, problem, router }, system);
   };
-  /** Connections that got their last answer: their further input is ignored. */
+  /** Connections that have received their last answer. Further input from them is ignored. */
   const ended = new WeakSet<Socket>();
   const faulty = (socket: Socket, fault: ProtocolFault): void => {
     if (ended.has(socket)) return;
@@ -106,7 +105,7 @@ export function createProcessEndpoints(
     const [longestQuiet] = open;
     longestQuiet?.destroy();
   });
-  // Without these listeners node answers by itself, without a problem and X-Request-Id.
+  // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
   server.on('request', requested);
   server.on('checkExpectation', requested);
   server.on('connect', (_request, socket) => faulty(socket as Socket, 'connect'));
@@ -132,7 +131,7 @@ export function createProcessEndpoints(
   };
 }
 
-/** Answers an unreadable request, after the answer to the request before it, and closes. */
+/** Answers an unreadable request, after the answer to the previous request, and closes the connection. */
 function sayLast(
   socket: Socket,
   owed: ServerResponse | undefined,

@@ -1,23 +1,25 @@
 // The header of the PROXY protocol, version 2, in which a balancer reports the client's address before the client's
-// first byte (haproxy.org, doc/proxy-protocol.txt, section 2.2). Version 1 and UDP are invalid. TLVs and their checksum
-// are skipped.
+// first byte (haproxy.org, doc/proxy-protocol.txt, section 2.2). Version 1 and UDP are rejected. TLVs, including the
+// checksum, are skipped.
 import { SocketAddress, type Socket } from 'node:net';
 
 export interface ProxyHeader {
   readonly bytes: number;
-  /** The client's; `undefined` for the balancer's own connection (LOCAL) or a client without an IP address. */
+  /**
+   * The client's address; `undefined` for the balancer's own connection (LOCAL) or a client without an IP address.
+   */
   readonly address: string | undefined;
 }
 
-/** Addresses take 36 bytes at most; the rest are TLVs. */
+/** Maximum length of a header. IP addresses and ports take at most 36 bytes of it; the rest is TLVs. */
 export const PROXY_HEADER_BYTES_MAX = 4_096;
 
 const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n');
-/** Signature, version and command, family and protocol, length of the rest. */
+/** Length of the fixed part: signature, version and command, family and protocol, length of the rest. */
 const FIXED_BYTES = 16;
 const [LOCAL, PROXY] = [0x20, 0x21];
 
-/** Parses the header at the beginning of `bytes`; `unfinished` if more bytes are needed. */
+/** Parses the header at the beginning of `bytes`. Returns `unfinished` if more bytes are needed. */
 export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'invalid' {
   const known = Math.min(bytes.length, SIGNATURE.length);
   if (bytes.compare(SIGNATURE, 0, known, 0, known) !== 0) return 'invalid';
@@ -41,7 +43,7 @@ export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'inva
   }
 }
 
-/** In the format of a socket's `remoteAddress`. */
+/** Formats an IPv6 address like the `remoteAddress` of a socket. */
 function ipv6Of(bytes: Buffer): string {
   const groups = Array.from({ length: 8 }, (_, at) => bytes.readUInt16BE(2 * at).toString(16));
   return new SocketAddress({ address: groups.join(':'), family: 'ipv6' }).address;
@@ -49,7 +51,7 @@ function ipv6Of(bytes: Buffer): string {
 
 /**
  * Reads the header from a new connection and leaves the bytes after it unread. Calls `done` once, with `undefined` if
- * the header is invalid, unless the connection closes before.
+ * the header is invalid, unless the connection closes first.
  */
 export function takeProxyHeader(socket: Socket, done: (header: ProxyHeader | undefined) => void): void {
   let begun: Buffer = Buffer.alloc(0);

@@ -1,9 +1,8 @@
 // A request as its handler sees it, from either reader. `Connection.respond` answers it.
 
-/** The reason why a request cannot be read. */
 export type ProtocolFault = keyof typeof FAULTS;
 
-/** The answer to each fault: a row of the error catalog, and its detail. */
+/** The answer to each fault: a row of the error catalog and a detail. */
 export const FAULTS = {
   malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
   headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
@@ -13,27 +12,30 @@ export const FAULTS = {
 export type Refused = (typeof FAULTS)[ProtocolFault]['refusal'];
 
 export interface RequestListener {
-  /** The client closed the connection before its body arrived. */
+  /** Called if the client closes the connection before the whole body has arrived. */
   aborted(): void;
-  /** The rest of the request is unreadable or late: answer and close. Returns false if it was answered before. */
+  /**
+   * Called if the rest of the request is unreadable or late. Answers, and closes the connection. Returns false if the
+   * request already has an answer.
+   */
   fault(fault: ProtocolFault): boolean;
 }
 
-/** Receives a body. There are no calls after the answer. */
+/** Receives a request body. Neither method is called after the answer. */
 export interface BodyTaker {
-  /** `bytes` more have arrived of a body without an announced length. */
+  /** Called when `bytes` more of a body without an announced length have arrived. */
   bodyGrows(bytes: number): void;
-  /** The whole body has arrived, or is over the limit. Called at most once. */
+  /** Called at most once, when the whole body has arrived or the limit is exceeded. */
   bodyRead(body: Buffer | 'too large'): void;
 }
 
-/** The reason not to handle a readable request: another reader could understand it differently. */
+/** Why a readable request is refused: another parser could interpret it differently. */
 export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version';
 
-/** A header field: its name in lower case, its value as sent, one character for each byte. */
+/** A header field: its name in lowercase and its value as sent, one character per byte. */
 export type HeaderField = readonly [name: string, value: string];
 
-/** The relevant parts of a request's head. Fields of a list are joined by commas. */
+/** The relevant parts of a request's head. Repeated list fields are joined with commas. */
 export interface RequestHead {
   readonly method: string;
   readonly target: string;
@@ -46,7 +48,7 @@ export interface RequestHead {
   readonly authorization: string | undefined;
   /** The fields whose names begin with `ce-` (CloudEvents HTTP binding, section 3.1.3), in order, if any. */
   readonly cloudEventFields: readonly HeaderField[] | undefined;
-  /** As sent, not validated (W3C Trace Context). */
+  /** `traceparent` and `tracestate` as sent, not validated (W3C Trace Context). */
   readonly traceparent: string | undefined;
   readonly tracestate: string | undefined;
   /** The caller's X-Request-Id, not validated. */
@@ -55,17 +57,19 @@ export interface RequestHead {
 
 export interface HttpRequest {
   readonly head: RequestHead;
-  /** The handler sets it once, immediately. */
+  /** Set once by the handler. */
   listener: RequestListener | undefined;
   /**
-   * The whole body, if it arrived with the head, as an empty body always does; otherwise call `receive`. The handler
-   * clears it after reading, so that its memory is free while the queue works.
+   * The whole body, if it arrived with the head; otherwise, call `receive`. The handler clears this after reading, so
+   * that the memory can be freed while the queue is working.
    */
   body: Buffer | undefined;
   readonly gone: boolean;
 
-  /** The missing part of the body may be longer than `bytes`, or the client waits for 100 (Continue). */
+  /**
+   * True if the missing part of the body may be longer than `bytes`, or if the client is waiting for 100 (Continue).
+   */
   restMayExceed(bytes: number): boolean;
-  /** Reads a body that has not arrived, up to `bytesMax`. Call it at most once. */
+  /** Reads a body that has not arrived yet, up to `bytesMax` bytes. Call this at most once. */
   receive(bytesMax: number, taker: BodyTaker): void;
 }

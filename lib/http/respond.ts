@@ -4,7 +4,7 @@ import type { Clock, Random } from '../process/clock.ts';
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
-/** `given`, the caller's X-Request-Id, if it is 1 to 128 visible ASCII characters, else a new UUID. */
+/** Returns `given`, the caller's X-Request-Id, if it is 1 to 128 visible ASCII characters; otherwise a new UUID. */
 export function requestIdFrom(given: string | undefined, random: Random): string {
   return given !== undefined && REQUEST_ID.test(given) ? given : random.uuid();
 }
@@ -15,8 +15,9 @@ export function requestIdOf(request: IncomingMessage, random: Random): string {
 }
 
 /**
- * A response without its common header fields. `headers` are alternating names and values. A long body should be parts
- * of bytes, because a string is copied more than once. The memory of the parts is freed after they are written.
+ * A response without its common header fields. `headers` are alternating names and values. A long body should be a
+ * list of buffers, because a string is copied more than once. The memory of the buffers is freed after they are
+ * written.
  */
 export interface Answer {
   readonly status: number;
@@ -26,9 +27,11 @@ export interface Answer {
 }
 
 /**
- * Writes `answer`; with `close` the connection ends after it. Returns false if the client is gone.
- * Fact: writeHead with a flat array and end with a string result in one write; setHeader first makes a map of
- * lower-cased names.
+ * Writes `answer`. With `close`, the connection closes after it. Returns false if the request already has an answer
+ * or the client is gone.
+ *
+ * Fact: writeHead with a flat array, followed by end with a string, results in one write. setHeader first builds a
+ * map of lowercase names.
  */
 export function respond(response: ServerResponse, requestId: string, answer: Answer, close: boolean): boolean {
   if (response.headersSent || response.destroyed) return false;
@@ -38,7 +41,7 @@ export function respond(response: ServerResponse, requestId: string, answer: Ans
   if (more !== undefined) headers.push(...more);
   if (close) headers.push('Connection', 'close');
   response.writeHead(status, headers);
-  // Fact: the socket writes a latin1 string as it is, but measures and encodes a utf8 one.
+  // Fact: the socket writes a latin1 string as is, but has to measure and encode a utf8 string.
   if (typeof body === 'string') response.end(body, bytes === body.length ? 'latin1' : 'utf8');
   else {
     for (const part of body) response.write(part);
@@ -50,14 +53,13 @@ export function respond(response: ServerResponse, requestId: string, answer: Ans
 export const bytesOf = (body: Answer['body']): number =>
   typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((bytes, part) => bytes + part.length, 0);
 
-/** The response to an unreadable request, as text. */
 export function lastResponse(requestId: string, answer: Answer, clock: Clock): string {
   return responseText(requestId, answer, bytesOf(answer.body), 'Connection: close\r\n', clock);
 }
 
 /**
- * The text of a response (RFC 9112, section 4), or of its head if the body is bytes. `bytes` is the length of the body,
- * `connection` the header lines about the connection, each with its line end.
+ * Returns the text of a response (RFC 9112, section 4), or of its head if the body is a list of buffers. `bytes` is
+ * the length of the body. `connection` contains the header lines about the connection, each with its line ending.
  */
 export function responseText(
   requestId: string,
@@ -79,7 +81,7 @@ export function responseText(
 let dateSecond = 0;
 let dateText = '';
 
-// Fact: formatting a date takes longer than the rest of a head. Choice: once a second.
+// Fact: formatting a date takes longer than the rest of a head. Choice: format it once a second.
 function dateLine(nowMs: number): string {
   const second = Math.floor(nowMs / 1000);
   if (second !== dateSecond) {

@@ -1,11 +1,11 @@
-// Finds the route of a request target, first among fixed paths, then among prefixes that end in one parameter.
+// Finds the route of a request target, first among fixed paths, then among prefixes followed by one parameter.
 //
-// A parameter is the rest of the path, not empty and without a literal `/`. No prefix begins another prefix. The query
-// is ignored. Only the path of an absolute-form target is used (RFC 9112, section 3.2.2).
+// A parameter is the rest of the path; it is not empty and contains no literal `/`. No prefix is the beginning of
+// another one. The query is ignored. Only the path of an absolute-form target is used (RFC 9112, section 3.2.2).
 
-/** `M` is the caller's value for a method, such as a handler. */
+/** `M` is the type of the caller's value for a method, such as a handler. */
 export interface Route<M> {
-  /** The name in metrics and in the API file, such as `/events/{id}`. */
+  /** The route's name in metrics and in the API file, such as `/events/{id}`. */
   readonly name: string;
   readonly path: string;
   readonly parameter: boolean;
@@ -14,13 +14,16 @@ export interface Route<M> {
   readonly allow: string;
 }
 
-/** The route of a request and its parameter, still percent-encoded, or `''`. */
+/** `parameter` is still percent-encoded; it is `''` if the route has none. */
 export interface RouteMatch<M> {
   readonly route: Route<M>;
   readonly parameter: string;
 }
 
-/** `template` is `/fixed/path` or `/prefix/{name}`. A route with GET also gets HEAD. Throws for any other template. */
+/**
+ * Makes a route from a template, which is `/fixed/path` or `/prefix/{name}`. Throws for any other template. A route
+ * with GET also has HEAD.
+ */
 export function route<M>(template: string, methods: Readonly<Record<string, M>>): Route<M> {
   const match = /^(\/$|(?:\/[a-z0-9-]+)+)(\/)?(\{[a-z]+\})?$/.exec(template);
   if (match === null || (match[2] === undefined) !== (match[3] === undefined)) throw new Error(`no route: ${template}`);

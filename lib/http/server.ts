@@ -1,8 +1,8 @@
 // Accepts TLS connections, replaces the TLS material, and stops without losing a request that has arrived.
 //
-// States: listening → draining → closed. Invariant: the server closes a connection that owes an answer only if its
-// deadline has passed, its client is no longer trusted, or another connection needs its place or its memory. A client
-// without an answer may send its event again (openapi/rules.md, 5).
+// States: listening → draining → closed. Invariant: the server closes a connection that owes an answer only if a
+// deadline has passed, the client is no longer trusted, or another connection needs the place or the memory. A client
+// that got no answer may send its event again (openapi/rules.md, 5).
 import {
   createServer as createTcpServer,
   type AddressInfo,
@@ -23,65 +23,65 @@ import { takeProxyHeader } from './proxy-header.ts';
 import { socketBelow, TLS_OPTIONS } from './tls-options.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
 
-/** All times in milliseconds. */
 export interface ServerLimits extends TimeLimits, RoomLimits {
   readonly unreadAnswers: UnreadLimits;
   readonly handshakeTimeoutMs: number;
   readonly headerBytesMax: number;
   readonly httpReader: 'own' | 'node';
   /**
-   * The balancers. Only their connections are accepted, each of which begins with a header of the PROXY protocol.
-   * `undefined`: clients connect directly.
+   * Addresses of the load balancers. Only their connections are accepted, and each must begin with a PROXY protocol
+   * header. `undefined` if clients connect directly.
    */
   readonly proxyFrom: BlockList | undefined;
 }
 
 export interface ServerHandlers<T> extends ConnectionHandlers<T, Connection<T>> {
-  /** Makes the application's context of a new connection. */
   readonly context: () => T;
-  /** Returns the whole response to plain HTTP. */
+  /** Returns the complete response to a request in plain HTTP. */
   readonly plainHttp: () => string;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
-  /** `reason` is one of HANDSHAKE_FAILURES; `address` is the client's. */
+  /**
+   * `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if its header was not read.
+   */
   readonly handshakeFailure: (reason: string, address: string) => void;
 }
 
 interface Arrival<T> {
-  /** The client's address; the balancer's until its header was read. */
+  /** The client's address, or the balancer's until its header has been read. */
   address: string;
-  /** The length of the balancer's header; `undefined` until it has arrived. */
+  /** Length of the balancer's header: 0 without a balancer, `undefined` until the header has arrived. */
   headerBytes: number | undefined;
-  /** The time of acceptance, later the time of the first byte of the handshake. */
+  /** When the connection was accepted; later, when the first byte of the handshake arrived. */
   handshakeSinceMs: number;
   handshakeBegun: boolean;
   readonly context: T;
-  /** Our reason for cutting the handshake; `tlsClientError` follows. */
+  /** Why the server cut the handshake short; a `tlsClientError` event follows. */
   cutFor: 'limit' | 'timeout' | 'proxy_header' | undefined;
   connection: Connection<T> | undefined;
 }
 
-/** Connections that may wait to be accepted. After a restart, more than node's default of 511 reconnect together. */
+/** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
-/** Node's time-out for handshakes would count from the acceptance of a connection. */
+/** Disables node's handshake timeout, which would start when a connection is accepted. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
-/** The time for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
+/** Time limit for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
 const CHECK_INTERVAL_MS = 250;
-/** While the server stops, an idle connection may bring a request for so long. */
+/** While the server is stopping, an idle connection stays open for this long, because a request may be on its way. */
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
 
 export class HttpsServer<T> {
   readonly #server: Server;
-  /** Accepts connections: `#server`, or a TCP server in front of it that reads balancers' headers. */
+  /** Accepts connections: either `#server`, or a TCP server in front of it that reads the balancers' headers. */
   readonly #listener: TcpServer;
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
   readonly #host: ConnectionHost<T, Connection<T>>;
   readonly #connections = new Map<Connection<T>, Socket>();
-  /** Open TCP connections in their handshake. */
+  /** Open TCP connections whose TLS handshake is not done. */
   readonly #handshakes = new Map<Socket, Arrival<T>>();
-  /** All TCP connections, also closed ones, because `tlsClientError` may follow the end. */
+  /** All TCP connections, including closed ones, because `tlsClientError` may be emitted after the close. */
   readonly #arrivals = new WeakMap<Socket, Arrival<T>>();
   readonly #room: ConnectionRoom<Socket>;
   readonly #unread: UnreadAnswers<Connection<T>>;
@@ -113,14 +113,15 @@ export class HttpsServer<T> {
     this.#server = createServer({
       ...tls,
       ...TLS_OPTIONS,
-      // The application judges the certificate, so that a bad one gets an HTTP answer and not a broken handshake.
+      // The application checks the certificate, so a client with a bad one gets an HTTP answer, not a failed
+      // handshake.
       requestCert: true,
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
       handshakeTimeout: NO_TIMEOUT_MS,
       noDelay: true,
     });
-    // The server has answered the handshake, so a whole ClientHello has arrived.
+    // If the server has sent bytes, a whole ClientHello has arrived.
     const hasBegun = ({ bytesWritten }: Socket): boolean => bytesWritten > 0;
     this.#room = new ConnectionRoom(limits, {
       hasBegun,
@@ -142,7 +143,7 @@ export class HttpsServer<T> {
     return this.#connections.keys();
   }
 
-  /** Binds. Several processes may share a port with `reusePort`. Rejects with the system's error. */
+  /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
   listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
       this.#listener.once('error', reject);
@@ -155,15 +156,15 @@ export class HttpsServer<T> {
   }
 
   /**
-   * Uses `tls` for new handshakes. Older sessions cannot be resumed: a ticket has the verdict of its first handshake,
-   * and a client that lost our trust could use it.
+   * Uses `tls` for new handshakes. Older sessions cannot be resumed: a ticket contains the verdict of the original
+   * handshake, and a client that is no longer trusted could use it.
    */
   replaceTls(tls: SecureContextOptions): void {
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
     this.#server.setTicketKeys(this.#system.random.bytes(48));
   }
 
-  /** Stops listening, closes idle connections, and resolves when every exchange has ended. */
+  /** Stops listening, closes idle connections, and resolves when all connections are closed. */
   async drain(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#listener.close(() => resolve()));
     const { clock } = this.#system;
@@ -191,7 +192,7 @@ export class HttpsServer<T> {
       assert(arrival !== undefined, 'a handshake that is done was of a connection that arrived');
       assert(arrival.connection === undefined, 'a connection shakes hands once');
       this.#handshakes.delete(below);
-      socket.allowHalfOpen = true; // Not earlier: a handshake ends with the client's side.
+      socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
       const connection = new Connection<T>(socket, this.#host, arrival.address, arrival.context);
       this.#connections.set(connection, below);
       arrival.connection = connection;
@@ -201,7 +202,7 @@ export class HttpsServer<T> {
       const below = socketBelow(socket);
       const arrival = this.#arrivals.get(below);
       this.#handlers.handshakeFailure(arrival?.cutFor ?? handshakeReason(error), arrival?.address ?? '');
-      // TLS has not begun, so the answer is plain text. It leaves before the connection closes.
+      // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
       if (error.code === 'ERR_SSL_HTTP_REQUEST') below.end(this.#handlers.plainHttp(), 'latin1', () => below.destroy());
       else socket.destroy();
     });
@@ -230,9 +231,9 @@ export class HttpsServer<T> {
     return arrival;
   }
 
-  /** Reads the balancer's header before the handshake. */
+  /** Accepts a balancer's connection, and reads its header before the handshake. */
   #acceptPassedOn(socket: Socket, from: BlockList): void {
-    socket.on('error', () => undefined); // 'close' follows.
+    socket.on('error', () => undefined); // A 'close' event follows.
     const balancer = socket.remoteAddress;
     if (balancer === undefined || !from.check(balancer, socket.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4')) {
       if (balancer !== undefined) this.#handlers.handshakeFailure('proxy_source', balancer);
@@ -240,7 +241,7 @@ export class HttpsServer<T> {
       return;
     }
     const arrival = this.#arrive(socket, undefined);
-    // Without a cause, the balancer closed the connection: it checked if the port is open.
+    // If `cutFor` is not set, the balancer closed the connection itself: it only checked that the port is open.
     socket.once('close', () => {
       if (arrival.headerBytes === undefined && arrival.cutFor !== undefined)
         this.#handlers.handshakeFailure(arrival.cutFor, balancer);
@@ -261,7 +262,6 @@ export class HttpsServer<T> {
     });
   }
 
-  /** Closes a connection because there are too many. */
   #makeGo(socket: Socket | undefined): void {
     if (socket === undefined) return;
     const arrival = this.#arrivals.get(socket);
@@ -275,7 +275,7 @@ export class HttpsServer<T> {
   }
 
   // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
-  // Choice: all connections are checked a few times a second, and limits are that precise.
+  // Choice: check all connections four times a second, so time limits are only that precise.
   #check(): void {
     const now = this.#system.clock.ms();
     for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
@@ -283,7 +283,7 @@ export class HttpsServer<T> {
     for (const [socket, arrival] of this.#handshakes) this.#checkHandshake(socket, arrival, now);
   }
 
-  /** The time before the client's first byte does not count as handshake. */
+  /** Closes a connection whose handshake is overdue. The time limit starts again at the client's first byte. */
   #checkHandshake(socket: Socket, arrival: Arrival<T>, nowMs: number): void {
     if (arrival.headerBytes === undefined) {
       if (nowMs - arrival.handshakeSinceMs < PROXY_HEADER_TIMEOUT_MS) return;

@@ -4,9 +4,9 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 
 /**
- * Every TLS context needs these, because `setSecureContext` forgets options that it does not get. Renegotiation in TLS
- * 1.2 would let a client change its certificate during a connection. All suites of TLS 1.2 have forward secrecy and
- * authenticated encryption (RFC 9325, section 4.2).
+ * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
+ * Renegotiation in TLS 1.2 would let a client change its certificate during a connection. All suites for TLS 1.2 have
+ * forward secrecy and authenticated encryption (RFC 9325, section 4.2).
  */
 export const TLS_OPTIONS = {
   minVersion: 'TLSv1.2',
@@ -25,7 +25,7 @@ export const TLS_OPTIONS = {
 } as const;
 
 /**
- * The TCP connection of a TLS connection. Node documents no way to find it (checked on node 26.10), and addresses and
+ * Returns the TCP socket of a TLS socket. Node documents no way to find it (checked on node 26.10), and addresses and
  * ports do not identify it. Throws if there is none.
  */
 export function socketBelow(socket: TLSSocket): Socket {

@@ -1,14 +1,15 @@
-// Limits the memory of answers that clients have not read.
+// Limits the memory used by answers that clients have not read.
 //
-// Fact: look-ups of one event of 4 MiB by slow connections took the gateway from 105 to 811 MB in 30 s. Choice: a
-// budget for each holder and one in total. Above it, the owner of this object closes the connection that has been
-// behind for longest. Effect: see test/end-to-end/unread-answers.long.ts.
+// Fact: slow connections that looked up one event of 4 MiB increased the gateway's memory from 105 to 811 MB in 30 s.
+// Choice: one budget for each holder and one in total. Above a budget, the owner of this object closes the connection
+// that has been behind the longest. Effect: see test/end-to-end/unread-answers.long.ts.
 //
-// Invariant: the only connection that is behind is never closed for the budget. `C` is a connection.
+// Invariant: a connection is never closed for a budget if no other connection is behind. `C` is the type of a
+// connection.
 import { assert } from './assert.ts';
 
 export interface UnreadLimits {
-  /** In bytes. */
+  /** Both limits are in bytes. */
   readonly holderMax: number;
   readonly totalMax: number;
 }
@@ -21,13 +22,13 @@ interface Behind<C> {
 
 interface Holding<C> {
   bytes: number;
-  /** Oldest first. */
+  /** In the order in which they fell behind. */
   readonly connections: Set<C>;
 }
 
 export class UnreadAnswers<C> {
   readonly #limits: UnreadLimits;
-  /** Connections that are behind, oldest first. */
+  /** Connections that are behind, in the order in which they fell behind. */
   readonly #behind = new Map<C, Behind<C>>();
   readonly #holdings = new Map<string, Holding<C>>();
   #bytes = 0;
@@ -40,7 +41,7 @@ export class UnreadAnswers<C> {
     return this.#bytes;
   }
 
-  /** Notes the bytes that wait for a connection now. Returns the connection to close for it, perhaps itself. */
+  /** Records how many bytes wait for a connection. Returns the connection to close if a budget is exceeded. */
   waits(connection: C, holder: string, bytes: number): C | undefined {
     assert(bytes >= 0, 'the number of waiting bytes is not negative');
     const known = this.#behind.get(connection);

@@ -1,4 +1,4 @@
-// The meaning of node's errors of handshakes and of its parser.
+// Classifies node's handshake errors and parser errors.
 import type { ProtocolFault } from '../request.ts';
 
 export const HANDSHAKE_FAILURES = [

@@ -1,10 +1,10 @@
 // Hands connections over to node:http, which reads every request that is not plain.
 //
-// node:http gets our stream `NodeSide` in place of the socket, because a server accepts any Duplex emitted as its
-// 'connection'. So our connection still controls reading and writing.
+// node:http uses our stream `NodeSide` in place of the socket: a server accepts any Duplex that is emitted as its
+// 'connection'. This way, our connection still controls reading and writing.
 //
-// Relies on two facts about node 26.10 (test/http/hand-over.test.ts): a server that does not listen sets no timers; and
-// with these options and listeners, node writes no answers by itself, which would lack X-Request-Id.
+// Relies on two facts about node 26.10 (test/http/hand-over.test.ts): a server that does not listen sets no timers,
+// and with these options and listeners, node never writes an answer of its own, which would lack X-Request-Id.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Clock } from '../../process/clock.ts';
 import { faultOf, isEndOfInput } from './faults.ts';
@@ -15,25 +15,26 @@ export interface HandOverLimits {
   readonly idleTimeoutMs: number;
 }
 
-/** Waiting connections that continue in one turn of the event loop. */
+/** Number of waiting connections that continue in one turn of the event loop. */
 const SIDES_A_TURN = 4;
 
 export class HandOver {
   readonly #server: Server;
   readonly #clock: Clock;
-  // Fact: a request takes node:http 50 µs, and one read of a socket brings up to 1,700. The requests of 100 connections
-  // blocked the event loop for nine seconds. Choice: all but the first requests of a read wait in this line.
-  /** Sides with more input, oldest first. */
+  // Fact: node:http needs 50 µs per request, and one read of a socket returns up to 1,700 requests. The requests of
+  // 100 connections blocked the event loop for nine seconds. Choice: all but the first requests of a read wait in
+  // this line.
+  /** Sides with more input, in the order in which they began to wait. */
   #line: NodeSide[] = [];
 
   constructor(limits: HandOverLimits, clock: Clock) {
     this.#clock = clock;
     this.#server = createServer({
       maxHeaderSize: limits.headerBytesMax,
-      keepAliveTimeout: limits.idleTimeoutMs, // Only for the header: idle-watch.ts applies it.
+      keepAliveTimeout: limits.idleTimeoutMs, // Sets the header only; idle-watch.ts enforces the limit.
       requireHostHeader: false,
     });
-    this.#server.maxHeadersCount = 0; // Node would drop fields silently; headerBytesMax is the limit.
+    this.#server.maxHeadersCount = 0; // A limit would drop fields silently; headerBytesMax applies instead.
     // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
     Object.assign(this.#server, { httpAllowHalfOpen: true });
     const requested = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {
@@ -48,7 +49,7 @@ export class HandOver {
     });
   }
 
-  /** Calls `takeTurn` of the side once, in a later turn of the event loop. */
+  /** Calls the side's `takeTurn` once, in a later turn of the event loop. */
   readonly #standInLine = (side: NodeSide): void => {
     if (this.#line.push(side) === 1) this.#clock.turnEnd(this.#giveTurns);
   };

@@ -1,4 +1,3 @@
-// A request that node:http read.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { assert } from '../assert.ts';
 import { withPiece } from '../body-pieces.ts';
@@ -13,7 +12,6 @@ import type {
 } from '../request.ts';
 import { respond, type Answer } from '../respond.ts';
 
-/** The side of the connection that a request reports to. */
 export interface NodeRequestOwner {
   answered(request: NodeRequest, close: boolean): void;
 }
@@ -23,16 +21,16 @@ export class NodeRequest implements HttpRequest {
   readonly expectsContinue: boolean;
   listener: RequestListener | undefined;
   body = undefined;
-  /** No request may follow it: the connection ends after its answer. */
+  /** True if no request may follow this one: the connection closes after its answer. */
   readonly isLast: boolean;
-  /** The arrival of its head, by `Clock.ms()`. */
+  /** When the head arrived, by `Clock.ms()`. */
   readonly startMs: number;
   readonly #owner: NodeRequestOwner;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  /** `undefined` once the body is read, refused or abandoned. */
+  /** `undefined` once the body has been read, refused or abandoned. */
   #taker: BodyTaker | undefined;
-  /** The arrived part of the body, in a buffer that may have room for more. */
+  /** The part of the body that has arrived, in a buffer that may have room for more. */
   #read: Buffer = EMPTY;
   #bytes = 0;
   #continued = false;
@@ -50,8 +48,8 @@ export class NodeRequest implements HttpRequest {
     this.#response = response;
     this.expectsContinue = expectsContinue;
     this.head = headOf(request);
-    // Another protocol may follow an Upgrade (RFC 9110, section 7.8). HTTP/1.0 has no Transfer-Encoding, so a proxy may
-    // have seen another end of the body (RFC 9112, section 6.1).
+    // Another protocol may follow an Upgrade (RFC 9110, section 7.8). HTTP/1.0 has no Transfer-Encoding, so a proxy
+    // may have found the end of the body elsewhere (RFC 9112, section 6.1).
     const { headers, httpVersionMinor } = request;
     const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
     this.isLast = this.head.defect !== undefined || headers.upgrade !== undefined || oddEnd;
@@ -66,7 +64,7 @@ export class NodeRequest implements HttpRequest {
   }
 
   get gone(): boolean {
-    // Node destroys a message once its body was read.
+    // Node also destroys the message of a request whose body has been read.
     return this.#response.destroyed || (this.#request.destroyed && !this.complete);
   }
 
@@ -91,13 +89,13 @@ export class NodeRequest implements HttpRequest {
     });
   }
 
-  /** The rest cannot be read. Returns false if the request was answered before. */
+  /** Reports that the rest of the request cannot be read. Returns false if the request already has an answer. */
   fault(fault: ProtocolFault): boolean {
     return this.listener?.fault(fault) ?? false;
   }
 
   respond(requestId: string, answer: Answer, close: boolean): void {
-    // node:http closes after an answer to a client that was not told to continue: its body may still follow.
+    // If the client was not told to continue, node:http closes the connection, because the body may still follow.
     const last = close || this.isLast || (this.expectsContinue && !this.#continued);
     if (!respond(this.#response, requestId, answer, last)) return;
     this.#bodyEnds();
@@ -122,7 +120,7 @@ export class NodeRequest implements HttpRequest {
     this.#bytes = end;
   }
 
-  /** Ends the calls about the body. Returns the taker, if it was still expecting calls. */
+  /** Stops calling the taker. Returns it if it was still expecting calls. */
   #bodyEnds(): BodyTaker | undefined {
     const taker = this.#taker;
     this.#taker = undefined;
@@ -130,7 +128,7 @@ export class NodeRequest implements HttpRequest {
   }
 }
 
-/** A body without an announced length gets room for this many times its arrived bytes. */
+/** A body without an announced length gets a buffer of this many times the bytes that have arrived. */
 const GROWTH = 2;
 const EMPTY = Buffer.alloc(0);
 
@@ -163,7 +161,7 @@ function cloudEventFieldsOf(rawHeaders: readonly string[]): readonly HeaderField
   return fields;
 }
 
-/** A registered name, an IPv4 address or an IPv6 address in brackets, and perhaps a port (RFC 9112, section 3.2). */
+/** A name, an IPv4 address, or an IPv6 address in brackets, with an optional port (RFC 9112, section 3.2). */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]+)(?::\d{0,5})?$/;
 
 export function defectOf(request: IncomingMessage): RequestDefect | undefined {

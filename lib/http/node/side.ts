@@ -1,10 +1,10 @@
-// The stream that node:http uses as its socket. It gets the bytes of one connection, few requests at a time.
+// The stream that node:http uses as its socket. It receives the bytes of one connection, a few requests at a time.
 //
-// Invariants: requests are served one at a time, in order. Nothing is fed after the last request.
+// Invariants: requests are handled one at a time, in order. Nothing is fed after the last request.
 //
-// Relies on facts about node 26.10 (test/http/hand-over.test.ts): a Duplex without `setTimeout` gets no timers; with a
-// high-water mark of 1 a stream passes each piece on before it takes the next; a response that closes calls
-// `destroySoon`; a response to a client that waits for 100 (Continue) closes.
+// Relies on facts about node 26.10 (test/http/hand-over.test.ts): a Duplex without `setTimeout` gets no timers; with
+// a high-water mark of 1, a stream passes on each piece before it accepts the next; a response that closes the
+// connection calls `destroySoon`; a response to a client that is waiting for 100 (Continue) closes the connection.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Duplex } from 'node:stream';
 import { assert } from '../assert.ts';
@@ -15,7 +15,10 @@ import { NodeRequest, type NodeRequestOwner } from './request.ts';
 /** `open`: more input may arrive; `ended`: the client has ended its side; `closed`: the connection is closed. */
 type InputState = 'open' | 'ended' | 'closed';
 
-/** `open`: node:http may get input up to the next request; `used`: that request has arrived; `in line`: it waits. */
+/**
+ * `open`: node:http may receive input up to the next request; `used`: it has received that; `in line`: the side
+ * waits.
+ */
 type Turn = 'open' | 'used' | 'in line';
 
 const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
@@ -25,14 +28,14 @@ const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
 };
 
 const HEAD_SLICE_BYTES = 256;
-/** Inside a body whose end is unknown or near. */
+/** Used in a body whose end is unknown or near. */
 const BODY_END_SLICE_BYTES = 1_024;
 const BODY_SLICE_BYTES = 65_536;
 
-// Fact: node:http needs 2 µs for each chunk, and one read of a socket brings 11,000 chunks of one byte; 60 such bodies
-// delayed others by 14 seconds. Choice: a body without an announced length waits in line after its first bytes. Effect:
-// 0.2 seconds (test/end-to-end/short-pieces.long.ts).
-/** The bytes of such a body that are fed before it waits, and then in each turn. */
+// Fact: node:http needs 2 µs per chunk, and one read of a socket returns up to 11,000 chunks of one byte. 60 such
+// bodies delayed other requests by 14 seconds. Choice: a body without an announced length waits in line after its
+// first bytes. Effect: a delay of 0.2 seconds (test/end-to-end/short-pieces.long.ts).
+/** Bytes of such a body that are fed before it waits in line, and then in each of its turns. */
 const CHUNKED_FIRST_BYTES = 2_048;
 const CHUNKED_TURN_BYTES = 16_384;
 
@@ -40,7 +43,7 @@ class BodySlices {
   #fedBytes = 0;
   #turnEndBytes = 0;
 
-  /** A body without an announced length has used its turn. */
+  /** True if a body without an announced length has used up its turn. */
   get hadTurn(): boolean {
     return this.#fedBytes >= this.#turnEndBytes;
   }
@@ -58,7 +61,6 @@ class BodySlices {
     this.#fedBytes += bytes;
   }
 
-  /** The length of the next slice at most. */
   nextBytes(contentLength: number | undefined): number {
     const known = Math.min((contentLength ?? 0) - this.#fedBytes - BODY_END_SLICE_BYTES, BODY_SLICE_BYTES);
     return Math.max(known, BODY_END_SLICE_BYTES);
@@ -68,24 +70,24 @@ class BodySlices {
 export interface Wire {
   readonly reading: boolean;
   readonly clock: Clock;
-  /** The client reads its answers. */
+  /** False while the client is behind in reading its answers. */
   readonly writable: boolean;
-  /** Calls `flush` of the side at the end of this turn of the event loop. */
+  /** Calls the side's `flush` at the end of this turn of the event loop. */
   wake(): void;
   request(request: HttpRequest): void;
   /** Calls `done` as soon as more may be written. */
   write(text: string | Buffer, encoding: BufferEncoding, done?: () => void): void;
-  /** Stops the calls of `feed` until `resume`. */
+  /** Stops calling `feed` until `resume` is called. */
   pause(): void;
   resume(): void;
-  /** The last answer is made: stops reading. `unread`: the client may still be sending. */
+  /** Stops reading, because the last answer has been made. `unread`: the client may still be sending. */
   stopReading(unread: boolean): void;
-  /** The last answer was written: ends the connection. `unread`: the client may still be sending. */
+  /** Closes the connection after the last answer. `unread`: the client may still be sending. */
   end(unread: boolean): void;
   sayLast(fault: ProtocolFault): void;
-  /** The connection ends after the answers that are owed; no request may begin. */
+  /** True if the connection closes after the answers that it owes. No further request may be handled. */
   readonly retiring: boolean;
-  /** Closes the connection immediately: the client is gone. */
+  /** Closes the connection immediately, because the client is gone. */
   abort(): void;
 }
 
@@ -93,19 +95,19 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   readonly #wire: Wire;
   readonly #standInLine: (side: NodeSide) => void;
   #turn: Turn = 'open';
-  /** Input that node:http has not received. */
+  /** Input that node:http has not received yet. */
   #pending: Buffer = EMPTY;
   #state: InputState = 'open';
-  /** node:http accepts the next piece. */
+  /** True if node:http has asked for the next piece. */
   #takesMore = false;
   #feeding = false;
-  /** The served request, until its whole answer was written, and the requests after it. */
+  /** The request being handled, until its whole answer is written. The requests after it are in `#waiting`. */
   #current: NodeRequest | undefined;
   readonly #waiting: NodeRequest[] = [];
   #requests: number;
   #latest: NodeRequest | undefined;
   readonly #bodySlices = new BodySlices();
-  /** The arrival of the first byte of an unfinished head. */
+  /** When the first byte of an unfinished head arrived. */
   #headSinceMs: number | undefined;
   #fault: ProtocolFault | 'end of input' | undefined;
 
@@ -148,18 +150,17 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     return this.#latest === request && this.#pending.length === 0;
   }
 
-  /** Bytes have arrived. Returns true if they completed the head of a request. */
+  /** Returns true if the bytes completed the head of a request. */
   feed(bytes: Buffer): boolean {
     assert(this.#state === 'open', 'bytes arrive before the client ends its side');
     if (this.#fault !== undefined) return false;
     const before = this.#requests;
     this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
-    if (this.#turn === 'used') this.#turn = 'open'; // A client that sends one request at a time never waits.
+    if (this.#turn === 'used') this.#turn = 'open'; // So a client that sends one request at a time never waits.
     this.#feed();
     return this.#requests > before;
   }
 
-  /** Feeds more input, up to the next requests. */
   takeTurn(): void {
     assert(this.#turn === 'in line', 'only a side in line takes a turn');
     this.#turn = 'open';
@@ -193,8 +194,8 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
   }
 
   requested(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    // Requests after the last one, or after the connection began to close, are not served. Fact: answering them would
-    // end the process by an assertion in node:http.
+    // A request after the last one, or after the connection began to close, is dropped, because answering it would
+    // trigger an assertion in node:http that ends the process.
     if (this.#latest?.isLast === true || !this.#wire.reading) return;
     const latest = new NodeRequest(this, request, response, expectsContinue, this.#wire.clock.ms());
     this.#latest = latest;
@@ -211,16 +212,16 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     this.#wire.wake();
   }
 
-  /** node:http cannot read the next bytes. */
+  /** Notes that node:http cannot parse the next bytes. */
   faulty(fault: ProtocolFault | 'end of input'): void {
     if (this.#latest?.isLast !== true || !this.#latest.complete) this.#fault ??= fault;
     this.#pending = EMPTY;
     this.#wire.wake();
   }
 
-  /** node:http has read all that the client sent before it ended its side. */
+  /** Called when node:http has read everything that the client sent before it ended its side. */
   readToItsEnd(): void {
-    // Fact: node:http reports no fault of a body after `Upgrade`, and waits for its rest for ever.
+    // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
     if (this.#latest?.complete === false) this.faulty('end of input');
   }
 
@@ -229,14 +230,14 @@ export class NodeSide extends Duplex implements NodeRequestOwner {
     if (close) this.#wire.stopReading(!request.complete || request.isLast || this.#pending.length > 0);
   }
 
-  /** node:http calls it after the last answer. */
+  /** Called by node:http after the last answer. */
   destroySoon(): void {
     this.#wire.end(this.#latest?.complete === false || this.#fault !== undefined);
   }
 
   override _read(): void {
     this.#takesMore = true;
-    // Fact: a stream requests the next piece before it passes the last one on. Choice: it gets the piece later.
+    // A stream asks for the next piece before it has passed on the last one, so that piece is fed later.
     process.nextTick(() => this.#feed());
   }
 

@@ -1,13 +1,13 @@
-// Reads the heads of plain requests.
+// Parses the heads of plain requests.
 //
-// Plain is a small part of what HTTP/1.1 allows: GET or POST, an origin-form target, CRLF line ends, field names that
-// are tokens directly before their colon, values of visible ASCII, space and tab, one Host, a body of an announced
+// Plain requests use a small part of HTTP/1.1: GET or POST, an origin-form target, CRLF line endings, field names
+// that are tokens directly followed by a colon, values of visible ASCII, space and tab, one Host, a body of announced
 // length or none, and none of the fields below in a form that affects the connection. Everything else, valid or not,
-// is `not plain` and goes to a complete HTTP parser. So every strict parser reads a plain head in the same way
-// (RFC 9112, sections 2 to 6 and 11), and no request can be smuggled.
+// is `not plain` and goes to a complete HTTP parser. So every strict parser reads a plain head in the same way (RFC
+// 9112, sections 2 to 6 and 11), and no request can be smuggled.
 import type { HeaderField, RequestHead } from '../request.ts';
 
-/** The longest plain head, in bytes. A bearer token of some kilobytes fits. */
+/** Maximum length of a plain head. A bearer token of a few kilobytes fits. */
 export const PLAIN_HEAD_BYTES_MAX = 8_192;
 
 export class PlainHead implements RequestHead {
@@ -16,7 +16,7 @@ export class PlainHead implements RequestHead {
   readonly defect = undefined;
   readonly fieldCount: number = 0;
   readonly hasHost: boolean = false;
-  /** The length of the head, with the empty line. */
+  /** Length of the head, including the empty line. */
   readonly bytes: number = 0;
   readonly contentLength: number | undefined = undefined;
   readonly contentType: string | undefined = undefined;
@@ -39,7 +39,7 @@ const TOKEN = 1;
 const VALUE = 2;
 const TARGET = 4;
 
-/** The parts of a head that a character may belong to. */
+/** For each character, the parts of a head in which it may occur. */
 const CLASSES = new Uint8Array(256);
 for (const character of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
   CLASSES[character.charCodeAt(0)] = TOKEN;
@@ -60,19 +60,19 @@ const VERSION = ' HTTP/1.1\r\n';
 const HOST = /^[A-Za-z0-9.-]+(?::\d{1,5})?$/;
 const DIGITS = /^\d{1,15}$/;
 
-// Fact: a head in records of one byte was scanned from its beginning for each record (ten heads of 7.3 KB: 2.8 s).
+// Fact: ten heads of 7.3 KB in one-byte records took 2.8 s, because each record caused a scan from the beginning.
 // Choice: the scan keeps its position between calls.
 export class HeadReader {
-  /** `undefined` before the end of the request line. */
+  /** `undefined` until the request line is complete. */
   #head: UnfinishedHead | undefined;
-  /** The positions of the current line, of its colon (-1 before that was found), and of the scan. */
+  /** The positions of the current line, of its colon (-1 until it is found), and of the scan. */
   #line = 0;
   #colon = -1;
   #at = 0;
 
   /**
-   * Reads the head at the beginning of `text`, which has one character for each byte. After `unfinished`, call it again
-   * with the same text and more after it.
+   * Parses the head at the beginning of `text`, which has one character per byte. After `unfinished`, call this again
+   * with the same text followed by more input.
    */
   read(text: string): PlainHead | 'unfinished' | 'not plain' {
     const outcome = this.#head === undefined ? this.#readFirstLine(text) : this.#readFields(text, this.#head);
@@ -135,18 +135,17 @@ export class HeadReader {
   }
 }
 
-/** The expected line end at `at` is missing because the text ends there. */
+/** True if the line ending expected at `at` is missing because the text ends there. */
 function isCutAt(text: string, at: number): boolean {
   return at >= text.length || (at + 1 === text.length && text.charCodeAt(at) === CR);
 }
 
 const classAt = (text: string, at: number): number => CLASSES[text.charCodeAt(at)] ?? 0;
 
-// Fact: a request has six to ten fields, of which two to four matter. Choice: only names of a relevant length are
-// compared.
-/** Notes a field. Returns false if it makes the request not plain. */
+// Fact: a request has six to ten fields; two to four of them matter. Choice: compare only names of a relevant length.
+/** Stores a field in `head`. Returns false if the field makes the request not plain. */
 function takeField(head: UnfinishedHead, text: string, name: number, colon: number, end: number): boolean {
-  // The third character alone excludes nearly every other field.
+  // The third character alone excludes nearly all other fields.
   if (text.charCodeAt(name + 2) === HYPHEN && isNamed(text, name, name + 3, 'ce-')) {
     head.cloudEventFields ??= [];
     head.cloudEventFields.push([text.slice(name, colon).toLowerCase(), valueOf(text, colon, end)]);
@@ -194,7 +193,7 @@ function takeField(head: UnfinishedHead, text: string, name: number, colon: numb
       return true;
     }
     case 16:
-      if (isNamed(text, name, colon, 'proxy-connection')) return false; // llhttp treats it as Connection.
+      if (isNamed(text, name, colon, 'proxy-connection')) return false; // llhttp treats this field as Connection.
       if (!isNamed(text, name, colon, 'content-encoding')) return true;
       if (head.contentEncoding !== undefined) return false;
       head.contentEncoding = valueOf(text, colon, end);
@@ -206,7 +205,7 @@ function takeField(head: UnfinishedHead, text: string, name: number, colon: numb
   }
 }
 
-/** Compares without case; `name` is in lower case. */
+/** Compares case-insensitively. `name` must be lowercase. */
 function isNamed(text: string, from: number, to: number, name: string): boolean {
   for (let at = from; at < to; at += 1) {
     const code = text.charCodeAt(at);
@@ -216,7 +215,7 @@ function isNamed(text: string, from: number, to: number, name: string): boolean 
   return true;
 }
 
-/** The value without the optional white space around it (RFC 9110, section 5.5). */
+/** Returns a field's value without the optional whitespace around it (RFC 9110, section 5.5). */
 function valueOf(text: string, colon: number, end: number): string {
   let from = colon + 1;
   let to = end;

@@ -1,12 +1,12 @@
 // Reads the plain requests of one connection, one at a time, from pieces of any length.
 //
-// Fact: of the 78 µs that an empty node:https server needs for a request, 38 are node's streams, timers and messages
-// around the parser, not TLS or the kernel (a server that reads and answers on the socket: 40 µs). Choice: plain
-// requests are read here. The first request that is not plain hands the connection over to node:http, with every byte
-// that was not read yet.
+// Fact: an empty node:https server needs 78 µs per request. A server that reads and answers on the TLS socket itself
+// needs 40 µs, so the other 38 µs are node's streams, timers and messages around the parser. Choice: plain requests
+// are parsed here. The first request that is not plain hands the connection over to node:http, with every byte that
+// has not been read yet.
 //
-// Invariants: no byte is lost, and the result does not depend on where the input is cut. The owner of the reader bounds
-// the bytes that wait here.
+// Invariants: no byte is lost, and the result does not depend on how the input is split. The owner of the reader
+// limits the number of bytes that wait here.
 import type { Clock } from '../../process/clock.ts';
 import { assert } from '../assert.ts';
 import { withPiece } from '../body-pieces.ts';
@@ -26,7 +26,7 @@ export class PlainReader {
   #at = 0;
   /** The beginning of a head, already removed from `#bytes`. */
   #begun = '';
-  /** The request whose body has not arrived completely. */
+  /** The request whose body is still arriving. */
   #arriving: PlainRequest | undefined;
   #requests = 0;
   #headSinceMs: number | undefined;
@@ -41,12 +41,12 @@ export class PlainReader {
     return this.#arriving;
   }
 
-  /** The number of waiting bytes, without an unfinished head. */
+  /** Number of waiting bytes, excluding an unfinished head. */
   get unread(): number {
     return this.#bytes.length - this.#at;
   }
 
-  /** The beginning of a head has arrived, but not its end. */
+  /** True if the beginning of a head has arrived, but not its end. */
   get inHead(): boolean {
     return this.#begun !== '' && this.#begun !== '\r';
   }
@@ -63,7 +63,7 @@ export class PlainReader {
     return this.#headSinceMs;
   }
 
-  /** Nothing of a later request has arrived. */
+  /** True if no part of a later request has arrived. */
   get atEnd(): boolean {
     return !this.inHead && this.unread <= (this.#arriving?.bytesMissing ?? 0);
   }
@@ -74,8 +74,8 @@ export class PlainReader {
   }
 
   /**
-   * Reads on, with the `bytes` that have arrived. Returns the next request, if it `mayBegin`; `body` if the arriving
-   * body is complete.
+   * Continues reading, with the `bytes` that have just arrived. Returns the next request if it `mayBegin`, or `body`
+   * if the arriving body is now complete.
    */
   next(bytes: Buffer | undefined, mayBegin: boolean): PlainRequest | 'body' | 'more' | 'not plain' {
     if (bytes !== undefined) this.push(bytes);
@@ -111,12 +111,12 @@ export class PlainReader {
     this.rest();
   }
 
-  /** The body that is arriving did not arrive in time. Returns false if its request was answered before. */
+  /** Reports that the arriving body is late. Returns false if its request already has an answer. */
   late(): boolean {
     return this.#arriving?.listener?.fault('timeout') ?? false;
   }
 
-  /** The rest of the body that is arriving will not arrive. */
+  /** Gives up the arriving body, because the rest of it will not arrive. */
   cut(): void {
     this.#arriving?.cut();
     this.#arriving = undefined;
@@ -127,7 +127,7 @@ export class PlainReader {
     this.cut();
   }
 
-  /** Returns false while part of the body, or its handler's decision, is missing. */
+  /** Returns false while part of the body is missing, or while the handler has not decided whether to read it. */
   #readBody(arriving: PlainRequest): boolean {
     const bytes = Math.min(arriving.bytesMissing, this.unread);
     if (!arriving.takesBody || bytes === 0) return false;
@@ -161,7 +161,7 @@ export class PlainReader {
     return head;
   }
 
-  /** Continues with the unfinished head, up to `headBytesMax` bytes of it. */
+  /** Continues parsing the unfinished head, up to `headBytesMax` bytes in total. */
   #readHead(headBytesMax: number): PlainHead | 'unfinished' | 'not plain' {
     const more = this.#bytes.toString('latin1', this.#at, this.#at + Math.max(0, headBytesMax - this.#begun.length));
     return this.#head.read(this.#begun === '' ? more : this.#begun + more);
@@ -189,23 +189,26 @@ export class PlainReader {
 export class PlainRequest implements HttpRequest {
   readonly head: PlainHead;
   body: Buffer | undefined;
-  /** The arrival of its first byte, by `Clock.ms()`; 0 if it arrived whole. */
+  /** When the first byte of the request arrived, by `Clock.ms()`; 0 if the request arrived whole. */
   readonly startMs: number;
   listener: RequestListener | undefined;
   gone = false;
-  /** The whole response, or its head if the body is bytes. The connection sets it and the next three. */
+  /**
+   * The whole response, or only its head if the body is in `answerBody`. The connection sets this and the next three
+   * fields.
+   */
   answer: string | undefined;
   answerBody: readonly Buffer[] = NO_PARTS;
   answerIsAscii = true;
   closes = false;
   readonly #bodyDecided: () => void;
   #missing: number;
-  /** The arrived part of the body, in a buffer that may have room for the rest. */
+  /** The part of the body that has arrived, in a buffer that may have room for the rest. */
   #read: Buffer | undefined;
   #taker: BodyTaker | undefined;
   #use: 'undecided' | 'wanted' | 'abandoned' = 'undecided';
 
-  /** `body` is `undefined` while parts of it are missing. */
+  /** `body` is `undefined` if part of it has not arrived. */
   constructor(head: PlainHead, body: Buffer | undefined, startMs: number, bodyDecided: () => void) {
     this.head = head;
     this.body = body;
@@ -222,7 +225,7 @@ export class PlainRequest implements HttpRequest {
     return this.#missing;
   }
 
-  /** The handler reads or discards the body. */
+  /** True once the handler has decided to read or to discard the body. */
   get takesBody(): boolean {
     return this.#use !== 'undecided';
   }
@@ -257,7 +260,7 @@ export class PlainRequest implements HttpRequest {
     this.#taker?.bodyRead(body);
   }
 
-  /** Discards the rest of the body, because an answer was made. */
+  /** Discards the rest of the body, because the request has been answered. */
   abandonBody(): void {
     if (this.#missing === 0 || this.#use === 'abandoned') return;
     this.#read = undefined;
