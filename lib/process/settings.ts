@@ -32,62 +32,63 @@ export const SETTINGS = Object.freeze({
     BOTH_ENDS,
     'the queue: `redis://[user:password@]host:port[/db]`, ' +
       '`redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]` or ' +
-      '`redis+cluster://[user:password@]h1:p1,h2:p2`; `rediss` in place of `redis`: over TLS. ' +
-      '`dispatcher://[user:password@]host-a:6379,host-b:6379` names two queues (RFC 014); `dispatchers`: over TLS',
+      '`redis+cluster://[user:password@]h1:p1,h2:p2`; with `rediss` instead of `redis`, over TLS. ' +
+      '`dispatcher://[user:password@]host-a:6379,host-b:6379` names two queues (RFC 014); with `dispatchers`, over TLS',
   ),
   INGEST_QUEUE_PARTITIONS: integer(
     BOTH_ENDS,
     8,
     [1, 256],
     '',
-    'partitions of a queue on a Redis Cluster, fixed for its life: ' +
-      'another number than the queue has is refused (exit 2)',
+    "partitions of a queue on a Redis Cluster, fixed for the queue's life: " +
+      "a number that differs from the queue's is refused (exit 2)",
   ),
   INGEST_QUEUE_REPLICAS: integer(
     GATEWAY,
     0,
     [0, 100],
     '',
-    'replicas that must have an event before the gateway answers `202`; too few in time: `503 QUEUE_UNAVAILABLE`',
+    'number of replicas that must acknowledge an event before the gateway answers `202`. ' +
+      'If too few do so in time, the answer is `503 QUEUE_UNAVAILABLE`',
   ),
   INGEST_QUEUE_DURABILITY: choice(
     GATEWAY,
     ['warn', 'require'],
     'warn',
-    '`require` refuses to start (exit 4) if Redis evicts keys, keeps nothing on disk, or has another number of ' +
-      'replicas than `INGEST_QUEUE_REPLICAS`. While Redis rewrites its append-only file, a gateway that starts is ' +
-      'not ready',
+    'with `require`, the gateway refuses to start (exit 4) if Redis evicts keys, keeps nothing on disk, has fewer ' +
+      'replicas than `INGEST_QUEUE_REPLICAS`, or has any while that is 0. If it starts while Redis rewrites its ' +
+      'append-only file, it is not ready until the rewrite has finished',
   ),
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
     'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; ' +
-      'without it the gateway looks events up in the queue only, which holds 24 hours',
+      'without it, the gateway looks up events only in the queue, which keeps them for 24 hours',
   ),
   INGEST_STATE_DIR: text(
     ['gateway', 'send', 'admin'],
     '.ingest',
     'folder for development certificates, embedded data, and the ids that `ingest-admin` erased (`erased-ids`)',
   ),
-  INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info', 'least severe level that is logged'),
+  INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info', 'the least severe level that is logged'),
   INGEST_LOG_FORMAT: choice(
     DAEMONS,
     LOG_FORMATS,
     'auto',
-    '`json`: one object on each line; `text`: for people; `auto`: text if standard output is a terminal',
+    '`json`: one object per line; `text`: lines for people to read; `auto`: text if standard output is a terminal',
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: text(
     DAEMONS,
     undefined,
-    'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests; ' +
-      'needs the packages that the log names',
+    'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests. ' +
+      'It requires packages that the log names if they are missing',
   ),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443', 'the address for producers, over TLS'),
   INGEST_GATEWAY_REUSE_PORT: flag(
     GATEWAY,
-    'several gateways share one address, and the kernel spreads connections over them (`SO_REUSEPORT`)',
+    'lets several gateways share one address; the kernel distributes connections among them (`SO_REUSEPORT`)',
   ),
   INGEST_ADMIN_ADDR: address(
     GATEWAY,
@@ -95,37 +96,43 @@ export const SETTINGS = Object.freeze({
     'a second address, over plain HTTP, for the status page (`/`), `/health/live`, `/health/ready` and `/metrics`; ' +
       'keep it private',
   ),
-  INGEST_ADMIN_ONLY: flag(GATEWAY, 'serves those paths on `INGEST_ADMIN_ADDR` only, and not to producers'),
+  INGEST_ADMIN_ONLY: flag(
+    GATEWAY,
+    'serves `/health/live`, `/health/ready` and `/metrics` only on `INGEST_ADMIN_ADDR`, and not to producers',
+  ),
   INGEST_TLS_CERT: text(
     GATEWAY,
     undefined,
-    'PEM file: the server certificate. If this, the key and the client CA are unset and the address is loopback, ' +
-      'the gateway makes development certificates in `INGEST_STATE_DIR/tls`',
+    'PEM file: the server certificate. If the certificate, the key and the client CA are unset and the address is ' +
+      'loopback, the gateway makes development certificates in `INGEST_STATE_DIR/tls`',
   ),
   INGEST_TLS_KEY: text(GATEWAY, undefined, "PEM file: the server certificate's key"),
-  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined, 'PEM file: the authorities of client certificates'),
+  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined, 'PEM file: the authorities that sign client certificates'),
   INGEST_TLS_CLIENT_CRL: text(GATEWAY, undefined, 'PEM file: a revocation list for each client authority'),
-  INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', 'the audience that producers must carry'),
+  INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', "the audience that a producer's certificate or token must contain"),
   INGEST_TOKEN_JWKS: text(
     GATEWAY,
     undefined,
-    'path or https URL of token keys; if it is set, a token may carry the audience',
+    'path or https URL of the keys that verify tokens. If it is set, a token may contain the audience',
   ),
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined, 'the `iss` that tokens must have'),
-  INGEST_TOKEN_REQUIRED: flag(GATEWAY, 'every producer must send a token, even if its certificate has the audience'),
+  INGEST_TOKEN_REQUIRED: flag(
+    GATEWAY,
+    'requires every producer to send a token, even if its certificate has the audience',
+  ),
 
   INGEST_PRODUCER_RATE_MAX: integer(
     GATEWAY,
     undefined,
     [1, 1_000_000],
     '',
-    'events a second that one producer may send to one gateway process, with bursts of one second; ' +
-      'above it: `429 PRODUCER_RATE_LIMITED`',
+    "events per second that one producer may send to one gateway process, with bursts of one second's worth; " +
+      'above it, the answer is `429 PRODUCER_RATE_LIMITED`',
   ),
   INGEST_PRODUCERS_FILE: text(
     GATEWAY,
     undefined,
-    'JSON file with the limits and grants of producers (rate, types, disabled, audience)',
+    'JSON file with limits and grants for producers (`rate`, `types`, `disabled`, `audience`)',
   ),
 
   INGEST_BODY_BYTES_MAX: integer(
@@ -133,99 +140,101 @@ export const SETTINGS = Object.freeze({
     262_144,
     [1, 64 << 20],
     'bytes',
-    'longest body, after decoding of `Content-Encoding`',
+    'maximum length of a body after `Content-Encoding` is decoded',
   ),
   INGEST_EVENT_ID: choice(
     GATEWAY,
     ['id', 'source+id'],
     'id',
-    'the id of a CloudEvent: its `id`, or `<source> <id>`, for producers whose ids are unique in their `source` only',
+    'the id of a CloudEvent: its `id`, or `<source> <id>` if ids are unique only within a `source`',
   ),
   INGEST_IN_FLIGHT_MAX: integer(
     GATEWAY,
     1_000,
     [1, 1_000_000],
     '',
-    'events in progress; above it: `503 QUEUE_OVERLOADED`',
+    'maximum number of events in progress; above it, the answer is `503 QUEUE_OVERLOADED`',
   ),
   INGEST_IN_FLIGHT_BYTES_MAX: integer(
     GATEWAY,
     64 << 20,
     [1, 2 ** 40],
     'bytes',
-    'the same for their bytes. Unread answers may use as many bytes, a quarter of them for one producer; ' +
-      'above that the gateway closes the slowest reader',
+    'maximum number of bytes of events in progress. Unread answers may use the same number of bytes, of which ' +
+      'one producer may use a quarter; above that, the gateway closes the connection of the slowest reader',
   ),
   INGEST_CONNECTIONS_MAX: integer(
     GATEWAY,
     10_000,
     [1, 1_000_000],
     '',
-    "open connections. One more replaces a connection without a producer's request; a twentieth is reserved for " +
-      'those. If producers hold the rest, the producer with the most connections loses its oldest idle connection, ' +
-      'or its oldest one if none is idle',
+    'maximum number of open connections. One more replaces a connection that has not yet carried the request of a ' +
+      'producer; a twentieth of the limit is reserved for such connections. If producers use all others, the ' +
+      'producer with the most connections loses its oldest idle connection, or its oldest one if none is idle',
   ),
   INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(
     GATEWAY,
     2_500,
     [0, 1_000_000],
     '',
-    "connections from one address without a producer's request, counted after the handshake or after one second. " +
-      'The default is a quarter of `INGEST_CONNECTIONS_MAX`. 0: no limit, ' +
-      'for a gateway behind a balancer that hides the addresses of clients (see `INGEST_PROXY_FROM`)',
+    'maximum number of connections from one address that have not yet carried the request of a producer, counted ' +
+      'after the handshake or after one second. The default is a quarter of `INGEST_CONNECTIONS_MAX`. 0 means no ' +
+      'limit, for a gateway behind a balancer that hides the addresses of clients (see `INGEST_PROXY_FROM`)',
   ),
   INGEST_PROXY_FROM: text(
     GATEWAY,
     undefined,
-    'addresses and networks of the balancers (`10.0.0.0/8,fd00::1`). They must send a header of the PROXY ' +
-      'protocol, version 2, before each handshake, and the gateway closes all other connections. ' +
-      'Limits, log lines and spans then use the address of the client',
+    'addresses and networks of the balancers (`10.0.0.0/8,fd00::1`). They must send a PROXY protocol ' +
+      'header, version 2, before each handshake; the gateway closes all other connections. ' +
+      "Limits, log lines and spans then use the client's address",
   ),
   INGEST_HTTP_READER: choice(
     GATEWAY,
     ['own', 'node'],
     'own',
-    '`node` reads every request with node:http, at about 1.5 times the CPU time for an event. ' +
-      'Use it if the built-in reader of plain requests has a bug',
+    'with `node`, the gateway reads every request with node:http, which takes about 1.5 times the CPU time per ' +
+      'event. Use it if the built-in reader for plain requests has a bug',
   ),
   INGEST_HANDSHAKE_TIMEOUT_MS: integer(
     GATEWAY,
     30_000,
     TIME,
     'ms',
-    'time limit of a TLS handshake, and of the wait for its first byte; many clients that connect together need long',
+    'time limit for a TLS handshake, and for the wait for its first byte. It is long because handshakes are slow ' +
+      'when many clients connect at the same time',
   ),
-  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "time limit of a request's head"),
-  INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'time limit of a whole request'),
-  INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'time limit of a connection between requests'),
+  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "time limit for a request's head"),
+  INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'time limit for a whole request'),
+  INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'time limit for a connection between requests'),
   INGEST_ENQUEUE_TIMEOUT_MS: integer(
     GATEWAY,
     150,
     TIME,
     'ms',
-    'time limit of the queue; shorter than the request and drain time-outs',
+    'time limit for the queue. It must be shorter than the request timeout and the drain timeout',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(
     DAEMONS,
     10_000,
     TIME,
     'ms',
-    'time limit of an orderly stop; then the process closes its remaining connections',
+    'time limit for an orderly stop; after it, the process closes its remaining connections',
   ),
   INGEST_DRAIN_DELAY_MS: integer(
     GATEWAY,
     200,
     [0, HOUR_MS],
     'ms',
-    'time for which a stopping gateway still listens after readiness turned false; ' +
-      'with the enqueue time-out it must fit into the drain time-out',
+    'time for which a stopping gateway keeps listening after it is no longer ready. ' +
+      'This delay plus the enqueue timeout must be shorter than the drain timeout',
   ),
   INGEST_SHED_MS: integer(
     GATEWAY,
     200,
     TIME,
     'ms',
-    'with `dispatcher://` the time limit of a queue, in place of `INGEST_ENQUEUE_TIMEOUT_MS`; then the event is shed',
+    'time limit for a queue with `dispatcher://`, instead of `INGEST_ENQUEUE_TIMEOUT_MS`; after it, the event is ' +
+      'shed',
   ),
 
   INGEST_CONSUMER_ADDR: address(
@@ -237,22 +246,22 @@ export const SETTINGS = Object.freeze({
   INGEST_SCHEMAS_DIR: text(
     CONSUMER,
     undefined,
-    'folder with a JSON Schema (2020-12) for each event type, `<type>.json`; events that do not match go to quarantine',
+    'folder with a JSON Schema (2020-12), `<type>.json`, for each event type; events that do not match are quarantined',
   ),
   INGEST_CONSUMER_BATCH_MAX: integer(
     CONSUMER,
     500,
     [1, 10_000],
     '',
-    'events in one transaction, and up to eight times as many while catching up. At most 4 MiB of bodies wait, ' +
-      'and a transaction writes at most 16 MiB',
+    'maximum number of events in one transaction, and up to eight times as many while the consumer catches up. ' +
+      'At most 4 MiB of bodies wait in memory, and a transaction writes at most 16 MiB',
   ),
   INGEST_CONSUMER_REPLICAS_MAX: integer(
     CONSUMER,
     6,
     [1, 1_000],
     '',
-    'consumers of one queue; one more refuses to start (exit 5)',
+    'maximum number of consumers of one queue; one more refuses to start (exit 5)',
   ),
 });
 
