@@ -1,4 +1,4 @@
-// Runs the real ingest-admin on a test's queue and warehouse.
+// Runs the real ingest-admin program on a test's queue and warehouse.
 import assert from 'node:assert/strict';
 import { Program } from '../support/program.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -39,7 +39,6 @@ export class Admin {
     return { code: await program.ended, out, err };
   }
 
-  /** Runs it with --json, asserts its exit code, and returns its output. */
   async json<T>(code: number, ...args: readonly string[]): Promise<T> {
     const ended = await this.run(...args, '--json');
     assert.equal(ended.code, code, `${ended.out}${ended.err}`);

@@ -152,7 +152,7 @@ describe('erase, while a frozen consumer holds the event', () => {
       it(`${title}${another ? ', and another consumer was faster' : ''}`, async (t) => {
         const [reached, thawed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
         t.after(() => thawed.resolve());
-        // The consumer has checked for erasures and has not started its transaction.
+        // `freeze` stops the consumer after it has checked for erasures and before its transaction starts.
         const freeze = async (): Promise<void> => {
           reached.resolve();
           await thawed.promise;

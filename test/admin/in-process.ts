@@ -1,4 +1,4 @@
-// Runs ingest-admin's commands in this process, on a real queue and a real SQLite warehouse.
+// Runs the commands of ingest-admin in the test's own process, on a real Redis queue and a real SQLite warehouse.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { before, beforeEach, type TestContext } from 'node:test';
@@ -26,7 +26,6 @@ import { SYSTEM } from '../support/system.ts';
 
 export const log = createLog('test', 'error').child({}, { level: 'silent' });
 
-/** Output and exit code of a command, or its rejection. */
 export interface Ended {
   readonly code: number | undefined;
   readonly failure: unknown;
@@ -34,7 +33,6 @@ export interface Ended {
   readonly err: string;
 }
 
-/** Replaced calls of a consumer's reader and warehouse, and its schemas. */
 interface Replaced {
   readonly calls?: (real: QueueReader) => Partial<QueueReader>;
   readonly rows?: Partial<Warehouse>;
@@ -45,11 +43,10 @@ export class InProcess {
   redis!: TestRedis;
   store!: SqliteStore;
   path = '';
-  /** Ids that `erase` recorded. */
   readonly recorded: string[] = [];
   warehouse!: Warehouse;
 
-  /** Registers hooks that create an empty queue and warehouse for each test. */
+  /** Registers hooks that start Redis once and give each test an empty queue and an empty warehouse. */
   constructor() {
     before(async () => {
       this.redis = await TestRedis.start(['--appendonly', 'no']);
@@ -135,7 +132,6 @@ export class InProcess {
     return { stop };
   }
 
-  /** Resolves once a consumer has read and acknowledged all entries. */
   async landed(): Promise<void> {
     await eventually('all entries are acknowledged', async () => {
       const [group] = (await this.redis.command('XINFO', 'GROUPS', 'ingest')) as unknown[][];
@@ -143,7 +139,6 @@ export class InProcess {
     });
   }
 
-  /** Submits an event as a gateway does. */
   async accept(t: TestContext, id: string, body: string, producer = 'shop'): Promise<void> {
     const connection = new RedisConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
     const queue = new StreamQueue({
@@ -155,7 +150,6 @@ export class InProcess {
     await new Promise((settle) => queue.submit({ id, producer, text: body, settle }));
   }
 
-  /** The rows of `ingest_audit` without ids and times. */
   audit(t: TestContext): readonly unknown[] {
     return this.rows(t, 'SELECT actor, command, what, changed FROM ingest_audit ORDER BY at, rowid');
   }

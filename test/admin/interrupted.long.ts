@@ -1,4 +1,4 @@
-// Kills ingest-admin and consumers at random times, and runs the commands again.
+// Kills ingest-admin and consumers at random times, then runs the commands again.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { PATIENT } from '../support/gateway.ts';
@@ -16,7 +16,7 @@ const KILLS = 3;
 const START_MS = 60_000;
 
 const idOf = (at: number): string => `e-${String(at).padStart(3, '0')}`;
-/** Bytes that careless code would change. */
+/** The body has spaces, escapes and a lone surrogate, which a program that rewrites it might change. */
 const body = (id: string, type = HELD_BACK): string =>
   `{ "id":"${id}","type":"${type}", "text":"\\u0000 é \u{1F600} \\ud800" }`;
 const random = (below: number): number => Math.floor(Math.random() * below);
@@ -38,7 +38,6 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
     });
     after(() => pipeline.stop());
 
-    /** Starts the command and kills it, and sometimes a consumer, `kills` times. Then runs it completely. */
     async function interruptedThenRun(kills: number, ...args: readonly string[]): Promise<number | NodeJS.Signals> {
       for (let kill = 0; kill < kills; kill += 1) {
         const program = admin.start(...args);
@@ -155,7 +154,7 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       const ids = (await store.events()).map(({ id }) => id);
       assert.equal(ids.filter((id) => id === 'landed').length, 1);
       assert.equal(ids.filter((id) => id === 'queued').length, 1);
-      // Only the other producer's event with this id is left; the rejected event landed in its erased form.
+      // The other producer's event with the same id stays in quarantine. The rejected event landed as an erased one.
       assert.deepEqual(
         (await store.quarantine()).map(({ id, producer }) => [id, producer]),
         [['landed', 'other']],

@@ -8,7 +8,6 @@ const SINCE_5 = 'land-again --since 2026-01-31T00:00:05Z';
 
 describe('land-again', () => {
   const admin = new InProcess();
-  // Ten entries, one per second. The group has read the first eight.
   beforeEach(async () => {
     await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
     for (let at = 0; at < 10; at += 1) await admin.redis.command('XADD', 'ingest', nameOf(at), 'body', 'x');

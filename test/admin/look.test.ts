@@ -55,7 +55,6 @@ describe('status', () => {
       log,
     });
     t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
-    // A busy machine may take longer to connect.
     await eventually('the one that is there is seen', async () => {
       const text = await admin.run(t, 'status', { queue });
       assert.ok(text.failure instanceof QueueFailed, String(text.failure));

@@ -33,19 +33,14 @@ interface Status {
 }
 
 interface Topology {
-  /** The value of INGEST_QUEUE_URI. */
   readonly uri: string;
   readonly partitions?: number;
   readonly servers: readonly TestRedis[];
-  /** Names of partitions in the status. */
   readonly names: readonly string[];
-  /** Number of servers in the status. */
   readonly masters: number;
-  /** A stream and its master, for each partition. */
   streams(): Promise<readonly (readonly [stream: string, server: TestRedis])[]>;
 }
 
-/** Opens a queue as a gateway does. */
 async function openQueue({ uri, partitions = 1 }: Topology): Promise<{ queue: Queue; close: () => Promise<void> }> {
   const parts = acceptingStreams({
     ...SYSTEM,
@@ -106,7 +101,8 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
         return (await store.count()) === 40 && (await store.quarantine()).length === 12;
       });
     });
-    // Otherwise they would look for the master of this Sentinel during the next topology's tests.
+    // If they kept running, the consumer and the queue would look for this Sentinel's master during the next
+    // topology's tests.
     after(() => Promise.all([consumer.kill(), closeQueue()]));
 
     it('shows every partition and every server', async () => {
@@ -129,7 +125,6 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
 
     it('finds each event in its stream', async () => {
       for (const id of ['e-0', 'held-5']) {
-        // The event has landed; its acknowledgment may follow.
         const found = await eventually(`${id} is done`, async () => {
           const look = await admin.json<{ queue: { stream: string; state: string } }>(0, 'event', id);
           return look.queue.state === 'done' && look;

@@ -45,7 +45,8 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
       consumer = new Program('ingest-consumer', { env: { ...admin.env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
       await consumer.listening();
       await put('shop', '{"id":"one","type":"t","text":"\u20ac"}');
-      // A consumer lands several reads at the same time, so either of two unlanded events could become the row.
+      // A consumer lands several reads at the same time, so the first event must have a row before the other event
+      // with the same id is sent.
       await eventually('the first has landed', async () => (await store.count()) === 1);
       await put('shop', '\x1b[31mno json');
       await put('a\\b', '{"id":"one","type":"t"}');
@@ -144,7 +145,6 @@ describe('ingest-admin', () => {
   });
 });
 
-/** Runs the program on a terminal. */
 function onTerminal(env: Admin['env'], line: string) {
   const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
   const script = execFileSync(ensure, ['script', 'bsdutils'], { encoding: 'utf8' }).trim();

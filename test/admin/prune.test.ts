@@ -13,7 +13,6 @@ const DAY_MS = 86_400_000;
 describe('prune', () => {
   const admin = new InProcess();
   const daysAgo = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString();
-  /** Inserts events and quarantine rows of these ages in days. */
   const fill = async (ages: readonly number[]): Promise<void> => {
     await admin.warehouse.land(ages.map((age) => landing(`${age}`, { type: age % 2 === 0 ? 'even' : 'odd' })));
     await admin.warehouse.quarantine(ages.map((age) => poison(`${age}`)));

@@ -18,7 +18,6 @@ describe('tail', () => {
       .split('\n')
       .map((line) => CELLS.exec(line)?.slice(1) ?? [line]);
 
-  /** Follows until `enough` accepts the output. */
   async function follow(
     t: TestContext,
     line: string,

@@ -1,4 +1,4 @@
-// Debian's Chromium, driven by playwright-core.
+// Opens pages in Debian's Chromium with playwright-core.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -6,7 +6,6 @@ import { chromium, type Browser, type BrowserContextOptions, type Page } from 'p
 import { atEnd } from '../support/scope.ts';
 
 const ENSURE = join(import.meta.dirname, '../../bin/ensure-command');
-/** A browser is slow on a busy machine. */
 export const PATIENCE = { timeout: 60_000 } as const;
 
 let browser: Promise<Browser> | undefined;
@@ -20,7 +19,7 @@ async function launch(): Promise<Browser> {
 
 export interface Visit {
   readonly page: Page;
-  /** Requests to another origin, console errors, and violations of the page's policy. */
+  /** Requests to other origins, errors on the console, uncaught exceptions, and dialogs. */
   readonly faults: string[];
 }
 
@@ -34,7 +33,7 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
     if (!to.startsWith('data:') && new URL(to).origin !== new URL(url).origin) faults.push(`request to ${to}`);
   });
   page.on('console', (message) => {
-    // The browser itself logs each poll that fails or is answered with 503.
+    // Chromium itself logs an error for each poll that fails or returns 503.
     if (message.type() === 'error' && !/net::ERR_|status of 503/.test(message.text())) faults.push(message.text());
   });
   page.on('pageerror', (error) => faults.push(error.message));

@@ -1,4 +1,4 @@
-// The HTML report of toollint in a browser, with and without JavaScript.
+// Tests toollint's HTML report in a browser, with and without JavaScript.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -163,7 +163,7 @@ describe('the HTML report', () => {
     await page.goto(url, { timeout: 120_000 });
     const { metrics } = await session.send('Performance.getMetrics');
     const seconds = metrics.find(({ name }) => name === 'TaskDuration')?.value ?? NaN;
-    // CPU time. It is about one second on an idle machine.
+    // With `threadTicks`, the duration is CPU time. It is about one second on an idle machine.
     assert.ok(seconds < 6, `${seconds} s`);
     assert.ok(readFileSync(new URL(url), 'utf8').length < 10_000_000);
   });

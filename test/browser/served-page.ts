@@ -1,4 +1,4 @@
-// The status page on the production server, with metrics that the test writes.
+// Serves the status page from the production server, with metrics that the test writes.
 import { createProcessEndpoints, type ProcessEndpoints } from '../../lib/http/process-endpoints.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 import { statusPages } from '../../lib/telemetry/status-page.ts';
@@ -36,7 +36,7 @@ export class ServedPage {
   }
 }
 
-/** Metrics of a gateway `seconds` after its start, at 200 events a second. */
+/** Returns the metrics of a gateway that has accepted 200 events per second for `seconds`. */
 export function gatewayMetrics(seconds: number, more = ''): string {
   const accepted = Math.round(200 * seconds);
   const buckets = [

@@ -1,4 +1,4 @@
-// The status page on a gateway and a consumer under load, and on a server whose metrics the test writes.
+// Tests the status page on a gateway and a consumer under load, and on a server whose metrics the test writes.
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +57,6 @@ describe('the status page of a gateway', () => {
     await load.more(400);
     await becomes(page, 'LIVE');
     await becomes(landing.page, 'LIVE');
-    // The totals no longer change.
     await eventually('there is a rate', async () => numberIn(await tile(page, 'Accepted')) > 0, PATIENCE.timeout);
     await picture(page, 'gateway-under-load');
     await picture(landing.page, 'consumer-under-load');
@@ -202,14 +201,14 @@ describe('the status page', () => {
       await session.send('HeapProfiler.collectGarbage');
       return (await session.send('Runtime.getHeapUsage')).usedSize;
     };
-    // The page skips a poll while the previous one is in progress.
+    // The page skips a poll while the previous one is in progress, so the loop counts the polls that were answered.
     const advance = async (polls: number): Promise<void> => {
       for (const until = seconds + polls; seconds < until;) await page.clock.fastForward(1_000);
     };
     await advance(60);
     const [early, nodes] = [await bytes(), await page.locator('*').count()];
     await advance(540);
-    // One garbage collection may leave objects. A leak stays.
+    // Some objects may survive one garbage collection, but only leaked objects survive all of them.
     await eventually(`at most 500,000 bytes more than ${early}`, async () => (await bytes()) < early + 500_000);
     assert.ok((await page.locator('*').count()) < nodes + 50);
   });

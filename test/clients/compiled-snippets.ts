@@ -1,4 +1,4 @@
-// `make snippets`. Outside the suite, because installing Go and a JDK takes longer than the suite.
+// `make snippets` runs this file. The suite does not, because installing Go and a JDK takes longer than the suite.
 import { before, describe, it } from 'node:test';
 import { ensureCommand, SnippetRunner } from '../support/snippets.ts';
 

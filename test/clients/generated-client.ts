@@ -1,4 +1,4 @@
-// A generated client, compiled by TypeScript and run against a real gateway.
+// Compiles a generated client with TypeScript and runs it against a real gateway.
 import { execFile } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,6 @@ import { temporaryFolder } from '../support/scope.ts';
 const ROOT = new URL('../../', import.meta.url).pathname;
 const MUTUAL_FETCH = new URL('../support/mutual-fetch.ts', import.meta.url).pathname;
 
-/** As users configure the compiler. */
 const OPTIONS: ts.CompilerOptions = {
   strict: true,
   noEmit: true,
@@ -24,7 +23,7 @@ const OPTIONS: ts.CompilerOptions = {
   types: ['node'],
   typeRoots: [join(ROOT, 'node_modules/@types')],
 };
-/** Parses each file once for all clients. */
+/** The compiler host parses each file only once, however many clients are compiled. */
 const host = ts.createCompilerHost(OPTIONS);
 const parse = host.getSourceFile.bind(host);
 const parsed = new Map<string, ts.SourceFile | undefined>();
@@ -40,7 +39,6 @@ export function faultsOf(path: string): string[] {
     .map(({ messageText, file }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`);
 }
 
-/** The first lines of each program: `fetch` with a client certificate, and `say` for its output. */
 export const HEAD = `
 import { mutualFetch } from ${JSON.stringify(MUTUAL_FETCH)};
 const say = (value: unknown): void => void process.stdout.write(JSON.stringify(value) + '\\n');
@@ -48,7 +46,7 @@ const baseUrl = process.env['GATEWAY'] ?? '';
 const fetch = mutualFetch(process.env['PEM'] ?? '');
 `;
 
-/** The output for an event that is sent, looked up, and refused. */
+/** The output of a program that sends an event, looks it up, and provokes two errors. */
 export const SAID = [
   { id: 'a/b 1', status: 'accepted' },
   ['accepted', 'a/b 1', 2],
@@ -57,7 +55,7 @@ export const SAID = [
   'ready',
 ];
 
-/** A folder below `.ingest`, so that imports of packages resolve. */
+/** Creates a folder inside the repository, so that imports of packages resolve. */
 export function clientsFolder(): string {
   const parent = join(ROOT, '.ingest');
   mkdirSync(parent, { recursive: true });
@@ -82,7 +80,6 @@ export class ClientRunner {
     return new ClientRunner(gateway, pki);
   }
 
-  /** Runs a program and returns its lines, each JSON. */
   async run(path: string): Promise<unknown[]> {
     const { stdout } = await promisify(execFile)(join(ROOT, 'bin/node'), ['--import', 'tsx', path], {
       cwd: ROOT,

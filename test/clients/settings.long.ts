@@ -1,5 +1,3 @@
-// The library settings of openapi/PRODUCERS.md: retries with 40 events at a quota of 5 a second, and settings that send
-// an event once.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';

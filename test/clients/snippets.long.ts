@@ -1,4 +1,3 @@
-// The programs of openapi/PRODUCERS.md in shell, Python and JavaScript, and its outbox.
 import assert from 'node:assert/strict';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -31,9 +31,7 @@ type Land = (batch: readonly LandingEvent[]) => Promise<readonly LandingOutcome[
 interface Running {
   readonly consumer: Consumer;
   readonly done: Promise<void>;
-  /** Fields of log lines at level error. */
   readonly errors: readonly unknown[];
-  /** Log messages at level info. */
   readonly infos: readonly string[];
 }
 
@@ -61,7 +59,6 @@ describe('a consumer with several batches under way', () => {
     await Promise.all(bodies.map((body) => redis.command('XADD', STREAM, '*', 'producer', producer, 'body', body)));
   };
 
-  /** Starts a consumer. `around` wraps the warehouse's `land`. */
   const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
     const { metrics, log } = silent();
     const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log });
@@ -101,7 +98,7 @@ describe('a consumer with several batches under way', () => {
     await put(idsOf(4).map((id) => event(id)));
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
     const entries = (await redis.entries(STREAM)).map(({ entry }) => entry);
-    // The dead member has held them for a minute.
+    // With `IDLE`, XCLAIM makes the entries look as if the dead member read them a minute ago.
     await redis.command('XCLAIM', STREAM, GROUP, 'dead', '0', ...entries, 'IDLE', '60000');
     await redis.command('XDEL', STREAM, entries[1] ?? '', entries[2] ?? '');
     const replicas = [await run(t), await run(t)];
@@ -152,7 +149,7 @@ describe('a consumer with several batches under way', () => {
     away = false;
     await eventually('all has landed', async () => (await store.count()) === ids.length);
     await eventually('all is acknowledged', async () => (await pending()) === 0);
-    // The log has at most one line about the failure in ten seconds.
+    // The consumer logs a failure at most once every ten seconds, so the number of lines varies.
     assert.ok(errors.length > 0);
     assert.equal(infos.filter((message) => message === 'the warehouse is back').length, errors.length);
   });
@@ -167,7 +164,7 @@ describe('a consumer with several batches under way', () => {
     });
     await eventually('three batches are under way', () => held.length === 3);
     assert.equal(await store.count(), 0);
-    // Both numbers are from one reply, because the consumer continues to read.
+    // Both numbers must come from one reply, because the consumer keeps reading between two commands.
     const [group = []] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
     const told = (name: string): unknown => group[group.indexOf(name) + 1];
     assert.equal(told('pending'), told('entries-read'), 'all that was read is pending');
@@ -194,7 +191,7 @@ describe('a consumer with several batches under way', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       return before > held && before === (await pending()) && before;
     });
-    // Three landing batches and the waiting one have at most 16 times BATCH_MAX entries each.
+    // Three batches being landed and the waiting one have at most 16 × BATCH_MAX entries each.
     assert.ok(read <= 4 * 16 * BATCH_MAX && read < 2_000, String(read));
     release.abort();
     await eventually('all has landed', async () => (await store.count()) === 2_000);
@@ -231,7 +228,7 @@ describe('a consumer with several batches under way', () => {
       '\udc00\ud800',
       '\ufeff\ufffe',
     ];
-    // JSON.stringify escapes only lone surrogates and control characters.
+    // JSON.stringify escapes only lone surrogates and control characters, so it sends all others unchanged.
     const good = idsOf(1_500).map((id, at) => event(`${id} ${texts[at % 2 === 0 ? 0 : 3]}`, texts[at % texts.length]));
     const bad = [
       '{"id":"half"',

@@ -6,7 +6,7 @@ import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 
-/** Shorter than the time limit of a call, which is 15 s. */
+/** A call to the warehouse times out only after 15 s, so this deadline proves that readiness does not wait for one. */
 const UNREADY_MS = 10_000;
 
 it('readiness is false within seconds after PostgreSQL freezes, and true again afterwards', async (t) => {

@@ -11,7 +11,6 @@ function entries(count: number, bodyBytes: number, first = 0): Entered[] {
   return Array.from({ length: count }, (_, at) => ({ ...about, entry: `${first + at}-0` }));
 }
 
-/** True if `promise` settles without another event. */
 async function settles(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   void promise.then(() => (settled = true));
@@ -19,7 +18,6 @@ async function settles(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
-/** An intake whose reads have grown to `readMax`. */
 async function grown(wanted: number, readMax: () => number): Promise<Intake> {
   const intake = new Intake({ streams: 1, wanted, readMax });
   for (let reads = 0; reads < 20; reads += 1) {
@@ -131,7 +129,7 @@ describe('the intake', () => {
     assert.equal(await intake.reserve(), 1);
   });
 
-  // An unused reservation must be released; otherwise reader and taker wait for each other.
+  // If an unused reservation were not released, reading and landing would wait for each other.
   it('continues to read when small bodies follow large ones', async () => {
     const intake = await grown(2_000, () => 500);
     intake.add(entries(500, 2_250), await intake.reserve());

@@ -10,7 +10,7 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
 
-/** More failures than halving a batch can need. */
+/** Halving a batch never needs this many failures. */
 const FAILURES_MAX = 50;
 const KIB = 1 << 10;
 const MIB = 1 << 20;
@@ -30,15 +30,12 @@ const deliveries = (count: number, bytes: number, from = 0): Delivery[] =>
 interface UnderTest {
   readonly landing: Landing;
   readonly store: SqliteStore;
-  /** The events of each transaction. */
   readonly calls: (readonly LandingEvent[])[];
-  /** The events of each call of `haveLanded`. */
   readonly asked: (readonly LandedBefore[])[];
-  /** Lands everything as the consumer does, and returns the entries that may be acknowledged. */
   readonly landAll: (batch: readonly Entered[]) => Promise<string[]>;
 }
 
-/** Landing on a real file. `slow` selects batches that time out, `fails` the calls of `haveLanded` that fail. */
+/** Lands on a real SQLite file. `slow` selects batches that time out, `fails` calls of `haveLanded` that fail. */
 async function start(
   t: TestContext,
   slow: (batch: readonly LandingEvent[]) => boolean = () => false,
@@ -131,7 +128,7 @@ describe('landing', () => {
     const replays = classify([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
-    // The consumer crashed before it acknowledged them.
+    // After a crash before the acknowledgment, the consumer lands the same entries again.
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
     assert.equal(await store.count(), 1);

@@ -17,7 +17,7 @@ const KIB = 1 << 10;
 const STREAMS = ['ingest-0', 'ingest-1', 'ingest-2', 'ingest-3'];
 const EVENTS = 150;
 const BODY_BYTES = 64 * KIB;
-/** Three landings and the waiting entries have 4 MiB each. Current reads may add a little. */
+/** Three batches being landed and the waiting entries have up to 4 MiB each. Reads in progress may add a little. */
 const HELD_BYTES_MAX = 18 << 20;
 
 describe('a replica that consumes four streams', () => {

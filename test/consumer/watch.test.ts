@@ -11,7 +11,7 @@ const BALLAST_BYTES = 20 << 20;
 describe('the size of the queue', () => {
   it('is in the gauges, and in a warning above 80 % of the limit', async () => {
     const redis = await TestRedis.start();
-    // With the ballast, the memory of connections is a small part of the total, as in a real queue.
+    // The ballast makes the memory of connections a small part of the total, as in a real queue.
     await redis.command('SETRANGE', 'ballast', String(BALLAST_BYTES), 'x');
     const program = new Program('ingest-consumer', {
       env: {
