@@ -1,5 +1,5 @@
-// `make dev-cert NAME=shop AUD=ingest-gateway`: issues a certificate for another producer, by the development authority
-// in the state folder.
+// `make dev-cert NAME=shop AUD=ingest-gateway` issues a certificate for another producer, signed by the development
+// authority in the state folder.
 import { resolve } from 'node:path';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import { producerCertificate } from '../lib/identity/development-certificates.ts';

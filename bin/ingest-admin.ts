@@ -1,5 +1,5 @@
-// ingest-admin: shows and repairs the contents of queue and warehouse. This file creates the parts and maps failures to
-// exit codes.
+// ingest-admin: shows and repairs the contents of the queue and the warehouse. This file wires up the program and
+// maps failures to exit codes.
 import { appendFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HELP, readCommandLine, runCommand, type Command, type CommandLine } from '../lib/admin/command-line.ts';
@@ -23,7 +23,7 @@ import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;
-/** These commands write to the queue, so they create its metadata if it has none. */
+/** Commands that write to the queue, so they create its metadata if it is missing. */
 const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase', 'land-again']);
 
 const complain = complainer(NAME);
@@ -77,7 +77,7 @@ function session(
   };
 }
 
-/** Resolves when the ids are on disk, before anything is erased. */
+/** Appends the ids to `erased-ids` and syncs the file. The caller waits for this before it erases anything. */
 async function appendErased(stateDir: string, ids: readonly string[]): Promise<void> {
   const path = join(stateDir, 'erased-ids');
   try {
@@ -95,7 +95,10 @@ function exitCodeOf(cause: unknown): number {
   return cause instanceof UsageError ? EXIT.configuration : NOT_DONE;
 }
 
-/** Aborts at the first signal, after which the current step is finished. A second signal ends the process. */
+/**
+ * Returns a signal that aborts on the first SIGINT or SIGTERM. The program then finishes the current step and stops.
+ * A second signal makes it exit immediately.
+ */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -115,5 +118,5 @@ function failed(cause: unknown): number {
 
 // A closed pipe (`| head`) is not a failure.
 onOutputFailure(NAME, () => endNow(EXIT.clean), NOT_DONE);
-// Does not wait for connections that are still closing.
+// Exits without waiting for connections that are still closing.
 await endWritten(await main().catch(failed));

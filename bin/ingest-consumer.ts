@@ -1,5 +1,5 @@
-// ingest-consumer: lands the queue's events in the warehouse. This file creates the parts and maps failures to exit
-// codes.
+// ingest-consumer: lands the queue's events in the warehouse. This file wires up the program and maps failures to
+// exit codes.
 import './early-signals.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { problem } from '../lib/ingest/errors.ts';
@@ -95,7 +95,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     await running;
   } catch (cause) {
     const failure = cause instanceof TablesDiffer ? new StartFailure(EXIT.configuration, cause.message) : cause;
-    // Closing frees its places among the replicas immediately.
+    // Closing the readers removes this process from the list of replicas immediately.
     if (failure instanceof StartFailure) await closeReaders();
     throw failure;
   }

@@ -1,4 +1,5 @@
-// ingest-gateway: accepts events and queues them. This file creates the parts, starts them and stops them in order.
+// ingest-gateway: accepts events and queues them. This file wires up the program, and starts and stops its parts in
+// order.
 import './early-signals.ts';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
@@ -86,7 +87,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     quotas,
     telemetry: { log, metrics, spans },
   });
-  // Files that change during the wait for the queue are reloaded too.
+  // Watching starts first, so that files that change while the gateway waits for the queue are reloaded too.
   const watched = watchFiles(files, { gateway, quotas, metrics }, log, SYSTEM.clock);
   await startQueue(config.queueUri, streams, SYSTEM.clock, QUEUE_START_MS);
   warehouse?.probe().catch((cause: unknown) => {
@@ -117,7 +118,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   log.info(`listening on https://${address}`);
 }
 
-/** Combines the streams into one queue. With a dispatcher, it sheds the events of an unavailable stream. */
+/** Combines the streams into one queue. With a dispatcher URI, events whose stream is unavailable are shed. */
 function oneQueue(uri: string, streams: readonly AcceptingStream[]): Queue {
   const [first, ...others] = streams.map(({ queue }) => queue);
   if (first !== undefined && others.length === 0) return first;

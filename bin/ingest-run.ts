@@ -1,8 +1,9 @@
-// `make ingest-run`: starts a private Redis (unless INGEST_QUEUE_URI is set), a consumer with a SQLite warehouse
+// `make ingest-run` starts a private Redis (unless INGEST_QUEUE_URI is set), a consumer with a SQLite warehouse
 // (unless INGEST_WAREHOUSE_URI is set), and the gateway. Then it prints commands to try.
 //
-// Ctrl-C, SIGTERM or the end of any part ends all of them: the gateway first, because it needs the queue to drain, and
-// Redis last. Each part has its own process group, so that a terminal's Ctrl-C reaches only this process.
+// All parts are stopped on Ctrl-C or SIGTERM, or if one of them exits: the gateway first, because it needs the queue
+// to drain, and Redis last. Each part has its own process group, so that Ctrl-C in a terminal reaches only this
+// process.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
@@ -23,11 +24,11 @@ const REDIS_OPTIONS = [
 ];
 const complain = complainer('ingest-run');
 
-/** In the order of stopping. */
+/** The parts, in the order in which they are stopped. */
 const parts: ChildProcess[] = [];
 let stopping = false;
 let exitCode = 0;
-/** Lines wait until the address of the status page is known, which is printed first. */
+/** Log lines are held back until the address of the status page has been printed. Then this is `undefined`. */
 let heldLines: string[] | undefined = [];
 let releaseFolder = (): void => undefined;
 
@@ -37,7 +38,7 @@ process.on('exit', () => parts.forEach((part) => part.kill('SIGKILL')));
 try {
   await main();
 } catch (cause) {
-  // During a stop, a part that did not start is a consequence and was reported already.
+  // While the parts are being stopped, it is expected that some of them never started.
   if (!stopping) {
     complain(cause instanceof Error ? cause.message : String(cause));
     exitCode = 1;
@@ -64,7 +65,7 @@ async function main(): Promise<void> {
     ...process.env,
     INGEST_STATE_DIR: stateDir,
     INGEST_ADMIN_ADDR: process.env['INGEST_ADMIN_ADDR'] ?? '127.0.0.1:9465',
-    // The programs write to a pipe, but people read the text.
+    // The programs write to a pipe, so the default, `auto`, would select JSON.
     INGEST_LOG_FORMAT: process.env['INGEST_LOG_FORMAT'] ?? 'text',
     ...made,
   };
@@ -88,7 +89,7 @@ function startPart(name: string, command: string, args: readonly string[], env: 
   return child;
 }
 
-/** Resolves with the address when the log reports it. */
+/** Shows the lines that the part logs. Resolves with the address on which it listens, and rejects if it exits first. */
 function listening(name: string, child: ChildProcess, says = LISTENING, show = showLine): Promise<string> {
   return new Promise((found, failed) => {
     child.once('exit', () => failed(new Error(`${name} did not start`)));
@@ -104,7 +105,7 @@ function listening(name: string, child: ChildProcess, says = LISTENING, show = s
 async function startRedis(): Promise<string> {
   const server = execFileSync(join(root, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
   const data = join(stateDir, 'redis');
-  // The append-only file contains the bodies of events.
+  // The append-only file contains event bodies, so only its owner may read the folder.
   mkdirSync(data, { recursive: true, mode: 0o700 });
   const port = await freePort();
   const network = ['--bind', '127.0.0.1', '--port', `${port}`, '--dir', data];
@@ -129,13 +130,12 @@ function showHeld(): void {
   heldLines = undefined;
 }
 
-/** A second signal ends all parts immediately. */
+/** The first signal stops the parts in order. A second signal kills them. */
 function onSignal(): void {
   if (stopping) endNow(130);
   void stop();
 }
 
-/** Stops the parts one after the other. */
 async function stop(): Promise<void> {
   if (stopping) return;
   stopping = true;

@@ -94,7 +94,7 @@ interface BegunEvent extends InputEvent {
   readonly settled: () => void;
 }
 
-/** Registers each event with the position before it is sent. */
+/** Registers each event with `position` before the event is sent. */
 async function* begun(events: AsyncIterable<InputEvent>, position: Position | undefined): AsyncGenerator<BegunEvent> {
   for await (const event of events) yield { ...event, settled: position?.begin(event) ?? (() => undefined) };
 }
@@ -111,7 +111,10 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
 
-/** Aborts at the first signal, after which events in flight are awaited. A second signal ends the process. */
+/**
+ * Returns a signal that aborts on the first SIGINT or SIGTERM. The program then waits for the events in flight. A
+ * second signal makes it exit immediately.
+ */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -120,6 +123,6 @@ function stopSignal(): AbortSignal {
   return stop.signal;
 }
 
-// The exit code is about the events, even if nobody reads the summary.
+// The exit code reports whether the events were accepted, so a closed standard output does not change it.
 onOutputFailure('ingest-send', () => undefined, EXIT.notAll);
 await endWritten(await main());

@@ -1,8 +1,8 @@
-// `make api-page`: writes openapi/events.yaml and Redoc's bundle (MIT, 1.1 MB) into one HTML page, which loads nothing
+// `make api-page` combines openapi/events.yaml and Redoc's bundle (MIT, 1.1 MB) into one HTML page that loads nothing
 // else. The first argument is the path of the page.
 //
-// npm fetches only the package of Redoc, because its bundle contains its 96 dependencies. Redoc 3 is not used, because
-// it sends usage data.
+// Only the package of Redoc itself is downloaded, because its bundle contains its 96 dependencies. Redoc 3 is not
+// used, because it sends usage data.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -53,7 +53,10 @@ ${licenses.join('\n').replaceAll('--', '- -')}
 `;
 }
 
-/** Escapes `</script` and `<!--`, which HTML interprets in a script. Here they occur in strings only. */
+/**
+ * Escapes `</script` and `<!--`, which HTML interprets inside a script. In the bundle and in JSON, both occur only in
+ * strings, where the escape sequence is valid.
+ */
 function inScript(text: string): string {
   return text.replaceAll(/<(?=\/script|!--)/gi, String.raw`\x3c`);
 }

@@ -1,9 +1,10 @@
-// `make package`: builds the packages that users install. They are compiled to JavaScript, because Node does not strip
-// types below node_modules.
+// `make package` builds the packages that users install. The code is compiled to JavaScript, because Node does not
+// strip types from files in node_modules.
 //
-// bin/packages has a manifest for each package, and a tsconfig.json with its entry points. The package contains the
-// modules that these import, launchers, Lua files, pages and documents. The output, NAME-VERSION.tgz and a bill of
-// materials NAME-VERSION.cdx.json (CycloneDX), is in `package/` or in the folder of the first argument.
+// For each package, bin/packages has a manifest and a tsconfig.json that lists the entry points. The package contains
+// all modules that the entry points import, and launchers, Lua files, pages and documents. The output,
+// NAME-VERSION.tgz and a bill of materials, NAME-VERSION.cdx.json (CycloneDX), is written to the folder named by the
+// first argument, or to `package/`.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -13,7 +14,7 @@ import { print, showStep } from './output.ts';
 const root = resolve(import.meta.dirname, '..');
 const target = resolve(process.argv[2] ?? join(root, 'package'));
 
-/** Package -> other files: path in the repository -> path in the package. */
+/** For each package, the files that it contains besides code: path in the repository -> path in the package. */
 const DOCUMENTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'ingest-gateway': {
     'README.md': 'README.md',
@@ -70,8 +71,8 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
 }
 
 /**
- * The version of package.json if this commit has the tag `v<version>`, or if this is not a clone. Otherwise
- * `<version>+git<date>.<revision>`: dpkg and rpm sort it after the release, and by the date of the commit.
+ * Returns the version in package.json if this commit has the tag `v<version>`, or if this is not a clone. Otherwise
+ * returns `<version>+git<date>.<revision>`, which dpkg and rpm sort after the release and by the date of the commit.
  */
 function packageVersion(): string {
   if (!existsSync(join(root, '.git'))) return released;
@@ -80,7 +81,7 @@ function packageVersion(): string {
   return `${released}+git${date}.${revision()}`;
 }
 
-/** Copies the shell scripts that start the programs, and their bin/node. A program that is a module needs neither. */
+/** Copies the shell scripts that start the programs, and bin/node. Programs that are JavaScript files need neither. */
 function copyLaunchers({ bin, engines }: Manifest, stage: string): void {
   for (const [name, path] of Object.entries(bin).filter(([, file]) => !file.endsWith('.js'))) {
     const launcher = readFileSync(join(root, path), 'utf8').replaceAll(`${name}.ts`, `${name}.js`);
@@ -92,8 +93,9 @@ function copyLaunchers({ bin, engines }: Manifest, stage: string): void {
 }
 
 /**
- * Has the versions of the lock file: npm reduces a copy of it to the dependencies of this package. The manifest has no
- * peer dependencies, because npm would omit a dependency that is also another one's peer.
+ * Returns a bill of materials with the versions in the lock file: npm reduces a copy of that file to the dependencies
+ * of this package. Peer dependencies are removed from the manifest, because npm would omit a dependency that is also
+ * a peer dependency of another one.
  */
 function billOfMaterials(manifest: Manifest): string {
   const folder = join(target, 'sbom');

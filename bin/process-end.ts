@@ -1,26 +1,24 @@
-// Ends the process. Only this file calls process.exit.
-//
-// Fact: process.exit drops output that a pipe (64 KiB) has no room for. Choice: a program ends when its output is
-// written, however slow the reader is.
+// The only file that calls process.exit. That function discards output that does not fit into a pipe (64 KiB), so a
+// program exits only after all of its output has been written, however slow the reader is.
 import { complainer } from './output.ts';
 
-/** Ends immediately, at a second signal, a deadline or a bug. Unwritten output is lost. */
+/** Exits immediately, for example after a second signal or at a deadline. Unwritten output is lost. */
 export const endNow = (code: number): never => process.exit(code);
 
-/** Ends when standard output and standard error are written, or at a signal. */
+/** Exits when standard output and standard error have been written, or when a signal arrives. */
 export async function endWritten(code: number): Promise<never> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => endNow(code));
   await Promise.all([process.stdout, process.stderr].map(written));
   return endNow(code);
 }
 
-/** Resolves when the stream has written everything, or has failed. */
+/** Resolves when everything has been written to the stream, or when the stream has failed. */
 export const written = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => void stream.write('', () => resolve()));
 
 /**
- * Handles failures of standard output: a closed pipe (`| head`) calls `closed`, any other failure (a full disk) ends
- * the program with the code `failed`. Failures of standard error are ignored.
+ * Handles errors on standard output: calls `closed` if the reader closed the pipe (`| head`), and exits with the code
+ * `failed` on any other error, such as a full disk. Errors on standard error are ignored.
  */
 export function onOutputFailure(name: string, closed: () => void, failed: number): void {
   process.stderr.on('error', () => undefined);

@@ -1,6 +1,6 @@
-// The state folder of `make ingest-run`. One run uses it at a time, because two Redis servers would destroy a shared
-// append-only file. `run.json` contains the URIs of the run's queue and warehouse, for ingest-admin in another
-// terminal.
+// The state folder of `make ingest-run`. Only one run may use it at a time, because two Redis servers would corrupt a
+// shared append-only file. `run.json` contains the URIs of the queue and the warehouse, so that ingest-admin can find
+// them when it is run in another terminal.
 import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
@@ -12,7 +12,7 @@ const KEYS = ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'] as const;
 
 const folderOf = (environment: Environment): string => resolve(environment['INGEST_STATE_DIR'] ?? '.ingest');
 
-/** Adds the URIs of the running `make ingest-run`, unless the environment sets a queue or a warehouse. */
+/** Adds the URIs of a running `make ingest-run`, unless the environment already names a queue or a warehouse. */
 export function withRunning(environment: Environment): Environment {
   if (KEYS.some((key) => environment[key] !== undefined || environment[`${key}_FILE`] !== undefined))
     return environment;
@@ -23,10 +23,13 @@ export function withRunning(environment: Environment): Environment {
   }
 }
 
-/** Locks the folder until this process ends. Rejects if another run, or the Redis of an earlier run, uses it. */
+/**
+ * Locks the folder until `release` is called or this process exits. Rejects if another run, or the Redis server of an
+ * earlier run, still uses the folder.
+ */
 export async function holdFolder(folder: string) {
   const path = join(folder, 'run.json');
-  // The system releases the lock of an SQLite file when its process ends, even after SIGKILL.
+  // The operating system releases the lock on a SQLite file when the process exits, even after SIGKILL.
   const lock = new DatabaseSync(join(folder, 'run.lock'));
   try {
     lock.exec('BEGIN EXCLUSIVE');
@@ -37,7 +40,7 @@ export async function holdFolder(folder: string) {
   if (uri !== undefined && (await isServing(uri, join(realpathSync(folder), 'redis'))))
     throw new Error(`the Redis of an earlier run still uses ${folder}: end it with redis-cli -u ${uri} shutdown`);
   return {
-    /** Writes run.json. The URIs of the run contain no password. */
+    /** Writes run.json, which may be world-readable, because its URIs contain no password. */
     publish: (made: Environment): void => writeFileSync(path, `${JSON.stringify(made)}\n`),
     release: (): void => {
       rmSync(path, { force: true });
@@ -46,7 +49,7 @@ export async function holdFolder(folder: string) {
   };
 }
 
-/** True if a Redis at `uri` has its data in `folder`. */
+/** True if a Redis server at `uri` stores its data in `folder`. */
 function isServing(uri: string, folder: string): Promise<boolean> {
   const { hostname, port } = new URL(uri);
   return new Promise((found) => {

@@ -1,4 +1,5 @@
-// The clock and the random source of this process. This file is in ingest-client, so it may not import packages.
+// The clock and the random source of this process. This file is part of the ingest-client package, so it must not
+// import npm packages.
 import { SystemClock, SystemRandom, type ClockAndRandom } from '../lib/process/clock.ts';
 
 export const SYSTEM: ClockAndRandom = { clock: new SystemClock(), random: new SystemRandom() };

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// toollint: streams, signals, environment and exit around lib/toollint/command/command-line.ts. It imports that file
-// only after it has checked the version of Node.
+// toollint: connects lib/toollint/command/command-line.ts to the streams, signals, environment and exit code of this
+// process. That file is imported only after the version of Node has been checked.
 import { Console } from 'node:console';
 import { lstatSync, mkdirSync } from 'node:fs';
 import * as nodeModule from 'node:module';
@@ -14,7 +14,6 @@ const EXIT_FAILURE = 2;
 const EXIT_INTERRUPTED = 130;
 const EXIT_OUTPUT_CLOSED = 141;
 
-/** Writes one line. output.ts is not used, because it would add other parts of lib to the package. */
 function complain(text: string): void {
   // eslint-disable-next-line no-restricted-syntax -- control characters are removed
   process.stderr.write(`toollint: ${text.replace(/\p{Cc}+/gu, ' ')}\n`);
@@ -26,8 +25,8 @@ if (major < 22 || (major === 22 && minor < 15)) {
   endNow(EXIT_FAILURE);
 }
 /**
- * A folder for V8's compile cache that only this user can write, or undefined. Node's default is the system's temporary
- * folder, where another user could store code that this process would run.
+ * Returns a folder for V8's compile cache that only this user can write to, or undefined. Node's default is the
+ * system's temporary folder, where another user could store code that this process would run.
  */
 function ownCache(): string | undefined {
   try {
@@ -44,26 +43,27 @@ function ownCache(): string | undefined {
   }
 }
 
-// The cache saves a third of the start. NODE_COMPILE_CACHE names another folder.
+// The cache reduces startup time by a third. NODE_COMPILE_CACHE overrides the folder.
 const cache = process.env['NODE_COMPILE_CACHE'] || ownCache();
 if (cache !== undefined) nodeModule.enableCompileCache(cache);
-// A small young generation and small growth of the old one keep a scan's memory below that of plain ESLint, at the cost
-// of some CPU time.
+// A small young generation and a slowly growing old generation keep a scan's memory below that of plain ESLint, at
+// the cost of some CPU time.
 setFlagsFromString('--max-semi-space-size=8');
 setFlagsFromString('--heap-growing-percent=150');
 
 const interrupt = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
-    // A second signal does not wait for the current file.
+    // A second signal exits without waiting for the current file.
     if (interrupt.signal.aborted) endNow(EXIT_INTERRUPTED);
     interrupt.abort();
   });
 }
 
-// Rules and configurations are foreign code. Their output must not become part of the document.
+// Rules and configurations are third-party code. Their output must not become part of the document.
 globalThis.console = new Console(process.stderr, process.stderr);
-// Each write reports its own failure. Without these listeners a closed pipe would end the process with a stack trace.
+// Each write to standard output reports its own failure. Without these listeners, the handler below would also end
+// the program if standard error were closed.
 process.stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
 process.on('uncaughtException', (error: NodeJS.ErrnoException) => {

@@ -1,4 +1,4 @@
-// Chooses between the SQLite and the PostgreSQL adapter by the warehouse's URI.
+// Selects the SQLite or the PostgreSQL adapter from the warehouse's URI.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
 import { maskedUri, sqlitePath } from '../lib/process/uri.ts';
@@ -11,11 +11,11 @@ import { fileFault, inspectSqlite, NO_FILE } from '../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
 import { SYSTEM } from './system.ts';
 
-/** `uri` is `sqlite:<path>`, `postgres://…` or `postgresql://…`. Connects at the first use. */
+/** Opens the warehouse at `uri`: `sqlite:<path>`, `postgres://…` or `postgresql://…`. It connects on first use. */
 export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {
   const path = sqlitePath(uri);
   if (path !== undefined) return createSqliteWarehouse({ path, readOnly: role === 'gateway' });
-  // A consumer runs three landings and a probe at the same time, a gateway up to eight look-ups.
+  // A consumer runs up to three landings and a probe at the same time, and a gateway up to eight lookups.
   return createPostgresWarehouse(
     role === 'consumer'
       ? { ...SYSTEM, uri, connectionsMax: 4 }
@@ -23,7 +23,10 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/** Connects and returns a sentence about the warehouse. Rejects with a StartFailure (exit 5, or 2 for TablesDiffer). */
+/**
+ * Connects to the warehouse and returns a sentence about its state. Rejects with a StartFailure: with exit code 2 for
+ * TablesDiffer, and with 5 for all other failures.
+ */
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
   const path = sqlitePath(uri);
@@ -45,7 +48,7 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   }
 }
 
-/** The message of a WarehouseMisconfigured begins with the masked URI already. */
+/** The message of a WarehouseMisconfigured already begins with the masked URI, so that prefix is removed. */
 const warehouseFailure = (uri: string, why: string): StartFailure => {
   const name = `${maskedUri(uri)}: `;
   return new StartFailure(
@@ -54,7 +57,7 @@ const warehouseFailure = (uri: string, why: string): StartFailure => {
   );
 };
 
-/** The warehouse for ingest-admin. Connects at the first use. */
+/** Opens the warehouse for ingest-admin. It connects on first use. */
 export function openWarehouseAdmin(uri: string): WarehouseAdmin {
   const path = sqlitePath(uri);
   return path === undefined ? createPostgresAdmin(uri, SYSTEM) : createSqliteAdmin(path, SYSTEM.clock);

@@ -1,5 +1,5 @@
-// `make settings`: writes the lists of settings into deploy/configure.md, between two marker lines. With the name of a
-// program as its argument, it prints that program's environment file instead.
+// `make settings` writes the lists of settings into deploy/configure.md, between two marker lines. If the argument is
+// the name of a program, the script prints that program's environment file instead.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { PROGRAMS } from '../lib/process/setting.ts';
 import { environmentFile, settingsLists } from '../lib/process/settings-text.ts';
