@@ -1,4 +1,4 @@
-// The SQLite warehouse of ingest-admin, on an existing file. Calls are synchronous, because this program has nothing
+// The SQLite warehouse of ingest-admin, on an existing file. Calls are synchronous, because ingest-admin has nothing
 // else to do meanwhile.
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
@@ -9,7 +9,8 @@ import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { CODE, openFile, refuses } from './file.ts';
 
-// Rows are numbered as they land and deleted from the oldest on, so this is their number or more.
+// Row ids ascend as rows land, and the oldest rows are deleted first, so this is an upper bound of the number of
+// rows.
 const ESTIMATE = 'SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FROM events) + 1 AS rows';
 const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
   VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT)) ON CONFLICT (id) DO NOTHING`;
@@ -55,7 +56,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
 
     eraseTraces: () =>
       telling((database) => {
-        // `busy` is 1 if a reader still uses the log after the busy time-out.
+        // `busy` is 1 if a reader was still using the log when the busy timeout expired.
         const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { readonly busy: number };
         if (busy !== 0) throw new Error(`${path}-wal is in use and still holds the bodies; run the same command again`);
         return undefined;
@@ -64,7 +65,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   };
 }
 
-/** Node binds positional values only to parameters without a name: ?1, not $1. */
+/** node:sqlite binds positional values to ?1 but not to $1, which is a named parameter. */
 const numbered = (sql: string): string => sql.replaceAll('$', '?');
 
 function prune(

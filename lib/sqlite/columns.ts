@@ -1,11 +1,11 @@
-// A batch for the worker thread, and the verdicts that return, as columns.
+// A batch for the worker thread, and the verdicts that it returns, as columns.
 //
-// Fact: a message between threads is copied value by value, 0.3 us for a short string on either side, and a Buffer is
-// copied with the whole block that it is part of. Choice: a column of names is one string with the ends of its parts,
-// and all bodies are one block, which is transferred and not copied.
+// Fact: a message between threads is copied value by value, at 0.3 µs per short string on each side, and a Buffer is
+// copied with the whole block that it is part of. Choice: a column of names is one string with the end offsets of its
+// parts, and all bodies are one block, which is transferred instead of copied.
 import type { LandingOutcome, LandingEvent } from '../ingest/warehouse.ts';
 
-/** Concatenated strings. String n ends before UTF-16 unit `ends[n]`, so that lone surrogates stay as they are. */
+/** Concatenated strings. String n ends before UTF-16 unit `ends[n]`. Lone surrogates are preserved. */
 export interface Texts {
   readonly all: string;
   readonly ends: Uint32Array;
@@ -15,7 +15,7 @@ export interface LandingColumns {
   readonly ids: Texts;
   readonly types: Texts;
   readonly producers: Texts;
-  /** An empty string if an event has none. */
+  /** An event without a traceparent has an empty string. */
   readonly traceparents: Texts;
   readonly acceptedAtMs: Float64Array;
   /** Concatenated bodies. Body n ends before `bodyEnds[n]`. */

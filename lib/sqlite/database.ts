@@ -1,10 +1,10 @@
 // The SQLite file and its statements, in the worker thread. All methods except `prepare` are synchronous.
 //
-// Invariant: a batch is one IMMEDIATE transaction with `synchronous = FULL`, so landed events survive a power cut. Only
-// `prepare` creates the file. If the file is missing or replaced later, calls fail: rows are never written to a deleted
-// file or to a new, empty one.
+// Invariants: a batch is one IMMEDIATE transaction with `synchronous = FULL`, so landed events survive a power
+// failure. Only `prepare` creates the file. If the file is deleted later, calls fail; if it is replaced, the next
+// call opens the new file. So rows are never written to a deleted file.
 //
-// Limits: one writer at a time. The call of another process waits up to BUSY_TIMEOUT_MS, then throws.
+// There is one writer at a time. Another process waits up to BUSY_TIMEOUT_MS, then its call throws.
 import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import {
@@ -21,11 +21,11 @@ import type { Clock } from '../process/clock.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { busy, openFile, prepareFile, refuses, type Step } from './file.ts';
 
-// CAST of a blob to TEXT keeps its bytes (sqlite.org/lang_expr.html, section 12).
+// Casting a blob to TEXT does not change its bytes (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
 const INSERT = 'INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent) VALUES';
 const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
-// Fact: the call of a statement takes a third of the time of an insert. Choice: this many rows are one statement. If
+// Fact: calling a statement takes a third of the time of an insert. Choice: one statement inserts this many rows. If
 // one of them is not new, the statement fails, and the rows are inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
@@ -41,7 +41,6 @@ const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM
 const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
   WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
 
-/** An open file with its identity and prepared statements. */
 interface Handle {
   readonly database: DatabaseSync;
   readonly identity: BigIntStats;
@@ -50,9 +49,8 @@ interface Handle {
 
 export interface SqliteWarehouseOptions {
   readonly path: string;
-  /** Opens an existing file for look-ups only. */
+  /** Opens an existing file for lookups only. */
   readonly readOnly?: boolean;
-  /** Schema steps; STEPS by default. */
   readonly steps?: readonly Step[];
 }
 
@@ -134,7 +132,7 @@ export class Database {
     }
   }
 
-  /** Returns the open file. Throws if the path has no file; opens the file again if it was replaced. */
+  /** Throws if the file does not exist. Opens it again if it was replaced. */
   #opened(): Handle {
     const identity = statSync(this.#path, { bigint: true });
     if (
@@ -145,7 +143,7 @@ export class Database {
     return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, statements: new Map() });
   }
 
-  /** Closes the file after a failure that neither the data nor another writer caused; the next call reopens it. */
+  /** Closes the file after a failure that neither the data nor another writer caused. The next call reopens it. */
   #using<T>(work: (open: Handle) => T): T {
     try {
       return work(this.#opened());
@@ -182,7 +180,7 @@ const rowOf = (
   textAt(batch.traceparents, at) || null,
 ];
 
-/** Inserts ROWS_AT_ONCE rows or none. */
+/** Inserts ROWS_AT_ONCE rows, or inserts none and returns false. */
 function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: string): boolean {
   const values: SQLInputValue[] = [];
   for (let at = from; at < from + ROWS_AT_ONCE; at += 1) values.push(...rowOf(batch, at, landedAt));
@@ -190,7 +188,8 @@ function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: st
     statement(open, LAND_NEW).run(...values);
     return true;
   } catch (cause) {
-    // A constraint undoes its statement only, and the transaction goes on (sqlite.org/lang_conflict.html, ABORT).
+    // A violated constraint undoes only its statement, and the transaction continues (sqlite.org/lang_conflict.html,
+    // ABORT).
     if (refuses(cause) && open.database.isTransaction) return false;
     throw cause;
   }
@@ -249,8 +248,8 @@ function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
   };
 }
 
-// Fact: toISOString takes a third of the time of an insert. Choice: the last text is cached, because events of one
-// millisecond are neighbors in a batch.
+// Fact: toISOString takes a third of the time of an insert. Choice: the last text is cached, because neighboring
+// events in a batch often have the same millisecond.
 let lastMs = Number.NaN;
 let lastText = '';
 function isoTime(ms: number): string {

@@ -6,9 +6,8 @@ import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '..
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 
-/** Time limit of a call that waits for another writer. */
+/** How long a call waits for another writer. */
 const BUSY_TIMEOUT_MS = 2_000;
-/** Time limit of `prepareFile` while other processes hold the file. */
 const PREPARE_TIMEOUT_MS = 10_000;
 const PREPARE_RETRY_MS = 50;
 
@@ -17,11 +16,12 @@ export interface Step {
   readonly sql: string;
 }
 
-/** The code of a quarantine reason; the expression of an index. */
+/** The code of a quarantine reason. An index uses the same expression. */
 export const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 
-// Times are RFC 3339 text in UTC, which people can read. A NUL in a name is refused, as in PostgreSQL. Ids compare byte
-// by byte, because SQLite's default collation is BINARY. Steps are additive: see lib/postgres/migrations.ts.
+// Times are RFC 3339 text in UTC, so that people can read them. A NUL in a producer's name is refused, as in
+// PostgreSQL. Ids are compared byte by byte, because SQLite's default collation is BINARY. Steps are additive; see
+// lib/postgres/migrations.ts.
 export const STEPS: readonly Step[] = [
   {
     version: 1,
@@ -73,10 +73,10 @@ const hasCode = (cause: unknown, primaryCodes: readonly number[]): cause is Sqli
   typeof cause.errcode === 'number' &&
   primaryCodes.includes(cause.errcode & 0xff);
 
-/** SQLITE_BUSY, SQLITE_LOCKED: another process holds the file. */
+/** SQLITE_BUSY or SQLITE_LOCKED: another process has locked the file. */
 export const busy = (cause: unknown): boolean => hasCode(cause, [5, 6]);
 
-/** SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH: the data is at fault, so a retry fails too. */
+/** SQLITE_TOOBIG, SQLITE_CONSTRAINT or SQLITE_MISMATCH: the data is at fault, so a retry would fail too. */
 export const refuses = (cause: unknown): cause is SqliteError => hasCode(cause, [18, 19, 20]);
 
 /** Creates or migrates the file; see Warehouse.prepare. */
@@ -105,7 +105,7 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
 
 export const NO_FILE = 'no file yet';
 
-/** Returns why a file cannot be opened or created; NO_FILE if it does not exist yet. Creates nothing. */
+/** Returns the reason why a file cannot be opened or created, or NO_FILE if it does not exist yet. Creates nothing. */
 export function fileFault(path: string): string | undefined {
   const folder = dirname(resolve(path));
   try {
@@ -119,7 +119,7 @@ export function fileFault(path: string): string | undefined {
   }
 }
 
-/** Returns the version of the schema; 0 without tables. Throws WarehouseMisconfigured if it cannot be used. */
+/** Returns the version of the schema, or 0 if there are no tables. Throws if this program cannot use the schema. */
 export function inspectSqlite(path: string): number {
   const database = openFile(path, true);
   try {
@@ -129,7 +129,7 @@ export function inspectSqlite(path: string): number {
   }
 }
 
-/** The file holds bodies. SQLite creates the write-ahead log with the mode of the file. */
+/** Only the owner may read the bodies in the file. SQLite gives the write-ahead log the same mode. */
 const FILE_MODE = 0o600;
 
 function makeSchema(path: string, steps: readonly Step[]): string | undefined {
@@ -151,7 +151,7 @@ function makeSchema(path: string, steps: readonly Step[]): string | undefined {
   }
 }
 
-/** If this throws, the caller closes the file, which rolls the transaction back. */
+/** If this throws, the caller closes the file, which rolls back the transaction. */
 function migrate(database: DatabaseSync, path: string, steps: readonly Step[]): void {
   database.exec('BEGIN IMMEDIATE');
   const found = knownVersion(database, path, steps);
@@ -163,7 +163,6 @@ const COLUMNS = `
   SELECT tables.name AS "table", columns.name AS name, columns."notnull" AND columns.dflt_value IS NULL AS required
   FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'`;
 
-/** The version is the file's `user_version`. */
 function knownVersion(database: DatabaseSync, path: string, steps: readonly Step[]): number {
   const found = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
   const known = newestOf(steps);

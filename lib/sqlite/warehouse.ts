@@ -1,9 +1,9 @@
-// The warehouse in one SQLite file, for several processes on one machine. SQLite's locks do not work on network file
+// The warehouse in one SQLite file, shared by processes on one machine. SQLite's locks do not work on network file
 // systems.
 //
-// Fact: node:sqlite is synchronous, and a call waits for the disk and for other processes' locks. Choice: a worker
-// thread, so that requests, reads and health checks do not wait. If the worker ends, its calls reject, and the next
-// call starts another one.
+// Fact: node:sqlite is synchronous, and each call waits for the disk and for the locks of other processes. Choice: a
+// worker thread, so that requests, reads and health checks do not wait. If the worker exits, its calls reject, and
+// the next call starts a new worker.
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
@@ -41,11 +41,11 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
   };
 }
 
-/** Copies the bodies out of their shared blocks: see columns.ts. */
+/** Copies each body out of its block, because a message would copy the whole block: see columns.ts. */
 const copiesOf = <T extends { readonly body: Buffer }>(entries: readonly T[]): T[] =>
   entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
 
-/** Starts the worker at the first call. The worker keeps the process alive only during a call. */
+/** Starts the worker on the first call. The worker keeps the process alive only while a call is pending. */
 class Thread {
   readonly #options: SqliteWarehouseOptions;
   readonly #pending = new Map<number, Pending>();

@@ -1,4 +1,4 @@
-// The worker thread of the SQLite warehouse: owns the file and runs one call after the other.
+// The worker thread of the SQLite warehouse, which owns the file.
 import { parentPort, workerData } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { SystemClock } from '../process/clock.ts';
@@ -14,7 +14,10 @@ export type WorkerCall = {
   readonly [Method in keyof Methods]: { readonly method: Method; readonly given: Parameters<Methods[Method]> };
 }[keyof Methods];
 
-/** `refused` is the code of a BatchRefused; `misconfigured` stands for that error or, if `differs`, TablesDiffer. */
+/**
+ * An error loses its class between threads, so the reply records it: `refused` is the code of a BatchRefused,
+ * `misconfigured` means WarehouseMisconfigured, and `differs` means its subclass TablesDiffer.
+ */
 export type WorkerReply =
   | { readonly call: number; readonly value: unknown }
   | {
@@ -33,7 +36,7 @@ function run(call: WorkerCall): unknown {
   try {
     return methods[call.method](...call.given);
   } finally {
-    // Frees up to 16 MiB immediately; the next garbage collection may be many such blocks later.
+    // Frees up to 16 MiB immediately. Many such blocks could accumulate before the next garbage collection.
     if (call.method === 'land') call.given[0].bodies.buffer.transfer(0);
   }
 }
