@@ -12,13 +12,12 @@ import { openSessions, transacted } from './sessions.ts';
 
 type Query = <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => Promise<pg.QueryResult<R>>;
 
-// The result of the last ANALYZE; -1 before the first one.
+// PostgreSQL's estimate; -1 before the first ANALYZE.
 const ESTIMATE = `SELECT reltuples AS rows FROM pg_class WHERE oid = to_regclass('events')`;
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
   const { clock } = system;
   const pool = openSessions({ uri, connectionsMax: 1, connectTimeoutMs: 5_000, callTimeoutMs: 60_000 });
-  /** Rejects with WarehouseFailed. */
   const ask: Query = async <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => {
     try {
       return await transacted(system, () => pool.query<R>(sql, values));
@@ -63,10 +62,9 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
   };
 }
 
-/** A position before all rows. */
 const BEGINNING: PruneCursor = ['-infinity', ''];
 
-/** DELETE receives its keys as an array, so that it uses the primary key even without statistics. */
+/** DELETE receives its keys as an array, so that it uses the primary key's index even without statistics. */
 async function prune(
   query: Query,
   { table, beforeMs, type }: Pruning,

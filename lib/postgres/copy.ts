@@ -1,10 +1,11 @@
 // COPY ... FROM STDIN in PostgreSQL's binary format, for new rows.
 //
-// Fact: COPY writes a page of rows in one step with one log record; INSERT ... ON CONFLICT writes each row separately,
-// and a speculative token before it. For an event of 300 bytes COPY takes 5 us of a server's core, INSERT 9 us. pg has
-// no COPY, but accepts any query object that handles the protocol's messages (pg-query-stream is one).
+// Fact: COPY writes a page of rows in one step with one log record; INSERT ... ON CONFLICT writes each row
+// separately, after a speculative token. For an event of 300 bytes, COPY takes 5 µs of a server core, and INSERT
+// takes 9 µs. pg has no COPY, but accepts any query object that handles the protocol's messages, as pg-query-stream
+// does.
 //
-// See the manual, "COPY", section "Binary Format", and "Message Formats", CopyData and CopyDone.
+// Formats: the manual's "COPY", section "Binary Format", and "Message Formats", CopyData and CopyDone.
 import type pg from 'pg';
 import type { LandingEvent } from '../ingest/warehouse.ts';
 import { timestamp } from './binary-array.ts';
@@ -13,15 +14,15 @@ const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, tra
 const COLUMNS = 7;
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const TRAILER = -1;
-/** Bytes around the rows: the header of CopyData, the signature, the trailer, CopyDone. */
+/** Bytes around the rows: the header of CopyData, the signature, the trailer and CopyDone. */
 const FRAME_BYTES = 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
 const NULL = -1;
 const TIMESTAMP_BYTES = 8;
-/** Bytes of a row without its texts: the number of columns, the length of each, two times. */
+/** Bytes of a row without its text values: the number of columns, the length of each, and two times. */
 const ROW_BYTES = 2 + 4 * COLUMNS + 2 * TIMESTAMP_BYTES;
 const COPY_DATA = 0x64; // d
 const COPY_DONE = 0x63; // c
-/** Maximum length of one UTF-16 unit in UTF-8. */
+/** The maximum number of UTF-8 bytes per UTF-16 unit. */
 const UNIT_BYTES_MAX = 3;
 
 /** Copies rows into `events` in one transaction and returns their number. Rejects with the server's error. */
@@ -41,7 +42,7 @@ export function copyEvents(
   });
 }
 
-/** pg calls these methods with the server's messages, and `callback` directly after a time-out. */
+/** pg calls these methods with the server's messages. After a timeout, it calls `callback` directly. */
 class CopyIn implements pg.Submittable {
   readonly #messages: Buffer;
   #rows = 0;
@@ -53,7 +54,7 @@ class CopyIn implements pg.Submittable {
   }
 
   /**
-   * Fact: a session that waits for rows holds its locks, and no server time-out ends it. Choice: the rows follow the
+   * Fact: a session that waits for rows holds its locks, and no server timeout ends it. Choice: the rows follow the
    * statement immediately; if the statement fails, the server ignores them (manual, "COPY Operations"). Effect: a
    * frozen consumer does not block ALTER TABLE, and each batch saves one round trip.
    */
@@ -78,7 +79,7 @@ class CopyIn implements pg.Submittable {
   }
 }
 
-/** One CopyData message with all rows, and CopyDone. */
+/** Returns one CopyData message with all rows, followed by CopyDone. */
 function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buffer {
   let bytesMax = FRAME_BYTES;
   for (const { id, type, producer, body, traceparent = '' } of events) {

@@ -1,5 +1,5 @@
-// Looks up one event: its row, or the quarantine row with the reason. Quarantine rows hold the producer's name in the
-// form of storableText, so the two tables are queried for two names.
+// Looks up one event: its row, or its quarantine row with the reason. The quarantine stores the producer's name as
+// storableText encodes it, so the query needs the name in both forms.
 import type pg from 'pg';
 import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -56,5 +56,5 @@ function lookup(found: Found | undefined): WarehouseLookup {
       };
 }
 
-/** A text column cannot hold other ids. */
+/** A text column cannot store a NUL or a lone surrogate. */
 const storable = (id: string): boolean => !id.includes('\0') && id.isWellFormed();

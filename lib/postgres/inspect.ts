@@ -1,4 +1,4 @@
-// Checks for --check=connect that a role can create or use the tables. Creates nothing.
+// Checks that a role can create or use the tables, for --check=connect. Creates nothing.
 import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
@@ -8,7 +8,7 @@ import { openSessions } from './sessions.ts';
 
 type Role = 'consumer' | 'gateway';
 
-/** Rights on existing tables. Landing a replayed event deletes its quarantine row. */
+/** Rights on existing tables. The consumer deletes a quarantine row when its replayed event lands. */
 const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: string])[]>> = {
   consumer: [
     ['events', 'SELECT'],
@@ -23,7 +23,7 @@ const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: st
   ],
 };
 
-/** Rejects with a WarehouseMisconfigured that names the missing rights, or with the failure of the connection. */
+/** Rejects with a WarehouseMisconfigured that names the missing rights, or with the connection's failure. */
 export async function inspectPostgres(uri: string, role: Role): Promise<void> {
   const pool = openSessions({ uri, connectionsMax: 1, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
@@ -37,7 +37,7 @@ export async function inspectPostgres(uri: string, role: Role): Promise<void> {
 }
 
 async function lacking(pool: pg.Pool, role: Role): Promise<readonly string[]> {
-  // A gateway may start before the tables exist.
+  // Only the consumer creates missing tables. A gateway may start before they exist.
   if (role === 'consumer' && (await schemaVersion(pool, STEPS)) === 0) {
     const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may`;
     const { rows } = await pool.query<{ may: boolean }>(asked);

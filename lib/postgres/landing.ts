@@ -1,8 +1,9 @@
 // Lands batches of events.
 //
-// Invariant: a batch is one COPY or, if that is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Each is one
-// transaction, and the primary key alone decides which event of an id becomes the row: a COPY with an existing id fails
-// as a whole. Rows are sorted by id, so that two replicas with the same ids lock them in one order and do not deadlock.
+// Invariant: a batch is one COPY or, if COPY is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Each is
+// one transaction, and the primary key alone decides which event with an id becomes the row: COPY fails as a whole if
+// an id has a row. Rows are sorted by id, so that two replicas with the same ids lock them in the same order and do
+// not deadlock.
 import pg from 'pg';
 import {
   BatchRefused,
@@ -19,7 +20,7 @@ import { textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { sqlstateClass, timedOut, transacted } from './sessions.ts';
 
-/** Pause after a refused COPY: repeated events seldom arrive alone, and a refused COPY is wasted work. */
+/** After a refused COPY, only INSERT is used for this long, because repeated events seldom arrive alone. */
 const COPY_PAUSE_MS = 1_000;
 
 const BATCH = `unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::text[])
@@ -29,7 +30,7 @@ const LAND = `
   SELECT id, type, producer, accepted_at, $7::timestamptz, body, traceparent FROM ${BATCH}
   ON CONFLICT (id) DO NOTHING RETURNING id`;
 
-/** Inserts the events whose ids have no row, and returns their ids. */
+/** Inserts the events whose ids have no row, and returns the inserted ids. */
 export async function insertEvents(
   query: (sql: string, values: unknown[]) => Promise<pg.QueryResult<{ id: string }>>,
   events: readonly LandingEvent[],
@@ -68,7 +69,7 @@ export class Landing {
       ),
     );
     if (landed.size === batch.length) return batch.map(() => 'landed');
-    // The first event of each inserted id has landed.
+    // Only the first event with an inserted id has landed. The others are repeats.
     const pending = new Set(landed);
     const isNew = batch.map(({ id }) => pending.delete(id));
     const repeats = batch.filter((_, at) => isNew[at] === false);
@@ -83,7 +84,6 @@ export class Landing {
     });
   }
 
-  /** See Warehouse.haveLanded. */
   async haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]> {
     const storable = events.map(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
     const asked = events.filter((_, at) => storable[at]);
@@ -97,7 +97,7 @@ export class Landing {
     });
   }
 
-  /** Lands new rows by COPY; `undefined` if the server refused it and nothing was written. */
+  /** Lands new rows by COPY. Returns `undefined` if COPY is paused or was refused. */
   async #copied(events: readonly LandingEvent[], landedAtMs: number): Promise<ReadonlySet<string> | undefined> {
     const { clock } = this.#system;
     if (clock.ms() < this.#copyAtMs) return undefined;
@@ -118,7 +118,6 @@ export class Landing {
   }
 }
 
-/** The first event of each id, sorted by id. */
 function firstOfEachId(batch: readonly LandingEvent[]): LandingEvent[] {
   const firsts = new Map<string, LandingEvent>();
   for (const event of batch) if (!firsts.has(event.id)) firsts.set(event.id, event);
@@ -135,8 +134,8 @@ const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
 ];
 
 /**
- * Compares events with the rows of their ids, by index of the event. This is a separate statement, because the snapshot
- * of the INSERT lacks a row that another transaction committed while the INSERT waited for it.
+ * Compares events with the rows of their ids; the result is keyed by the event's index. This is a separate statement,
+ * because the INSERT's snapshot lacks a row that another transaction committed while the INSERT waited for it.
  */
 async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
   const { rows } = await pool.query<ComparedRow & { at: number }>(COMPARED, [
@@ -149,14 +148,14 @@ async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Pro
 }
 
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that blame the data: data exception, constraint violation, WITH
-// CHECK OPTION, program limit, and an error that a trigger raised.
+// CHECK OPTION violation, program limit exceeded, and an error that a trigger raised.
 const REFUSING_CLASSES = new Set(['22', '23', '44', '54', 'P0']);
 export const refuses = (cause: unknown): cause is pg.DatabaseError =>
   cause instanceof pg.DatabaseError && REFUSING_CLASSES.has(sqlstateClass(cause) ?? '');
-// Classes that blame the server or another transaction, so that INSERT would fail too.
+// Classes that blame the server or another transaction, so INSERT would fail too.
 const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58', 'XX']);
 
-/** Converts errors to those of the port. */
+/** Converts errors to those of the warehouse port. */
 async function telling<T>(landing: Promise<T>): Promise<T> {
   try {
     return await landing;

@@ -1,9 +1,9 @@
 // The schema in PostgreSQL, as a list of steps that only grows. A step and its row in events_migrations are one
-// transaction, so each step runs once. If the newest version is present, nothing else happens: a role that can only
-// read and insert is then sufficient.
+// transaction, so each step runs once. If the newest version is present, nothing else happens, so a role that can
+// only read and insert is sufficient.
 //
-// Steps are additive, so that older programs work with newer schemas and the reverse. A program refuses a newer schema
-// only if its tables lack a column, or require an unknown one (unfitness). Engines without advisory locks work too: a
+// Steps are additive, so older programs work with newer schemas and vice versa. A program refuses a newer schema only
+// if its tables lack a column or require an unknown one (unfitness). Engines without advisory locks work too: a
 // replica that loses a race tries again.
 import pg from 'pg';
 import { unfitness, type Column } from '../ingest/warehouse.ts';
@@ -11,12 +11,12 @@ import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { sqlstateClass } from './sessions.ts';
 
-/** Arbitrary; must differ from other programs' advisory locks in the same database. */
+/** Arbitrary, but must differ from other programs' advisory locks in the same database. */
 export const LOCK_KEY = 0x1a6e57;
 
-/** A step may rewrite a table. */
+/** Long, because a step may rewrite a table. */
 const STEP_TIMEOUT_MS = 600_000;
-/** Short, because all other sessions queue after a waiting step. Landing goes on, and the caller retries later. */
+/** Short, because all other sessions queue behind a waiting step. The caller tries again later. */
 const LOCK_TRY_MS = 100;
 const ATTEMPTS_MAX = 8;
 const ATTEMPT_PAUSE_FIRST_MS = 50;
@@ -24,12 +24,12 @@ const ATTEMPT_PAUSE_MAX_MS = 1_000;
 
 export interface Step {
   readonly version: number;
-  /** `bytewise` is the clause for a column that compares bytes: no locale may decide which ids are equal. */
+  /** `bytewise` is the clause for a column that is compared byte by byte: no locale may decide which ids are equal. */
   readonly sql: (bytewise: string) => string;
 }
 
-// `text` keeps a landed body byte for byte; `jsonb` would refuse `\u0000` and reorder members. A quarantined body may
-// be any bytes. IF NOT EXISTS repairs an interrupted step in engines that commit each CREATE separately.
+// `text` stores a landed body byte for byte; `jsonb` would refuse `\u0000` and reorder members. A quarantined body
+// may be any bytes. IF NOT EXISTS repairs an interrupted step in engines that commit each CREATE separately.
 export const STEPS: readonly Step[] = [
   {
     version: 1,
@@ -66,7 +66,7 @@ export const STEPS: readonly Step[] = [
      );`,
   },
   {
-    // Without this index, rows with a rare reason took 7 s to find among a million.
+    // Without this index, finding rows with a rare reason among a million took 7 s.
     version: 2,
     sql: () => `
      CREATE INDEX IF NOT EXISTS events_quarantine_code
@@ -80,21 +80,19 @@ export class WrongEncoding extends Error {
   }
 }
 
-/** Tables of an older version that no step migrates. */
+/** The tables have an older form that no step migrates. */
 export class OlderTables extends Error {}
 
 const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
-/** The schema of a newer program, with which this one cannot work. */
+/** The schema belongs to a newer program, and this one cannot use it. */
 export class NewerSchema extends Error {
   constructor(found: number, known: number, why: string) {
     super(`the schema has version ${found}, and this program knows ${known}: ${why}`);
   }
 }
 
-/**
- * Brings the schema up to date; see Warehouse.prepare. Throws WrongEncoding, NewerSchema or OlderTables.
- */
+/** Brings the schema up to date; see Warehouse.prepare. Throws WrongEncoding, NewerSchema or OlderTables. */
 export async function migrate(
   client: pg.PoolClient,
   { clock, random }: ClockAndRandom,
@@ -144,13 +142,13 @@ async function runSteps(
   await client.query('COMMIT');
 }
 
-/** `B` sorts before `a` by bytes, and after it by any language. Not every engine supports COLLATE "C". */
+/** By bytes, `B` sorts before `a`; in any language it sorts after. Not every engine supports COLLATE "C". */
 async function bytewiseClause(client: pg.PoolClient): Promise<string> {
   const { rows } = await client.query<{ bytewise: boolean }>(`SELECT 'B'::text < 'a'::text AS bytewise`);
   return rows[0]?.bytewise === true ? '' : 'COLLATE "C"';
 }
 
-/** The session with the oldest transaction among those that lock the tables. */
+/** Selects the session with the oldest transaction among those that hold locks on the tables. */
 const HOLDER = `
   SELECT pid, application_name AS name, round(extract(epoch FROM clock_timestamp() - query_start))::float8 AS seconds
   FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -159,7 +157,7 @@ const HOLDER = `
       OR locktype = 'advisory' AND objid::bigint = $1)
   ORDER BY xact_start LIMIT 1`;
 
-/** Returns text for people. There is no row after the session has ended, or in engines without these views. */
+/** Returns text for an operator. There is no row if the session has ended or the engine lacks these views. */
 async function holderOfLock(client: pg.PoolClient): Promise<string> {
   const sql = { text: HOLDER, values: [LOCK_KEY] };
   const { rows } = await client
@@ -173,11 +171,11 @@ async function holderOfLock(client: pg.PoolClient): Promise<string> {
 
 const isTimedOutLock = (cause: unknown): boolean => cause instanceof pg.DatabaseError && cause.code === '55P03';
 
-/** Feature not supported, or undefined function. */
+/** The engine has no advisory locks: feature not supported, or undefined function. */
 const lacksLocks = (cause: unknown): boolean =>
   cause instanceof pg.DatabaseError && (cause.code === '0A000' || cause.code === '42883');
 
-/** Another replica ran the same step: a serialization failure, or a row, table or other object that already exists. */
+/** Another replica ran the same step: a serialization failure, or an object that already exists. */
 const metAnother = (cause: unknown): boolean =>
   sqlstateClass(cause) === '40' ||
   (cause instanceof pg.DatabaseError && ['23505', '42P07', '42710'].includes(cause.code ?? ''));
@@ -187,7 +185,7 @@ const COLUMNS = `
   FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
   WHERE attrelid IN (to_regclass('events'), to_regclass('events_quarantine')) AND attnum > 0 AND NOT attisdropped`;
 
-/** Returns the newest version; 0 in an empty database. Throws NewerSchema or OlderTables. */
+/** Returns the newest version, or 0 in an empty database. Throws NewerSchema or OlderTables. */
 export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>, steps: readonly Step[]): Promise<number> {
   const tables = await client.query<{ found: boolean; byMonth: boolean }>(
     `SELECT to_regclass('events_migrations') IS NOT NULL AS found, to_regclass('events_ids') IS NOT NULL AS "byMonth"`,

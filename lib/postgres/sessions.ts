@@ -1,16 +1,16 @@
-// The pool of sessions with a PostgreSQL server. Its size is the limit on both sides.
+// The pool of sessions with a PostgreSQL server.
 //
-// Invariant: the server cancels a statement before this side gives up, so that the session can serve the next call. If
-// this side gave up first, the server would keep the session until its statement ended, and each retry would add one.
+// Invariant: the server cancels a statement before this side gives up, so the session can serve the next call. If
+// this side gave up first, the server would keep the session until the statement finished, and each retry would add
+// another session.
 //
-// A session commits to disk: it turns `synchronous_commit` on if the default is `off` or `local`.
-//
-// Limits: a call ends within `callTimeoutMs` plus `connectTimeoutMs`, even if the server is frozen.
+// A session turns on `synchronous_commit` if the default is `off` or `local`, so that landed events are durable. A
+// query finishes within `callTimeoutMs` plus `connectTimeoutMs`, even if the server is frozen.
 import pg from 'pg';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { pauseMs } from '../process/backoff.ts';
 
-/** Shares of `callTimeoutMs` for one statement, and for its wait for a lock. */
+/** Shares of `callTimeoutMs` for one statement and for its wait for a lock. */
 const STATEMENT_SHARE = 0.9;
 const LOCK_SHARE = 0.8;
 
@@ -41,35 +41,32 @@ export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeou
     application_name: 'ingest',
     verify: (client, done) => void client.query(SET_UP, limits).then(() => done(), done),
   });
-  // The next call replaces an idle connection that broke. A connection that breaks in use rejects its query and also
-  // emits the error, which would end the process.
+  // The pool replaces an idle connection that broke. A connection that breaks during use rejects its query and also
+  // emits `error`, which would end the process if nothing listened.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => void client.on('error', () => undefined));
   return pool;
 }
 
-/** The first two characters of SQLSTATE (PostgreSQL manual, appendix A); `undefined` if the server did not answer. */
+/** Returns the first two characters of SQLSTATE (PostgreSQL manual, appendix A), if the server answered. */
 export const sqlstateClass = (cause: unknown): string | undefined =>
   cause instanceof pg.DatabaseError ? cause.code?.slice(0, 2) : undefined;
 
-/**
- * Runs a transaction, and again after a serialization failure or a deadlock (class 40), which is not an outage. Rejects
- * with the last error after ATTEMPTS_MAX.
- */
+/** Runs a transaction, up to ATTEMPTS_MAX times if it fails with a serialization failure or a deadlock (class 40). */
 export async function transacted<T>({ clock, random }: ClockAndRandom, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work();
     } catch (cause) {
       if (sqlstateClass(cause) !== '40' || attempt === ATTEMPTS_MAX) throw cause;
-      // The first retry is immediate, because the other transaction has ended.
+      // The first retry is immediate, because the other transaction has finished.
       const pause = pauseMs(attempt - 1, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, random.fraction());
       if (attempt > 1) await clock.sleep(pause);
     }
   }
 }
 
-/** True if a call took too long. A time-out of a wait for a lock (55P03) is not included. */
+/** True if a call took too long. Waiting too long for a lock (55P03) is not included. */
 export function timedOut(cause: unknown): boolean {
   if (cause instanceof pg.DatabaseError) return cause.code === '57014';
   return cause instanceof Error && cause.message === 'Query read timeout';

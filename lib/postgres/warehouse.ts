@@ -14,12 +14,10 @@ const CALL_TIMEOUT_MS = 15_000;
 
 export interface PostgresWarehouseOptions extends ClockAndRandom {
   readonly uri: string;
-  /** Maximum number of sessions. */
   readonly connectionsMax: number;
-  /** Shorter for a gateway, whose answers must not wait long for an unavailable warehouse. */
+  /** A gateway sets a shorter one, because its answers must not wait long for an unavailable warehouse. */
   readonly connectTimeoutMs?: number;
   readonly callTimeoutMs?: number;
-  /** Schema steps; STEPS by default. */
   readonly steps?: readonly Step[];
 }
 
