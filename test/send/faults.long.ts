@@ -12,7 +12,6 @@ import { sqliteStore } from '../support/warehouse-store.ts';
 
 const SENDERS = 4;
 const EVENTS_EACH = 4_000;
-/** Events that reach the queue between two faults. */
 const BETWEEN = 1_500;
 
 async function startAll(pipelining: number) {

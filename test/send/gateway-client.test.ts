@@ -12,18 +12,16 @@ import { SYSTEM } from '../support/system.ts';
 const BODY = Buffer.from('{"id":"e-1","type":"t"}');
 const ACCEPTED = '{"id":"e-1","status":"accepted"}';
 
-/** Replaced by the request's X-Request-Id in the server's answers. */
+/** A placeholder in an answer. The server replaces it with the X-Request-Id of the request. */
 const REQUEST_ID = '<request id>';
 
 let pki: Pki;
 let server: Server;
-/** The maximum of unanswered requests on a connection. */
+/** The most unanswered requests per connection. */
 let depth = 16;
 let client: GatewayClient;
-/** A client with a short time limit. */
 let hasty: GatewayClient;
 let connections: TLSSocket[] = [];
-/** Handles the first bytes of a request. */
 let answer: (socket: TLSSocket, request: string) => void;
 
 before(async () => {
@@ -61,7 +59,6 @@ function clientFor(
   return new GatewayClient({ ...SYSTEM, url, connections: 4, pipelining: depth, timeoutMs: WITHIN_MS, ...options });
 }
 
-/** The result of one try if the server writes `text`. */
 async function tryWith(text: string, body = BODY): Promise<Try> {
   answer = (socket, request) => socket.write(text.replace(REQUEST_ID, requestIdIn(request)), 'latin1');
   return client.send(body);
@@ -79,14 +76,12 @@ const problem = (members: object, status = 503, headers = ''): string =>
     `Content-Type: application/problem+json\r\nX-Request-Id: ${REQUEST_ID}\r\n${headers}`,
   );
 
-/** Asserts that the try is unanswered, and returns its reason. */
 function unanswered(result: Try): string {
   assert.equal(result.kind, 'retry', JSON.stringify(result));
   assert.equal(result.kind === 'retry' && result.code, NO_ANSWER);
   return result.kind === 'retry' ? String((result.answer as { error: unknown }).error) : '';
 }
 
-/** Writes until the connection is closed. */
 function every20Ms(socket: TLSSocket, text: string): void {
   const timer = setInterval(() => socket.write(text), 20);
   socket.once('close', () => clearInterval(timer));

@@ -1,5 +1,5 @@
-// A process for journal.test.ts: opens the journal in its argument and puts an event. Then it puts one event for each
-// line of its input, or prints the error.
+// A process for journal.test.ts. It opens the journal that its argument names and puts one event. Then it puts one
+// event for each line of its input, and prints `put` or the error.
 import { createInterface } from 'node:readline';
 import { Journal } from '../../lib/send/journal.ts';
 import { SYSTEM } from '../support/system.ts';

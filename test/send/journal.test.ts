@@ -26,7 +26,6 @@ async function resumed(journal: Journal): Promise<[number, string][]> {
   return found.map(({ number, body }) => [number, body.toString()]);
 }
 
-/** The unsettled events that the next process finds. */
 async function leftIn(path: string): Promise<string[]> {
   const journal = await Journal.open(path, SYSTEM);
   const bodies = (await resumed(journal)).map(([, body]) => body);

@@ -1,5 +1,6 @@
-// A process for journal-crash.long.ts: sends events with new ids until it is killed, and notes each id when the journal
-// has its event. Arguments: the options as JSON, the file for ids, and the number of events (0: those of the journal).
+// A process for journal-crash.long.ts, which kills it. It sends events with new ids, and appends each id to a file as
+// soon as the event is in the journal. Its arguments are the options as JSON, the file, and the number of events.
+// With 0 events it only sends those that the journal already contains.
 import { openSync, writeSync } from 'node:fs';
 import { sendEvents, type JournalOptions } from '../../lib/send/send-events.ts';
 

@@ -31,7 +31,6 @@ before(async () => {
   identity = { cert, key, ca: pki.authority.certificate };
 });
 
-/** A server that calls `answer` for each request, in order, and counts its connections. */
 async function serve(answer: (seen: Seen) => void) {
   const found = { url: '', seen: [] as Seen[], connections: 0, requestsInRead: 0 };
   const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (socket) => {
@@ -42,7 +41,7 @@ async function serve(answer: (seen: Seen) => void) {
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1');
       let inRead = 0;
-      // `answer` may end the connection.
+      // `answer` may close the connection or stop reading from it.
       while (!socket.writableEnded && socket.listenerCount('data') > 0) {
         const [whole, , requestId = '', length = '0'] =
           /^(POST [^]*?X-Request-Id: (\S+)\r\nContent-Length: (\d+)\r\n\r\n)/.exec(text) ?? [];
@@ -72,7 +71,6 @@ async function send(url: string, count: number, options: Partial<SendEventsOptio
   return results;
 }
 
-/** Asserts that every event was accepted, and returns how many tries each needed. */
 function triesOf(results: readonly Outcome[]): Map<string, number> {
   assert.deepEqual(
     results.filter(({ kind }) => kind !== 'accepted'),
@@ -160,7 +158,7 @@ describe('a sender with pipelining', () => {
 
   it('delays events after an unanswered one by at most its time limit', async () => {
     const server = await serve((seen) => {
-      // Answers of a connection are in order.
+      // Answers on a connection are in order, so nothing can be answered after an unanswered event.
       if (seen.id === 'e-0') seen.socket.removeAllListeners('data');
       else seen.socket.write(accepted(seen));
     });

@@ -1,4 +1,3 @@
-// ingest-send against a server of this test. test/end-to-end/landing.test.ts uses the real gateway.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -28,9 +27,7 @@ interface Arrival {
 let server: Server;
 let url: string;
 let arrivals: Arrival[] = [];
-/** The id of the event of each answer. */
 const ids = new WeakMap<ServerResponse, unknown>();
-/** Answers a request. `tries` is the number of requests with this body. */
 let answer: (response: ServerResponse, body: string, tries: number) => void;
 
 function respond(response: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
@@ -101,7 +98,6 @@ function send(input: string, ...args: string[]): Program {
   return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
 }
 
-/** The figures of the table: accepted, refused, and all others that are not 0. */
 function figures(program: Program): Record<string, number> {
   const always = new Set(['accepted', 'refused']);
   const found: Record<string, number> = {};
@@ -123,7 +119,7 @@ describe('ingest-send', () => {
     const waiting: ServerResponse[] = [];
     answer = (response) => {
       waiting.push(response);
-      // A group is answered when it is full, so the test ends only if enough events are in flight.
+      // A group is answered only when it is full, so the program exits only if it sends five events at a time.
       if (waiting.length !== 5) return;
       for (const [at, one] of waiting.splice(0).entries()) accepted(one, { duplicate: at < 2, differs: at === 0 });
     };
@@ -154,7 +150,7 @@ describe('ingest-send', () => {
     const program = send(
       ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map(event).join('\n'),
       ...['--refused', 'some.refused'],
-      // With pipelining, a lost connection makes later events arrive twice.
+      // With pipelining, the events after a lost connection would arrive twice.
       ...['--pipelining', '1'],
     );
     assert.equal(await program.ended, 1, program.output);
@@ -235,12 +231,12 @@ describe('ingest-send', () => {
     writeFileSync(path('long.ndjson'), `\n${lines.join('\n')}\n`);
     const held: ServerResponse[] = [];
     answer = (response, body) => (/file-(2\d\d|9)"/.test(body) ? void held.push(response) : accepted(response));
-    // Without pipelining, the tenth event does not delay the answers of later ones.
+    // Without pipelining, the unanswered tenth event does not delay the answers to later events.
     const program = send('', '--concurrency', '8', '--pipelining', '1', 'long.ndjson');
-    // The tenth event and seven of the third hundred have no answer.
+    // Eight events have no answer: the tenth event and seven of events 200 to 299.
     await eventually('all that is answered was sent', () => held.length === 8);
     program.signal('SIGTERM');
-    // Other events may be sent before the signal arrives.
+    // More events may be sent before the signal arrives. All except the tenth are accepted.
     answer = (response, body) => (body === event('file-9') ? void response.destroy() : accepted(response));
     held.splice(0).forEach((one) => (ids.get(one) === 'file-9' ? one.destroy() : accepted(one)));
     assert.equal(await program.ended, 130, program.output);
@@ -285,7 +281,7 @@ describe('ingest-send', () => {
     { tags: ['long'] },
     async () => {
       const input = Array.from({ length: 100 }, (_, at) => event(String(at)));
-      // A lost connection is not an answer.
+      // The first request loses its connection. This is not an answer, so the tenth answer is to request 11.
       answer = (response) =>
         arrivals.length === 1
           ? void response.socket?.destroy()

@@ -1,4 +1,3 @@
-// The library, imported by the name of the package, against the real gateway.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { sendEvents, SendingStopped, type EventInput, type SendEventsOptions, type SendResult } from 'ingest-gateway';

@@ -1,6 +1,7 @@
-// `make soak`: memory of gateway and consumer under an even load, with new connections, refused requests and repeats.
-// The memory of the last third must be at most 1.10 times that of the middle third, and every accepted event must land.
-// SOAK_SECONDS (900) and SOAK_RATE (2,500 a second) set the load. Speed is printed, not checked.
+// `make soak` measures the memory of a gateway and a consumer under a steady load with new connections, refused
+// requests and repeated events. The memory in the last third must be at most 1.10 times that in the middle third, and
+// every accepted event must land. SOAK_SECONDS (default: 900) and SOAK_RATE (default: 2,500 events per second) set
+// the load. The speed is printed but not checked.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
@@ -21,7 +22,7 @@ const CONNECTIONS = 20;
 const NEW_CONNECTIONS_PER_S = 10;
 const TICK_MS = 10;
 const GROWTH_MAX = 1.1;
-/** A connection with more unanswered requests gets no new ones. */
+/** A connection with this many unanswered requests gets no new ones. */
 const OWED_MAX = 32;
 
 type Kind = 'new' | 'repeated' | 'refused';
@@ -29,7 +30,7 @@ type Kind = 'new' | 'repeated' | 'refused';
 class Tally {
   sent = 0;
   accepted = 0;
-  /** The event may have been accepted. */
+  /** New events not answered with 202, which may nevertheless have been accepted. */
   unknown = 0;
   readonly answers = new Map<string, number>();
 
@@ -142,7 +143,6 @@ it(
   },
 );
 
-/** Connections that send one event and close. */
 function visits(gateway: TestGateway, certificate: ClientCertificate, tally: Tally): { stop(): Promise<number> } {
   let over = false;
   let count = 0;

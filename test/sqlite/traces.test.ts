@@ -18,7 +18,7 @@ it('an erased body is in no byte of the database or its log', async (t) => {
   t.after(() => warehouse.close());
   await warehouse.prepare();
   const secret = (at: number): string => `<secret ${at}>`;
-  // Unordered ids split pages of the index, and some bodies are long enough to need overflow pages.
+  // The unordered ids split index pages, and some bodies are long enough to need overflow pages.
   const events = Array.from({ length: EVENTS }, (_, at) => ({
     id: `${(at * 7919) % EVENTS}-${secret(at).length}`,
     type: 't',
@@ -36,7 +36,7 @@ it('an erased body is in no byte of the database or its log', async (t) => {
         reason: 'invalid_event: x',
       })),
     );
-    // Deleted rows make room for others.
+    // Rows written later reuse the space of the rows that this call deletes.
     await warehouse.release(events.slice(at, at + 50).map((_, n) => `q/ingest/${((at + n) * 7919) % EVENTS}-0`));
   }
   const admin = createSqliteAdmin(path, SYSTEM.clock);

@@ -17,7 +17,7 @@ import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { SYSTEM } from '../support/system.ts';
 
-// All threads of this process, so that a test can kill one.
+// The threads of this process, so that a test can kill the thread of its warehouse.
 const threads = new Set<Worker>();
 process.on('worker', (worker: Worker) => threads.add(worker));
 const killThreads = (): void => {
@@ -158,7 +158,6 @@ describe('the SQLite warehouse', () => {
   });
 
   const EVENT = { type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
-  /** The steps of a future version. */
   const NEXT = [...STEPS, { version: 3, sql: 'ALTER TABLE events ADD COLUMN region TEXT' }];
   const fileOf = (t: TestContext): string => {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
@@ -262,9 +261,9 @@ describe('the SQLite warehouse', () => {
       body: Buffer.from('{}'),
       acceptedAtMs: 1,
     });
-    // A bug such as an invalid time fails its own call only.
+    // An unexpected exception, caused here by an invalid time, fails only its own call.
     await assert.rejects(warehouse.land([{ ...event('one'), acceptedAtMs: Number.NaN }]));
-    // The thread waits for the file, so it answers no call before it ends.
+    // The thread is waiting for the locked file, so it is killed before it can answer any call.
     other.exec('BEGIN IMMEDIATE');
     const dying = [warehouse.land([event('one')]), warehouse.probe(), warehouse.quarantine([])];
     killThreads();

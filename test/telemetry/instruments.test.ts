@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import { CounterFamily, Gauge, HistogramFamily } from '../../lib/telemetry/instruments.ts';
 
-/** The samples of a registry's only metric, one on each line. */
 const samplesOf = async (registry: Registry): Promise<readonly string[]> =>
   (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 

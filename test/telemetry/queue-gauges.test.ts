@@ -90,7 +90,7 @@ describe("a queue's gauges", () => {
     ] as const)
       assert.match(text, new RegExp(`^ingest_queue_lag_events\\{partition="${part}"\\} ${unlanded}$`, 'm'));
     assert.match(text, /^ingest_queue_oldest_unlanded_seconds\{partition="1"\} 0$/m);
-    // The queue is unavailable: the age increases, and the size is unknown.
+    // Without a report for 15 seconds, the size is unknown.
     await clock.advance(14_999);
     assert.equal(gauges.size?.events, 0);
     await clock.advance(1);

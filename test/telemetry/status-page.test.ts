@@ -1,4 +1,3 @@
-// test/browser tests the page in a browser.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

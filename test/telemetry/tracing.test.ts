@@ -25,7 +25,6 @@ interface Started {
   readonly clock: VirtualClock;
 }
 
-/** `warned` is called after each warning. */
 function keptLog(warned: () => void = () => undefined): { log: Log; lines: (readonly [unknown, text?: string])[] } {
   const lines: Started['lines'] = [];
   const log = {
@@ -54,7 +53,7 @@ after(() => {
 });
 
 describe('the packages of OpenTelemetry', () => {
-  // A loaded package stays loaded, so this test must be first.
+  // A loaded module cannot be unloaded, so this test must run first.
   it('are named in the log if one is missing, and nothing is traced', async () => {
     const hooks = registerHooks({
       resolve(specifier, context, next) {
@@ -158,7 +157,7 @@ describe('a receiver of spans', () => {
     receiver.status = 400;
     const { promise: warning, resolve: warned } = Promise.withResolvers<void>();
     const { tracing, lines } = await startedFor(receiver.url, warned);
-    // A full batch is sent immediately.
+    // A full batch of spans is sent immediately.
     for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
     await warning;
     assert.equal(lines[1]?.[1], 'spans could not be exported');
