@@ -1,4 +1,4 @@
-// `make simulate` tries all builds, `make ingest-test-long` those that are found after a few seeds.
+// `make simulate` tries all builds. `make ingest-test-long` tries only builds whose error is found after a few seeds.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { BROKEN_BUILDS, foundBy, SEEDS } from './broken-builds.ts';

@@ -1,4 +1,4 @@
-// Builds with one wrong change. The simulation must find each within SEEDS seeds.
+// Builds with one deliberate error each. The simulation must find every error within SEEDS seeds.
 import { execFile } from 'node:child_process';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
@@ -165,7 +165,7 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   },
 ];
 
-/** The violation and its seed. Undefined if no seed found one. */
+/** Returns the output of the simulation, and the seed that found a violation if there was one. */
 export async function foundBy({
   change,
 }: BrokenBuild): Promise<{ readonly seed: string | undefined; readonly said: string }> {

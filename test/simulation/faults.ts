@@ -1,4 +1,4 @@
-// The faults of a run, drawn from its seed: first which kinds occur, then when and for how long.
+// The faults of a run, drawn from its seed: first the kinds of faults, then the time and duration of each fault.
 import type { Random } from '../campaign/random.ts';
 
 export const KINDS = [
@@ -36,11 +36,11 @@ export interface Fault {
   readonly kind: Kind;
   readonly atMs: number;
   readonly forMs: number;
-  /** Selects the target, in [0, 1). */
+  /** A number in [0, 1) that selects the target. */
   readonly which: number;
 }
 
-/** Range in milliseconds. */
+/** The shortest and the longest duration of each kind, in milliseconds. */
 const LASTING: Readonly<Record<Kind, readonly [number, number]>> = {
   cut: [0, 0],
   'slow link': [200, 3_000],

@@ -1,9 +1,11 @@
-// Invariants, checked after each step that may break them. 1. An accepted event is on the queue and not acknowledged,
-// or has a row or a quarantine row. 2. An id has at most one row, and a row is an event that was sent. 3. A `duplicate`
-// is true when it is answered. 4. Lookups of an event only move forward, and never return 404 after a 202. 5. Every
-// submission is answered by its deadline. 6. Admission stays within its bound and gives everything back. A server that
-// returns without its tail may lose events that were sent before and are not on it. Bodies are compared only in runs
-// without a lost tail and without a moved clock.
+// Invariants, checked after each step that may break them:
+// 1. An accepted event is on the queue and not acknowledged, or it has a row or a quarantine row.
+// 2. An id has at most one row, and every row is an event that was sent.
+// 3. An event is stored when an answer calls it a `duplicate`.
+// 4. Successive lookups never return an earlier state of an event, nor 404 after a 202.
+// 5. Every submission is answered by its deadline.
+// 6. Admission stays within its limit and releases everything that it admitted.
+// Events may be lost with the server's tail. Bodies are not compared after such a loss or a change of the clock.
 import type { RedisServer, StoredEntry } from './redis-server.ts';
 import { isErased } from '../../lib/ingest/erased.ts';
 import { PRUNE_AGE_MS_MIN } from '../../lib/ingest/warehouse.ts';
@@ -28,19 +30,21 @@ interface Event {
   readonly id: string;
   readonly producer: string;
   readonly variants: Set<number>;
-  /** Bodies answered with 202 without `duplicate`. Each must be in the row or in quarantine. */
+  /**
+   * Variants of the body that were answered with 202 and without `duplicate`. Each must end up in the row or in
+   * quarantine.
+   */
   readonly accepted: Set<number>;
-  /** When the latest accepted POST was sent. Undefined if nothing is promised. */
+  /** The time at which the latest accepted POST was sent. Undefined if nothing is promised. */
   promisedMs: number | undefined;
   landed: boolean;
-  /** The furthest state that a lookup returned. */
   rank: number;
-  /** The body that is stored according to the answers. */
+  /** The variant of the body that is stored according to the answers. */
   kept: number | undefined;
   readonly notKept: Set<number>;
-  /** An operator may have erased the body. */
+  /** True if an operator may have erased the body. */
   erased: boolean;
-  /** An operator may have removed the row, so nothing is promised any more. */
+  /** True if an operator may have removed the row. Nothing is promised from then on. */
   removed: boolean;
 }
 
@@ -55,15 +59,14 @@ export class Invariants {
   readonly #store: Store;
   readonly #nowMs: () => number;
   readonly #events = new Map<string, Event>();
-  /** Promised events without a row. */
   readonly #open = new Set<Event>();
-  /** The version of the warehouse that the rows below were read at. */
+  /** The change counters of the warehouse at the time when the rows below were read. */
   #writesSeen = -1;
   #landingsSeen = -1;
   #rowsSeen = 0;
   #rows = new Map<string, { readonly producer: string; readonly body: string }>();
   #quarantined = new Set<string>();
-  /** Turns the comparison of bodies off. */
+  /** True after a fault that allows the stored body to change. Bodies are no longer compared from then on. */
   variantsMayDiffer = false;
   accepted = 0;
 
@@ -113,7 +116,7 @@ export class Invariants {
     this.#look();
     const { entries } = await this.#server.stored(this.#nowMs());
     const there = this.#rows.has(event.id) || this.#isQuarantined(event) || entries.some((entry) => isOf(entry, event));
-    // The first event may have been lost while this answer was on its way.
+    // The event may have been lost while this answer was in transit.
     if (!there && !event.removed && (event.promisedMs ?? 0) > this.#lostMs)
       throw new Violation(`answered duplicate for ${keyOf(event)}, which is nowhere`);
   }
@@ -131,7 +134,7 @@ export class Invariants {
     if (!this.variantsMayDiffer) throw new Violation(`the answers for ${keyOf(event)} name two kept bodies`);
   }
 
-  /** `before` and `promised`: the furthest state, and whether a 202 had been answered, when the lookup was sent. */
+  /** Checks the answer to a lookup against `before`, the state of the event when the lookup was sent. */
   found(of: Pick<Sent, 'id' | 'producer'>, before: LookedUp, { status, body }: Told): void {
     const event = this.#of(of);
     if (event.removed) return;
@@ -151,7 +154,7 @@ export class Invariants {
 
   #lostMs = Number.NEGATIVE_INFINITY;
 
-  /** Returns how many promised events the server lost with its tail. */
+  /** Records that the server lost its tail. Returns the number of promised events that were lost. */
   async lostTail(): Promise<number> {
     this.variantsMayDiffer = true;
     this.#lostMs = this.#nowMs();
@@ -170,7 +173,10 @@ export class Invariants {
     return lost;
   }
 
-  /** Deletes an unacknowledged entry by hand, if no request of its event is in progress. False if there is none. */
+  /**
+   * Deletes an unacknowledged entry by hand, unless a request for its event is in progress. Returns false if no entry
+   * was deleted.
+   */
   async delete(
     isAsked: (id: string) => boolean,
     which: number,
@@ -188,7 +194,7 @@ export class Invariants {
     return true;
   }
 
-  /** Returns the id of a promised event to erase. */
+  /** Selects a promised event to erase and returns its id. */
   erase(which: number): string | undefined {
     const some = [...this.#events.values()].filter(({ promisedMs }) => promisedMs !== undefined);
     const id = some[Math.floor(which * some.length)]?.id;
@@ -196,21 +202,24 @@ export class Invariants {
     return id;
   }
 
-  /** Returns the names of all quarantine rows, which are to be removed. */
+  /** Returns the names of all quarantine rows, and records that their events may be removed. */
   drop(): readonly string[] {
     const rows = this.#store.quarantine();
     for (const { id, producer } of rows) if (id !== null) this.#of({ id, producer }).removed = true;
     return rows.map(({ entry }) => entry);
   }
 
-  /** Allows old rows to be removed. */
+  /** Records that rows which are old enough to prune may be removed. */
   prune(wallOffMs: number): void {
     const before = START_EPOCH_MS + this.#nowMs() + wallOffMs - PRUNE_AGE_MS_MIN;
     for (const { id, producer, landed_at } of this.#store.rowsAfter(0))
       if (Date.parse(landed_at) <= before) this.#of({ id, producer }).removed = true;
   }
 
-  /** Checks 1 and 2. Returns the number of promised events that have not landed and of unacknowledged entries. */
+  /**
+   * Checks invariants 1 and 2. Returns the number of promised events that have not landed, or the number of
+   * unacknowledged entries if that is larger.
+   */
   async check(): Promise<number> {
     this.#look();
     const { waiting: entries } = await this.#server.stored(this.#nowMs());
@@ -228,11 +237,11 @@ export class Invariants {
       if (!waiting.has(key))
         throw new Violation(`answered 202 for ${key}, and it is on no queue, in no row, in no quarantine`);
     }
-    // A second body of an id that has its row must end in quarantine.
+    // A second body for an id that already has a row must end up in quarantine, so entries are counted too.
     return Math.max(open, waiting.size);
   }
 
-  /** Final check of the reasons in quarantine. */
+  /** Checks the bodies and the quarantine reasons at the end of a run. */
   end(): void {
     this.#writesSeen = -1;
     this.#look();
@@ -263,7 +272,7 @@ export class Invariants {
         (/^refused_by_warehouse/.test(reason) && id?.startsWith('poison') === true) ||
         (/^id_conflict/.test(reason) && owner !== undefined && owner !== producer) ||
         (/^id_reused/.test(reason) && owner === producer && this.variantsMayDiffer) ||
-        // The conflicting row may have been pruned since.
+        // The row that caused the conflict may have been pruned since.
         [...this.#events.values()].some((event) => event.id === id && event.removed);
       if (!isExpected) throw new Violation(`${id} of ${producer} is in quarantine: ${reason}`);
     }
@@ -277,7 +286,7 @@ export class Invariants {
     return this.#quarantined.has(keyOf(event));
   }
 
-  /** Reads all rows if any may have changed, otherwise only the new ones. */
+  /** Reads all rows if existing rows may have changed, and otherwise only the new rows. */
   #look(): void {
     const { writes } = this.#store;
     if (this.#writesSeen === writes && this.#landingsSeen === this.#store.landings) return;

@@ -1,4 +1,4 @@
-// Counts how often each fault and each important branch was reached.
+// Counts how often runs reached each fault and each important branch.
 
 export const MARKS = [
   'a command never reached the server',

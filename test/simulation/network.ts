@@ -1,6 +1,6 @@
-// Connections to the queue's server in virtual time. A connection may break, with or without its commands arriving. It
-// may be slow, the server may refuse connections, or accept them and stand still. Within a connection commands and
-// answers stay whole and in order, as with TCP.
+// Connections to the queue's server in virtual time. A connection may be slow, or break before or after its commands
+// arrive. The server may refuse connections, or accept them without answering. As with TCP, the commands and answers
+// of a connection arrive whole and in order.
 import { EventEmitter } from 'node:events';
 import { NoConnection, RedisError } from '../../lib/redis/wire/errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from '../../lib/redis/wire/deadline.ts';
@@ -17,7 +17,7 @@ interface Call {
   readonly resolve: (reply: Reply) => void;
   readonly reject: (cause: Error) => void;
   state: 'sent' | 'blocked' | 'run';
-  /** The connection is gone, so nobody waits for the answer. */
+  /** True if the connection was lost, so that nobody waits for the answer. */
   lost: boolean;
   timer?: Timer;
 }
@@ -31,15 +31,15 @@ export interface NetworkOptions {
   readonly watch: Watcher;
 }
 
-/** Bytes in the kernel belong to no program. */
+/** The actor of data in the kernel, which outlives the program that sent it. */
 const WIRE = actor('wire');
 
 export class Network {
   readonly options: NetworkOptions;
   up = true;
-  /** The server stands still until this time. */
+  /** The server does not answer until this time. */
   stillMs = 0;
-  /** Additional delay by actor, in milliseconds. */
+  /** Additional latency of each actor, in milliseconds. */
   readonly slowMs = new Map<Actor, number>();
   readonly #links = new Set<Link>();
   readonly #blocked: { readonly link: Link; readonly call: Call }[] = [];
@@ -56,7 +56,6 @@ export class Network {
     };
   }
 
-  /** Breaks the connections of one program, or all. */
   cut(of?: Actor, arrives = this.options.schedule.random.chance(0.5)): void {
     for (const link of this.#links) if (of === undefined || link.actor === of) link.cut(arrives);
   }
@@ -70,7 +69,6 @@ export class Network {
     return 0.05 + random.fraction() * (random.chance(0.1) ? 8 : 0.6) + (this.slowMs.get(of) ?? 0);
   }
 
-  /** Schedules a step on the server's side. */
   onWire(afterMs: number, run: () => void | Promise<void>): Timer {
     return this.options.schedule.park(WIRE, afterMs, '', run);
   }
@@ -102,7 +100,7 @@ export class Network {
     this.#blocked.splice(this.#blocked.indexOf(waiting), 1);
   }
 
-  /** `isNothing`: a blocking read has found nothing yet. */
+  /** Runs a command. `isNothing` is true if a blocking read has found nothing yet. */
   async #ask(link: Link, call: Call, mayBlock: boolean): Promise<{ kind: string; isNothing: boolean }> {
     const { schedule, server, watch } = this.options;
     const block = call.command.indexOf('BLOCK');
@@ -114,7 +112,7 @@ export class Network {
     schedule.note(`${link.actor.name} ${line}`);
     call.state = 'run';
     watch(kind, command, answer instanceof RedisError ? answer : answer.again());
-    // A Reply can be read only once, so each reader gets its own.
+    // A Reply can be read only once, so each reader gets a copy.
     link.answered(call, answer instanceof RedisError ? answer : answer.again());
     return { kind, isNothing: false };
   }
@@ -203,7 +201,7 @@ export class Link extends EventEmitter implements Client {
     });
   }
 
-  /** `arrives`: whether the commands on their way still reach the server. */
+  /** Breaks the connection. `arrives` tells whether commands in transit still reach the server. */
   cut(arrives: boolean): void {
     if (!this.isReady || this.#isCut) return;
     this.#isCut = true;

@@ -1,5 +1,5 @@
-// Gateway and consumer as their programs build them, on simulated clocks, connections and stores. Without TLS, HTTP
-// parsing, identities and quotas: a request is an object with a complete body.
+// The gateway and the consumer, assembled as their programs assemble them, on simulated clocks, connections and
+// stores. TLS, HTTP parsing, identities and quotas are left out: a request is an object with a complete body.
 import { eraseEvents } from '../../lib/admin/erase.ts';
 import { landAgain } from '../../lib/admin/land-again.ts';
 import { pruneRows } from '../../lib/admin/prune.ts';
@@ -42,7 +42,7 @@ const REPLICAS_MAX = 6;
 const START_MS = 5_000;
 
 const log = createLog('simulation', 'error').child({}, { level: process.env['SIM_LOG'] ?? 'silent' });
-// Shared, because the simulation does not read metrics.
+// All programs share these metrics, because the simulation does not read them.
 const GATEWAY_METRICS = gatewayMetrics(ERROR_CODES, [], SYSTEM.clock);
 const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log, SYSTEM.clock));
 const METER = new RouteMeter(GATEWAY_METRICS, '/events', SYSTEM.clock);
@@ -164,7 +164,7 @@ export class Gateway extends Program {
   }
 }
 
-/** The commands of `ingest-admin`, without questions and output. Each rejects if the queue or the warehouse fails. */
+/** The commands of `ingest-admin`, without prompts or output. They reject if the queue or the warehouse fails. */
 export class Operator extends Program {
   readonly #session: Session;
 
@@ -234,7 +234,9 @@ export class Replica extends Program {
     this.#consumer = new Consumer({ ...this.system, reader: this.#reader, warehouse, telemetry, limits });
   }
 
-  /** As in bin/ingest-consumer.ts. False if the program exits because the queue is unavailable. */
+  /**
+   * Starts as bin/ingest-consumer.ts does. Returns false if the program would exit because the queue is unavailable.
+   */
   async start(): Promise<boolean> {
     const opened = await this.#reader.open(START_MS);
     if (!opened && !this.#reader.waiting) return false;

@@ -1,7 +1,7 @@
-// A real Redis that gets one command at a time and reads its clock from a file of the simulation. It may be killed,
-// frozen, full or read-only, forget scripts, have a wrong clock, or return without its last writes, like a promoted
-// replica. Scripts stay atomic, and older writes stay. A blocking read is repeated after each command that may have
-// added an entry.
+// A real Redis that receives one command at a time and reads its clock from a file that the simulation writes. It may
+// be killed, frozen, full or read-only, forget scripts, have a wrong clock, or return without its last writes, as a
+// promoted replica does. Scripts remain atomic, and earlier writes are kept. A blocking read is repeated after each
+// command that may have added an entry.
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { hash } from 'node:crypto';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
@@ -12,7 +12,7 @@ import { clockFrom, TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 import { START_EPOCH_MS } from './schedule.ts';
 
-/** Identifies a script by the first line of its description. */
+/** The kind of each script, and text from its description that identifies the script. */
 const SCRIPTS: readonly (readonly [kind: string, text: string])[] = [
   ['accept', 'Accepts a batch'],
   ['claim', 'Takes over what'],
@@ -23,7 +23,7 @@ const SCRIPTS: readonly (readonly [kind: string, text: string])[] = [
   ['register', 'Counts a consumer replica'],
   ['look', '#!lua flags=no-writes'],
 ];
-/** Commands whose answers are part of the trace: they depend on events, not on this machine. */
+/** Commands whose answers are part of the trace, because they depend on events and not on this machine. */
 const TOLD = new Set(['accept', 'claim', 'find', 'XREADGROUP', 'XACK', 'erase', 'replay']);
 /** Commands that change neither the stream nor the pending list. */
 const READS = new Set([
@@ -41,12 +41,15 @@ const READS = new Set([
   'look',
 ]);
 
-/** Commands that add no unread entry. */
+/** Commands that never add an unread entry. */
 const ADDS_NONE = new Set(['XREADGROUP', 'XACK', 'claim']);
-/** After these commands the invariants are checked, so the stream is read in the same turn. */
+/** Commands after which the invariants are checked, so the stream is read in the same turn. */
 const LOOKED_AT = new Set(['XREADGROUP', 'XACK', 'trim', 'claim', 'erase']);
 
-/** Returns the length, the group's last read entry, the pending entries, and the entries after a given one. */
+/**
+ * A script that returns the length of the stream, the group's last read entry, the pending entries, and the entries
+ * after a given entry.
+ */
 const LOOK = `#!lua flags=no-writes
 local groups = redis.pcall('XINFO', 'GROUPS', 'ingest')
 local last, held = '', {}
@@ -70,11 +73,11 @@ export interface StoredEntry {
   readonly producer: string;
 }
 
-/** The stream in order, and which entries are not acknowledged. */
+/** The entries of the stream in order, and those of them that are not acknowledged. */
 export interface Stored {
   readonly entries: readonly StoredEntry[];
   readonly waiting: readonly StoredEntry[];
-  /** How many of them are unread. */
+  /** The number of entries in `waiting` that are unread. */
   readonly unread: number;
 }
 
@@ -85,13 +88,13 @@ export class RedisServer {
   readonly #kinds = new Map<string, string>();
   #writtenMs = Number.NaN;
   #snapshot: readonly StoredKey[] | undefined;
-  /** How many times the server was replaced: stands for its `master_replid`. */
+  /** The number of times the server was replaced. INFO reports it as `master_replid`. */
   #processes = 0;
   #stored: Stored | undefined;
   #entries: StoredEntry[] = [];
-  /** The group has read everything, so a read need not ask the server. */
+  /** True if the group has read every entry, so that a read need not ask the server. */
   #isRead = false;
-  /** Milliseconds between the server's clock and the simulation's. */
+  /** Milliseconds by which the server's clock is ahead of the simulated time. */
   offMs = 0;
 
   private constructor(redis: TestRedis, client: ByteClient, file: number) {
@@ -107,9 +110,9 @@ export class RedisServer {
     writeSync(file, textOf(START_EPOCH_MS), 0);
     const env = { ...clockFrom(path), TZ: 'UTC' };
     const redis = await TestRedis.start(['--appendonly', 'no', '--hz', '1'], { env });
-    // Two commands of one turn travel together.
+    // Commands sent in one turn travel together.
     const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'simulation', gather: queueMicrotask });
-    // On a busy machine the server may answer late. The client retries.
+    // On a busy machine the server may answer late, and the client then retries.
     client.on('error', () => undefined);
     await new Promise((resolve) => {
       client.on('ready', resolve);
@@ -136,7 +139,6 @@ export class RedisServer {
     await this.#client.sendCommand(['SCRIPT', 'FLUSH']);
   }
 
-  /** The command's name, or the purpose of its script. */
   kindOf(command: readonly Argument[]): string {
     const [name, text] = command.slice(0, 2).map(String);
     if (name === 'EVAL' && text !== undefined) {
@@ -190,7 +192,7 @@ export class RedisServer {
     if (mayAdd) this.#isRead = false;
   }
 
-  /** Entries never change, so only new ones are read, unless some were trimmed. */
+  /** Reads the new entries. Entries never change, so all are read again only if some were trimmed. */
   async #look(): Promise<Stored> {
     const look = async (after: string): Promise<Look> =>
       (await this.#client.sendCommand(['EVAL', LOOK, '0', after])).value() as Look;
@@ -255,7 +257,7 @@ export class RedisServer {
 
 const NOTHING = new Reply(Buffer.from('*-1\r\n'));
 
-/** An absolute time for libfaketime, always of the same length. */
+/** An absolute time for libfaketime. The text always has the same length, so it overwrites the previous one. */
 const textOf = (ms: number): string => `${new Date(ms).toISOString().replace('T', ' ').slice(0, 23)}\n`;
 
 function entryOf([entry, members]: readonly [string, string[]]): StoredEntry {

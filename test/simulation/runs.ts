@@ -1,4 +1,4 @@
-// Runs many seeds, some of them twice, and shrinks a failing one.
+// Runs many seeds, repeats some of them, and shrinks the first failure.
 import { planOf, simulate, type Outcome, type Parts, type Plan } from './simulation.ts';
 
 const SHRINKING_RUNS = 60;
@@ -6,19 +6,18 @@ const SHRINKING_RUNS = 60;
 export interface Runs {
   readonly from: number;
   readonly seeds: number;
-  /** Runs one seed in this many twice, and compares the traces. */
+  /** One in this many seeds runs twice, and its two traces are compared. */
   readonly repeatedOneIn: number;
-  /** No run starts after this time. */
+  /** Milliseconds after which no new seed starts. */
   readonly forMs?: number;
 }
 
 export interface Finding {
   readonly seed: number;
-  /** The violation with the fewest faults and events that show it. */
+  /** The violation, with the smallest set of faults and requests that was found to cause it. */
   readonly text: string;
 }
 
-/** Returns the number of seeds run and the first failure. */
 export async function runSeeds(
   parts: Parts,
   { from, seeds, repeatedOneIn, forMs = Number.POSITIVE_INFINITY }: Runs,
@@ -52,7 +51,7 @@ interface Shrunk {
   readonly violation: string;
 }
 
-/** Removes faults, then events, while the violation remains. */
+/** Removes faults and then requests, as long as a violation remains. */
 async function shrunk(parts: Parts, plan: Plan, violation: string): Promise<Shrunk> {
   let least: Shrunk = { plan, violation };
   let left = SHRINKING_RUNS;

@@ -1,6 +1,7 @@
-// Virtual time. Everything the product waits for (a timer, the end of a turn, an answer) is parked here and runs as one
-// step, together with all promises that it settles. The seed draws the order of steps at the same time, so a seed is an
-// interleaving. An actor is a process: a dead one has no more steps, and a frozen one has them later in the same order.
+// Virtual time. Everything that the product waits for (a timer, the end of a turn, an answer) is parked here and runs
+// as one step, together with all promises that it settles. The seed determines the order of steps that are due at the
+// same time, so each seed is one interleaving. An actor is a process: a dead actor runs no more steps, and a frozen
+// actor runs its steps later, in the same order.
 import type { Clock, Random as Chance, Timer } from '../../lib/process/clock.ts';
 import type { Random } from '../campaign/random.ts';
 
@@ -32,10 +33,10 @@ const before = (one: Parked, other: Parked): boolean =>
       : one.number < other.number;
 
 export class Schedule {
-  /** One line for each step. Two runs of a seed have the same lines. */
+  /** Lines that describe the steps. Every run of a seed has the same lines. */
   readonly trace: string[] = [];
   readonly random: Random;
-  /** Milliseconds between the programs' wall clocks and the simulated time. */
+  /** Milliseconds by which the programs' wall clocks are ahead of the simulated time. */
   wallOffMs = 0;
   readonly #heap: Parked[] = [];
   #nowMs = 0;
@@ -61,7 +62,7 @@ export class Schedule {
     return { close: () => (parked.closed = true), unref: () => undefined };
   }
 
-  /** False if no step is left before `endMs`. Time then advances to `endMs`. */
+  /** Runs the next step that is due by `endMs`. If there is none, advances the time to `endMs` and returns false. */
   async step(endMs: number): Promise<boolean> {
     for (;;) {
       const next = this.#heap[0];
@@ -79,7 +80,7 @@ export class Schedule {
       this.#nowMs = next.atMs;
       if (next.what !== '') this.note(`${next.actor.name} ${next.what}`);
       await next.run();
-      // Waits until all promises that this step settles have run.
+      // Waits until the callbacks of all promises that this step settled have run.
       await new Promise<void>((resolve) => process.nextTick(() => process.nextTick(resolve)));
       return true;
     }
@@ -167,7 +168,7 @@ export class ActorClock implements Clock {
   }
 }
 
-/** A random generator for the product, from a seed. */
+/** A source of randomness for the product, which depends only on the seed. */
 export function chance(random: Random): Chance {
   const bytes = (count: number): Buffer => Buffer.from(Array.from({ length: count }, () => random.between(0, 255)));
   return {

@@ -1,4 +1,4 @@
-// The requests of a run, drawn from its seed: events, repeats, ids of others, lookups.
+// The requests of a run, drawn from its seed: events, repeated events, ids of another producer, and lookups.
 import type { Random } from '../campaign/random.ts';
 
 export interface Send {
@@ -7,7 +7,7 @@ export interface Send {
   readonly id: string;
   readonly producer: string;
   readonly variant: number;
-  /** Selects the gateway, in [0, 1). */
+  /** A number in [0, 1) that selects the gateway. */
   readonly which: number;
 }
 
@@ -22,7 +22,7 @@ export function drawSends(random: Random, events: number, lastMs: number): reado
   let atMs = 0;
   let which = 0;
   for (let at = 0; at < events; at += 1) {
-    // Events at the same time and gateway travel in one call.
+    // Events that are sent to the same gateway at the same time travel in one call.
     if (at === 0 || !random.chance(BURST_SHARE)) {
       atMs = random.between(0, lastMs);
       which = random.fraction();

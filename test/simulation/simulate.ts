@@ -1,5 +1,6 @@
-// `make simulate`: runs SIM_SEEDS seeds from SIM_FROM. SIM_TWICE=1 runs each twice. Exits with 1 for a violation, for a
-// seed with two traces, and for a mark that MARKED_SEEDS runs did not reach.
+// `make simulate` runs SIM_SEEDS seeds, beginning with SIM_FROM. With SIM_TWICE=1 each seed runs twice. The program
+// exits with 1 after a violation, if the two traces of a seed differ, or if at least MARKED_SEEDS seeds ran and none
+// of them reached some mark.
 import { Marks } from './marks.ts';
 import { RedisServer } from './redis-server.ts';
 import { runSeeds } from './runs.ts';
@@ -7,7 +8,7 @@ import { Store } from './store.ts';
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
 const { SIM_SEEDS = '300', SIM_FROM = '1', SIM_TWICE } = process.env;
-/** Fewer seeds may miss a rare mark by chance. */
+/** With fewer seeds, a run may miss a rare mark by chance. */
 const MARKED_SEEDS = 300;
 
 const parts = { server: await RedisServer.start(), store: await Store.open(), marks: new Marks() };

@@ -8,7 +8,6 @@ import { runSeeds } from './runs.ts';
 import { Store } from './store.ts';
 
 const FOR_MS = 8_000;
-/** `make simulate` tries new seeds. */
 const SEEDS_MAX = 150;
 
 describe('a simulation', () => {

@@ -1,6 +1,6 @@
-// One run: two gateways, three consumers and producers on one virtual clock, with the faults of its seed. Producers
-// send and faults start until EVENTS_MS. At HEALED_MS every fault has ended, and all accepted events must land within
-// LANDED_MS.
+// One run: two gateways, three consumers and some producers on one virtual clock, with the faults of a seed. Requests
+// are sent and faults begin until EVENTS_MS. At HEALED_MS all faults are over, and all accepted events must then land
+// within LANDED_MS.
 import { Random } from '../campaign/random.ts';
 import { drawFaults, type Fault } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
@@ -25,10 +25,10 @@ const REPLICAS = 3;
 const DAY_AND_AN_HOUR_MS = 25 * 3_600_000;
 const FIFTY_HOURS_MS = 50 * 3_600_000;
 const HOURS_BACK_MS = 2 * 3_600_000;
-/** Then it is killed. */
+/** A consumer that has not stopped after this time is killed. */
 const DRAIN_MS = 10_000;
 const WATCH_MS = 500;
-/** After these commands a promised event may be missing. */
+/** Commands after which a promised event may be missing. */
 const MAY_LOSE = new Set(['XACK', 'trim', 'erase']);
 
 export interface Plan {
@@ -86,7 +86,7 @@ class Simulation {
   readonly #replicas: Replica[] = [];
   readonly #outside = actor('outside');
   readonly #requests = new Set<Request>();
-  /** Checks to run after this step. */
+  /** Checks that run after the current step. */
   #looks: (() => Promise<void>)[] = [];
   #mayLose = false;
   #sending = 0;
@@ -150,8 +150,6 @@ class Simulation {
     this.#schedule.park(this.#outside, ms, '', run);
   }
 
-  // Programs
-
   #gateway(at: number): Gateway {
     return new Gateway(this.#world, `gateway-${at}`);
   }
@@ -192,8 +190,6 @@ class Simulation {
     }
     this.#later(afterMs, () => void (this.#gateways[at] = this.#gateway(at)));
   }
-
-  // Producers
 
   #send(send: Send): void {
     this.#sending += 1;
@@ -257,7 +253,7 @@ class Simulation {
     }
     let request: Request = { gateway, id: send.id, receivedMs: Number.POSITIVE_INFINITY, gone };
     this.#requests.add(request);
-    // Requests at the same time arrive in one turn.
+    // Requests that are sent at the same time arrive in one turn.
     this.#schedule.park(gateway.actor, 0.1, '', () => {
       this.#requests.delete(request);
       request = { ...request, receivedMs: send.kind === 'look up' ? Number.POSITIVE_INFINITY : this.#schedule.nowMs };
@@ -265,7 +261,7 @@ class Simulation {
       ask(gateway, (answer) => {
         this.#requests.delete(request);
         this.#schedule.note(`${gateway.actor.name} ${send.kind} ${send.id} ${answer.status}`);
-        // Runs after this step, so that an exception does not reach the product.
+        // The checks run after this step, so that a violation is not thrown into the product.
         this.#looks.push(async () => {
           this.#assertInTime(request);
           await answered(answer);
@@ -299,8 +295,6 @@ class Simulation {
     else marks.reach(body['duplicate'] === true ? 'an event was repeated' : 'an event was accepted');
   }
 
-  // Faults
-
   #arrange(fault: Fault): void {
     const { server } = this.#parts;
     const tailMs = 5 + fault.which * 990;
@@ -313,7 +307,7 @@ class Simulation {
     });
   }
 
-  /** Returns what ends the fault, if it lasts. */
+  /** Begins a fault. Returns the function that ends it, if it lasts. */
   async #begin({ kind, forMs, which }: Fault): Promise<(() => void | Promise<void>) | undefined> {
     const { server, store, marks } = this.#parts;
     const { nowMs } = this.#schedule;
@@ -381,7 +375,7 @@ class Simulation {
       case 'freeze consumer': {
         const frozen = kind === 'freeze gateway' ? this.#gateways[gatewayAt] : this.#replicas[replicaAt];
         marks.reach(kind === 'freeze gateway' ? 'a gateway was frozen' : 'a consumer was frozen');
-        // A shorter freeze must not end a longer one, which would reorder the steps.
+        // A shorter freeze must not end a longer one early, because that would reorder the steps.
         if (frozen !== undefined)
           frozen.actor.thawsMs = Math.max(frozen.actor.thawsMs, Math.min(nowMs + forMs, HEALED_MS));
         return undefined;
@@ -411,7 +405,7 @@ class Simulation {
         return () => void (store.unknown = false);
       case 'delete': {
         const asked = new Set([...this.#requests].map(({ id }) => id));
-        // A read-only server refuses.
+        // A read-only server refuses to delete the entry.
         const remove = (entry: string): Promise<boolean> =>
           set('XDEL', 'ingest', entry).then(
             () => true,
@@ -456,13 +450,13 @@ class Simulation {
     this.#parts.server.offMs += ms;
   }
 
-  /** `mark`: counted if the command did everything. */
+  /** Runs an operator's command, and counts `mark` if the command succeeded completely. */
   async #operate(command: (operator: Operator) => Promise<number>, mark?: Mark): Promise<void> {
     const outcome = await command(new Operator(this.#world, 'operator')).catch(() => undefined);
     if (outcome === RESULT.done && mark !== undefined) this.#parts.marks.reach(mark);
   }
 
-  /** Connections and scripts are lost. Returns what restarts the server. */
+  /** Kills the server, which loses its connections and scripts. Returns the function that restarts it. */
   async #killServer(): Promise<() => void> {
     const { server } = this.#parts;
     this.#network.up = false;
@@ -483,8 +477,6 @@ class Simulation {
     await server.set(this.#schedule.nowMs, 'CONFIG', 'SET', 'maxmemory', '0');
     await server.set(this.#schedule.nowMs, 'REPLICAOF', 'NO', 'ONE');
   }
-
-  // What is seen
 
   #watch(kind: string, command: readonly Argument[], answer: Reply | RedisError): void {
     if (MAY_LOSE.has(kind)) this.#mayLose = true;

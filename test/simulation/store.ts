@@ -1,6 +1,6 @@
-// The SQLite adapter on a file in memory, with the faults of a database over a network: unavailable, slow or locked;
-// statements whose answer is lost, with or without their effect; batches refused for their content. Statements of one
-// program may overtake each other. A transaction stays atomic and durable.
+// The SQLite adapter on a file in memory, with the faults of a database across a network. It may be unavailable or
+// slow, lose the answer to a statement with or without executing it, or refuse a batch because of its content. The
+// statements of one program may overtake each other, but transactions remain atomic and durable.
 import { rmSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { BatchRefused, BatchTooSlow, type Warehouse, type WarehouseLookup } from '../../lib/ingest/warehouse.ts';
@@ -44,14 +44,14 @@ export class Store {
   #count: StatementSync | undefined;
   #schedule!: Schedule;
   #marks!: Marks;
-  /** Counts changes of any kind, and changes that only added rows of events. */
+  /** Numbers of changes: `landings` counts those that only added rows of events, and `writes` counts all others. */
   writes = 0;
   landings = 0;
-  /** Unavailable until this time. */
+  /** The warehouse is unavailable until this time. */
   awayMs = 0;
   slowMs = 0;
   unknown = false;
-  /** It accepts what it refused before. */
+  /** True if the warehouse now accepts events that it refused before. */
   cured = false;
 
   private constructor(path: string) {
@@ -85,7 +85,6 @@ export class Store {
     this.writes += 1;
   }
 
-  /** The rows of events after `rowid`, in order. */
   rowsAfter(rowid: number): readonly Row[] {
     const text = 'SELECT rowid, id, producer, body, landed_at FROM events WHERE rowid > ? ORDER BY rowid';
     return (this.#rows ??= this.#look.prepare(text)).all(rowid) as unknown as Row[];
@@ -113,7 +112,7 @@ export class Store {
             name,
             () => {
               const answer = (member as (...given: readonly unknown[]) => Promise<unknown>)(...args);
-              // Awaited later.
+              // The caller handles the rejection later, so Node must not report it as unhandled before then.
               answer.catch(() => undefined);
               return answer;
             },
@@ -168,7 +167,7 @@ export class Store {
       const answer = (settle: () => void): void => void schedule.park(program, wayMs(), '', settle);
       const fail = (cause: Error): void => answer(() => reject(cause));
       schedule.park(SESSION, wayMs(), '', () => {
-        // The process is gone, and with it perhaps its statement.
+        // The program has died, and its statement may have been lost with it.
         if (!program.alive && random.chance(0.5)) return;
         schedule.note(`${program.name} ${what} ${weight}`);
         if (this.awayMs > schedule.nowMs) {
