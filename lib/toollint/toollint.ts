@@ -1,5 +1,5 @@
-// The library: the verbs, the schema, and the fingerprint's recipe for other tools. Nothing here reads the environment,
-// writes to a terminal or ends the process. Expected failures are ReportFailure.
+// The library: the verbs, the schema, and the fingerprint recipe for other tools. The library does not read the
+// environment, write to a terminal or end the process. Expected failures are thrown as ReportFailure.
 export { compare, type CompareOptions, type CompareOutcome } from './command/compare.ts';
 export type { Judgment } from './command/judge.ts';
 export { scan, type ScanOptions } from './command/scan.ts';

@@ -30,7 +30,7 @@ interface ScanScope {
   readonly pathPrefix?: string;
 }
 
-/** `now` is the time of the scan. Throws ReportFailure for options that do not fit together. */
+/** `now` is the time of the scan. Throws ReportFailure for options that contradict each other. */
 export function checkBaselineFlags(values: BaselineValues, now = new Date().toISOString()): void {
   const { baseline, accept, until } = values;
   const updates = values['update-baseline'] === true;
@@ -52,7 +52,7 @@ export function checkBaselineFlags(values: BaselineValues, now = new Date().toIS
   if (until < now.slice(0, 10)) refuse(`--until ${until} is in the past`);
 }
 
-/** An update may create a baseline file that does not exist yet. */
+/** With an update, the baseline file need not exist yet. */
 export async function baselineOptions(
   values: BaselineValues,
   scope: ScanScope,
@@ -73,7 +73,7 @@ export async function baselineOptions(
   return { baseline, changes: await changesSinceBaseline(baseline, values.renames, scope), update };
 }
 
-/** Leaves the file as it is if only its commit would change. */
+/** Does not write the file if only its commit would change. */
 export async function writeBaseline(
   name: string | undefined,
   { updatedBaseline }: Judgment,
@@ -91,7 +91,10 @@ async function headOf(root: string): Promise<string | undefined> {
   return (await git(root, ['rev-parse', '--verify', '--quiet', 'HEAD']).catch(() => undefined))?.trim();
 }
 
-/** The changes since the commit of `--renames` or of the baseline file, or the reason why git cannot list them. */
+/**
+ * Returns the changes since the commit of `--renames` or of the baseline file, or the reason why git cannot list
+ * them.
+ */
 export async function changesSinceBaseline(
   source: DocumentSource,
   renames: string | undefined,
@@ -103,7 +106,7 @@ export async function changesSinceBaseline(
   const [first = ''] = commits;
   if (commits.length === 0) return 'the baseline names no commit; see --renames git:REF';
   try {
-    // After a merge with merge=union the file has the first lines of both sides.
+    // After a merge with merge=union, the file contains the first lines of both sides.
     const base = commits.length === 1 ? first : (await git(root, ['merge-base', '--octopus', ...commits])).trim();
     return await changesSince(base, root, name);
   } catch (cause) {

@@ -1,5 +1,5 @@
-// The program: arguments in, an exit code out. Standard output carries only documents. Everything else goes to standard
-// error, one line each.
+// The program: takes arguments and returns an exit code. Standard output receives only documents. Everything else
+// goes to standard error, one line each.
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './exit-code.ts';
 import { Interrupted, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
@@ -8,7 +8,7 @@ import { USAGE } from './usage-text.ts';
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
 
-/** Loaded on demand, because ESLint and the schema library take most of the start. */
+/** Verbs are loaded on demand, because loading ESLint and the schema library takes most of the startup time. */
 const VERBS = new Map<string, () => Promise<Verb>>([
   ['scan', async () => (await import('./run-scan.ts')).runScan],
   ['validate', async () => (await import('./run-validate.ts')).runValidate],

@@ -1,5 +1,5 @@
-// Options that several verbs share. An invalid value is refused: a limit that silently became 0 or infinite would
-// decide builds.
+// Options that several verbs share. Invalid values are refused, because a limit that silently became 0 or infinite
+// would make builds fail or pass.
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { resolve } from 'node:path';
 import { type DocumentSource, fileSource, streamSource, textIn } from '../document/document-source.ts';
@@ -63,7 +63,7 @@ export function countOption(name: string, text: string): number {
   return value;
 }
 
-/** `-` is standard input. */
+/** The path `-` stands for standard input. */
 export async function inputSource(path: string, io: ProgramIo): Promise<DocumentSource> {
   if (path === '-') return streamSource(io.stdin, 'standard input', { signal: io.signal });
   return fileSource(resolve(io.cwd, path), path);

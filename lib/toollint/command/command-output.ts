@@ -1,5 +1,5 @@
-// The outputs of a run: standard output, `-o`, and files (`--format sarif=out.sarif`). They are checked before the work
-// begins and written after it.
+// The outputs of a run: standard output, `-o`, and files (`--format sarif=out.sarif`). They are checked before the
+// work starts and written after it.
 import { existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { posix, resolve } from 'node:path';
@@ -20,7 +20,7 @@ type OutputValues = Values<typeof VERDICT_OPTIONS> & {
   readonly 'path-prefix'?: string | undefined;
 };
 
-/** Without a file the document goes to standard output. */
+/** Without a file, the document goes to standard output. */
 interface Target {
   readonly format: Format;
   file?: { path: string; name: string };
@@ -31,7 +31,7 @@ interface OutputPlan {
   readonly options: ConvertOptions;
 }
 
-/** Throws ReportFailure for an unknown format, two documents in one place, or a place that is an input. */
+/** Throws ReportFailure for an unknown format, two documents in one place, or a place that is also an input. */
 export async function planOutput(
   values: OutputValues,
   io: ProgramIo,
@@ -63,7 +63,7 @@ function targetOf(text: string, io: ProgramIo): Target {
   return name === undefined ? { format } : { format, file: fileOf(name, io) };
 }
 
-/** Throws ReportFailure for `-`: a file of that name is hard to remove. */
+/** Throws ReportFailure for `-`, because a file of that name is hard to remove. */
 function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
   if (name !== '-') return { path: resolve(io.cwd, name), name };
   throw usageFailure("'-' is not the name of an output: standard output needs no name");
@@ -101,14 +101,14 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
   };
 }
 
-/** Ends with exactly one slash, because paths are appended. */
+/** Returns a URL that ends with exactly one slash, because paths are appended. */
 function sourceUrl(text: string): string {
   const url = linkOf(text);
   if (url === undefined) throw usageFailure(`--source-url needs an http or https address, not '${text}'`);
   return url.replace(/\/*$/u, '/');
 }
 
-/** The web address of the code, in a GitHub job. */
+/** Returns the base URL of the source code in a GitHub job. */
 function linksInto(env: ProgramIo['env']): string | undefined {
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository, GITHUB_SHA: commit } = env;
   if (server === undefined || repository === undefined || commit === undefined) return undefined;
@@ -133,7 +133,7 @@ export async function writeOutput(
   }
 }
 
-/** Warnings about SARIF that GitHub refuses or that closes alerts. */
+/** Yields warnings about SARIF that GitHub rejects or that closes alerts. */
 function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptions): Generator<string> {
   const { totalIssues } = summary;
   const { baselineState, resultsMax = totalIssues } = options;

@@ -1,4 +1,4 @@
-// Compares two reports: the second is judged with the first as its baseline.
+// Compares two reports: judges the second report with the first one as its baseline.
 import type { BaselineEntry } from '../compare/baseline-file.ts';
 import { type Comparison, doubtsIn } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';

@@ -1,10 +1,10 @@
-// Exit codes. If several apply, the order is 2, 3, 4, 1, 0.
+// The exit codes. If several apply, the order of precedence is 2, 3, 4, 1, 0.
 import type { ReportHeader } from '../document/report-schema.ts';
 
 export const EXIT_OK = 0;
-/** The gate failed, an error finding counts, or a document is invalid. */
+/** The gate failed (or, with --fail-on-warning, warned), there are errors and no gate, or a document is invalid. */
 export const EXIT_FINDINGS = 1;
-/** Usage, configuration, input, output, an unusable baseline, or an internal error. */
+/** Invalid usage, configuration, input or baseline, an output that cannot be written, or an internal error. */
 export const EXIT_FAILURE = 2;
 const EXIT_INCOMPLETE = 3;
 const EXIT_NO_FILES = 4;
@@ -12,7 +12,6 @@ export const EXIT_INTERRUPTED = 130;
 /** The reader closed standard output. */
 export const EXIT_OUTPUT_CLOSED = 141;
 
-/** Flags that change the exit code. */
 type ExitFlags = Readonly<Partial<Record<'exit-zero' | 'allow-no-files' | 'fail-on-warning', boolean>>>;
 
 export function exitReason({ execution, gate }: ReportHeader, errors: number, code: number): string {

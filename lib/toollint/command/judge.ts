@@ -1,5 +1,6 @@
-// From findings to the report: baseline, gate, quiet filter, counts; and the next text of the baseline file. The quiet
-// filter shortens the list only. It changes no count, no verdict and no exit code.
+// Turns findings into a report by applying the baseline, the gate and the quiet filter. Also computes the next text
+// of the baseline file. The quiet filter only shortens the list; it changes neither the verdict of the gate nor the
+// exit code.
 import { type Baseline, isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
 import { type Acceptance, type BaselineEntry, baselineText } from '../compare/baseline-file.ts';
 import { compareWith, type Comparison, countsOf, type DoubtsOf } from '../compare/comparison.ts';
@@ -25,16 +26,19 @@ export interface JudgeOptions {
   readonly gate?: GateConfig | undefined;
 }
 
-/** The update removes fixed findings. Without a baseline it records all findings. */
+/**
+ * An update removes fixed findings from the baseline. Without a baseline, it records all findings except parse
+ * errors.
+ */
 export interface BaselineUpdate {
   readonly accept?: { readonly rules: readonly string[]; readonly acceptance: Acceptance } | undefined;
-  /** Drop findings that this run cannot verify. */
+  /** Drops findings that this run cannot verify. */
   readonly prune?: boolean;
   /** The commit of the scanned files. */
   readonly commit?: string | undefined;
 }
 
-/** The findings of a scan, an import or a report, before baseline, gate and filter. */
+/** The findings of a scan, an import or a report, before the baseline, the gate and the filter are applied. */
 export interface Found extends Pick<Analysis, 'findings' | 'diagnostics' | 'totalFiles' | 'scan' | 'notes' | 'exists'> {
   readonly tool: ReportHeader['tool'];
   readonly linter: Linter | undefined;
@@ -44,13 +48,13 @@ export interface Found extends Pick<Analysis, 'findings' | 'diagnostics' | 'tota
 
 export interface Judgment {
   readonly report: Report;
-  /** Error findings after the baseline and before the quiet filter. */
+  /** The number of error findings after the baseline and before the quiet filter. */
   readonly errors: number;
   readonly notes: string[];
   readonly linter: string | undefined;
   readonly baseline?: Baseline | undefined;
   readonly comparison?: Comparison | undefined;
-  /** Set if the caller asked for an update and the analysis is complete. */
+  /** Set if the caller requested an update and the analysis is complete. */
   readonly updatedBaseline?: { readonly text: string; readonly count: number };
 }
 
@@ -134,13 +138,15 @@ function baselineFor(
   return readBaseline(source, { tool, linter, quiet, today: dayOf(scan) }, changes?.renames);
 }
 
-/** The day on which acceptances are checked. */
+/**
+ * Returns the day on which acceptances are checked: the day of the scan, or today if the scan has no real timestamp.
+ */
 function dayOf({ timestamp }: Scan): string {
   const isTime = /^\d{4}-\d{2}-\d{2}/u.test(timestamp) && !timestamp.startsWith('1970-01-01');
   return (isTime ? timestamp : new Date().toISOString()).slice(0, 10);
 }
 
-/** A misspelled rule would accept nothing. */
+/** Refuses a misspelled rule, which would accept nothing. */
 function checkAccepted(rules: readonly string[], { scan, findings }: Found): void {
   const isKnown = (id: string) =>
     isReserved(id) || scan.enabledRuleIds.includes(id) || findings.some(({ ruleId }) => ruleId === id);
@@ -178,7 +184,7 @@ function withKnown(comparison: Comparison, added: readonly Finding[]): Compariso
   };
 }
 
-/** A file with an accepted parse error does not make the analysis incomplete. */
+/** Drops accepted parse errors, so that they do not make the analysis incomplete. */
 function withoutKnown(diagnostics: readonly Diagnostic[], comparison: Comparison | undefined): Diagnostic[] {
   const known = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
   const paths = new Set(known.map(({ location }) => location.path));
@@ -194,8 +200,8 @@ function executionOf(diagnostics: Diagnostic[], totalFiles: number): ReportHeade
 }
 
 /**
- * The entries that stay, with changed lines as they are now. An expired acceptance stays in the file until its finding
- * is gone.
+ * Returns the entries that remain, with changed lines as they are now. An expired acceptance remains in the file
+ * until its finding is gone.
  */
 function updated(
   { entries, expired }: Baseline,

@@ -1,4 +1,4 @@
-// Everything that the command line needs from outside. bin/toollint.ts and the tests pass it in.
+// Everything that the command line needs from its environment. bin/toollint.ts and the tests provide it.
 import type { Readable, Writable } from 'node:stream';
 import { counted, terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
@@ -17,7 +17,7 @@ export interface ProgramIo {
   readonly revision: () => string;
 }
 
-/** The reader of standard output closed it, as in `| head`. */
+/** The reader of standard output closed it, as `| head` does. */
 export class OutputClosed extends Error {
   constructor() {
     super('standard output was closed');
@@ -25,7 +25,7 @@ export class OutputClosed extends Error {
   }
 }
 
-/** Waits until each text is written. Escapes control characters as JSON does. */
+/** Returns a sink that waits until each text is written. Escapes control characters as JSON does. */
 export function streamSink(stream: Writable, name: string): TextSink {
   return (text) =>
     new Promise((resolve, reject) => {
@@ -44,7 +44,7 @@ export function note({ stderr }: ProgramIo, text: string): void {
 
 const PROGRESS_INTERVAL_MS = 100;
 
-/** The progress of a scan. Does nothing if standard error is not a terminal. */
+/** Shows the progress of a scan. Does nothing unless standard error is an interactive terminal. */
 export class ProgressLine {
   readonly #write: (text: string) => void;
   #lastMs = -Infinity;

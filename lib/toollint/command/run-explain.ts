@@ -1,4 +1,4 @@
-// `toollint explain`: why a finding is new, known, fixed or not verifiable.
+// `toollint explain` shows why a finding is new, known, fixed or not verifiable.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { BaselineEntry } from '../compare/baseline-file.ts';

@@ -1,4 +1,4 @@
-// `toollint import`: another linter's SARIF, judged like a scan.
+// `toollint import` judges another linter's SARIF like a scan.
 import { join } from 'node:path';
 import { importReport } from '../convert/import.ts';
 import { lintersOf } from '../document/extension.ts';
@@ -45,7 +45,7 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   for (const text of judged.notes) note(io, text);
   await writeOutput(plan, judged.report, io);
   await writeBaseline(values.baseline, judged, io);
-  // Without a baseline or a gate this is a conversion, and findings do not make it fail.
+  // Without a baseline or a gate, this is a conversion, so findings do not make it fail.
   return gate === undefined && values.baseline === undefined ? EXIT_OK : verdictOf(plan, values, judged, io);
 }
 

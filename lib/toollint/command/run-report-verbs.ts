@@ -1,4 +1,4 @@
-// `toollint compare`, `gate`, `convert`, `merge` and `schema`: the verbs that read documents only.
+// `toollint compare`, `gate`, `convert`, `merge` and `schema`: the verbs that only read documents.
 import { usageFailure } from '../document/failure.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { mergeReports } from '../document/merge-reports.ts';

@@ -44,7 +44,7 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   return verdictOf(plan, values, outcome, io);
 }
 
-/** A partial scan cannot verify the other findings, and --prune would drop them. */
+/** A partial scan cannot verify findings outside its scope, so --prune would drop them. */
 function checkPrune(values: ScanValues, paths: readonly string[]): void {
   const partial = (['include', 'exclude', 'ext'] as const).find((name) => values[name] !== undefined);
   if (values.prune === true && (paths.length > 0 || partial !== undefined))
@@ -72,7 +72,7 @@ function scanOptions(values: ScanValues, paths: readonly string[], io: ProgramIo
   };
 }
 
-/** A plain name without an extension may be a folder; the pattern then covers its files. */
+/** A name without an extension may be a folder, so the pattern also covers the files in it. */
 function withFolder(pattern: string): string[] {
   if (pattern === '') throw usageFailure('--include and --exclude need a pattern');
   const name = pattern.split('/').at(-1) ?? '';

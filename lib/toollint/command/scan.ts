@@ -11,7 +11,7 @@ import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 
 export type ScanOptions = AnalysisOptions & JudgeOptions;
 
-/** Throws ReportFailure if it cannot begin, Interrupted if the signal fires. */
+/** Throws ReportFailure if the scan cannot start, Interrupted if the signal fires. */
 export async function scan(options: ScanOptions): Promise<Judgment> {
   checkGateNeeds(options.gate, options.baseline !== undefined || options.update !== undefined);
   const analysis = await analyse(options);
@@ -21,8 +21,8 @@ export async function scan(options: ScanOptions): Promise<Judgment> {
 }
 
 /**
- * A missing finding was fixed only if its rule ran to the end of the same file and no comment or suppression hides it,
- * or if the file was deleted and the rule would run on it.
+ * A missing finding was fixed only if its rule ran to the end of the same file and no comment or suppression hides
+ * the finding, or if the file was deleted and the rule would have run on it.
  */
 function doubtsOf(analysis: Analysis): DoubtsOf {
   return async (missing) => {

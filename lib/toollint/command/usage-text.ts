@@ -152,5 +152,5 @@ Prints the JSON Schema (draft 2020-12) of the report.
 `,
 };
 
-/** By verb; '' is the program. */
+/** Maps each verb to its help text; '' is the program itself. */
 export const USAGE: ReadonlyMap<string, string> = new Map(Object.entries(TEXTS));

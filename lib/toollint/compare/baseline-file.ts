@@ -1,8 +1,9 @@
 // The baseline file: JSON Lines, one known finding per line, sorted.
 //
-// A report cannot be the baseline in git, because its counts conflict on every branch. A line holds nothing that moves:
-// no line or column, digits of the message as '#', and only the half of the fingerprint that does not depend on the
-// path. An update removes lines and rewrites changed ones. Only an acceptance adds lines.
+// A report is unsuitable as a baseline in git, because its counts conflict on every branch. A line of this file
+// contains nothing that changes when code moves: no line or column, numbers in the message masked as '#', and only
+// the half of the fingerprint that does not depend on the path. An update removes lines and rewrites changed ones.
+// Once the file exists, only an acceptance adds lines.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn } from '../document/extension.ts';
@@ -14,13 +15,13 @@ import { isObject, readJson } from '../document/strict-json.ts';
 
 export interface Acceptance {
   readonly reason: string;
-  /** The last day, as YYYY-MM-DD. */
+  /** The last day on which the acceptance is valid, as YYYY-MM-DD. */
   readonly until?: string | undefined;
   readonly owner?: string | undefined;
 }
 
 export interface BaselineEntry {
-  /** Without line and column if it was read from a baseline file. */
+  /** A finding from a baseline file has no line and no column. */
   readonly finding: Finding;
   readonly accepted?: Acceptance | undefined;
 }
@@ -28,21 +29,21 @@ export interface BaselineEntry {
 const FORMAT = 'toollint/1';
 const HEAD = Buffer.from('{"baseline":');
 
-/** By its first bytes; the file may still be invalid. */
+/** Checks only the first bytes, so the file may still be invalid. */
 export function isBaselineFile({ bytes }: DocumentSource): boolean {
   return HEAD.equals(bytes.subarray(0, HEAD.length));
 }
 
 /**
- * `linter` is a name and a major version, so a minor update changes no byte. `commit` is the commit of the scanned
- * files.
+ * `linter` is a name and a major version, so that a minor update of the linter does not change the file. `commit` is
+ * the commit of the scanned files.
  */
 export function baselineText(entries: readonly BaselineEntry[], linter: string, commit?: string): string {
   const lines = entries.map(lineOf).sort(byCodeUnits);
   return [JSON.stringify({ baseline: FORMAT, linter, commit }), ...lines, ''].join('\n');
 }
 
-/** Several after a merge that kept the first lines of both sides. */
+/** Returns several commits after a merge that kept the first lines of both sides. */
 export function commitsIn(source: DocumentSource): string[] {
   const heads = textIn(source).split('\n').filter(isHead).map(objectIn);
   return heads.flatMap((head) =>
@@ -103,7 +104,7 @@ function objectIn(line: string): Record<string, unknown> | undefined {
   return problems.length === 0 && isObject(value) ? value : undefined;
 }
 
-/** The entry, or the fault of the line. */
+/** Returns the entry, or a text that names the fault of the line. */
 function entryOf(members: Record<string, unknown>): BaselineEntry | string {
   const { path, ruleId, severity, message, content, fingerprint, accepted, anchor } = members;
   if (path !== undefined && (typeof path !== 'string' || pathFault(path) !== undefined)) return 'no report path';

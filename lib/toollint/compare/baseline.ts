@@ -1,4 +1,4 @@
-// A baseline: the known findings, read from a report or a baseline file. An invalid one is refused: if it were wrongly
+// A baseline: the known findings, read from a report or a baseline file. An invalid baseline is refused: if it were
 // read as empty, every finding would be new.
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
@@ -11,7 +11,7 @@ import { type BaselineEntry, isBaselineFile, readBaselineFile } from './baseline
 
 export interface Baseline {
   readonly entries: readonly BaselineEntry[];
-  /** Entries with an expired acceptance: their findings are new. */
+  /** Entries whose acceptance has expired, so that their findings are new. */
   readonly expired: readonly BaselineEntry[];
   readonly errorsOnly: boolean;
   readonly notes: string[];
@@ -22,7 +22,7 @@ interface BaselineUser {
   readonly tool: ReportHeader['tool'];
   readonly linter?: Linter | undefined;
   readonly quiet: boolean;
-  /** As YYYY-MM-DD. */
+  /** The date as YYYY-MM-DD. */
   readonly today: string;
 }
 
@@ -47,17 +47,17 @@ export function readBaseline(
   };
 }
 
-/** A file that does not parse is new unless it was accepted. */
+/** A parse error is always new unless it was accepted. */
 export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
   return ruleId === PARSE_ERROR_RULE;
 }
 
-/** For example 'ESLint 10'. */
+/** Returns a text such as 'ESLint 10'. */
 export function majorOf({ name, version }: Linter): string {
   return `${name} ${version.split('.')[0] ?? ''}`.trim();
 }
 
-/** Moves a finding to the new path of its file, with the place half of the fingerprint. */
+/** Moves a finding to the new path of its file and updates the place half of its fingerprint. */
 export function renamed(finding: Finding, renames: ReadonlyMap<string, string>): Finding {
   const { location, fingerprint } = finding;
   const path = location.path === undefined ? undefined : renames.get(location.path);

@@ -1,6 +1,6 @@
-// Known findings on changed lines. A changed line changes the fingerprints of its findings, so within a hunk a finding
-// is also known by its rule, message and flagged text, digits as '#'. Each entry matches once: one more of a kind is
-// new.
+// Matches known findings on changed lines. Changing a line changes the fingerprints of its findings, so within a
+// hunk, a finding is also known by its rule, its message (numbers masked) and its flagged text. Each entry matches
+// only once, so one more finding of the same kind is new.
 import { anchorIn } from '../document/extension.ts';
 import { lineAnchor } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
@@ -14,7 +14,7 @@ export interface Current {
 
 export type Pair = (current: Current, entry: BaselineEntry) => void;
 
-/** Pairs the entries and findings that are left. Without `changes` the whole file is one hunk. */
+/** Pairs the remaining entries and findings. Without `changes`, the whole file is one hunk. */
 export function pairChangedLines(
   entries: readonly BaselineEntry[],
   current: readonly Current[],
@@ -31,14 +31,14 @@ export function pairChangedLines(
   }
 }
 
-/** undefined if the flagged text is unknown. */
+/** Returns `undefined` if the flagged text is unknown. */
 function kindOf(finding: Finding): string | undefined {
   const { ruleId, message, location } = finding;
   const text = anchorIn(finding)?.flagged;
   return text === undefined ? undefined : JSON.stringify([location.path, ruleId, masked(message), text]);
 }
 
-/** Returns the findings that are left. */
+/** Returns the findings that have no entry. */
 function pairInOrder(entries: readonly BaselineEntry[], findings: readonly Current[], pair: Pair): readonly Current[] {
   for (const [index, entry] of entries.slice(0, findings.length).entries()) pair(findings[index] as Current, entry);
   return findings.slice(entries.length);
@@ -58,7 +58,8 @@ function pairInHunks(
     for (const entry of known) free.delete(entry);
     left.push(...pairInOrder(known, inside, pair));
   }
-  // No old line has the text if the baseline was made from uncommitted changes.
+  // If the baseline was made from uncommitted changes, the commit has no such line, so these entries are paired in
+  // order.
   const lost = [...free].filter((entry) => !hunks.some((hunk) => isIn(hunk, entry)));
   pairInOrder(
     lost.filter(({ finding }) => finding.location.line === undefined),

@@ -1,4 +1,4 @@
-// Findings against a baseline: new, unchanged, fixed, or not verifiable.
+// Compares findings with a baseline: they are new, unchanged, fixed, or not verifiable.
 import { ENGINE_RULE } from '../document/consistency.ts';
 import { literalGlob, matchesAny } from '../document/file-pattern.ts';
 import { isUnder } from '../document/report-path.ts';
@@ -18,11 +18,11 @@ export interface Comparison {
   readonly doubts: Doubts;
 }
 
-/** The reason why an entry that is gone may not be fixed. Entries without a reason are fixed. */
+/** The reasons why missing entries may not be fixed. Missing entries without a reason are fixed. */
 export type Doubts = ReadonlyMap<BaselineEntry, string>;
 export type DoubtsOf = (missing: readonly BaselineEntry[]) => Promise<Doubts>;
 
-/** With a baseline of errors only, all other findings are ignored. */
+/** If the baseline contains only errors, all other findings are ignored. */
 export async function compareWith(
   { entries, errorsOnly }: Pick<Baseline, 'entries' | 'errorsOnly'>,
   findings: readonly Finding[],
@@ -46,8 +46,8 @@ export async function compareWith(
 }
 
 /**
- * `notVerifiable` is an extension of the specification, absent if 0. With it, all counts except `newIssues` add up to
- * the baseline.
+ * `notVerifiable` extends the specification and is absent if it is 0. With it, all counts except `newIssues` add up
+ * to the size of the baseline.
  */
 export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison): BaselineCounts {
   const counts = { newIssues: news.length, unchanged: unchanged.length, fixed: fixed.length };
@@ -55,8 +55,8 @@ export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison):
 }
 
 /**
- * Decides from the report alone. Returns undefined for a finding that was fixed: the report lists its file and its
- * rule.
+ * Decides from the report alone. The returned function returns `undefined` for a finding that was fixed, because the
+ * report covers its file and its rule.
  */
 export function doubtsIn(
   current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,
@@ -72,10 +72,10 @@ export function doubtsIn(
   const failed = execution.diagnostics.filter(({ kind }) => kind === 'rule-error');
   const ruleFailed = (id: string, path: string) =>
     failed.some(({ ruleId = id, relativePath = path }) => ruleId === id && relativePath === path);
-  // A folder that cannot be read stands for all its files.
+  // The path of a folder that cannot be read stands for all files in it.
   const isUnparsed = (path: string) =>
     unparsed.some(({ relativePath }) => relativePath !== undefined && isUnder(path, relativePath));
-  // Our own scans list their files, so most patterns are literal.
+  // toollint's own scans list their files, so most patterns are literal.
   const listed = new Set(scan.include);
   const patterns = scan.include.filter((glob) => /(?<!\\)[*?{[(]/u.test(glob));
   const isIncluded = (path: string) =>

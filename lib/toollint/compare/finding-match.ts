@@ -1,12 +1,13 @@
-// Decides which findings are new against a baseline. Each step handles only the findings that the step before left:
-//   1. the same fingerprint at the same line and column, or at the line that git says the old line is now
+// Decides which findings are new compared with a baseline. Each step handles only the findings that earlier steps
+// left unmatched:
+//   1. the same fingerprint at the same line and column, or at the line to which git says the old line moved
 //   2. the same fingerprint: findings on unchanged lines first, then in the order of lines
 //   3. the same kind on a changed line (changed-lines.ts)
-//   4. the only finding of its rule in its file, before and now, with a number in its message: `max-lines` reports the
-//      first line beyond the limit, and every insertion changes that line
+//   4. the only finding of its rule in its file, before and now, if its message contains a number: `max-lines`
+//      reports the first line beyond the limit, and every insertion changes that line
 //
-// The result does not depend on the order of the findings. Occurrence numbers are ignored, because a filtered report
-// has other numbers. The time is linear, even for 100,000 equal findings.
+// The result does not depend on the order of the findings. Occurrence numbers are ignored, because they differ in a
+// filtered report. The time is linear, even for 100,000 equal findings.
 import type { Finding } from '../document/report-schema.ts';
 import { isNeverBaselined } from './baseline.ts';
 import { type BaselineEntry, masked } from './baseline-file.ts';
@@ -75,7 +76,7 @@ function pairGroup(
   }
 }
 
-/** 0 means unknown. */
+/** Returns the current line and column. 0 means that they are unknown, -1 that the line has changed. */
 function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): string {
   const { path, line = 0, column = 0 } = finding.location;
   if (changes === undefined || path === undefined || line === 0) return `${line}:${column}`;

@@ -1,19 +1,18 @@
-// The changes from a commit to the working tree, by git: renamed files, deleted files and changed lines.
+// The changes from a commit to the working tree according to git: renamed files, deleted files and changed lines.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { messageOf, oneLine, ReportFailure } from '../document/failure.ts';
 
 const OUTPUT_BYTES_MAX = 512 << 20;
 
-/** Paths are the current ones. */
 export interface SourceChanges {
-  /** By old path. */
+  /** Maps old paths to current paths. */
   readonly renames: ReadonlyMap<string, string>;
   readonly deleted: ReadonlySet<string>;
   hunksIn(path: string): readonly Hunk[];
 }
 
-/** Old lines from `oldStart` up to `oldEnd`, exclusive, and the new lines that replace them. */
+/** The old lines from `oldStart` up to, but excluding, `oldEnd`, and the new lines that replace them. */
 export interface Hunk {
   readonly oldStart: number;
   readonly oldEnd: number;
@@ -22,12 +21,12 @@ export interface Hunk {
   readonly removed: string[];
 }
 
-/** `line` is a current number. */
+/** `line` is a line number in the current file. */
 export function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
   return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
 }
 
-/** The current number of an old line, or the hunk that changed or deleted it. */
+/** Returns the current number of an old line, or the hunk that changed or deleted it. */
 export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
   let shift = 0;
   for (const hunk of hunks) {
@@ -51,14 +50,14 @@ export async function git(cwd: string, args: readonly string[]): Promise<string>
   }
 }
 
-/** `name` is the report's name for the folder. Throws ReportFailure ('usage') for an unknown commit. */
+/** `name` is the path of the folder in the report. Throws ReportFailure ('usage') for an unknown commit. */
 export async function changesSince(commit: string, folder: string, name = '.'): Promise<SourceChanges> {
   const form = ['--no-ext-diff', '--no-color', '--no-textconv', '--unified=0', '--src-prefix=a/', '--dst-prefix=b/'];
   const what = ['--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];
   return changesIn(await git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
 }
 
-/** Reads `git diff --unified=0`. Skips paths that git quotes: their changes are unknown. */
+/** Parses `git diff --unified=0`. Skips paths that git quotes, so their changes are unknown. */
 function changesIn(patch: string, prefix: string): SourceChanges {
   const renames = new Map<string, string>();
   const deleted = new Set<string>();
@@ -73,7 +72,7 @@ function changesIn(patch: string, prefix: string): SourceChanges {
       if (line.startsWith('-')) hunks.at(-1)?.removed.push(line.slice(1));
       continue;
     }
-    // A deleted file has no new path.
+    // A deleted file has no new path, so its hunks must not be added to the previous file.
     if (line.startsWith('diff --git ')) hunks = [];
     const [, head, name = ''] = /^(--- a\/|\+\+\+ b\/|rename from |rename to )(.*?)\t?$/u.exec(line) ?? [];
     const path = prefix + name.normalize('NFC');
@@ -87,7 +86,7 @@ function changesIn(patch: string, prefix: string): SourceChanges {
       .slice(1)
       .map((text: string | undefined) => (text === undefined ? undefined : Number(text)));
     content = oldCount + newCount;
-    // If one side has no lines, git numbers the line before.
+    // If one side has no lines, git reports the number of the preceding line.
     hunks.push({
       oldStart: oldCount === 0 ? oldStart + 1 : oldStart,
       oldEnd: oldCount === 0 ? oldStart + 1 : oldStart + oldCount,

@@ -1,4 +1,4 @@
-// The interface of a converter, and texts that several converters write.
+// The interface of a converter, and texts that several converters share.
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
@@ -6,16 +6,16 @@ import { counted, terminalText } from './plain-text.ts';
 
 export interface ConvertOptions {
   readonly color?: boolean;
-  /** Terminal columns, to which lines are cut. Default: no limit. */
+  /** The number of terminal columns at which lines are cut. Default: no limit. */
   readonly width?: number;
   readonly resultsMax?: number | undefined;
-  /** Default: 'new' for all if the report lists only new findings. */
+  /** Default: 'new' for all findings if the report lists only new findings. */
   readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
-  /** Fixed findings, for SARIF's baselineState 'absent'. */
+  /** Fixed findings, which SARIF lists with the baselineState 'absent'. */
   readonly absent?: readonly Finding[];
-  /** The file to which SARIF attaches findings of the project. Default: the first file of the scan. */
+  /** The file to which SARIF attaches findings about the project. Default: the first file of the scan. */
   readonly projectFile?: string | undefined;
-  /** The web address of the code: `<links><path>#L<line>` shows a line. */
+  /** The base URL of the source code: `<links><path>#L<line>` shows a line. */
   readonly links?: string | undefined;
 }
 
@@ -26,8 +26,8 @@ export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
 }
 
 /**
- * Diagnostics without a finding. In a report, a file that does not parse has both; a converted format lists the finding
- * only.
+ * Returns the diagnostics without a finding. For a file that does not parse, a report contains both, but other
+ * formats list only the finding.
  */
 export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
   const broken = new Set<string | undefined>();

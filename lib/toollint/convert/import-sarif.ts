@@ -1,6 +1,6 @@
 // Reads SARIF 2.1.0 (OASIS). A result without a level has the level of its rule's default configuration (section
-// 3.27.10). Results that are suppressed, absent or passed are left out. A path is resolved with its base id (section
-// 3.4.4); an unknown base is the root.
+// 3.27.10). Suppressed, absent and passed results are skipped. A path is resolved with its base id (section 3.4.4);
+// an unknown base id stands for the root.
 import type { ArtifactLocation, ReportingDescriptor, Result, Run, ToolComponent } from 'sarif';
 import type { LintMessage, RuleFacts } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
@@ -8,9 +8,9 @@ import { isObject, looseJson } from '../document/strict-json.ts';
 
 export type Refuse = (fault: string) => never;
 
-/** Without a path the result is about the project. */
+/** A result without a path is about the project. */
 export interface ForeignMessage extends LintMessage {
-  /** As the linter wrote it: relative to the root, absolute, or a file URL. */
+  /** The path as the linter wrote it: relative to the root, absolute, or a file URL. */
   readonly path?: string | undefined;
   readonly countsCodePoints?: boolean;
 }
@@ -27,7 +27,7 @@ export interface ForeignReport {
   readonly rules: ReadonlyMap<string, RuleFacts>;
 }
 
-/** An empty object for every other value. */
+/** Returns an empty object for any value that is not an object. */
 const recordOf = (value: unknown): Readonly<Record<string, unknown>> => (isObject(value) ? value : {});
 
 const SEVERITIES: ReadonlyMap<unknown, Severity> = new Map([
@@ -49,7 +49,7 @@ export function importSarif(text: string, refuse: Refuse): ForeignReport {
     try {
       return new RunReader(run, refuse).report();
     } catch (cause) {
-      // A file need not have the types that this code assumes.
+      // The file may not have the types that this code assumes.
       if (cause instanceof TypeError) return refuse(`/runs/${index}: ${cause.message}`);
       throw cause;
     }
@@ -118,7 +118,10 @@ class RunReader {
     };
   }
 
-  /** By index in the named component, or by id; `CA1000/1` belongs to the rule `CA1000` (section 3.27.5). */
+  /**
+   * Finds the rule by its index in the named component, or by its id. The id `CA1000/1` belongs to the rule `CA1000`
+   * (section 3.27.5).
+   */
   #ruleOf({ rule: reference, ruleIndex, ruleId }: Result): ReportingDescriptor | undefined {
     const { driver, extensions = [] } = this.#run.tool;
     const { toolComponent, index = ruleIndex ?? -1, id = ruleId } = reference ?? {};
@@ -178,7 +181,7 @@ class RunReader {
   }
 }
 
-/** A suppression counts if it was neither rejected nor is under review (section 3.35.3). */
+/** A suppression applies unless it was rejected or is under review (section 3.35.3). */
 function isCounted({ kind = 'fail', baselineState, suppressions = [] }: Result): boolean {
   const isSuppressed = suppressions.some(({ status = 'accepted' }) => status === 'accepted');
   return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent' && !isSuppressed;
@@ -189,7 +192,7 @@ function levelOf({ level, kind = 'fail' }: Result, rule: ReportingDescriptor | u
   return kind === 'fail' ? (rule?.defaultConfiguration?.level ?? 'warning') : 'none';
 }
 
-/** The text of the result, or of its rule with arguments for {0}, {1} (section 3.11.5). */
+/** Returns the message of the result, or of its rule, with arguments for {0}, {1} (section 3.11.5). */
 function messageOf({ message }: Result, rule: ReportingDescriptor | undefined): string {
   const text = message.text ?? rule?.messageStrings?.[message.id ?? '']?.text ?? message.markdown ?? '';
   return text.replace(/\{(\d+)\}/gu, (placeholder, index) => message.arguments?.[Number(index)] ?? placeholder);

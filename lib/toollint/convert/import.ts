@@ -1,6 +1,7 @@
-// Makes a report of another linter's SARIF.
+// Converts another linter's SARIF to a report.
 //
-// Reads the source files below the root for the fingerprints. Without its source a finding is known by its message.
+// Reads the source files below the root to compute fingerprints. Without its source, a finding is identified by its
+// message.
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
@@ -56,7 +57,7 @@ export function importReport(source: DocumentSource, options: ImportOptions): Re
     },
     selection: { quiet: false },
     gate: { status: 'not-evaluated' },
-    // A clean report names no file, but the linter ran.
+    // A log without findings may name no file, but the linter did run.
     summary: summaryOf(Math.max(1, paths.size), findings, diagnostics),
     findings,
   };
@@ -88,7 +89,7 @@ function reportPath(text: string, root: string, refuse: Refuse): string {
   return fault === undefined ? result : refuse(`${text}: ${fault}; is it below the root ${root} (--root)?`);
 }
 
-/** Converts the position to line and column in UTF-16 units. */
+/** Converts columns that count code points to columns that count UTF-16 units. */
 function withPosition(message: ForeignMessage, text: string): LintMessage {
   const { line, column, endLine, endColumn, countsCodePoints } = message;
   if (line === undefined || countsCodePoints !== true || text === '') return message;

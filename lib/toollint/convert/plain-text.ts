@@ -1,5 +1,5 @@
-// Makes text of a report safe to show. Messages quote source code, which may hold terminal sequences, characters that
-// reverse the reading direction, and halves of surrogate pairs.
+// Makes text from a report safe to display. Messages quote source code, which may contain terminal sequences,
+// characters that reverse the reading direction, and halves of surrogate pairs.
 
 // C0 without tab and line feed, DEL, C1, and Unicode's bidirectional controls.
 // eslint-disable-next-line no-control-regex -- these are the characters that must not reach a terminal
@@ -9,7 +9,7 @@ const SEQUENCES = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*
 
 /**
  * Escapes DEL, C1 and bidirectional controls as JSON does. Keeps ESC for our own colors; every format removes or
- * escapes it in texts of a report.
+ * escapes ESC in text from a report.
  */
 export const withoutC1 = (text: string): string =>
   text.replaceAll(
@@ -17,7 +17,7 @@ export const withoutC1 = (text: string): string =>
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-// GitHub's runner obeys lines that begin with '::', and '##[' anywhere; Azure's obeys '##vso['.
+// GitHub's runner obeys lines that start with '::', and '##[' anywhere. Azure's runner obeys '##vso['.
 const COMMANDS = /(?<=^\s*:)(?=:)|(?<=##)(?=\[|vso\[)/gimu;
 
 /** Removes terminal sequences and invisible controls, and breaks up commands for CI runners. */
@@ -36,7 +36,7 @@ export function counted(count: number, one: string): string {
   return `${count} ${one}${count === 1 ? '' : 's'}`;
 }
 
-/** undefined unless it is an http or https address. */
+/** Returns `undefined` unless `url` is an http or https URL. */
 export function linkOf(url: string | undefined): string | undefined {
   if (url === undefined || !/^https?:\/\//iu.test(url) || !URL.canParse(url)) return undefined;
   return new URL(url).href;
@@ -51,6 +51,6 @@ export function pathUri(path: string): string {
 
 const ENTITIES = new Map(Object.entries({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' }));
 
-/** For text and attributes of HTML and XML. */
+/** Escapes text and attributes for HTML and XML. */
 export const markupText = (text: string): string =>
   text.replace(/[&<>"']/gu, (character) => ENTITIES.get(character) ?? character);

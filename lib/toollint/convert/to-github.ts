@@ -1,5 +1,5 @@
-// GitHub's workflow commands, one line per finding. GitHub shows the first ten errors and the first ten warnings of a
-// step, so errors come first, and the last line counts the hidden ones.
+// Writes GitHub's workflow commands, one line per finding. GitHub shows only the first ten errors and the first ten
+// warnings of a step, so errors come first, and the last line counts the hidden ones.
 import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
 import { counted, terminalLines } from './plain-text.ts';
 import { bySeverity, ownDiagnostics } from './converter.ts';
@@ -17,7 +17,7 @@ export function* githubText(report: Report): Generator<string> {
   const hidden = Object.entries(counts).filter(([, number]) => number > SHOWN_MAX);
   if (hidden.length === 0) return;
   const parts = hidden.map(([name, number]) => counted(number - SHOWN_MAX, name));
-  // A command would use up one of the ten places.
+  // This is not a command, because a command would use up one of the ten places.
   yield `GitHub shows ${SHOWN_MAX} of each kind for a step and hides ${parts.join(', ')}; all are in this log.\n`;
 }
 

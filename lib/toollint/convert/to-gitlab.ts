@@ -1,4 +1,4 @@
-// GitLab's Code Quality report: a JSON array of issues without byte order mark. Diagnostics are blockers.
+// Writes GitLab's Code Quality report: a JSON array of issues without a byte order mark. Diagnostics become blockers.
 import { hash } from 'node:crypto';
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';

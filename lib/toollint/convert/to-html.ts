@@ -1,8 +1,8 @@
-// One self-contained HTML page (frame: html-report.html). It is complete without its script, which only adds filters,
-// and loads nothing.
+// Writes one self-contained HTML page (frame: html-report.html). The page loads nothing and is complete without its
+// script, which only adds filters.
 //
-// Every text of the report is escaped, and only http and https addresses become links. The page's policy allows only
-// its own script and style, by hash.
+// All text from the report is escaped, and only http and https URLs become links. The Content-Security-Policy of the
+// page allows only its own script and style, by hash.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { fixOf, flaggedTextOf, lintersOf } from '../document/extension.ts';
@@ -12,7 +12,7 @@ import { baselineCounts, type ConvertOptions, placesOf, totals } from './convert
 import { counted, linkOf, markupText, pathUri, terminalLines } from './plain-text.ts';
 
 const TOP = 10;
-/** Files are open as long as fewer findings than this are above them. */
+/** A file is expanded if fewer findings than this are above it. */
 const OPEN_FINDINGS_MAX = 50;
 const CHOICES_MAX = 500;
 
@@ -22,7 +22,7 @@ type State = 'new' | 'unchanged' | 'fixed';
 
 interface Row {
   readonly finding: Finding;
-  /** undefined without a baseline. */
+  /** `undefined` without a baseline. */
   readonly state: State | undefined;
 }
 
@@ -57,7 +57,7 @@ function rowsOf(report: Report, { baselineState, absent = [] }: ConvertOptions):
   ];
 }
 
-/** An incomplete analysis comes first. */
+/** An incomplete analysis is shown first. */
 function* headOf({ tool, execution, scan, selection, gate, summary }: Report): Generator<string> {
   if (execution.status !== 'complete') {
     const what = execution.status === 'no-files' ? 'No files were analyzed' : 'The analysis is incomplete';
@@ -164,7 +164,10 @@ function* filesOf(rows: readonly Row[], links: string | undefined): Generator<st
   }
 }
 
-/** Few nodes per finding, because a page may hold 25,000. The style sheet writes severity and state. */
+/**
+ * Uses few nodes per finding, because a page may contain 25,000 findings. The style sheet adds the severity and the
+ * state.
+ */
 function itemOf({ finding, state }: Row, links: string | undefined): string {
   const { severity, ruleId, message, location, docsUrl, suggestion } = finding;
   const place = [location.line, location.column].filter((part) => part !== undefined).join(':');

@@ -1,5 +1,5 @@
-// JUnit XML: a suite per file, a case per finding. Diagnostics are errors in their own suite, so an incomplete analysis
-// is never all green. A complete report without findings is one passing case.
+// Writes JUnit XML with a suite for each file and a case for each finding. Diagnostics are errors in their own suite,
+// so an incomplete analysis is never all green. A complete report without findings becomes one passing case.
 import { compareFindings } from '../document/finding-order.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import { ownDiagnostics, placesOf } from './converter.ts';
@@ -47,7 +47,7 @@ function executionSuite(report: Report): { text: string; tests: number; errors: 
   return { text, tests: length, errors: length };
 }
 
-/** The arguments are escaped already. */
+/** The arguments must already be escaped. */
 const suiteOpens = (name: string, tests: number, failures: number, errors: number): string =>
   `<testsuite name="${name}" tests="${tests}" failures="${failures}" errors="${errors}">\n`;
 

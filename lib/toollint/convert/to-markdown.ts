@@ -1,5 +1,5 @@
-// A pull request comment: the gate, the counts, and a table of the first findings, errors first. Escaped texts cannot
-// form a link, mention a person or end a table.
+// Writes a pull request comment: the gate, the counts, and a table of the first findings, errors first. Escaped text
+// cannot form a link, mention a person or end a table.
 import { linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import {
@@ -15,7 +15,7 @@ import {
 const ROWS_MAX = 100;
 const BYTES_MAX = 65_536;
 const CELL_UNITS_MAX = 300;
-/** Room for the line that counts the other findings. */
+/** Space for the line that counts the remaining findings. */
 const TAIL_BYTES = 200;
 
 export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {
@@ -31,7 +31,7 @@ export function* markdownText(report: Report, { links }: ConvertOptions): Genera
   yield more > 0 ? `${text}\n…and ${more} more.\n` : text;
 }
 
-/** A few lines for a log. Markdown if the web address of the code is known. */
+/** Writes a few lines for a log, or Markdown if the base URL of the source code is known. */
 export function* summaryText(report: Report, options: ConvertOptions): Generator<string> {
   if (options.links === undefined) yield `${summaryLines(report).join('\n')}\n`;
   else yield* markdownText(report, options);
@@ -79,7 +79,7 @@ function rowOf({ severity, ruleId, message, location, docsUrl }: Finding, links:
   return `| ${severity} | ${place} | ${linked} | ${escaped(shortened(message, CELL_UNITS_MAX))} |\n`;
 }
 
-/** One line without markup. A zero-width space after '@' prevents mentions. */
+/** Returns one line without markup. A zero-width space after '@' prevents mentions. */
 function escaped(text: string): string {
   return terminalText(text)
     .replace(/[\\`*_[\]#|~$]|(?<=\])\(/gu, '\\$&')

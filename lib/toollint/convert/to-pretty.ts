@@ -1,4 +1,4 @@
-// Text for people: findings under the name of their file, then the summary. On a terminal no line is wider than it.
+// Text for people: findings grouped by file, then the summary. On a terminal, no line is wider than the terminal.
 import { styleText } from 'node:util';
 import { shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report, Severity } from '../document/report-schema.ts';

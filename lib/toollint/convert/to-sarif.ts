@@ -1,4 +1,4 @@
-// Writes SARIF 2.1.0 (OASIS), one run. GitHub's uploader computes primaryLocationLineHash itself.
+// Writes SARIF 2.1.0 (OASIS) with one run. It omits primaryLocationLineHash, which GitHub's uploader computes.
 import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
 import { endOf, fixOf, flaggedTextOf, type Linter, lintersOf, ruleTextsOf } from '../document/extension.ts';
 import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-format.ts';
@@ -10,9 +10,9 @@ import { type ConvertOptions, ownDiagnostics } from './converter.ts';
 const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
 const RANKS = { error: 0, warning: 1, info: 2 } as const;
 
-/** GitHub refuses more results in a run. */
+/** GitHub rejects a run with more results. */
 export const SARIF_RESULTS_MAX = 25_000;
-/** GitHub refuses more tags of a rule. */
+/** GitHub rejects a rule with more tags. */
 const TAGS_MAX = 20;
 
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
@@ -55,7 +55,7 @@ function descriptorOf(
   const name = pascalCase(ruleId);
   return {
     id: ruleId,
-    // A name must differ from the id in more than case.
+    // SARIF requires a name that differs from the id in more than case.
     name: name === '' || name.toLowerCase() === ruleId.toLowerCase() ? undefined : name,
     shortDescription: { text },
     fullDescription: { text },
@@ -95,7 +95,8 @@ function resultOf(
 const artifactOf = (path: string) => ({ uri: pathUri(path), uriBaseId: '%SRCROOT%' });
 
 /**
- * The file to which findings of the project are attached. GitHub refuses a whole log for one result without a location.
+ * Returns the file to which findings about the project are attached, because GitHub rejects a whole log if one result
+ * has no location.
  */
 function projectPathOf({ scan, findings }: Report, { projectFile }: ConvertOptions): string {
   const [first] = scan.include.filter((glob) => !/(?<!\\)[*?{[(]/u.test(glob));

@@ -1,11 +1,11 @@
-// Invariants of a report beyond the schema. A contradiction is reported once, at the member that is most likely wrong:
-// the sum (3) follows from 1 and 2, and an invalid count (4) is not compared further. Numbers 13, 17, 19 and 21 apply
-// only to scans by toollint.
+// Checks the invariants of a report beyond the schema. A contradiction is reported once, at the member that is most
+// likely wrong: invariant 3 (the sum) is not checked because it follows from 1 and 2, and an invalid count (4) is not
+// compared further. Invariants 13, 17, 19 and 21 apply only to scans by toollint.
 import { pathFault, isUnder } from './report-path.ts';
 import { SEVERITIES, TOOL_NAME } from './report-format.ts';
 import type { Diagnostic, Finding, Report, Severity } from './report-schema.ts';
 
-/** Rule ids that no configuration enables: files that do not parse, and ESLint's own messages. */
+/** Rule ids that no configuration enables: for files that do not parse, and for ESLint's own messages. */
 export const PARSE_ERROR_RULE = 'PARSE-ERROR';
 export const ENGINE_RULE = 'eslint/core';
 const ENGINE_PREFIX = 'eslint/';
@@ -14,12 +14,12 @@ export function isReserved(ruleId: string): boolean {
   return ruleId === PARSE_ERROR_RULE || ruleId.startsWith(ENGINE_PREFIX);
 }
 
-/** Receives the invariant's number, a JSON Pointer and a sentence. */
+/** Receives the number of the invariant, a JSON Pointer and a message. */
 export type InvariantSink = (number: number, pointer: string, message: string) => void;
 
 const OWN_INVARIANTS: ReadonlySet<number> = new Set([13, 17, 19, 21]);
 
-/** Reports findings first, in their order, then the other members. */
+/** Reports problems of findings first, in their order, then those of the other members. */
 export function checkConsistency(report: Report, tell: InvariantSink): void {
   const isOwn = report.tool.name === TOOL_NAME;
   const sink: InvariantSink = (number, pointer, message) => {

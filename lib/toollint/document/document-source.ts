@@ -1,9 +1,9 @@
-// The bytes of a document. A document is read whole, up to a limit.
+// Reads a document into memory as a whole, up to a limit.
 import { addAbortSignal, type Readable } from 'node:stream';
 import { createReadStream, realpathSync } from 'node:fs';
 import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 
-/** Some 600,000 findings. Reading a document needs about five times its length in memory. */
+/** About 600,000 findings. Reading a document needs about five times its size in memory. */
 export const DOCUMENT_BYTES_MAX = 256 << 20;
 
 export interface DocumentSource {
@@ -47,7 +47,6 @@ export async function streamSource(
   }
 }
 
-/** For callers of the library. */
 export function memorySource(content: string | Uint8Array, name: string): DocumentSource {
   return { name, bytes: typeof content === 'string' ? Buffer.from(content) : content };
 }

@@ -1,5 +1,5 @@
-// Members of a report beyond the specification. Another tool may write anything under these names, so a member of an
-// unexpected form is ignored.
+// Reads the members of a report that the specification does not define. Other tools may write anything under these
+// names, so a member with an unexpected form is ignored.
 import { isObject } from './strict-json.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
@@ -9,7 +9,7 @@ export interface Linter {
   readonly informationUri?: string;
 }
 
-/** `fix` of a finding. Offsets are in UTF-16 units of the file without byte order mark. */
+/** The member `fix` of a finding. Offsets count UTF-16 units of the file without its byte order mark. */
 export interface TextFix {
   readonly offset: number;
   readonly length: number;
@@ -22,7 +22,7 @@ export interface Region extends End {
   readonly column: number;
 }
 
-/** `location.endLine` and `location.endColumn`: the position after the last character, from 1. */
+/** The members `location.endLine` and `location.endColumn`: the position after the last character, counted from 1. */
 export interface End {
   readonly endLine: number;
   readonly endColumn: number;
@@ -34,7 +34,7 @@ export function linterOf({ tool }: Pick<ReportHeader, 'tool'>): Linter | undefin
   return typeof informationUri === 'string' ? { name, version, informationUri } : { name, version };
 }
 
-/** Several if the report was merged from reports of different tools. */
+/** Returns several linters if the report was merged from reports of different tools. */
 export function lintersOf(report: Pick<ReportHeader, 'tool'>): Linter[] {
   const { linters } = report.tool as { linters?: unknown };
   const [one, several] = [linterOf(report), Array.isArray(linters) ? (linters as unknown[]) : []];
@@ -63,13 +63,12 @@ export function fixOf(finding: Finding): (Region & { readonly text: string }) | 
   return typeof text === 'string' ? { line, column, endLine, endColumn, text } : undefined;
 }
 
-/** The flagged part of the finding's first line. */
 export function flaggedTextOf(finding: Finding): string | undefined {
   const { flaggedText } = finding as { flaggedText?: unknown };
   return typeof flaggedText === 'string' && flaggedText !== '' ? flaggedText : undefined;
 }
 
-/** `anchor` of a finding (see `anchorOf`). */
+/** Reads the member `anchor` of a finding (see `anchorOf`). */
 export function anchorIn(finding: Finding) {
   const { anchor: whole } = finding as { anchor?: unknown };
   if (typeof whole !== 'string' || !/^[0-9a-f]{16}$/u.test(whole)) return undefined;

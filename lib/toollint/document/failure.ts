@@ -1,6 +1,7 @@
-// The one error that the library throws on purpose. Its message is one line with the fault and the remedy.
+// The errors that the library throws on purpose. The message of a ReportFailure is one line with the fault and the
+// remedy.
 
-/** Each code ends the program with exit code 2 and without a document. */
+/** With any of these codes, the program exits with 2 and writes no document. */
 export type FailureCode = 'usage' | 'config' | 'io' | 'input' | 'baseline' | 'gate';
 
 export class ReportFailure extends Error {
@@ -15,7 +16,7 @@ export class ReportFailure extends Error {
 
 export const usageFailure = (message: string): ReportFailure => new ReportFailure('usage', message);
 
-/** The signal aborted the work; nothing was written. */
+/** Thrown if the signal fires. Nothing has been written. */
 export class Interrupted extends Error {
   constructor() {
     super('interrupted');
@@ -32,7 +33,7 @@ export function errnoOf(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
-/** One line, for anything that was thrown. */
+/** Returns one line for anything that was thrown. */
 export function messageOf(error: unknown): string {
   if (error instanceof Error) return oneLine(error.message);
   return oneLine(typeof error === 'string' ? error : String(error));

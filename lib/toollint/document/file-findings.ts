@@ -19,9 +19,9 @@ import type { Finding, Severity } from './report-schema.ts';
 
 export const UNUSED_DIRECTIVE_RULE = 'eslint/unused-disable-directive';
 
-/** A linter's message about one file. Its positions may be invalid. */
+/** A linter's message about one file. The positions may be invalid. */
 export interface LintMessage extends FlaggedRange {
-  /** null for the linter's own messages. */
+  /** `null` for the linter's own messages. */
   readonly ruleId: string | null;
   readonly severity: Severity;
   readonly message: string;
@@ -44,7 +44,7 @@ type FactsOf = (ruleId: string) => RuleFacts;
 const SNIPPET_UNITS_MAX = 200;
 
 interface FileFindingsRequest {
-  /** undefined for messages about the project. */
+  /** `undefined` for messages about the project. */
   readonly path: string | undefined;
   readonly text: string;
   readonly messages: readonly LintMessage[];
@@ -54,7 +54,7 @@ interface FileFindingsRequest {
 
 const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
 
-/** Removes directives at the end of lines, so that hiding a finding does not change its fingerprint. */
+/** Removes `eslint-disable-line` comments, so that hiding a finding does not change its fingerprint. */
 export function withoutDirectives(text: string): string {
   return text.includes('eslint-disable-line')
     ? sourceLines(text)
@@ -118,7 +118,7 @@ function ruleIdOf({ ruleId, fatal, message }: LintMessage): string {
   return /^Unused eslint-(?:disable|enable)/u.test(message) ? UNUSED_DIRECTIVE_RULE : ENGINE_RULE;
 }
 
-/** Drops invalid positions (0, -1), but keeps a line beyond the end. */
+/** Drops invalid positions (0, -1), but keeps a line beyond the end of the file. */
 function locationOf(path: string | undefined, { line, column, endLine, endColumn }: LintMessage): Finding['location'] {
   if (path === undefined) return { scope: 'project' };
   if (!isOrdinal(line)) return { scope: 'file', path };
@@ -152,7 +152,7 @@ function addDetails(finding: Finding, message: LintMessage, request: FileContext
   if (docsUrl !== undefined) finding.docsUrl = docsUrl;
 }
 
-/** '' if the flagged part of the first line is long or unknown. */
+/** Returns '' if the flagged part of the first line is long or unknown. */
 function flaggedPart(lines: readonly string[], { line, column }: Finding['location'], message: LintMessage): string {
   const raw = line === undefined || column === undefined ? undefined : lines[line - 1];
   const end = message.endLine === line ? message.endColumn : undefined;
@@ -170,7 +170,7 @@ function regionOf({ offset, length }: TextFix, { lineStarts }: FileContext): Reg
   return { line, column, endLine, endColumn };
 }
 
-/** The flagged line without indentation; for a long line, the part at the column. */
+/** Returns the flagged line without indentation or, for a long line, the part around the column. */
 function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {
   const raw = line === undefined ? undefined : lines[line - 1];
   if (raw === undefined) return '';

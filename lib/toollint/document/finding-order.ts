@@ -1,9 +1,9 @@
-// The order of findings and their occurrence numbers. Strings are compared by code units, so no locale changes a
-// report.
+// The order of findings and their occurrence numbers. Strings are compared by code units, so the locale does not
+// change a report.
 import type { Finding } from './report-schema.ts';
 import { byCodeUnits } from './report-path.ts';
 
-/** Path (project first), line, column, ruleId, fingerprint, message, severity, then the other members. */
+/** Findings about the project come first, because they have no path. */
 export function compareFindings(left: Finding, right: Finding): number {
   return (
     byCodeUnits(left.location.path ?? '', right.location.path ?? '') ||
@@ -22,7 +22,7 @@ function restOf(finding: Finding): string {
   return JSON.stringify([location.scope, suggestion, codeSnippet, category, issueType, standardIds, docsUrl]);
 }
 
-/** Numbers equal fingerprints from 1, in the order of the list. */
+/** Numbers findings with equal fingerprints from 1, in the order of the list. */
 export function numberOccurrences(findings: readonly Finding[]): void {
   const seen = new Map<string, number>();
   for (const finding of findings) {

@@ -1,13 +1,13 @@
-// The fingerprint toolLint/v1. It identifies a finding after its file has changed.
+// The fingerprint toolLint/v1. It still identifies a finding after its file has changed.
 //
 //   content = JSON of ["toolLint/v1", scope, ruleId, discriminator, line text, flagged text]
 //   place   = JSON of ["toolLint/v1", scope, path]
 //   fingerprint = the first 32 hex digits of SHA-256(content), then the first 32 of SHA-256(place)
 //
-// The discriminator is the linter's message id, or else the message without the root's absolute path and with digits as
-// '#'. Runs of blanks become one space in all texts; without the source the line text and flagged text are ''. Two
-// equal lines have one fingerprint; `occurrence` numbers them. The recipe never changes: another recipe would need
-// another name.
+// The discriminator is the linter's message id. If there is none, it is the message without the absolute path of the
+// root and with each number replaced by '#'. In all texts, runs of blanks become one space. Without the source, the
+// line text and the flagged text are ''. Equal lines have the same fingerprint and are numbered by `occurrence`. This
+// recipe never changes; a new recipe would need a new name.
 import { hash } from 'node:crypto';
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding } from './report-schema.ts';
@@ -19,19 +19,19 @@ interface FingerprintContent {
   readonly scope: Finding['location']['scope'];
   readonly ruleId: string;
   readonly discriminator: string;
-  /** Normalized; '' if unknown. */
+  /** The normalized text of the line; '' if unknown. */
   readonly lineText: string;
   readonly flaggedText: string;
 }
 
-/** The first half: 32 lower-case hex digits. */
+/** Returns the first half of the fingerprint: 32 lowercase hex digits. */
 export function contentHalf({ scope, ruleId, discriminator, lineText, flaggedText }: FingerprintContent): string {
   return digest([FINGERPRINT_VERSION, scope, ruleId, discriminator, lineText, flaggedText]);
 }
 
 /**
- * The second half: 32 lower-case hex digits, equal for all findings of a file. `path` is a report path; '' for the
- * project.
+ * Returns the second half of the fingerprint: 32 lowercase hex digits that are equal for all findings in a file.
+ * `path` is a report path, or '' for the project.
  */
 export function placeHalf(scope: Finding['location']['scope'], path: string): string {
   return digest([FINGERPRINT_VERSION, scope, path]);
@@ -51,7 +51,7 @@ function collapseBlanks(text: string): string {
   return text.replace(/\s+/gu, ' ').trim();
 }
 
-/** Splits at the line ends of ECMAScript. A byte order mark belongs to no line. */
+/** Splits at the line terminators of ECMAScript. A byte order mark belongs to no line. */
 export function sourceLines(text: string): string[] {
   return (text.startsWith('\ufeff') ? text.slice(1) : text).split(/\r\n|[\n\r\u2028\u2029]/u);
 }
@@ -65,8 +65,8 @@ export interface FlaggedRange {
 }
 
 /**
- * Returns '' for both if the line does not exist. In a long line only a window around the column is used, because
- * hashing a 5 MB line for each of 10,000 findings would take minutes.
+ * Returns '' for both texts if the line does not exist. For a long line, only a window around the column is used,
+ * because hashing a 5 MB line for each of 10,000 findings would take minutes.
  */
 export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { lineText: string; flaggedText: string } {
   const raw = range.line === undefined ? undefined : lines[range.line - 1];
@@ -87,8 +87,8 @@ export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { l
 const FLAGGED_UNITS_MAX = 4096;
 
 /**
- * Identifies a finding on a changed line: 8 hex digits of the hash of its line, to find the old line in a diff, and 8
- * of the hash of the flagged text. undefined if the line does not exist.
+ * Returns an anchor that identifies a finding on a changed line: 8 hex digits of the hash of the line, which find the
+ * old line in a diff, and 8 of the hash of the flagged text. Returns `undefined` if the line does not exist.
  */
 export function anchorOf(lines: readonly string[], range: FlaggedRange): string | undefined {
   const { line, column = 1, endLine, endColumn } = range;
@@ -103,7 +103,7 @@ export function anchorOf(lines: readonly string[], range: FlaggedRange): string 
   return lineAnchor(raw) + shortDigest(maskedText(isOpen ? text.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : text));
 }
 
-/** The first half of an anchor. */
+/** Returns the first half of an anchor. */
 export function lineAnchor(raw: string): string {
   return shortDigest(collapseBlanks(raw.replace(/^\ufeff/u, '').slice(0, LONG_LINE_UNITS)));
 }

@@ -1,5 +1,5 @@
-// Joins reports of shards, packages or linters. Equal findings appear once. Reports of different tools become a report
-// of toollint that names their linters.
+// Merges reports from shards, packages or linters. Equal findings appear once. Reports from different tools become a
+// toollint report that names their linters.
 import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
 import { type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
@@ -51,7 +51,7 @@ function checkFits({ report: first, name: firstName }: Named, { report, name }: 
   const [one, two] = [namesOf(first), namesOf(report)];
   if (one.full === two.full) return;
   if (one.plain === two.plain) refuse(`it is of ${two.full}, not of ${one.full}`);
-  // A finding with a rule id of two linters would not show which of them reported it.
+  // If two linters share a rule id, a finding would not show which of them reported it.
   const known = new Set(first.findings.map(({ ruleId }) => ruleId));
   const shared = report.findings.find(({ ruleId }) => known.has(ruleId));
   if (shared !== undefined) refuse(`${one.plain} and ${two.plain} both have a rule ${shared.ruleId}`);
@@ -71,7 +71,7 @@ function lintersIn(report: Report): Linter[] {
   return linters.length === 0 ? [{ name: report.tool.name, version: report.tool.version }] : linters;
 }
 
-/** The common tool, or toollint if they differ. */
+/** Returns the common tool, or toollint if the tools differ. */
 function mergedTool(parts: readonly Named[]): Report['tool'] {
   const [first] = parts as readonly [Named, ...Named[]];
   const linters = distinct(parts.flatMap(({ report }) => lintersIn(report)));
@@ -86,7 +86,7 @@ function distinct<T extends object>(values: readonly T[]): T[] {
     .map(([, value]) => value);
 }
 
-/** If several reports have equal findings, the report with the most of them decides. */
+/** If several reports contain equal findings, the report with the most of them decides how many are kept. */
 function distinctFindings(reports: readonly Report[]): Finding[] {
   const most = new Map<string, Finding[]>();
   for (const { findings } of reports) {
@@ -105,7 +105,7 @@ function totalFiles(reports: readonly Report[]): number {
     : reports.reduce((sum, { summary }) => sum + summary.totalFiles, 0);
 }
 
-/** Known only if all are known. Excludes a pattern only if all exclude it. */
+/** Returns a known scope only if all scopes are known. Excludes a pattern only if all scans exclude it. */
 function mergedScan(scans: readonly Scan[]): Scan {
   const [first] = scans as [Scan, ...Scan[]];
   const timestamp = scans.map((scan) => scan.timestamp).sort(byCodeUnits)[0] ?? '';

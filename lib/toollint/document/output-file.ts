@@ -1,12 +1,12 @@
-// Writes a whole file or none: writes a temporary file in the same folder, flushes it to disk, and renames it. Devices
-// and pipes are written directly.
+// Writes a file completely or not at all: writes a temporary file in the same folder, flushes it to disk, and renames
+// it. Writes devices and pipes directly.
 import { randomBytes } from 'node:crypto';
 import { open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf, ioFailure, ReportFailure } from './failure.ts';
 import type { TextSink } from './report-writer.ts';
 
-/** Throws ReportFailure if the file cannot be written. Called before long work. */
+/** Throws ReportFailure if the file cannot be written. Call this before long work. */
 export async function checkWritable(path: string, name: string): Promise<void> {
   const status = await stat(path).catch(() => undefined);
   if (status?.isDirectory() === true) throw new ReportFailure('io', `cannot write ${name}: it is a directory`);

@@ -1,4 +1,4 @@
-// Reads a report and checks the text, the schema, then the consistency.
+// Reads a report and checks the text, then the schema, then the consistency.
 import { isUtf8 } from 'node:buffer';
 import { type TSchema } from '@sinclair/typebox';
 import { Errors, type ValueError, ValueErrorType } from '@sinclair/typebox/errors';
@@ -9,15 +9,18 @@ import { isReport, type Report, reportSchema } from './report-schema.ts';
 import { isObject, readJson } from './strict-json.ts';
 
 export interface Problem {
-  /** `schema`: the document is malformed. `consistency`: its members contradict each other. */
+  /** `schema` means that the document is malformed; `consistency` means that its members contradict each other. */
   readonly level: 'schema' | 'consistency';
   readonly code: string;
-  /** JSON Pointer (RFC 6901); '' is the document. */
+  /** A JSON Pointer (RFC 6901); '' is the whole document. */
   readonly pointer: string;
   readonly message: string;
 }
 
-/** The most problems of each code that are listed, so that no kind hides another. All are counted. */
+/**
+ * The maximum number of problems listed for each code, so that one kind does not hide another. All problems are
+ * counted.
+ */
 const PROBLEMS_MAX = 100;
 
 export interface Inspection {
@@ -25,7 +28,7 @@ export interface Inspection {
   readonly consistency: 'valid' | 'invalid' | 'not-checked';
   readonly problems: Problem[];
   readonly problemCount: number;
-  /** undefined if the schema check failed. */
+  /** `undefined` if the schema check failed. */
   readonly report: Report | undefined;
   readonly sawByteOrderMark: boolean;
 }
@@ -54,7 +57,7 @@ export function inspectReport({ bytes }: DocumentSource): Inspection {
 /** Throws ReportFailure ('input') if the document is not valid. */
 export function openReport(source: DocumentSource): Report {
   const { report, problems } = inspectReport(source);
-  // Converters and comparisons number occurrences again, so a wrong number is no obstacle.
+  // Converters and comparisons renumber occurrences, so a wrong number does no harm.
   const fault = problems.find(({ code }) => code !== 'invariant-12');
   if (fault === undefined && report !== undefined) return report;
   const what = report === undefined ? 'is not a valid report' : 'is not consistent';
@@ -75,7 +78,7 @@ class ProblemList {
   }
 }
 
-/** undefined if the text has no root object. */
+/** Returns `undefined` if the text has no root object. */
 function readDocument(bytes: Uint8Array, problems: ProblemList): object | undefined {
   const fault = (code: string, message: string) => problems.add({ level: 'schema', code, pointer: '', message });
   if (!isUtf8(bytes)) {
@@ -97,7 +100,7 @@ function reportIn(value: object, problems: ProblemList): Report | undefined {
   return undefined;
 }
 
-/** Pointers begin with `base`. A missing member has the pointer that it would have. */
+/** Adds `base` in front of each pointer. For a missing member, the pointer is the one it would have. */
 function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Problem, 'pointer' | 'message'>[] {
   const problems = new Map<string, Pick<Problem, 'pointer' | 'message'>>();
   for (const error of Errors(schema, [], value)) {
@@ -109,7 +112,7 @@ function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Pro
   return [...problems.values()];
 }
 
-/** The error of a union is vague: for an object the variant for objects is checked. */
+/** The error for a union is vague, so an object is checked against the object variant of the union. */
 function inner(error: ValueError): { path: string; message: string }[] {
   const variants = error.type === ValueErrorType.Union ? (error.schema['anyOf'] as TSchema[]) : [];
   const objects = variants.find((variant) => variant['type'] === 'object');
@@ -127,7 +130,7 @@ function describe({ type, schema, value, message }: ValueError): string {
 function found(value: unknown): string {
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return value === null ? 'null' : 'an object';
-  // JSON has no text for a number that is too large.
+  // JSON.stringify would write a number that is too large as null.
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }

@@ -1,5 +1,5 @@
-// The fixed names of the specification. Separate from the schema, because loading and compiling the schema library took
-// half of the start of a scan.
+// The fixed names of the specification. They are separate from the schema, because loading and compiling the schema
+// library took half of the startup time of a scan.
 
 import { readFileSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
@@ -8,7 +8,6 @@ export const TOOL_NAME = 'toollint';
 
 export const TOOL_URI = 'https://www.npmjs.com/package/toollint';
 
-/** The version of the package that contains this file. */
 export const TOOL_VERSION = (
   JSON.parse(readFileSync(findPackageJSON(import.meta.url) ?? '', 'utf8')) as { version: string }
 ).version;

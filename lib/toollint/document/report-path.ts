@@ -1,7 +1,7 @@
-// Paths in a report: relative to the root of the scan, with '/', in NFC. A report names no folder of the machine, so
-// the same code gives the same bytes everywhere.
+// Paths in a report are relative to the root of the scan, use '/' and are in NFC. A report names no folder of the
+// machine, so the same code yields the same bytes everywhere.
 
-/** The fault of a path; undefined if it may stand in a report. */
+/** Returns the fault of a path, or `undefined` if a report may contain the path. */
 export function pathFault(path: string): string | undefined {
   if (path === '') return 'the path is empty';
   if (path.includes('\u0000')) return 'the path contains NUL';
@@ -15,12 +15,11 @@ export function pathFault(path: string): string | undefined {
   return undefined;
 }
 
-/** '.' is the root. */
 export function isUnder(path: string, folder: string): boolean {
   return folder === '.' || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** Code-unit order is the same on every machine; localeCompare is not. */
+/** The order of code units is the same on every machine, unlike the order of localeCompare. */
 export function byCodeUnits(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
@@ -29,8 +28,8 @@ export function sortedUnique(values: Iterable<string>): string[] {
   return [...new Set(values)].sort(byCodeUnits);
 }
 
-// Looks like an absolute path on POSIX or Windows; the group is its last name. Not for messages of rules: a quoted
-// regular expression looks the same.
+// Matches what looks like an absolute path on POSIX or Windows; the group captures the last name in the path.
+// Unsuitable for messages of rules, because a quoted regular expression looks the same.
 const ABSOLUTE_PATH = /(?<![\w./~-])(?:[A-Za-z]:)?[/\\](?:[^\s'"`:,;()<>/\\]+[/\\])+([^\s'"`:,;()<>/\\]*)/gu;
 
 export function withoutRoots(text: string, roots: readonly string[]): string {
@@ -39,7 +38,7 @@ export function withoutRoots(text: string, roots: readonly string[]): string {
   return result;
 }
 
-/** For the text of an Error, which may name any folder: keeps only the last name of each absolute path. */
+/** Keeps only the last name of each absolute path. For the text of an Error, which may name any folder. */
 export function withoutAbsolutePaths(text: string, roots: readonly string[]): string {
   return withoutRoots(text, roots).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
 }

@@ -1,5 +1,5 @@
-// The code-analysis report as one TypeBox schema, the source of the static type, the compiled check and the published
-// JSON Schema. It follows the specification's section "Resources and their fields".
+// The code-analysis report as one TypeBox schema, which is the source of the static type, the compiled check and the
+// published JSON Schema. It follows the section "Resources and their fields" of the specification.
 //
 // Members that the specification does not name are allowed everywhere. consistency.ts checks members against each
 // other.
@@ -92,7 +92,7 @@ export function isReport(value: unknown): value is Report {
   return reportCheck.Check(value);
 }
 
-/** The document's JSON Schema (draft 2020-12), published as openapi/code-analysis-report.schema.json. */
+/** Returns the JSON Schema (draft 2020-12) that is published as openapi/code-analysis-report.schema.json. */
 export function reportJsonSchema(): Record<string, unknown> {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -1,5 +1,5 @@
-// Writes a report in pieces, one finding per line, because a document may be longer than the longest string. Keeps the
-// order of the members and those that the specification does not name. Findings come last.
+// Writes a report in pieces, with one finding per line, because a document may be longer than the longest string.
+// Members keep their order, including those that the specification does not name. Findings are written last.
 import type { Report } from './report-schema.ts';
 
 /** Resolves when the caller may write more. */
@@ -23,7 +23,7 @@ export function* listText(elements: Iterable<unknown>): Generator<string> {
   yield separator === '[\n' ? '[]' : '\n]';
 }
 
-/** Joins small pieces to texts of some 64,000 characters. */
+/** Joins small pieces into texts of about 64,000 characters. */
 export async function writePieces(pieces: Iterable<string>, sink: TextSink): Promise<void> {
   let joined = '';
   for (const piece of pieces) {

@@ -2,15 +2,15 @@ import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, rea
 import { join, relative, sep } from 'node:path';
 import { errnoOf } from './failure.ts';
 
-/** A syntax tree needs many times the memory of its text. */
+/** A syntax tree needs many times the memory of its source text. */
 const SOURCE_BYTES_MAX = 32 << 20;
 
 /**
- * Decodes invalid UTF-8 as U+FFFD and keeps a byte order mark. Does not throw: one unreadable file must not end a scan
- * of thousands.
+ * Decodes invalid UTF-8 as U+FFFD and keeps a byte order mark. Does not throw, because one unreadable file must not
+ * end a scan of thousands of files.
  *
- * Fact: the thread pool took some 4 % of a scan of small files, and linting is synchronous anyway.
- * Choice: read synchronously. Opening a pipe does not wait for its writer.
+ * Fact: the thread pool took about 4 % of the time of a scan of small files, and linting is synchronous anyway.
+ * Choice: read synchronously. Because of O_NONBLOCK, opening a pipe does not wait for a writer.
  */
 export function readSource(absolute: string): { text: string } | { fault: string } {
   try {
@@ -29,7 +29,7 @@ export function readSource(absolute: string): { text: string } | { fault: string
   }
 }
 
-/** Returns '' for a path outside the root, links resolved. */
+/** Returns '' if the file cannot be read or if its path, with links resolved, is outside the root. */
 export function sourceBelow(root: string, path: string): string {
   try {
     const real = realpathSync.native(join(root, path));

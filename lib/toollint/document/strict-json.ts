@@ -1,9 +1,9 @@
-// JSON (RFC 8259), with a report of two faults that JSON.parse ignores: a member name that appears twice, and a number
-// that a double cannot hold. Fractions may be rounded (0.1 is not a binary fraction); a literal is inexact if it
-// overflows or if rounding makes or changes an integer.
+// Parses JSON (RFC 8259) and reports two faults that JSON.parse ignores: a member name that appears twice, and a
+// number that a double cannot represent. Fractions may be rounded (0.1 is not a binary fraction). A literal is
+// inexact if it overflows, or if rounding changes an integer or turns a fraction into an integer.
 import { messageOf } from './failure.ts';
 
-/** The root object is level one. JSON.stringify overflows the stack at some 10,000 levels. */
+/** The root object is level one. JSON.stringify overflows the stack at about 10,000 levels. */
 const MAX_DEPTH = 64;
 
 export interface JsonProblem {
@@ -15,7 +15,7 @@ export interface JsonProblem {
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Parses JSON without the checks of readJson. `refuse` throws. */
+/** Parses JSON without the checks of readJson. */
 export function looseJson(text: string, refuse: (fault: string) => never): unknown {
   try {
     return JSON.parse(text);
@@ -24,7 +24,7 @@ export function looseJson(text: string, refuse: (fault: string) => never): unkno
   }
 }
 
-/** The value and all problems, in order. 'syntax' and 'too-deep' end the list. */
+/** Returns the value and all problems in the order of the text. Nothing is checked after 'syntax' or 'too-deep'. */
 export function readJson(text: string): { value: unknown; problems: JsonProblem[] } {
   try {
     return { value: JSON.parse(text) as unknown, problems: silentProblems(text) };
@@ -35,12 +35,12 @@ export function readJson(text: string): { value: unknown; problems: JsonProblem[
 
 const NUMBER = /[-+.0-9eE]+/y;
 
-/** JSON.parse has accepted the text, so only brackets, names and numbers are checked. */
+/** Checks only brackets, names and numbers, because JSON.parse has already accepted the text. */
 function silentProblems(text: string): JsonProblem[] {
   const problems: JsonProblem[] = [];
   /** The name or index of the current value in each open object or array. */
   const path: (string | number)[] = [];
-  /** The names in each open object; undefined for an array. */
+  /** The names in each open object; `undefined` for an array. */
   const names: (Set<string> | undefined)[] = [];
   let isNameNext = false;
   const add = (code: JsonProblem['code'], message: string) => {
@@ -85,7 +85,7 @@ function silentProblems(text: string): JsonProblem[] {
   return problems;
 }
 
-/** A regular expression would overflow its stack in a string of megabytes. */
+/** A regular expression would overflow its stack on a string of several megabytes. */
 function stringEnd(text: string, start: number): number {
   let at = start + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
@@ -93,8 +93,9 @@ function stringEnd(text: string, start: number): number {
 }
 
 /**
- * Integers must be equal to the parsed double, or be its shortest text, which is how programs write integers that are
- * too large to be exact.
+ * True for an integer that equals the parsed double or is the shortest text of the double, which is how programs
+ * write integers that are too large to be exact. Also true for a fraction that neither overflows nor rounds to an
+ * integer.
  */
 export function isExactNumber(literal: string): boolean {
   const value = Number(literal);
@@ -102,7 +103,6 @@ export function isExactNumber(literal: string): boolean {
   return !Number.isInteger(value) || [String(value), String(BigInt(value))].some((text) => sameNumber(text, literal));
 }
 
-/** Compares significant digits and exponents. */
 function sameNumber(...literals: readonly [string, string]): boolean {
   const [one, other] = literals.map((literal) => {
     const [, sign = '', whole = '', fraction = '', exponent = '0'] =

@@ -1,5 +1,5 @@
-// Gates: a name and conditions on counts. Unknown names are refused, because a misspelled metric would always be 0 and
-// let everything pass.
+// A gate is a name and a list of conditions on counts. Unknown names are refused, because a misspelled metric would
+// always be 0, so the gate could pass every report.
 import { ReportFailure } from '../document/failure.ts';
 import { isObject, looseJson } from '../document/strict-json.ts';
 
@@ -33,7 +33,7 @@ export interface GateCondition {
   readonly op: keyof typeof OPERATORS;
   readonly threshold: number;
   readonly level: (typeof LEVELS)[number];
-  /** Ignore the condition if the report cannot have the rule or category. Default: an error. */
+  /** Ignores the condition if the report cannot contain the rule or category. By default, this is an error. */
   readonly optional?: boolean;
 }
 
@@ -64,7 +64,7 @@ interface GateRequest {
   readonly limits?: Partial<Record<'errors' | 'warnings' | 'infos' | 'newIssues', number>>;
 }
 
-/** undefined if no gate was requested. Throws ReportFailure ('gate') for an unknown gate. */
+/** Returns `undefined` if no gate was requested. Throws ReportFailure ('gate') for an unknown gate. */
 export function chosenGate({ name, config, limits = {} }: GateRequest): GateConfig | undefined {
   const own = config === undefined ? [] : parseGates(config.text, config.file);
   const limited = Object.entries(limits).map(([metric, limit]) =>

@@ -1,4 +1,4 @@
-// Evaluates a gate on the findings that are left after the baseline. An incomplete analysis never passes.
+// Evaluates a gate on the findings that remain after the baseline. An incomplete analysis never passes.
 import { ReportFailure } from '../document/failure.ts';
 import { countKind, countSeverities, isReserved } from '../document/consistency.ts';
 import { TOOL_NAME } from '../document/report-format.ts';
@@ -15,12 +15,11 @@ export function tallyOf(findings: readonly Finding[]) {
   return { bySeverity: countSeverities(findings), byRule, byCategory };
 }
 
-/** The facts that a gate can use. */
 interface GateSubject extends Pick<ReportHeader, 'execution' | 'scan' | 'tool'> {
   readonly tally: ReturnType<typeof tallyOf>;
   readonly baseline: BaselineCounts | undefined;
   readonly totalFiles: number;
-  /** The tally was made from a quiet report and holds errors only. */
+  /** True if the report lists only errors, so other counts are unknown. */
   readonly quiet: boolean;
   readonly notVerifiable?: number;
 }
@@ -45,7 +44,7 @@ export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject)
   return parts.length === 0 ? { status, name } : { status, name, message: parts.join('; ') };
 }
 
-/** Throws ReportFailure if the gate needs a baseline and there is none. Called before long work. */
+/** Throws ReportFailure if the gate needs a baseline and there is none. Call this before long work. */
 export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolean): void {
   if (gate === undefined || hasBaseline) return;
   for (const { metric } of gate.conditions) {
@@ -57,8 +56,8 @@ export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolea
 const CATEGORIES = ['problem', 'suggestion', 'layout'];
 
 /**
- * Returns false for an optional condition that the report cannot answer. Throws for any other one: a misspelled rule
- * would always be 0 and let everything pass.
+ * Returns false for an optional condition that the report cannot answer. Throws if the condition is not optional: the
+ * count of a misspelled rule would always be 0, so the gate could pass every report.
  */
 function isApplicable({ metric, optional = false }: GateCondition, { scan, tool, tally }: GateSubject): boolean {
   if (!scan.scopeKnown) return true;
@@ -75,7 +74,7 @@ function isApplicable({ metric, optional = false }: GateCondition, { scan, tool,
   return true;
 }
 
-/** Names rules and categories that an imported report does not list: their count is 0. */
+/** Returns notes about rules and categories that an imported report does not list, so that their count is 0. */
 export function gateNotes(
   gate: GateConfig | undefined,
   { scopeKnown }: ReportHeader['scan'],
@@ -101,7 +100,7 @@ function unfinished({ status, diagnostics }: ReportHeader['execution']): string 
   return `analysis incomplete: ${counts.join(', ')}`;
 }
 
-/** undefined without a baseline. */
+/** A measure returns `undefined` if it needs a baseline and there is none. */
 const MEASURES: Readonly<Record<(typeof METRICS)[number], (subject: GateSubject) => number | undefined>> = {
   errors: ({ tally }) => tally.bySeverity.error,
   warnings: ({ tally }) => tally.bySeverity.warning,
@@ -129,7 +128,7 @@ function measure(metric: string, subject: GateSubject): number {
   return (kind === 'rule' ? byRule : byCategory).get(rest.join(':')) ?? 0;
 }
 
-/** Evaluates a gate on a report. Throws ReportFailure if that is not possible. */
+/** Throws ReportFailure if the gate cannot be evaluated on the report. */
 export function gate(report: Report, config: GateConfig): { report: Report; errors: number; notes: string[] } {
   const { selection, execution, summary, scan, tool, findings } = report;
   const tally = tallyOf(findings);

@@ -1,4 +1,4 @@
-// The scan: finds the files and lints them one at a time, in the order of their paths.
+// Runs a scan: finds the files and lints them one at a time, in the order of their paths.
 import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
@@ -24,12 +24,12 @@ import { ScanDiagnostics } from './scan-diagnostics.ts';
 import { type Analysis, type AnalysisOptions, ConfigMissing, type Coverage } from './scan-options.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
 
-/** Throws ReportFailure if the scan cannot begin, Interrupted if the signal fires. */
+/** Throws ReportFailure if the scan cannot start, Interrupted if the signal fires. */
 export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
   const root = realFolder(options.root);
   const prefix = new PathPrefix(options.pathPrefix ?? '');
-  // Loaded on demand, because it takes most of the start.
+  // Loaded on demand, because loading ESLint takes most of the startup time.
   const { EslintEngine } = await import('./eslint-engine.ts');
   const engine = new EslintEngine({ ...options, root });
   const search: SearchRequest = { ...options, root, isLeftOut: (folder) => engine.isFolderIgnored(folder) };
@@ -41,7 +41,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const roots = sortedUnique([root, resolve(options.root)]);
   const work = new FileWork(engine, prefix, await readSuppressions(root), roots);
   for (const [index, file] of files.entries()) {
-    // Linting is synchronous: without a turn of the event loop no signal would be handled.
+    // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
     await setImmediate();
     throwIfInterrupted(options.signal);
     await work.take(file);
@@ -77,7 +77,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   };
 }
 
-/** The rules that a scan would run on a deleted file. */
+/** Returns the rules that a scan would run on a deleted file. */
 async function rulesIfThere(
   path: string,
   search: SearchRequest,
@@ -122,7 +122,7 @@ function passedOverNote(start: Start): string {
 }
 
 /**
- * Lists the scanned files, because patterns cannot express every configuration, and a later comparison calls a finding
+ * Lists the scanned files, because patterns cannot express every configuration. A later comparison calls a finding
  * fixed only if its file is listed.
  */
 function scopeOf(

@@ -1,5 +1,6 @@
-// Lints a file again without each rule that throws, so that only the findings of that rule are missing. ESLint adds the
-// rule to a thrown Error. If a rule throws a string or null, the rules run one at a time to find it.
+// If a rule throws, lints the file again without that rule, so that only the findings of that rule are missing.
+// ESLint adds the id of the rule to a thrown Error. If a rule throws a string or null, the rules run one at a time to
+// find it.
 import type { RuleCrash } from './scan-options.ts';
 import { messageOf } from '../document/failure.ts';
 
@@ -11,7 +12,7 @@ interface IsolationRequest<T> {
   readonly ruleIds: readonly string[];
 }
 
-/** `result` is undefined if the linter throws even without rules. */
+/** `result` is `undefined` if the linter throws even without rules. */
 export async function lintIsolated<T>(
   request: IsolationRequest<T>,
 ): Promise<{ result: T | undefined; crashes: RuleCrash[]; failure?: string }> {
@@ -54,7 +55,9 @@ async function thrownBy(work: () => Promise<unknown>): Promise<{ value: unknown 
   }
 }
 
-/** One line. ESLint writes into the thrown value, so a thrown string or null appears as a TypeError. */
+/**
+ * Returns one line. ESLint adds a property to the thrown value, so a thrown string or null appears as a TypeError.
+ */
 function describeThrown(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text))

@@ -1,5 +1,5 @@
-// Finds the ESLint for a scan: the copy that the scanned root resolves, because its rules need that version; otherwise
-// the copy that this package resolves.
+// Finds the ESLint for a scan: the copy that the scanned root resolves, because the root's rules need that version,
+// or else the copy that this package resolves.
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

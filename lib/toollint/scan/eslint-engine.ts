@@ -1,7 +1,7 @@
 // The adapter to ESLint.
 //
-// Fact: one call for 3,000 files with 240,000 findings needs 626 MB, because ESLint keeps every result.
-// Choice: one call per file. Effect: 171 MB and 14 % more time, and a rule that throws stops one file only.
+// Fact: one call for 3,000 files with 240,000 findings needs 626 MB, because ESLint keeps every result. Choice: one
+// call per file. Effect: 171 MB and 14 % more time, and a rule that throws affects only one file.
 import { readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type * as eslint from 'eslint';
@@ -19,7 +19,7 @@ interface ResolvedConfig {
   readonly plugins?: Readonly<Record<string, { readonly rules?: Readonly<Record<string, eslint.Rule.RuleModule>> }>>;
 }
 
-/** Paths are absolute. */
+/** All paths are absolute. */
 export class EslintEngine {
   readonly linter: Linter;
   readonly #options: EngineOptions;
@@ -48,7 +48,7 @@ export class EslintEngine {
     });
   }
 
-  /** undefined if the file has no configuration. Throws ReportFailure ('config'). */
+  /** Returns `undefined` if the file has no configuration. Throws ReportFailure ('config'). */
   async rulesFor(path: string): Promise<readonly string[] | undefined> {
     const config = await this.#configFor(path);
     if (config === undefined) return undefined;
@@ -67,7 +67,7 @@ export class EslintEngine {
     if (config === undefined || config === (await this.#eslint.findConfigFile(join(path, 'x')))) return false;
     let around = this.#outer.get(config);
     if (around === undefined) {
-      // ESLint also calls a file ignored if no configuration matches it; this one matches every file.
+      // ESLint also calls a file ignored if no configuration matches it, so this configuration matches every file.
       const overrideConfig = [{ files: [() => true] as never }];
       around = this.#create({ cwd: dirname(config), overrideConfigFile: config, overrideConfig });
       this.#outer.set(config, around);
@@ -75,7 +75,7 @@ export class EslintEngine {
     return around.isPathIgnored(join(path, 'x'));
   }
 
-  /** A rule that throws loses only its own findings. */
+  /** If a rule throws, only its own findings are missing. */
   async lint(path: string, text: string): Promise<LintedFile> {
     const ruleIds = (await this.rulesFor(path)) ?? [];
     const { result, crashes, failure } = await lintIsolated({
@@ -149,7 +149,7 @@ export class EslintEngine {
 }
 
 function noConfig(root: string): string {
-  // ESLint 9 and 10 do not read these files.
+  // The ESLint class of ESLint 9 and 10 does not read these files.
   const legacy = readdirSync(root).find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
   const seen = legacy === undefined ? '' : ` (${legacy} is there, but is not read)`;
   return `no eslint.config.* was found for the files${seen}: write one, or name one with --config`;

@@ -1,6 +1,6 @@
-// Finds the files of a scan. The walk does not follow symbolic links; a link on the command line is followed, and a
-// file counts once. Unreadable files and folders are reported. The walk skips node_modules, .git and folders that the
-// outer configuration ignores, unless the command line names them.
+// Finds the files of a scan. The walk does not follow symbolic links, but a link on the command line is followed.
+// Each file is scanned once. Unreadable files and folders are reported. The walk skips node_modules, .git and folders
+// that the outer configuration ignores, unless the command line names them.
 import type { Dirent, Stats } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -17,7 +17,7 @@ export interface FoundFile {
 }
 
 export interface SearchRequest extends AnalysisOptions {
-  /** Called for each folder with its own configuration. */
+  /** Called for each folder that contains its own ESLint configuration. */
   readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
 
@@ -38,7 +38,10 @@ interface GlobStart {
 
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
-/** Sorted, each once. Throws ReportFailure for a path that does not exist or is outside the root. */
+/**
+ * Returns the starts sorted and without duplicates. Throws ReportFailure for a path that does not exist or is outside
+ * the root.
+ */
 export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest): Promise<Start[]> {
   if (paths.length === 0) return [{ kind: 'folder', path: '.', absolute: root }];
   const starts = new Map<string, Start>();
@@ -80,14 +83,14 @@ async function startAt(root: string, absolute: string, entry: Stats): Promise<St
   return { kind: 'file', path, absolute: real, fault };
 }
 
-/** undefined outside the root. */
+/** Returns `undefined` for a path outside the root. */
 function relativeTo(root: string, absolute: string): string | undefined {
   const path = relative(root, absolute);
   if (path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path)) return undefined;
   return path === '' ? '.' : path.split(sep).join('/').normalize('NFC');
 }
 
-/** Sorted by report path. */
+/** Returns the files sorted by path. */
 export async function findFiles(request: SearchRequest, starts: readonly Start[]): Promise<FoundFile[]> {
   const found = new Map<string, FoundFile>();
   const add = (file: FoundFile) => {

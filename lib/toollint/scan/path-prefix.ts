@@ -1,4 +1,4 @@
-// Paths of a scan that covers a part of a larger repository.
+// Adds a prefix to the paths of a scan that covers part of a larger repository.
 import { usageFailure } from '../document/failure.ts';
 import { literalGlob } from '../document/file-pattern.ts';
 import { pathFault } from '../document/report-path.ts';
@@ -13,7 +13,6 @@ export class PathPrefix {
     if (fault !== undefined) throw usageFailure(`--path-prefix '${prefix}': ${fault}`);
   }
 
-  /** '.' is the root. */
   of(path: string): string {
     if (this.#prefix === '') return path;
     return path === '.' ? this.#prefix : `${this.#prefix}/${path}`;
@@ -23,7 +22,7 @@ export class PathPrefix {
     return this.#prefix === '' ? pattern : `${literalGlob(this.#prefix)}/${pattern}`;
   }
 
-  /** undefined for a path without the prefix. */
+  /** Returns `undefined` for a path without the prefix. */
   strip(path: string): string | undefined {
     if (this.#prefix === '') return path;
     return path.startsWith(`${this.#prefix}/`) ? path.slice(this.#prefix.length + 1) : undefined;

@@ -1,4 +1,5 @@
-// The failures of a scan. Messages are one line of at most 2,000 characters without absolute paths or stacks.
+// Collects the failures of a scan. Each message is one line of at most 2,000 characters, without absolute paths or
+// stacks.
 import { oneLine } from '../document/failure.ts';
 import type { RuleCrash } from './scan-options.ts';
 import { byCodeUnits, pathFault, withoutAbsolutePaths } from '../document/report-path.ts';

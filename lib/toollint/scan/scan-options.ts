@@ -11,13 +11,13 @@ export interface AnalysisOptions {
   readonly paths?: readonly string[];
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
-  /** Without dot. Default: those of the configuration. */
+  /** Extensions without the dot. Default: those of the configuration. */
   readonly extensions?: readonly string[];
-  /** Absolute. Replaces the target's own configuration. */
+  /** An absolute path. This file replaces the target's own configuration. */
   readonly config?: string | undefined;
   readonly pathPrefix?: string;
   readonly timestamp?: string | undefined;
-  /** Write duration 0, and 1970 as the time if there is no timestamp. */
+  /** Writes 0 as the duration and, without a timestamp, 1970 as the time. */
   readonly deterministic?: boolean;
   readonly signal?: AbortSignal | undefined;
   readonly progress?: (done: number, total: number, findings: number) => void;
@@ -36,9 +36,12 @@ export interface Analysis {
   readonly linter: Linter;
   readonly rules: Readonly<Record<string, string>>;
   readonly notes: string[];
-  /** Also true for a report path that cannot be checked. False outside the prefix. */
+  /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
   exists(path: string): boolean;
-  /** undefined if the file was not checked to its end. For a deleted file, the rules that would run on it. */
+  /**
+   * Returns `undefined` if the file was not checked to its end. For a deleted file, returns the rules that would run
+   * on it.
+   */
   coverageOf(path: string): Promise<Coverage | undefined>;
 }
 
@@ -52,7 +55,7 @@ export interface RuleCrash {
 export interface LintedFile {
   readonly messages: readonly LintMessage[];
   readonly suppressed: readonly LintMessage[];
-  /** The rules that ran to the end of the file, and the check of unused directives. */
+  /** The rules that ran to the end of the file, including the check for unused directives. */
   readonly ran: readonly string[];
   readonly crashes: readonly RuleCrash[];
   readonly failure?: string;

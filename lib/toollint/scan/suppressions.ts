@@ -1,6 +1,6 @@
-// ESLint's bulk suppressions: `eslint-suppressions.json` in the root allows each file a number of errors of a rule. As
-// in ESLint, up to that number all of them are left out, and with one more all are shown. Warnings are not suppressed.
-// The file is never written.
+// ESLint's bulk suppressions: for each file and rule, `eslint-suppressions.json` in the root allows a number of
+// errors. As in ESLint, up to that number all of them are hidden; if there is one more, all are shown. Warnings are
+// not suppressed. toollint never writes the file.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, messageOf, ReportFailure } from '../document/failure.ts';
@@ -8,10 +8,12 @@ import type { LintMessage } from '../document/file-findings.ts';
 
 const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 
-/** Path, rule, number of errors. */
+/** The allowed number of errors, by path and rule. */
 export type Suppressions = Readonly<Record<string, Readonly<Record<string, { readonly count: number }>>>>;
 
-/** Empty if the root has none. Throws ReportFailure ('config') if the file cannot be read. */
+/**
+ * Returns an empty object if the root has no such file. Throws ReportFailure ('config') if the file cannot be read.
+ */
 export async function readSuppressions(root: string): Promise<Suppressions> {
   try {
     const counts: unknown = JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8'));
