@@ -1,4 +1,3 @@
-// The API file is a valid OpenAPI document, its examples match its schemas, and its event is the code's event.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readFileSync } from 'node:fs';
@@ -23,7 +22,7 @@ import {
 } from '../support/api-file.ts';
 import { anyCharacter } from '../support/any-character.ts';
 
-// Both are CommonJS, and node does not see all of their exports.
+// These packages are CommonJS, and Node.js does not detect all of their named exports.
 const { Document, Spectral } = spectralCore;
 const { Yaml } = spectralParsers;
 const { oas } = spectralRulesets;
@@ -40,7 +39,7 @@ describe('the API file', () => {
 
   it('has no problem by the recommended rules of Spectral', async () => {
     const spectral = new Spectral();
-    // The two packages have incompatible types for the same ruleset.
+    // The two packages declare incompatible types for the same ruleset.
     spectral.setRuleset({ extends: [[oas as unknown as RulesetDefinition, 'recommended']] });
     const problems = await spectral.run(new Document(readFileSync(API_FILE, 'utf8'), Yaml, API_FILE));
     assert.deepEqual(
@@ -130,7 +129,6 @@ describe('the API file', () => {
   });
 });
 
-/** Removes descriptions from a schema. */
 function bare(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(bare);
   if (!isObject(schema)) return schema;
@@ -141,7 +139,7 @@ function bare(schema: Json): Json {
   );
 }
 
-// Strings at the borders of the rules: code points against UTF-16 units, control characters, lone surrogates.
+// Pieces at the limits of the rules for strings: surrogate pairs, control characters, and lone surrogates.
 const piece = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom('a', 'Z', '0', '_', '-', '.', '..', 'é', '\u{1F600}', '\u{10FFFF}') },
   {
@@ -204,7 +202,7 @@ describe('the event of the API file and the event of the code', () => {
   it('accept the same bodies, as text', () => {
     fc.assert(
       fc.property(candidate, (value) => {
-        // JSON.stringify escapes lone surrogates, so the text is valid UTF-8 and the value survives.
+        // JSON.stringify escapes lone surrogates, so the body is valid UTF-8 and the value survives the round trip.
         const body = Buffer.from(JSON.stringify(value));
         assert.equal(parseEvent(body).valid, documented(JSON.parse(body.toString())));
       }),

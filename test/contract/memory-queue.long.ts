@@ -1,4 +1,4 @@
-// The queue in memory keeps both contracts, so tests may use it instead of Redis.
+// The queue in memory passes both contract suites, so tests may use it instead of Redis.
 import { MemoryQueue, MemoryQueueReader, MemoryQueueStore } from '../support/memory-queue.ts';
 import { queueContract } from './queue.ts';
 import { describeQueueReader } from './queue-reader.ts';

@@ -11,7 +11,6 @@ const namesIn = (text: string): readonly string[] => [...new Set(text.match(/\bi
 
 const section = (heading: string): string => PAGE.split(`\n${heading}\n`)[1]?.split(/\n#+ /)[0] ?? '';
 
-/** Without the metrics of the process. */
 const served = async (registry: { metrics(): Promise<string> }): Promise<readonly string[]> =>
   [...(await registry.metrics()).matchAll(/^# HELP (ingest_\w+)/gm)].map(([, name = '']) => name).sort();
 

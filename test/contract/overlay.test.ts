@@ -1,5 +1,3 @@
-// Each overlay is valid and makes a valid API file. The one of RFC 014 changes only the 202 of POST /events, the one of
-// CloudEvents adds media types and header fields.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +22,7 @@ const at = (document: Json, ...path: readonly string[]): Json =>
 const RESPONSE = ['components', 'responses', 'Accepted'];
 
 async function faults(path: string): Promise<string[]> {
-  // The linter does not see references from extensions.
+  // The linter does not follow references in extensions, so it would report components that are in use.
   const config = await createConfig({ extends: ['recommended'], rules: { 'no-unused-components': 'off' } });
   const found = await lint({ ref: path, config });
   return found.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`);

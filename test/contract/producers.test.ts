@@ -1,4 +1,4 @@
-// The fake gateway of ingest-client runs the same suite in send/fake-gateway.test.ts.
+// send/fake-gateway.test.ts runs the same suite against the fake gateway of ingest-client.
 import assert from 'node:assert/strict';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';

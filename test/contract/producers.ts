@@ -1,11 +1,10 @@
-// The contract of producers. The gateway runs it, and so does the fake gateway of ingest-client.
+// The contract suite for producers. The gateway and the fake gateway of ingest-client must both pass it.
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { before, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/send-events.ts';
 
-/** Declared here, because a file that imports support/gateway.ts counts as one that starts programs. */
 export interface Ask {
   readonly method?: string;
   readonly path: string;
@@ -25,7 +24,7 @@ export interface ContractGateway {
   ask(ask: Ask): Promise<Reply>;
   takeByAnother(id: string): Promise<void>;
   overQuota(body: string): Promise<Reply>;
-  /** The queue accepts nothing until the returned function is called. */
+  /** Makes the queue refuse all events until the returned function is called. */
   fail(): Promise<() => Promise<void>>;
 }
 

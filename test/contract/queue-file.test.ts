@@ -1,4 +1,3 @@
-// A consumer group written from openapi/queue.asyncapi.yaml alone, with a plain Redis client, reads every event.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';

@@ -1,16 +1,15 @@
-// The contract of QueueReader (lib/ingest/queue.ts).
+// The contract suite that every implementation of QueueReader (lib/ingest/queue.ts) must pass.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueReader } from '../../lib/ingest/queue.ts';
 import { eventually } from '../support/scope.ts';
 
 export interface QueueUnderTest {
-  /** A connected reader, which is a new member of the group. */
+  /** Connects a reader as a new member of the consumer group. */
   open(): Promise<QueueReader>;
-  /** Adds one entry and returns its name. `acceptedAtMs` is ignored if the queue does not let it be chosen. */
+  /** Adds an entry and returns its name. A queue that sets the time of acceptance itself ignores `acceptedAtMs`. */
   put(members: Readonly<Record<string, string>>, acceptedAtMs?: number): Promise<string>;
   drop(entry: string): Promise<void>;
-  /** The number of entries that were read and not acknowledged. */
   pending(): Promise<number>;
   next?(): void;
   wipe(): Promise<void>;

@@ -1,4 +1,4 @@
-// The contract of the accepting side of a queue (lib/ingest/queue.ts).
+// The contract suite for the accepting side of a queue (lib/ingest/queue.ts).
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
@@ -6,13 +6,11 @@ import type { EventNotes, Outcome, Queue, Submission } from '../../lib/ingest/qu
 import { eventually } from '../support/scope.ts';
 
 export interface QueueUnderTest {
-  /** Queues of one run share their storage. `retentionMs` shortens the retention. */
+  /** Opens a queue on the storage that all queues of a run share. `retentionMs` shortens the retention. */
   open(retentionMs?: number): Promise<Queue>;
-  /** Marks all events as landed. */
   land(): Promise<void>;
-  /** Runs `during` while the queue is unavailable, if the implementation has a server. Accepted events survive it. */
+  /** Runs `during` while the queue's server, if it has one, is unavailable. Accepted events survive the outage. */
   outage(during: () => Promise<void>): Promise<void>;
-  /** The bodies in each partition, in order. */
   bodies(): Promise<readonly (readonly string[])[]>;
 }
 
@@ -22,7 +20,7 @@ function byPartition(bodies: readonly string[], partitions: number): readonly (r
   return parts;
 }
 
-/** A submission that records its outcome and fails the test if it gets two. */
+/** A submission that records its outcome. The test fails if the submission gets a second outcome. */
 export class Recorded implements Submission {
   readonly id: string;
   readonly producer: string;
@@ -59,8 +57,8 @@ export async function submitAll(queue: Queue, submissions: readonly Recorded[]):
 }
 
 /**
- * Submits in turns of `size`, in any order. Retries what is refused, because on a busy machine the server may not
- * answer in time.
+ * Submits `size` submissions at a time. Refused ones are retried, because a server on a busy machine may not answer
+ * in time.
  */
 export async function submitInTurns(queue: Queue, submissions: readonly Recorded[], size = 500): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
@@ -94,7 +92,6 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       for (const one of opened) await one.close();
     });
 
-    /** Returns the result of `act` and the bodies that it added. */
     async function added<T>(act: () => Promise<T>): Promise<[T, readonly (readonly string[])[]]> {
       const before = (await under.bodies()).map(({ length }) => length);
       const value = await act();
@@ -269,10 +266,9 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       const short = await open(retentionMs);
       const start = performance.now();
       assert.deepEqual(await submitAll(short, [new Recorded('fading')]), ['accepted']);
-      // The retention started at some time in between.
+      // The retention starts at most `acceptedMs` after `start`.
       const acceptedMs = performance.now() - start;
       await under.land();
-      // The retry that is accepted again is the first one after the retention.
       let lastDuplicateMs = 0;
       const forgottenMs = await eventually('the id is forgotten', async () => {
         const askedMs = performance.now() - start;

@@ -1,5 +1,5 @@
-// Provokes every documented response and compares it with the API file. The last test fails if a response was never
-// seen, the others if an answer is not documented.
+// Provokes every documented response and compares it with the API file. A test fails if an answer is not documented,
+// and the last test fails if a documented response was never seen.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ before(async () => {
 let requests = 0;
 const next = (values: readonly string[]): string => values[(requests += 1) % values.length] ?? '';
 
-/** Sends the request with an X-Request-Id to echo and with one to replace. Returns the first answer. */
+/** Sends a request twice, with an X-Request-Id to echo and with one to replace. Returns the first answer. */
 async function provoke(client: TestClient, wanted: string, ask: Ask): Promise<Seen> {
   return twice(wanted, scopeOf(ask.method ?? 'GET', ask.path), (requestId) =>
     client.ask({ ...ask, headers: { ...ask.headers, 'x-request-id': requestId } }),
@@ -57,7 +57,6 @@ async function twice(wanted: string, scope: string, send: (requestId: string) =>
   return echoed;
 }
 
-/** `wanted`: the status, or the status and the code. */
 function expect(wanted: string, scope: string, seen: Seen): void {
   transcript.hold(scope, seen);
   const { code } =
@@ -78,7 +77,6 @@ const post = (body: string | Buffer, headers: Readonly<Record<string, string>> =
   headers: { 'content-type': 'application/json', ...headers },
 });
 
-/** Writes `text` on a new connection and returns the answer and the open connection. */
 async function raw(
   from: TestGateway,
   text: string | Buffer,
@@ -287,7 +285,7 @@ describe('a gateway that limits its producers', () => {
     expect('202', 'POST /events', await limited.ask(post(event('limited'))));
     const seen = await provoke(limited, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
     assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
-    // One second less for each second since the accepted event.
+    // The number of seconds decreases with the time since the accepted event.
     const [, seconds] = /^"producer";r=0;t=(\d+)$/.exec(String(seen.headers['ratelimit'])) ?? [];
     assert.ok(Number(seconds) > 900 && Number(seconds) <= 1_000, String(seen.headers['ratelimit']));
     assert.ok(Number(seen.headers['retry-after']) > 900);
@@ -395,7 +393,7 @@ describe('any path', () => {
       for (const method of [...methods, 'DELETE'])
         await provoke(one, '431 HEADERS_TOO_LARGE', { method, path: target(path), headers: fields(100) });
     }
-    // With X-Request-Id, Host and Connection there are 100.
+    // The client adds X-Request-Id, Host and Connection, so the request has 100 fields.
     await provoke(one, '200', { path: '/health/live', headers: fields(97) });
   });
 });
@@ -462,7 +460,7 @@ describe('a gateway with short time-outs', () => {
   });
 
   it('reports that it is not ready while it drains', async () => {
-    // Clients that keep asking are not idle, so the gateway does not close them first.
+    // A draining gateway closes idle connections first, so the clients must keep sending requests.
     const clients = [
       ['GET', hasty.client()],
       ['HEAD', hasty.client()],

@@ -1,4 +1,3 @@
-// A make target runs each test file, or a file that does so imports it.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
@@ -8,7 +7,7 @@ import { describe, it } from 'node:test';
 const cwd = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 
-/** The files in a variable of the Makefile. */
+/** Returns the files that a variable of the Makefile lists. */
 function listed(variable: string): string[] {
   const printed = execFileSync('make', ['--silent', `--eval=listed: ; @echo $(${variable})`, 'listed'], {
     cwd,

@@ -1,4 +1,4 @@
-// The contract of lib/ingest/warehouse-admin.ts.
+// The contract suite that every implementation of lib/ingest/warehouse-admin.ts must pass.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
@@ -7,9 +7,8 @@ import type { QuarantineFilter, WarehouseAdmin } from '../../lib/ingest/warehous
 export interface WarehouseAdminUnderTest {
   readonly warehouse: Warehouse;
   readonly admin: WarehouseAdmin;
-  /** Rows of `ingest_audit` without ids. `at` is in Unix milliseconds. */
+  /** Returns the rows of `ingest_audit` without their ids, with `at` in Unix milliseconds. */
   audit(): Promise<readonly unknown[]>;
-  /** The message of `eraseTraces` about what is left to the operator. */
   readonly rest: RegExp;
   close(): Promise<void>;
 }

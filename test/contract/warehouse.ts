@@ -1,4 +1,4 @@
-// The contract of lib/ingest/warehouse.ts.
+// The contract suite that every implementation of lib/ingest/warehouse.ts must pass.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -7,10 +7,9 @@ import { parseEvent } from '../../lib/ingest/event.ts';
 import { BatchRefused, type LandingEvent, type QuarantinedEntry, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { anyCharacter } from '../support/any-character.ts';
 
-/** A store, adapters on it, and a way to make it unavailable. */
 export interface WarehouseUnderTest {
   open(): Warehouse;
-  /** Counts without the adapter. */
+  /** Counts the rows of a table without using the adapter under test. */
   count(table: 'events' | 'events_quarantine'): Promise<number>;
   takeAway(): void;
   bringBack(): void;
@@ -66,7 +65,7 @@ const HOSTILE_BODIES = [
   ' \t\r\n{ "id" : "x" , "type":"t", "n": 1.0e+400, "n": -0, "deep":[[[[]]]] } \n',
   '{"id":"x","type":"t","data":"\u{1F600}\u2028\u2029\u007f\\\\\\"\\/"}',
   '{"id":"x","type":"t","__proto__":null,"constructor":{"prototype":1}}',
-  // Longer than gateways accept by default.
+  // This body is longer than a gateway accepts by default.
   `{"id":"x","type":"t","data":"${'x'.repeat(300 << 10)}"}`,
   `{"id":"x","type":"t","data":"${'\\\\'.repeat(60_000)}${'"'.replace('"', '\\"').repeat(60_000)}"}`,
 ];
@@ -78,7 +77,6 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     before(async () => {
       store = await start();
       warehouse = store.open();
-      // Six consumers that start at the same time.
       const replicas = Array.from({ length: 6 }, () => store.open());
       await Promise.all(replicas.map((replica) => replica.prepare()));
       await Promise.all(replicas.map((replica) => replica.close()));
@@ -258,7 +256,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     it('keeps the trace context of an event and of an entry in quarantine, beside others without one', async () => {
       const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
       const traced = (id: string): LandingEvent => ({ ...event(id), traceparent });
-      // The second batch holds an existing row, so its rows are inserted in another way than those of the first.
+      // The second batch contains a row that exists already, so PostgreSQL lands it with INSERT instead of COPY.
       await warehouse.land([
         event('untraced-1'),
         traced('traced-1'),

@@ -28,12 +28,12 @@ const compose = parse(deployFile('compose.yaml'), { merge: true }) as Compose;
 
 describe('compose.yaml', () => {
   it('fits the Compose specification', () => {
-    // Draft 4 has `id` instead of `$id`. All references are paths.
+    // Ajv does not support `id` and `$schema` of JSON Schema draft 4, and no reference needs them.
     const schema = JSON.parse(JSON.stringify(composeSchema), (key, value: unknown) =>
       (key === 'id' || key === '$schema') && typeof value === 'string' ? undefined : value,
     ) as object;
     const validate = new Ajv({ strict: false, validateFormats: false }).compile(schema);
-    // The schema predates `content` in configs, so a file replaces it.
+    // The schema is older than `content` in configs, so the test replaces `content` with `file`.
     const configs = Object.fromEntries(Object.keys(compose.configs).map((name) => [name, { file: name }]));
     assert.ok(validate({ ...compose, configs }), JSON.stringify(validate.errors, undefined, 2));
     assert.ok(!validate({ ...compose, configs, servises: {} }), 'the schema refuses what it does not know');

@@ -1,5 +1,5 @@
-// Builds the Containerfile with buildah on a base image from this machine's node and npm, and runs it as its user. It
-// runs with chroot isolation, so it works inside another container, but it does not show a read-only mount.
+// Builds the Containerfile with buildah on a base image made from this machine's node and npm, and runs the image as
+// its user. Chroot isolation works inside another container, but it cannot mount the image read-only.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
@@ -29,7 +29,7 @@ const STORE = ['--storage-driver', 'vfs', '--root', join(folder, 'store'), '--ru
 const build = (...args: readonly string[]): string =>
   execFileSync(buildah, [...STORE, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 
-/** An image with only node, npm, a shell and their libraries. */
+/** Makes a base image with only node, npm, a shell and their libraries. */
 function makeBaseImage(): void {
   const root = join(folder, 'base/root');
   const take = (path: string, to = path): void => {
@@ -58,7 +58,7 @@ function makeImage(): void {
   mkdirSync(context);
   const packages = makePackages();
   cpSync(packages, join(context, 'package'), { recursive: true });
-  // Nothing is fetched inside the build, so an installation outside fills the cache first.
+  // npm is offline inside the build, so an installation outside it fills npm's cache first.
   const npmCache = join(folder, 'npm-cache');
   const outside = join(folder, 'outside');
   mkdirSync(outside);
@@ -113,7 +113,6 @@ function run(
 
 describe('the image', () => {
   it('runs as a user that cannot write to it, and lands events', { timeout: 240_000 }, async () => {
-    // The folders of the store hold files of other users.
     atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
     makeBaseImage();
     makeImage();

@@ -1,4 +1,4 @@
-// The files of deploy/ and the third-party tools that check them.
+// The files in deploy/ and the third-party tools that check them.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,13 +8,12 @@ export const DEPLOY = new URL('../../deploy/', import.meta.url).pathname;
 
 export const deployFile = (path: string): string => readFileSync(join(DEPLOY, path), 'utf8');
 
-/** The path of a command. Installs its Debian package if it is missing. */
+/** Returns the path of a command. If the command is missing, its Debian package is installed. */
 export function tool(command: string, debianPackage: string): string {
   const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
   return execFileSync(ensure, [command, debianPackage], { encoding: 'utf8' }).trim();
 }
 
-/** Runs a tool to its end. `text` is its whole output. */
 export function ran(
   command: string,
   args: readonly string[],
@@ -45,7 +44,6 @@ export interface Panel {
   readonly targets?: readonly { readonly expr: string }[];
 }
 
-/** The panels of the Grafana board, without rows. */
 export function boardPanels(): readonly Panel[] {
   const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: readonly Panel[] };
   return panels.filter(({ type }) => type !== 'row');
@@ -54,7 +52,7 @@ export function boardPanels(): readonly Panel[] {
 export const boardQueries = (): readonly string[] =>
   boardPanels().flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
-/** The objects of a YAML text with several documents. Kubernetes reads YAML 1.1. */
+/** Parses the documents in a YAML text as YAML 1.1, which Kubernetes reads. */
 export function documents(text: string): readonly Readonly<Record<string, unknown>>[] {
   return parseAllDocuments(text, { version: '1.1' }).map((document) => {
     const [fault] = 'errors' in document ? document.errors : [];

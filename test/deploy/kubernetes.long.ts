@@ -1,5 +1,5 @@
-// Checks what kubectl renders of deploy/kubernetes against the OpenAPI schemas of the Kubernetes API, with the compiled
-// validators and the types of kubernetes-models, which refuse unknown members.
+// Validates the objects that kubectl renders from deploy/kubernetes with the compiled schemas and the types of
+// kubernetes-models, which reject unknown members.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -79,7 +79,7 @@ describe('the Kubernetes objects', () => {
   });
 
   it('have no member that the API does not know', () => {
-    // Inside the repository, so that the compiler finds the models, but outside its sources.
+    // The file must be inside the repository so that the compiler finds the models.
     mkdirSync(join(ROOT, '.ingest'), { recursive: true });
     const file = join(temporaryFolder('objects-', join(ROOT, '.ingest')), 'objects.ts');
     const lines = objects.flatMap((object, at) => [
@@ -162,7 +162,7 @@ describe('the Kubernetes objects', () => {
       /^(\d+)Mi$/.exec(gateway.spec.template.spec.containers[0]?.resources.limits.memory ?? '')?.[1],
     );
     const connections = Number(settings(gateway).get('INGEST_CONNECTIONS_MAX'));
-    // An idle process, the bytes in flight, and the bytes of unread answers (64 MiB each by default).
+    // An idle process needs 128 MiB. Bytes in flight and unread answers may need 64 MiB each by default.
     const resting = 128 + 64 + 64;
     assert.ok(resting * 2 ** 20 + connections * 80_000 <= megabytes * 2 ** 20);
   });
@@ -181,6 +181,5 @@ describe('the Kubernetes objects', () => {
   });
 });
 
-/** The module with the models of `apps/v1`, `v1` or `monitoring.coreos.com/v1`. */
 const modulePath = ({ apiVersion }: KubernetesObject): string =>
   `${apiVersion.startsWith('monitoring.') ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'}/${apiVersion}`;

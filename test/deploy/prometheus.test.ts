@@ -135,10 +135,10 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
     const client = gateway.client(await pki.producer('one'));
     const samples = (): Promise<unknown> => Promise.all([client.post('no json'), client.post(event('same'))]);
     await samples();
-    // Prometheus must see the counters before they grow.
+    // Prometheus must have scraped the counters before they grow, or it sees no increase.
     await firing('the warehouse was never reached', ['IngestConsumerNotReady', 'IngestWarehouseUnavailable']);
 
-    // Events that wait longer and less long than the limit of the alert.
+    // One event has waited longer than the alert's limit, and one has not.
     for (const hours of [200, 150])
       await redis.command('XADD', 'ingest-old', String(Date.now() - hours * 3_600_000), 'producer', 'p', 'body', '{}');
     await redis.command('RENAME', 'ingest-old', 'ingest');

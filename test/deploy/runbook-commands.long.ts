@@ -1,5 +1,5 @@
-// Runs every command of the runbook on a running system, in the order of the page, and compares the output. A command
-// without a line here fails, and so does a line without its command.
+// Runs every command of the runbook on a running system, in the order of the page, and compares the output. The test
+// fails if a command has no step below, or a step has no command.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { eventually } from '../support/scope.ts';
@@ -12,14 +12,14 @@ const REDIS = 'INFO|SLOWLOG|CLUSTER|CONFIG|XLEN|XINFO|REPLICAOF|SENTINEL|MEMORY'
 const REDIS_ALONE = 'BGSAVE|BGREWRITEAOF';
 const SQL = 'SELECT|ALTER|GRANT|VACUUM';
 const ADMIN = 'erase|quarantine|prune|land-again';
-/** With an argument, because a name alone is not a command. */
+/** Matches a command only if an argument follows, because the page also mentions commands by name. */
 const begins = (words: string): RegExp => new RegExp(`^(?:${words}) .`);
 const isRedis = (text: string): boolean => begins(REDIS).test(text) || new RegExp(`^(?:${REDIS_ALONE})$`).test(text);
 const isName = (text: string): boolean => new RegExp(`^ingest-admin (?:${ADMIN})$`).test(text);
 const isCommand = (text: string): boolean =>
   isRedis(text) || (begins(`${PROGRAMS}|${SQL}|${ADMIN}|(?:sum|count) by`).test(text) && !isName(text));
 
-/** Commands in code blocks, without comments, and in the text. */
+/** Returns the commands in code blocks, without comments, and those in the text. */
 function commandsOf(page: string): readonly string[] {
   return page.split(/^```\n/m).flatMap((part, at) =>
     at % 2 === 1
@@ -32,7 +32,7 @@ function commandsOf(page: string): readonly string[] {
   );
 }
 
-/** Commands that cannot run here, with the reason. */
+/** Commands that this test cannot run, each with the reason. */
 const CANNOT: Readonly<Record<string, string>> = {
   'kubectl get pods': 'there is no Kubernetes cluster',
   'kubectl get deploy ingest-consumer': 'there is no Kubernetes cluster',
@@ -53,13 +53,12 @@ const CANNOT: Readonly<Record<string, string>> = {
 
 interface Step {
   readonly says: RegExp;
-  /** Values for the placeholders of the page. */
+  /** Returns a text in the command and its replacement. If the text is empty, the replacement is appended. */
   readonly with?: (system: RunbookSystem) => Promise<readonly [string, string]> | readonly [string, string];
-  /** Runs before, to make what the page presupposes. */
+  /** A command that runs first, because the page presupposes its effect. */
   readonly after?: string;
-  /** Retried, because Prometheus needs two scrapes for a rate. */
+  /** True if the command must be retried, because Prometheus needs two scrapes for a rate. */
   readonly soon?: true;
-  /** Defaults to 0. */
   readonly exits?: number;
 }
 
@@ -164,7 +163,6 @@ const STEPS: Readonly<Record<string, Step>> = {
 
 const onNode = (nodePort: number | undefined): string => `redis-cli -p ${nodePort}`;
 
-/** Wraps a command: Redis into redis-cli, SQL into psql, a query into promtool. */
 function typed(command: string, prometheusUrl: string): string {
   if (isRedis(command)) return `redis-cli ${command}`;
   if (begins(`${SQL}|CREATE`).test(command)) return `psql "$INGEST_WAREHOUSE_URI" -c "${command}"`;
@@ -173,7 +171,7 @@ function typed(command: string, prometheusUrl: string): string {
   return command;
 }
 
-/** deploy/runbook.test.ts runs these in the order of the page. */
+/** True for the commands for certificates, which runbook.test.ts runs. */
 const isOfCertificates = (command: string): boolean => /^(?:openssl (?:req|ca|verify)|printf|\[) /.test(command);
 
 describe('the commands of the runbook', () => {

@@ -1,4 +1,5 @@
-// The servers and programs that the commands of the runbook need, with events in every place.
+// Starts the servers and programs that the runbook's commands need, with events in the queue, the warehouse and
+// quarantine.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -19,7 +20,7 @@ import { RunningPrometheus } from './running-prometheus.ts';
 const BIN = new URL('../../bin/', import.meta.url).pathname;
 
 export class RunbookSystem {
-  /** Where commands run: with certificates, a list, a file of ids, and a SQLite warehouse. */
+  /** The folder in which the commands run, with certificates, lists of ids, and a SQLite warehouse. */
   readonly folder = temporaryFolder('runbook-');
   readonly #programs = temporaryFolder('runbook-programs-');
   readonly redis: TestRedis;
@@ -46,7 +47,7 @@ export class RunbookSystem {
     this.#env = { ...env, PATH: [this.#programs, BIN, psql, process.env['PATH'] ?? ''].join(delimiter) };
     this.#wrap('redis-cli', `exec ${tool('redis-cli', 'redis-tools')} -p ${parts.redis.port} ${OPERATOR} "$@"`);
     for (const name of ['ingest-gateway', 'ingest-consumer', 'ingest-admin']) {
-      // Answers its question.
+      // ingest-admin asks before it changes anything, and `--yes` answers.
       const yes = name === 'ingest-admin' ? ' --yes' : '';
       this.#wrap(name, `INGEST_QUEUE_URI=${uriOf(parts.redis, name)} exec ${BIN}${name}${yes} "$@"`);
     }
@@ -86,12 +87,10 @@ export class RunbookSystem {
     return system;
   }
 
-  /** The name of the latest row in quarantine. */
   async entry(): Promise<string> {
     return (await this.store.quarantine())[0]?.entry ?? '';
   }
 
-  /** Runs a command in a shell and returns its exit code and output. */
   run(command: string): { readonly status: number | null; readonly text: string } {
     const { status, stdout, stderr } = spawnSync('sh', ['-c', command], {
       cwd: this.folder,
@@ -102,7 +101,7 @@ export class RunbookSystem {
     return { status, text: stdout + stderr };
   }
 
-  /** Events that have landed, two that the warehouse refused, and an entry that is not an event. */
+  /** Adds events that land, two that the warehouse refuses, and an entry that is not an event. */
   async #fill(producer: Awaited<ReturnType<Pki['producer']>>): Promise<void> {
     const { store, redis } = this;
     const client = this.gateway.client(producer);
@@ -124,13 +123,13 @@ export class RunbookSystem {
   }
 }
 
-/** Each command runs as the user that the pages name. */
+/** redis-cli logs in as the user that the runbook names. */
 const OPERATOR = '--user ingest-operator --pass secret --no-auth-warning';
 const USERS = ['ingest-gateway', 'ingest-consumer', 'ingest-admin', 'ingest-operator'] as const;
 
 const uriOf = ({ port }: TestRedis, user: string): string => `redis://${user}:secret@127.0.0.1:${port}`;
 
-/** A server with an ACL file. The test itself uses the default user. */
+/** Starts a Redis server with an ACL file. The test itself connects as the default user. */
 function redisWithUsers(): Promise<TestRedis> {
   const users = join(temporaryFolder('runbook-users-'), 'users.acl');
   const lines = USERS.map((name) => `user ${name} ${rule(name).join(' ')}\n`);
@@ -138,5 +137,4 @@ function redisWithUsers(): Promise<TestRedis> {
   return TestRedis.start(['--aclfile', users]);
 }
 
-/** promtool is in the folder of Prometheus. */
 export const promtool = (): string => join(dirname(tool('promtool', 'prometheus')), 'promtool');

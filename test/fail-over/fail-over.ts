@@ -1,7 +1,7 @@
-// `make fail-over`: loses masters at random under load, behind Sentinel and in a Redis Cluster. With all replicas
-// acknowledging, every accepted event must have its row. With fewer, an event may be missing only from a round in which
-// a replica with less data was promoted or a second promotion followed. Without acknowledgements losses are only
-// printed. FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS and FAIL_OVER_ON bound and select the runs.
+// `make fail-over` makes masters fail at random under load, behind Sentinel and in a Redis Cluster. If all replicas
+// acknowledge, every accepted event must have a row. If fewer acknowledge, an event may be missing only from a round
+// in which a replica with less data was promoted or a second promotion followed. Without acknowledgments, losses are
+// only printed. FAIL_OVER_ROUNDS, FAIL_OVER_PER_SECOND, FAIL_OVER_REPLICAS and FAIL_OVER_ON select the runs.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { PATIENT } from '../support/gateway.ts';
@@ -16,16 +16,15 @@ import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts'
 const ROUNDS = Number(process.env['FAIL_OVER_ROUNDS'] ?? 50);
 const PER_SECOND = Number(process.env['FAIL_OVER_PER_SECOND'] ?? 2_000);
 const REPLICAS = (process.env['FAIL_OVER_REPLICAS'] ?? '2 1 0').split(' ').map(Number);
-/** Replicas of each master. */
 const REPLICAS_OF = { sentinel: 2, cluster: 1 } as const;
 type Kind = keyof typeof REPLICAS_OF;
 const ON = (process.env['FAIL_OVER_ON'] ?? 'sentinel cluster').split(' ') as Kind[];
 const PRODUCERS = 64;
 const PARTITIONS = 8;
-/** Landing has stopped if no row arrived for this long. */
+/** Landing is considered finished if no row has been added for this long. */
 const REST_MS = 5_000;
 
-/** Killed, or behind a link that carries one direction only. */
+/** A master fails because it is killed, or because its link stops forwarding bytes in one direction. */
 const LOSSES = ['killed', 'to the server', 'from the server'] as const;
 
 interface Servers {
@@ -33,8 +32,8 @@ interface Servers {
   /** Waits until every master has its replicas. */
   whole(): Promise<void>;
   /**
-   * Loses a master, waits for the promotion, and brings the old server back. Resolves once `after` has ended and all
-   * replicas are in sync, to whether the new master had as much data as any replica and is still the master.
+   * Makes a master fail, waits for the promotion, brings the old server back, and calls `after`. Resolves to true if
+   * the new master had as much data as every other replica and is still the master.
    */
   failOver(after: () => Promise<void>): Promise<boolean>;
   readonly losses: ReadonlyMap<string, number>;
@@ -81,7 +80,8 @@ async function clusterServers(): Promise<Servers> {
       await eventually('a replica is promoted', async () => isOther(await cluster.masterOf(stream), old), 60_000);
       await old.start();
       await after();
-      return true; // Each master has only one replica.
+      // Each master has only one replica, so the promoted one had the most data.
+      return true;
     },
   };
 }
@@ -89,7 +89,10 @@ async function clusterServers(): Promise<Servers> {
 const isOther = async (master: TestRedis, old: TestRedis): Promise<boolean> =>
   master !== old && /role:master/.test(String(await master.command('INFO', 'replication')));
 
-/** The replication offset, once it no longer changes. Works after a promotion too. */
+/**
+ * Waits until the replica's replication offset no longer changes, and returns the offset. The replica may already be
+ * a master.
+ */
 function offsetOf(replica: TestRedis): Promise<number> {
   let last = Number.NaN;
   return eventually('the replica has read what came', async () => {
@@ -103,7 +106,7 @@ function offsetOf(replica: TestRedis): Promise<number> {
 
 const roundOf = (id: string): number => Number.parseInt(id, 10);
 
-/** Accepted ids without a row once landing has stopped. */
+/** Waits until landing has finished, and returns the accepted ids that have no row. */
 async function lost(accepted: ReadonlySet<string>, store: WarehouseStore): Promise<readonly string[]> {
   let [rows, sinceMs] = [-1, performance.now()];
   await eventually(

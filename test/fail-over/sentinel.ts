@@ -1,6 +1,7 @@
-// How soon after a promotion events are accepted and land again, behind real sentinels and under load. Only acceptance
-// by the new master counts, because the old one accepts events until it hears of a planned fail-over. With one
-// acknowledgement an event also waits until Sentinel has moved the other replica, so that is measured separately.
+// Measures how soon after a promotion events are accepted and land again, behind real sentinels and under load. Only
+// acceptance by the new master counts, because in a planned fail-over the old master accepts events until it hears of
+// it. A gateway that waits for a replica must also wait until Sentinel has moved the other replica, so that case is
+// measured separately.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
@@ -16,7 +17,7 @@ const ROUNDS = 2;
 
 let sentinels: TestSentinels;
 let store: WarehouseStore;
-/** This gateway waits for a replica. */
+/** The gateway of this pipeline waits until a replica has acknowledged each event. */
 let replicated: Pipeline;
 let plain: Pipeline;
 before(async () => {
@@ -28,7 +29,7 @@ before(async () => {
   atEnd(() => Promise.all([replicated.stop(), plain.stop()]).then(() => undefined));
 });
 
-/** When the new master first accepted an event of this gateway. */
+/** Waits until the new master has accepted an event from this gateway. Returns the event's id and the time. */
 async function accepted(pipeline: Pipeline, prefix: string, master: TestRedis) {
   let sent = 0;
   return eventually('the new master takes an event', async () => {

@@ -1,4 +1,5 @@
-// Requests for fuzzing: valid ones, some pipelined, with a few wrong bytes. Seed and number determine a case.
+// Requests for fuzzing: valid requests, some of them pipelined, with a few wrong bytes. The seed and the number
+// determine a case.
 
 export interface FuzzCase {
   readonly bytes: Buffer;
@@ -7,7 +8,7 @@ export interface FuzzCase {
 
 type Random = (below: number) => number;
 
-/** Mulberry32. */
+/** The pseudorandom generator Mulberry32. */
 function randomOf(seed: number): Random {
   let state = seed;
   return (below) => {

@@ -13,13 +13,14 @@ const END = 'HTTP/1.1 200 OK\r\nend: here\r\n\r\n';
 const STATUSES = new Set(RESPONSES.map(({ status }) => status));
 
 /**
- * Describes the fault in the answers. Undefined if there is none. `received`: everything until the connection closed.
+ * Describes what is wrong with the answers, or returns `undefined`. `received` is all that the gateway sent before
+ * the connection closed.
  */
 export function faultIn(received: string, reading: NodeReading): string | undefined {
   const isToHead = (place: number): boolean => reading.requests[place]?.method === 'HEAD';
   let replies: WireReply[];
   try {
-    // Bytes after the last answer would make the appended END incomplete.
+    // If the last answer is incomplete, END is parsed as a part of that answer.
     replies = repliesIn(received + END, isToHead).filter(({ status }) => status !== 100);
     if (replies.pop()?.headers['end'] === undefined) return 'the last answer is not whole';
   } catch (cause) {
@@ -47,14 +48,14 @@ function undocumented({ status, body, headers }: WireReply, isToHead: boolean): 
   return DOCUMENTED.has(name) ? undefined : `${name} is not documented`;
 }
 
-/** The answer must belong to the request at the same place, with the same body. */
+/** Describes how the answer differs from an answer to the request at the same place. */
 function misread(reply: WireReply, at: number, { requests }: NodeReading): string | undefined {
   const request = requests[at];
   if (request === undefined) return reply.status >= 400 ? undefined : 'node read no such request';
   const echoed = reply.headers['x-request-id'];
   const given = request.requestId;
   const echoes = given !== undefined && /^[\x21-\x7e]{1,128}$/.test(given);
-  // If the gateway refuses to read a head, its answer does not echo the request id.
+  // A gateway that refuses to read a head does not echo the head's request id.
   const refused = reply.status >= 400 && reply.headers['connection'] === 'close';
   if (echoes && echoed !== given && !refused) return `for ${echoed}, but node read ${given}`;
   if (reply.status !== 202) return undefined;

@@ -1,6 +1,7 @@
-// Mutated requests against a running gateway: it must survive, every answer must be documented, and every request must
-// begin and end as node:http reads it. `make ingest-test` runs the same 750 requests each time. `make fuzz` runs a
-// million. FUZZ_REQUESTS bounds it, FUZZ_SEED repeats it, and FUZZ_FROM continues at a case.
+// Sends mutated requests to a running gateway. The gateway must survive, every answer must be documented, and
+// node:http must see the same beginning and end of every request. `make ingest-test` sends the same 750 requests each
+// time; `make fuzz` sends a million. FUZZ_REQUESTS limits their number, FUZZ_SEED repeats a run, and FUZZ_FROM
+// continues at a case.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
@@ -18,10 +19,8 @@ const REQUESTS = Number(ASKED ?? 750);
 const SEED = Number(process.env['FUZZ_SEED'] ?? (ASKED === undefined ? 1 : Math.trunc(Math.random() * 2 ** 31)));
 const FROM = Number(process.env['FUZZ_FROM'] ?? 0);
 const AT_ONCE = 32;
-/** Requests between two progress reports and memory samples. */
 const REPORT_EVERY = 20_000;
 const GROWTH_MAX = 1.1;
-/** Twice the gateway's time limit of a request. */
 const END_DEADLINE_MS = 60_000;
 
 it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQUESTS * 20 }, async () => {
@@ -71,7 +70,7 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
       if (requests < reported + REPORT_EVERY) continue;
       reported = requests;
       memory.push(residentBytes(gateway.child.pid));
-      // A diagnostic would appear only at the end.
+      // A diagnostic would be printed only after the test, so progress is written to the output directly.
       const perSecond = Math.round((requests / (performance.now() - startMs)) * 1_000);
       process.stdout.write(
         `${requests} requests, ${perSecond} a second; to go on: FUZZ_SEED=${SEED} FUZZ_FROM=${number - AT_ONCE}\n`,
@@ -82,7 +81,8 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
   assert.deepEqual(faults, []);
   await assertAlive(gateway);
   const third = Math.floor(memory.length / 3);
-  if (third < 3) return; // Too few samples.
+  // Growth cannot be judged from fewer than nine samples.
+  if (third < 3) return;
   const mean = (part: readonly number[]): number => part.reduce((sum, one) => sum + one, 0) / part.length;
   const [middle, last] = [mean(memory.slice(third, 2 * third)), mean(memory.slice(-third))];
   assert.ok(last <= GROWTH_MAX * middle, `the gateway grows: ${last} bytes after ${middle}`);

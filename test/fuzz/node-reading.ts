@@ -1,4 +1,4 @@
-// How node:http reads the same bytes: the reference for the bounds of each request.
+// Reads bytes with node:http, as the reference for where each request begins and ends.
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { duplexPair } from 'node:stream';
 import { HEADER_BYTES_MAX } from '../../lib/gateway/config.ts';
@@ -7,13 +7,13 @@ export interface ReadRequest {
   readonly method: string;
   readonly target: string;
   readonly requestId: string | undefined;
-  /** Undefined if it was cut off. */
+  /** `undefined` if the body was cut off. */
   body: string | undefined;
 }
 
 export interface NodeReading {
   readonly requests: readonly ReadRequest[];
-  /** The bytes after the requests, or within the last one, are not HTTP. */
+  /** True if the bytes after the last request, or inside it, are not HTTP. */
   readonly malformed: boolean;
 }
 
@@ -56,12 +56,11 @@ export class NodeReader {
     });
     this.#server.on('clientError', (_cause, socket) => {
       this.#malformed = true;
-      // Deferred, because the streams of earlier requests are still to end.
+      // The streams of earlier requests must still end, so the socket is destroyed in the next turn.
       setImmediate(() => socket.destroy());
     });
   }
 
-  /** Reads all bytes of one connection, which ends after them. */
   async read(bytes: Buffer): Promise<NodeReading> {
     this.#requests = [];
     this.#latest = undefined;
@@ -73,7 +72,7 @@ export class NodeReader {
     this.#server.emit('connection', server);
     client.end(bytes);
     client.on('end', () => server.destroy());
-    // node:http swallows errors in a body after `Upgrade`, and waits for the rest of it.
+    // node:http swallows an error in a body after `Upgrade` and waits for the rest, so the socket is destroyed.
     server.once('end', () => setImmediate(() => this.#latest?.complete === false && server.destroy()));
     await closed;
     client.destroy();

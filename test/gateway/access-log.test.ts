@@ -9,7 +9,6 @@ import { eventually } from '../support/scope.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** Collects lines, and the calls of isLevelEnabled as `asked`. */
 function collecting(level: LogLevel) {
   const lines: Line[] = [];
   const asked: string[] = [];

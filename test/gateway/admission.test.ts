@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Admission as Admitting, type Admitted } from '../../lib/gateway/admission.ts';
 
-/** Admission with events identified by producer. */
 class Admission extends Admitting {
   readonly #open: Admitted[] = [];
 
@@ -24,7 +23,6 @@ class Admission extends Admitting {
   }
 }
 
-/** Admits events of `bytes` until one is refused. Returns their number. */
 function fill(admission: Admission, producer: string, bytes: number): number {
   for (let count = 0; ; count += 1) if (!admission.take(producer, bytes)) return count;
 }

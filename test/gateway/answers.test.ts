@@ -1,4 +1,3 @@
-// Answers, metrics and spans of a gateway in this process, on a queue in memory.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -220,7 +219,6 @@ describe("a gateway's answers", () => {
           .split('\n')
           .map((line) => line.split(/ (?=\S+$)/) as [string, string]),
       );
-    /** Returns the growth of these samples during `work`. */
     async function growth(work: () => Promise<unknown>, ...names: readonly string[]): Promise<readonly number[]> {
       const before = await samples();
       await work();

@@ -16,7 +16,6 @@ function config(environment: Environment = {}): GatewayConfig {
 const problems = (environment: Environment): string =>
   readGatewayConfig({ ...QUEUE, ...environment }).report.problems.join('\n');
 
-/** Returns the keys of the problems, in order. */
 function problemKeys(environment: Environment): string[] {
   const { config, report } = readGatewayConfig(environment);
   assert.equal(config, undefined);

@@ -52,7 +52,7 @@ it('a zstd frame may have a window of at most 8 MiB, in a short or long body', a
       [23, content],
       [24, 'broken'],
     ] as const) {
-      // RFC 8878, section 3.1.1: no content size, the window, and one last block that is not compressed.
+      // RFC 8878, section 3.1.1: the frame has no content size, a window, and one last block that is not compressed.
       const block = Buffer.alloc(3);
       block.writeUIntLE((content.length << 3) | 1, 0, 3);
       const frame = Buffer.concat([magic, Buffer.from([0, (windowLog - 10) << 3]), block, content]);

@@ -1,4 +1,3 @@
-// Exchanges that end without an answer or with a refusal, by both readers, over HTTP.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { before, describe, it } from 'node:test';
@@ -15,7 +14,7 @@ import { askRaw, postText, repliesIn, requestText } from '../support/wire.ts';
 const GZIP = 'Content-Encoding: gzip';
 const JSON_FIELD = 'Content-Type: application/json';
 
-/** Answers nothing while it holds. */
+/** A queue that does not answer submissions while `holds` is true. */
 class HeldQueue extends MemoryQueue {
   readonly store: MemoryQueueStore;
   readonly held: Submission[] = [];
@@ -33,7 +32,6 @@ class HeldQueue extends MemoryQueue {
     else super.submit(submission);
   }
 
-  /** Stores and answers the held events. */
   release(): void {
     this.holds = false;
     for (const submission of this.held.splice(0)) super.submit(submission);
@@ -68,11 +66,10 @@ async function started(environment: Readonly<Record<string, string>>) {
   };
 }
 
-/** The head of a POST with a coded body. */
 const codedHead = (body: Buffer): string =>
   requestText('POST /events', [JSON_FIELD, GZIP, `Content-Length: ${body.length}`]);
 
-/** A body that a thread decodes in some ten milliseconds, within the ratio limit. */
+/** Returns a compressed body that takes a thread some ten milliseconds to decode, within the ratio limit. */
 function heavy(members: object): Buffer {
   const parts = Array.from({ length: 100 }, () => randomBytes(500).toString('hex').padEnd(40_000, 'x'));
   return gzipSync(JSON.stringify({ ...members, text: parts.join('') }));
@@ -137,7 +134,7 @@ for (const reader of ['own', 'node'])
       for (const [ending, end] of Object.entries(endings)) {
         await end();
         await inFlight(0);
-        // Room for one event, and no second one.
+        // If the earlier event was released exactly once, the gateway has room for exactly one event.
         queue.holds = true;
         const admitted = one.post(event(`after ${ending}`));
         await eventually('it is submitted', () => queue.held.length === 1);

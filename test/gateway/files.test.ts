@@ -42,7 +42,6 @@ describe('the files of a gateway that starts', () => {
     assert.deepEqual(warnings, [`INGEST_TLS_CERT="${path}": it has expired, so producers will be refused`]);
   });
 
-  /** A gateway's configuration with `more`, and a log that keeps its lines. */
   function configured(more: Readonly<Record<string, string>>) {
     const { config, report } = readGatewayConfig({ INGEST_QUEUE_URI: 'redis://localhost', ...more });
     assert.ok(config !== undefined, report.problems.join());

@@ -1,4 +1,3 @@
-// A gateway in this process, on a queue in memory that may hold its submissions.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -27,13 +26,13 @@ class HeldQueue extends MemoryQueue {
 describe('a gateway', () => {
   const store = new MemoryQueueStore();
   const queue = new HeldQueue(store);
-  /** The warehouse's answers to the next queries. */
+  /** The warehouse's answers to the next lookups. */
   const looks: Awaited<ReturnType<Warehouse['find']>>[] = [];
   let client: TestClient;
   let other: TestClient;
   let running: Gateway;
 
-  /** A client of a gateway with `INGEST_EVENT_ID=source+id`. */
+  /** The client of a second gateway, which runs with `INGEST_EVENT_ID=source+id`. */
   let bySource: TestClient;
 
   before(async () => {

@@ -7,7 +7,6 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** Collects lines at info. */
 function collecting(): { readonly log: Log; readonly lines: Line[] } {
   const lines: Line[] = [];
   const log = {

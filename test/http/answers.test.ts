@@ -1,4 +1,3 @@
-// A pipeline gets the same answers in the same order from both readers, wherever its bytes are cut.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { connect } from 'node:tls';
@@ -16,9 +15,7 @@ const BODY_BYTES_MAX = 64;
 
 const ignored = (): void => undefined;
 
-/**
- * Answers with the request. One answer in three is late, so that later requests are ready before it.
- */
+/** Answers with a copy of the request. Some answers are late, so that later requests are ready before them. */
 function echo(connection: Connection<undefined>, request: HttpRequest): void {
   const { method, target, defect } = request.head;
   const answer = (status: number, text: string): void => {
@@ -60,7 +57,6 @@ describe('a pipeline of requests', () => {
     }
   });
 
-  /** Sends `chunks` one after the other and returns all answers. */
   function answers(port: number, chunks: readonly Buffer[]): Promise<string> {
     return new Promise((resolve, reject) => {
       let received = '';

@@ -3,10 +3,9 @@ import { describe, it } from 'node:test';
 import { PIECE_CHARACTERS } from '../../lib/http/piece-writer.ts';
 import { CERTIFICATE, connected, get, LAST, LIMITS, post, reading } from '../support/connected.ts';
 
-/** Added to the announced idle time. */
+/** The server closes an idle connection this much later than it announces. */
 const SLACK_MS = 1_000;
 const GRACE_MS = 400;
-/** Longer than one write. */
 const LONG = 'x'.repeat(3 * PIECE_CHARACTERS);
 
 describe('the end of a connection', () => {

@@ -3,7 +3,8 @@ import { describe, it } from 'node:test';
 import { ConnectionRoom, HANDSHAKE_FREE_MS } from '../../lib/http/connection-room.ts';
 
 /**
- * A room of connections that are names. A name with `+` at its end has sent a ClientHello, and one with `!` is busy.
+ * A room in which connections are names. A name that ends with `+` has sent a ClientHello, and one that ends with `!`
+ * is busy.
  */
 class Room extends ConnectionRoom<string> {
   readonly producers: Map<string, string>;
@@ -21,7 +22,7 @@ class Room extends ConnectionRoom<string> {
     this.producers = producers;
   }
 
-  /** Admits connections, with handshakes and a request of this producer. Returns the closed ones. */
+  /** Admits connections of a producer, which complete their handshakes. Returns the connections that were closed. */
   come(producer: string, ...names: string[]): string[] {
     return names.flatMap((name) => {
       const goes = [this.enter(name, '1'), this.shakeHands(name, true)];
@@ -128,7 +129,7 @@ describe('a room that is full of known connections', () => {
     let seed = 7;
     const chance = (below: number): number => (seed = (seed * 48_271) % 2_147_483_647) % below;
     for (let round = 0; round < 200; round += 1) {
-      const full = room(24); // 22 known ones.
+      const full = room(24);
       const producers = 2 + chance(6);
       const open = new Set<string>();
       for (let at = 0; at < 300; at += 1) {
@@ -139,7 +140,7 @@ describe('a room that is full of known connections', () => {
         for (const one of went) assert.ok(open.delete(one), one);
       }
       assert.equal(open.size, 24);
-      // The room learns of a producer only before it closes a stranger, so the two latest ones are not known yet.
+      // The room identifies producers only before it closes a stranger, so it does not know the two latest ones yet.
       const known = [...open].slice(0, -2);
       const counts = Array.from(
         { length: producers },
@@ -151,7 +152,7 @@ describe('a room that is full of known connections', () => {
 });
 
 describe('the limit of one address', () => {
-  /** Admits connections with handshakes. Returns the one closed for the last one. */
+  /** Admits connections from one address, which complete their handshakes. Returns the connections that were closed. */
   function come(wide: Room, address: string, certified: boolean, ...names: string[]): string[] {
     const went: string[] = [];
     for (const name of names) {

@@ -4,7 +4,6 @@ import { PIECE_CHARACTERS } from '../../lib/http/piece-writer.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import { CERTIFICATE, connected, get, post, reading } from '../support/connected.ts';
 
-/** Longer than one write. */
 const LONG = 'x'.repeat(3 * PIECE_CHARACTERS);
 
 describe('a connection', () => {

@@ -1,4 +1,4 @@
-// The facts about node:http that the hand-over relies on. A version of node that changes one of them fails here.
+// Facts about node:http that the hand-over relies on. If a new version of Node.js changes a fact, its test fails.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { adopted, answer, GET, readsBody } from '../support/node-wire.ts';
@@ -16,7 +16,8 @@ describe('node:http on our stream', () => {
     const wire = adopted((request) => answer(request), 1_000);
     wire.side.feed(Buffer.from(GET));
     await eventually('an answer', () => wire.written.includes('Keep-Alive: timeout=1'));
-    await new Promise((resolve) => setTimeout(resolve, 2_500)); // What must not happen has no event to wait for.
+    // Something that must not happen has no event to wait for, so the test waits longer than the idle time.
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
     wire.side.feed(Buffer.from(GET));
     await eventually('another', () => wire.requests.length === 2);
     assert.deepEqual(
@@ -43,7 +44,7 @@ describe('node:http on our stream', () => {
     assert.match(wire.written, /Connection: close/);
   });
 
-  // Node holds the second piece of the body back until somebody reads the body.
+  // Node.js holds back the second piece of the body until the body is read.
   const LONG = `POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 300\r\n\r\n${'x'.repeat(300)}`;
   const turns = async (): Promise<void> => {
     for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));

@@ -1,4 +1,3 @@
-// Node's parser reads every plain request in the same way, to the last byte.
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
@@ -46,7 +45,7 @@ describe('node:http', () => {
     });
   });
 
-  /** The request that node's server reads from these bytes, before a recognizable one. */
+  /** Returns the requests that node:http reads from `text`, followed by a recognizable request. */
   async function throughNode(text: string): Promise<Seen[]> {
     seen = [];
     const socket = connect(port, '127.0.0.1');
@@ -112,13 +111,12 @@ describe('node:http', () => {
           `${method} ${path} HTTP/1.1\r\nHost: g:1\r\n${some.join('')}${text}${more.join('')}\r\n${'x'.repeat(bytes)}`,
       );
   const request = requestWith(field);
-  /** Names that do not change how a request is read. */
   const harmless = requestWith(
     fc
       .tuple(fc.constantFrom('Accept', 'X-Trace', 'User-Agent', 'x_y'), space, value, space)
       .map(([name, a, text, b]) => `${name}:${a}${text}${b}\r\n`),
   );
-  /** One character added, removed or changed. */
+  /** A request in which one character was added, removed or changed. */
   const damaged = fc.tuple(request, fc.nat(), fc.nat(2), fc.nat(255)).map(([text, place, how, code]) => {
     const at = place % text.length;
     return text.slice(0, at) + (how === 0 ? '' : String.fromCharCode(code)) + text.slice(how === 1 ? at : at + 1);
@@ -131,7 +129,8 @@ describe('node:http', () => {
         const head = readHead(text);
         if (typeof head === 'string') return;
         const end = head.bytes + (head.contentLength ?? 0);
-        if (end > text.length) return; // A body that is cut short would swallow the marker.
+        // A body that is cut short would swallow the recognizable request.
+        if (end > text.length) return;
         plain += 1;
         const [first, second, ...others] = await throughNode(text.slice(0, end));
         assert.deepEqual(

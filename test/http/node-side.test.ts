@@ -65,7 +65,6 @@ describe('the side of node:http', () => {
     assert.equal(isLatest(wire, wire.requests[1]), true);
   });
 
-  /** Counts how often a side waits in line while `chunks` are fed, each after as many answers. */
   async function turnsTaken(chunks: readonly string[], requests: number): Promise<number> {
     const clock = new CountingClock();
     const wire = adopted((request) => answer(request), 60_000, clock);

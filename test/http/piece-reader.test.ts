@@ -8,7 +8,7 @@ const PIECES_MAX = 256;
 
 const clock = new VirtualClock();
 
-/** A clock whose turns the test ends. */
+/** A clock on which the test decides when a turn ends. */
 class Turns extends VirtualClock {
   readonly waiting: (() => void)[] = [];
 

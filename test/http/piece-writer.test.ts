@@ -5,7 +5,6 @@ import { MemorySocket } from '../support/memory-socket.ts';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** A writer on a socket whose client reads nothing, and the lengths of its writes. */
 function writing() {
   const socket = new MemorySocket(false);
   const lengths: number[] = [];
@@ -36,7 +35,8 @@ describe('a writer of pieces', () => {
   it('frees the memory of bytes after the last of them has left', async () => {
     const { socket, writer } = writing();
     const bytes = Buffer.alloc(PIECE_CHARACTERS + 1, 'a');
-    writer.write(bytes, 'buffer' as BufferEncoding); // As a stream says of bytes.
+    // Node.js streams pass the encoding `buffer` along with bytes.
+    writer.write(bytes, 'buffer' as BufferEncoding);
     socket.takeOne();
     await turn();
     assert.equal(bytes.length, PIECE_CHARACTERS + 1);

@@ -1,4 +1,3 @@
-// The plain reader finds the same requests wherever the bytes of a pipeline are cut.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
@@ -13,7 +12,6 @@ interface Taken {
   readonly body: string;
 }
 
-/** The requests in `chunks`, and the rest for node:http. */
 function read(chunks: readonly Buffer[]): { requests: Taken[]; left: string | undefined; inHead: boolean } {
   const reader = new PlainReader(new VirtualClock(), () => undefined);
   const requests: Taken[] = [];

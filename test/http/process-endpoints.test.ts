@@ -33,7 +33,6 @@ before(async () => {
   atEnd(() => endpoints.close());
 });
 
-/** Returns all answers to `text` after the server has ended the connection. */
 async function answersTo(text: string, ends = false): Promise<WireReply[]> {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   atEnd(() => void socket.destroy());

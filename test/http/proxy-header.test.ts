@@ -1,4 +1,4 @@
-// test/end-to-end/proxy-protocol.long.ts has a real balancer.
+// test/end-to-end/proxy-protocol.long.ts tests the header with a real balancer.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import {
@@ -60,7 +60,6 @@ describe('takeProxyHeader', () => {
   const header = proxyHeader('203.0.113.7').toString('latin1');
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-  /** Reads a header from `pieces`. Returns it with the unread rest. */
   async function taken(...pieces: readonly string[]) {
     const socket = new MemorySocket();
     const said: (ProxyHeader | undefined)[] = [];

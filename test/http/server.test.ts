@@ -19,7 +19,6 @@ describe('the server', () => {
   });
   const start = (more: Partial<ServerLimits> = {}, given: Given = {}) => startServer(pki, more, given);
 
-  /** Lets time pass until the server has ended this connection. */
   const untilEnded = (clock: VirtualClock, connection: RawConnection): Promise<boolean> =>
     eventually('it is ended', async () => {
       await clock.advance(50);
