@@ -1,8 +1,8 @@
-// POST /events, from the head of a request to its answer. This is the hot path.
+// `POST /events`, from the head of a request to its answer. This is the hot path.
 //
-// Each step may end it: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced
-// size (413) → admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409, 503).
-// The producer is judged before a byte of the body is read.
+// Each step may answer the request: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced
+// size (413) → admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409,
+// 503). The producer is checked before the body is read.
 import { problem } from '../ingest/errors.ts';
 import { isErased } from '../ingest/erased.ts';
 import { parseEvent, type InvalidEvent } from '../ingest/event.ts';
@@ -50,7 +50,7 @@ const CONFLICT = problem(
     'such as shop/1042',
 );
 
-// A producer's event in the form of an erased one would pass for erased, and no schema would be applied to it.
+// An event in the form of an erased one would be treated as erased, and no schema would be applied to it.
 const ERASED: InvalidEvent = {
   valid: false,
   detail: 'the event has the form of one that an operator erased',
@@ -104,7 +104,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
 
 type EventForm = 'json' | CloudEventReader;
 
-/** Receives a body that had not arrived, or was not decoded, when its request was handled. */
+/** Receives a body that has not arrived or is not decoded yet. */
 function bodyTaker(
   options: AcceptEventOptions,
   exchange: Exchange,
@@ -142,7 +142,7 @@ function bodyTaker(
   return {
     bodyGrows: (bytes) => {
       const { admitted, ended } = exchange;
-      // A coded body has reserved its maximum.
+      // The maximum length of a coded body was reserved at the start.
       if (coding !== undefined || ended || admitted === undefined) return;
       if (!admission.grow(admitted, bytes)) exchange.answer(OVERLOADED);
     },
@@ -220,7 +220,6 @@ function answerTo(metrics: GatewayMetrics, id: string, outcome: Outcome): Gatewa
   }
 }
 
-/** `more` holds the members for an id that the queue already had. */
 const acceptance = (id: string, more: string): GatewayAnswer => ({
   status: 202,
   contentType: JSON_TYPE,
@@ -229,7 +228,7 @@ const acceptance = (id: string, more: string): GatewayAnswer => ({
 
 const SHED_HEADERS = ['Retry-After', '1'];
 
-/** RFC 014: the event was not kept, and the producer sends it again. */
+/** RFC 014: the event was not queued in time, so the producer should send it again. */
 const shed = (id: string): GatewayAnswer => ({
   status: 202,
   contentType: JSON_TYPE,

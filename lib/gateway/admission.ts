@@ -1,16 +1,17 @@
 // Limits the events and body bytes in flight, in total and for each producer.
 //
-// Invariants: the totals never exceed the limits, except for a single event of any size. A producer is admitted only
-// while it holds less than three times the free room. So one producer alone gets three quarters of a limit, n busy
-// producers get 3 / (3n + 1) of it each, and a producer that holds little always finds room. This is the dynamic
-// threshold of shared-memory switches (Choudhury and Hahne, 1998), which needs no count of active producers.
+// Invariants: the totals never exceed the limits, except for a single event of any size. A producer may add events
+// only while it uses less than three times the free room. So a single producer can use three quarters of a limit, n
+// busy producers get 3 / (3n + 1) of it each, and there is always room for a producer that uses little. This is the
+// dynamic threshold of shared-memory switches (Choudhury and Hahne, 1998), which does not depend on the number of
+// producers.
 
-/** A producer may hold so many times the free room. */
+/** A producer may use this many times the free room. */
 const SHARE_OF_FREE = 3;
 
 /**
- * Fact: removing a producer from the map and adding it again costs a quarter of a microsecond. Choice: up to so many
- * producers without events stay in the map. Effect: 40 ns for each event instead of 237.
+ * Fact: removing a producer from the map and adding it again costs a quarter of a microsecond. Choice: keep up to
+ * this many producers without events in the map. Effect: 40 ns per event instead of 237.
  */
 const IDLE_KEPT_MAX = 1_000;
 
@@ -19,7 +20,7 @@ interface Holding {
   bytes: number;
 }
 
-/** An event in flight. Its owner calls `release` exactly once. */
+/** An event in flight. The caller of `admit` must call `release` exactly once. */
 export interface Admitted {
   readonly producer: string;
   readonly holding: Holding;
@@ -46,7 +47,7 @@ export class Admission {
     return this.#bytes;
   }
 
-  /** Admits one event of so many bytes. Returns `undefined` if there is no room. */
+  /** Returns `undefined` if there is no room. */
   admit(producer: string, bytes: number): Admitted | undefined {
     const known = this.#holdings.get(producer);
     const holding = known ?? { events: 0, bytes: 0 };

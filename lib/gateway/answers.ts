@@ -1,4 +1,4 @@
-// The answers that several handlers share.
+// Answers that several handlers share.
 import { problem, type Refusal } from '../ingest/errors.ts';
 import type { RequestDefect } from '../http/request.ts';
 import type { Answer } from '../http/respond.ts';
@@ -8,12 +8,12 @@ export interface GatewayAnswer extends Answer {
   readonly refusal?: Refusal;
 }
 
-/** The result of a handler; after `taken` the handler calls `answer` of the exchange once. */
+/** The result of a handler. After `taken`, the handler must call the exchange's `answer` once. */
 export type Answering = GatewayAnswer | 'taken' | Promise<GatewayAnswer | 'taken'>;
 
 export const JSON_TYPE = 'application/json';
 
-/** The answers to ambiguous requests, which another reader could understand differently. */
+/** Answers to ambiguous requests, which another HTTP parser could interpret differently. */
 export const DEFECTS: Readonly<Record<RequestDefect, GatewayAnswer>> = {
   host: problem('invalidEvent', 'expected exactly one well-formed Host field'),
   transferCoding: problem('invalidEvent', 'expected no Transfer-Encoding but chunked'),

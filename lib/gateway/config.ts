@@ -1,5 +1,5 @@
-// The gateway's configuration and the rules between its settings. lib/process/settings.ts has the keys, defaults and
-// bounds. One report holds all problems.
+// The gateway's configuration, and rules that involve several settings. lib/process/settings.ts lists the keys,
+// defaults and bounds. One report contains all problems.
 import { BlockList, isIP } from 'node:net';
 import { addressText, isLoopback, Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
@@ -17,11 +17,11 @@ export type TlsSource =
 
 export type GatewayConfig = NonNullable<ReturnType<typeof readGatewayConfig>['config']>;
 
-/** The limits of a request's head. Not configurable. */
+/** Limits on the head of a request. They are not configurable. */
 export const HEADER_BYTES_MAX = 16_384;
 export const HEADERS_MAX = 100;
 
-/** Returns the report, and the configuration if there are no problems. Times in milliseconds, sizes in bytes. */
+/** Returns the report, and the configuration if there are no problems. Times are in milliseconds, sizes in bytes. */
 export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
@@ -30,15 +30,15 @@ export function readGatewayConfig(environment: Environment) {
   const enqueueTimeoutMs = settings.get(timeoutKey);
   const config = {
     queueUri,
-    /** Only for a Redis Cluster. */
+    /** Used for a Redis Cluster only. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
-    /** The replicas of the queue's server that must have an event before its 202. */
+    /** Number of replicas of the queue's server that must have an event before the gateway answers 202. */
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),
-    /** Serves the process endpoints over plain HTTP; with `adminOnly` only there. */
+    /** Address of the process endpoints over plain HTTP. With `adminOnly`, they are served only there. */
     adminAddress: settings.get('INGEST_ADMIN_ADDR'),
     adminOnly: settings.get('INGEST_ADMIN_ONLY'),
     stateDir: settings.get('INGEST_STATE_DIR'),
@@ -47,25 +47,25 @@ export function readGatewayConfig(environment: Environment) {
     audience: audience(settings),
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
-    /** Every producer needs a token, even with the audience in its certificate. */
+    /** If true, every producer needs a token, even if its certificate contains the audience. */
     tokenRequired: settings.get('INGEST_TOKEN_REQUIRED'),
 
-    /** Events a second of a producer without a rate in the file; `undefined` is no limit. */
+    /** Events per second for a producer without a rate in the producers file; `undefined` means no limit. */
     producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
     producersFile: settings.get('INGEST_PRODUCERS_FILE'),
 
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
-    /** The members that form the id of a CloudEvent. */
+    /** The members of a CloudEvent that form the event's id. */
     eventId: settings.get('INGEST_EVENT_ID'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
     inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
     connectionsMax,
-    /** The limit for connections without a producer's request; 0 is no limit. */
+    /** Limit per address on connections that no producer's request has arrived on; 0 means no limit. */
     connectionsPerAddressMax: settings.given('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
-    /** The balancers that send a header of the PROXY protocol; `undefined` if clients connect directly. */
+    /** Load balancers that send a PROXY protocol header; `undefined` if clients connect directly. */
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
 
@@ -73,9 +73,9 @@ export function readGatewayConfig(environment: Environment) {
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
-    /** The time-out of the queue; with a dispatcher, the event is shed after it. */
+    /** The queue's timeout. With a dispatcher, an event is shed after it. */
     enqueueTimeoutMs,
-    /** A stopping gateway listens for so long after readiness is off. Part of `drainTimeoutMs`. */
+    /** How long a stopping gateway keeps listening after it turns readiness off. Part of `drainTimeoutMs`. */
     drainDelayMs: drainDelayMs(settings, timeoutKey, enqueueTimeoutMs),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
@@ -85,7 +85,7 @@ export function readGatewayConfig(environment: Environment) {
   return settings.read(config);
 }
 
-/** Combinations that cannot work. */
+/** Reports combinations that cannot work. */
 function checkCompany(settings: Settings): void {
   if (settings.get('INGEST_ADMIN_ONLY') && settings.get('INGEST_ADMIN_ADDR') === undefined) {
     settings.problem(
@@ -95,7 +95,7 @@ function checkCompany(settings: Settings): void {
   }
 }
 
-/** Combinations that work but are rarely intended. */
+/** Warns of combinations that work but are rarely intended. */
 function warnOfCompany(settings: Settings, environment: Environment): void {
   const bodyBytes = settings.get('INGEST_BODY_BYTES_MAX');
   const inFlightBytes = settings.get('INGEST_IN_FLIGHT_BYTES_MAX');
@@ -202,7 +202,7 @@ function timeoutKeyOf(settings: Settings, queueUri: string): TimeoutKey {
   return 'INGEST_SHED_MS';
 }
 
-/** A short drain time-out shortens the default; an explicit value must fit. */
+/** A short drain timeout shortens the default delay. An explicit delay must fit into the drain timeout. */
 function drainDelayMs(settings: Settings, timeoutKey: TimeoutKey, enqueueMs: number): number {
   const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
   const drainMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
@@ -217,7 +217,7 @@ function drainDelayMs(settings: Settings, timeoutKey: TimeoutKey, enqueueMs: num
   return delayMs;
 }
 
-/** A request must outlast the queue's time-out, and the drain must outlast a request, or answers would be lost. */
+/** The request timeout and the drain timeout must be longer than the queue's timeout, or answers would be lost. */
 function checkDeadlines(
   settings: Settings,
   timeoutKey: TimeoutKey,

@@ -1,8 +1,8 @@
-// Decodes bodies that arrive with Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
+// Decodes bodies that arrive with a Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
 //
-// Invariants: at most one piece more than the caller's limit is inflated. The event loop inflates bodies of at most
-// NOW_BYTES_MAX; longer ones go to node's threads, AT_A_TIME at a time, and producers take turns. A stream that is cut,
-// or followed by other bytes, is broken. Several codings of one body are not supported.
+// Invariants: decoding stops at most one piece after the caller's limit. The event loop decodes bodies of at most
+// NOW_BYTES_MAX; longer ones go to node's threads, AT_A_TIME at a time, and producers take turns. A stream that is
+// cut short, or followed by other bytes, is broken. A body with several codings is not supported.
 import { constants, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import type { Clock } from '../process/clock.ts';
 import { ProducerTurns } from './producer-turns.ts';
@@ -13,7 +13,7 @@ interface Limits {
   readonly info: true;
 }
 
-/** The result with the option `info`, which node's type definitions lack. */
+/** The result if the option `info` is set, which node's type definitions lack. */
 interface Inflated {
   readonly buffer: Buffer;
   readonly engine: { readonly bytesWritten: number };
@@ -25,7 +25,7 @@ export interface ContentCoding {
 }
 
 const GZIP: ContentCoding = { now: gunzipSync, later: gunzip };
-// A zstd frame sets the memory of its decoder; for HTTP it is at most 8 MiB (RFC 9659, section 3).
+// A zstd frame determines how much memory its decoder needs. HTTP allows at most 8 MiB (RFC 9659, section 3).
 const WINDOW = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 const CODINGS: ReadonlyMap<string, ContentCoding> = new Map([
   ['gzip', GZIP],
@@ -47,49 +47,48 @@ export function contentCoding(field: string): ContentCoding | 'unsupported' | un
   return more.length > 0 ? 'unsupported' : (CODINGS.get(name) ?? 'unsupported');
 }
 
-/** The maximum coded length of so many bytes. Incompressible bytes become a little longer. */
+/** Maximum length of `bytes` bytes once coded. Incompressible data becomes a little longer. */
 export const codedBytesMax = (bytes: number): number => bytes + (bytes >> 6) + 1_024;
 
-// Fact: gzip expands a body up to 1,030 times, which no limit of connections or events notices. Choice: a limit on the
-// ratio. JSON of repeated rows stays below 40.
+// Fact: gzip can expand a body 1,030 times, which limits on connections and events do not prevent. Choice: a limit on
+// the ratio. JSON of repeated rows stays below 40.
 const RATIO_MAX = 100;
-/** The ratio has no limit up to this decoded length. */
+/** Up to this decoded length, the ratio is not limited. */
 const ANY_RATIO_BYTES_MAX = 65_536;
 
-/** The maximum decoded length of so many coded bytes. */
 export const decodedBytesMax = (codedBytes: number, bodyBytesMax: number): number =>
   Math.min(bodyBytesMax, Math.max(ANY_RATIO_BYTES_MAX, RATIO_MAX * codedBytes));
 
-// Fact: the result of a thread arrives after half a millisecond, and inflating 16 KiB takes 0.1. The length of the
-// output is unknown before its end. Choice: try on the event loop first; start a longer one again on a thread.
+// Fact: the result of a thread arrives after 0.5 ms, and inflating 16 KiB takes 0.1 ms. The decoded length is not
+// known in advance. Choice: try on the event loop first. If the output is longer, start again on a thread.
 const NOW_BYTES_MAX = 16_384;
 const PIECE_BYTES = 65_536;
-/** Node has four threads; the others stay free for files and host names. */
+/** Node has four threads. The others stay free for files and host names. */
 const AT_A_TIME = 2;
-/** The bodies of one producer that may wait for a thread. */
+/** Maximum number of one producer's bodies that wait for a thread. */
 const WAITING_MAX = 256;
 
 export interface CodedBody {
   readonly coding: ContentCoding;
   readonly body: Buffer;
-  /** The limit of the decoded length. */
+  /** Maximum decoded length. */
   readonly bytesMax: number;
   readonly producer: string;
   readonly isNeeded: () => boolean;
 }
 
-/** `late`: too many bodies wait, or this one waited too long. */
+/** `late`: too many bodies were waiting, or this one waited too long. */
 export type Decoded = Buffer | 'too large' | 'broken' | 'late';
 
 export class Decoding {
   readonly #turns: ProducerTurns;
 
-  /** A body may wait `waitMs` for a thread. */
+  /** `waitMs` is how long a body may wait for a thread. */
   constructor(waitMs: number, clock: Clock) {
     this.#turns = new ProducerTurns({ atATime: AT_A_TIME, waitMs, waitingMax: WAITING_MAX }, clock);
   }
 
-  /** Calls `done` once, unless the client is gone; for a short body before it returns. */
+  /** Calls `done` once, unless the client is gone. For a short body, calls it before returning. */
   decode({ coding, body, bytesMax, producer, isNeeded }: CodedBody, done: (decoded: Decoded) => void): void {
     const nowMax = Math.min(bytesMax, NOW_BYTES_MAX);
     if (body.length <= codedBytesMax(nowMax)) {
@@ -115,7 +114,7 @@ function decodedNow({ now }: ContentCoding, body: Buffer, bytesMax: number): Dec
   }
 }
 
-/** Node ignores bytes after a zstd frame, and zeros after a gzip stream. */
+/** Node ignores bytes after a zstd frame, and zeros after a gzip stream. Here they make a body broken. */
 const wholeOf = ({ buffer, engine }: Inflated, body: Buffer): Decoded =>
   engine.bytesWritten === body.length ? buffer : 'broken';
 

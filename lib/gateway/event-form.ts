@@ -1,6 +1,6 @@
-// Three forms of an event: JSON, a CloudEvent in structured mode and a CloudEvent in binary mode, whose attributes are
-// header fields and whose data is the body. The head of a request determines the form. A CloudEvent in binary mode is
-// converted to structured mode here; no other file knows about it.
+// An event arrives in one of three forms: JSON, a CloudEvent in structured mode, or a CloudEvent in binary mode,
+// which has its attributes in header fields and its data in the body. The head of the request determines the form.
+// Binary mode is converted to structured mode here, so no other file handles it.
 import { problem } from '../ingest/errors.ts';
 import {
   cloudEventFaults,
@@ -15,7 +15,7 @@ import type { EventNotes } from '../ingest/queue.ts';
 import type { RequestHead } from '../http/request.ts';
 import type { GatewayAnswer } from './answers.ts';
 
-/** An event with its notes, which the queue stores with its text. */
+/** An event and the notes that the queue stores with it. */
 export interface ReadEvent extends ValidEvent {
   readonly notes?: EventNotes;
 }
@@ -23,7 +23,7 @@ export interface ReadEvent extends ValidEvent {
 /** Returns the event in a whole body, or its errors. Never throws. */
 export type CloudEventReader = (body: Buffer) => ReadEvent | InvalidEvent | 'too large';
 
-/** The members of a CloudEvent that form its id. */
+/** The members of a CloudEvent that form the event's id. */
 export type EventId = 'id' | 'source+id';
 
 const MEDIA_TYPE = /^application\/(cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
@@ -35,7 +35,7 @@ const NO_BATCH = refused(
   'expected one event: send each CloudEvent of the batch in a request of its own, as application/cloudevents+json',
 );
 
-/** Returns the form of a request's event, or the refusal of its media type. */
+/** Returns the form of the event in a request, or the refusal of its media type. */
 export function eventForm(
   { contentType, cloudEventFields }: RequestHead,
   { bodyBytesMax, eventId }: { readonly bodyBytesMax: number; readonly eventId: EventId },
@@ -69,7 +69,7 @@ function advised(body: Buffer): ValidEvent | InvalidEvent {
   return advice === undefined ? event : { ...event, detail: `${event.detail}: ${advice}` };
 }
 
-/** Identifies the event by its source and id together. The note keeps that id, which the body lacks. */
+/** Uses source and id together as the event's id. The body does not contain that id, so a note stores it. */
 function identifiedBySource(event: ValidEvent): ReadEvent | InvalidEvent {
   const id = sourceAndId(event);
   if (typeof id === 'string') return { ...event, id, notes: { id } };

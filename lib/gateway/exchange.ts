@@ -1,7 +1,9 @@
-// One request and its answer. It ends exactly once, with an answer or because the client closed the connection.
+// One request and its answer. An exchange ends exactly once: with an answer, or when the client closes the
+// connection.
 //
-// Invariant: the end counts the request and releases its admission in one step. So at any moment requests = accepted +
-// duplicate + shed + refused by code + aborted (+ the answers to look-ups and process endpoints).
+// Invariant: when an exchange ends, the request is counted and its admission is released in one step. So at any
+// moment, requests = accepted + duplicate + shed + refused by code + aborted (+ answers to lookups and process
+// endpoints).
 import { CATALOGUE, problem, type Refusal } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
@@ -17,10 +19,10 @@ import { clientFields } from './refusal-log.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
 import type { Enqueued, RequestSpans } from './request-spans.ts';
 
-/** The status in metrics of a request whose client closed the connection. */
+/** Status in metrics of a request that the client aborted. */
 const ABORTED_STATUS = 499;
 
-/** A longer unread rest of a refused request closes the connection; a shorter one is discarded. */
+/** A connection with a longer unread rest of a refused request closes; a shorter rest is read and discarded. */
 const REST_BYTES_MAX = 65_536;
 
 export interface ExchangeContext extends ClockAndRandom {
@@ -28,10 +30,9 @@ export interface ExchangeContext extends ClockAndRandom {
   readonly refusals: RefusalMeter;
   /** `undefined` disables spans. */
   readonly spans: RequestSpans | undefined;
-  /** The server stops: every answer ends its connection. */
+  /** True while the server is stopping: answers then close their connections. */
   draining: boolean;
   readonly log: Log;
-  /** Every answer is logged. */
   readonly logsAnswers: boolean;
 }
 
@@ -40,9 +41,8 @@ export class Exchange implements RequestListener {
   readonly request: HttpRequest;
   readonly requestId: string;
   admitted: Admitted | undefined;
-  /** For spans. */
   enqueued: Enqueued | undefined;
-  /** Header fields of its answer, names and values alternating. */
+  /** Further header fields of the answer: alternating names and values. */
   fields: readonly string[] | undefined;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
@@ -65,7 +65,6 @@ export class Exchange implements RequestListener {
     request.listener = this;
   }
 
-  /** The trace context of the request. */
   get trace(): TraceContext | undefined {
     const { traceparent, tracestate } = this.request.head;
     if (traceparent !== undefined) this.#trace ??= traceContext(traceparent, tracestate);
@@ -82,7 +81,7 @@ export class Exchange implements RequestListener {
     return this.#ended;
   }
 
-  /** Answers, unless the exchange has ended. */
+  /** Does nothing if the exchange has ended. */
   answer(answer: GatewayAnswer): void {
     if (!this.#ended) this.#respond(answer, this.#restCostsConnection(answer.refusal));
   }
@@ -94,7 +93,7 @@ export class Exchange implements RequestListener {
     this.#span(undefined);
   }
 
-  /** Answers 500 after an exception. */
+  /** Logs an exception and answers 500. */
   bug(cause: unknown): void {
     const { requestId, trace } = this;
     this.#context.log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
@@ -115,7 +114,7 @@ export class Exchange implements RequestListener {
     if (answer.refusal !== undefined) this.#context.refusals.refused(answer.refusal, this.producer, connection);
     if (this.#context.logsAnswers) this.#logAnswer(answer);
     this.#span(answer);
-    // Requests after an answer that closes are dropped, so a stopping server closes only with the latest one.
+    // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
     const closes = close || (this.#context.draining && connection.isLatest(request));
     connection.respond(request, requestId, answer, closes);
   }
@@ -152,7 +151,6 @@ export class Exchange implements RequestListener {
   }
 }
 
-/** The message of an answer's line in the log. */
 const LINE = 'request answered';
 
 function resultOf({ status, refusal, body }: GatewayAnswer): object {

@@ -1,6 +1,6 @@
-// Reads and watches the files of a configuration: TLS material, token keys and producers.
+// Reads and watches the files that the configuration names: TLS material, token keys and producers.
 //
-// A bad file ends the start with exit code 2. Later, the last good version stays in use.
+// During startup, a bad file makes the gateway exit with code 2. Later, the last good version stays in use.
 import { Producers, ProducersFileError } from './producers-file.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';
@@ -20,7 +20,7 @@ import { reloadable, type Reloadable } from '../process/reloadable.ts';
 /** Members are `undefined` if the configuration does not name the file. */
 export interface GatewayFiles {
   readonly material: Reloadable<TlsMaterial>;
-  /** Also `undefined` for the keys of a URL. */
+  /** Also `undefined` if the keys are at a URL. */
   readonly keys: Reloadable<TokenKeys> | undefined;
   readonly verifier: TokenVerifier | undefined;
   readonly producers: Reloadable<Producers> | undefined;
@@ -63,7 +63,7 @@ function audienceWarnings({ audience, producersFile }: GatewayConfig, producers:
   );
 }
 
-/** Returns the paths of the TLS files. Makes development certificates if none is configured. */
+/** Returns the paths of the TLS files. Makes development certificates if no files are configured. */
 async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
@@ -82,7 +82,7 @@ async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom)
   }
 }
 
-/** Waits for all files. Throws one StartFailure for all that failed. */
+/** Waits for all files. Throws one StartFailure that lists all failures. */
 async function allFiles<T extends readonly unknown[]>(
   reading: readonly [...T],
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
@@ -96,7 +96,7 @@ async function allFiles<T extends readonly unknown[]>(
   return Promise.all(reading);
 }
 
-/** Returns the verifier of bearer tokens and the file of its keys. */
+/** Returns the verifier for bearer tokens and the file with its keys. */
 async function tokenFiles({
   tokenJwks: jwks,
   tokenIssuer: issuer,
@@ -123,7 +123,6 @@ async function producersFile({ producersFile: path }: GatewayConfig): Promise<Re
   });
 }
 
-/** The users of the files. */
 export interface FileUsers {
   readonly gateway: Pick<Gateway, 'replaceTls' | 'forgetVerdicts'>;
   readonly quotas: Pick<Quotas, 'replace'> | undefined;
@@ -131,12 +130,12 @@ export interface FileUsers {
 }
 
 export interface WatchedFiles {
-  /** Loads all files again, also unchanged ones (SIGHUP). */
+  /** Reloads all files, including unchanged ones (SIGHUP). */
   reload(): void;
   stop(): void;
 }
 
-/** Applies changed files while the gateway runs. */
+/** Applies changes to the files while the gateway is running. */
 export function watchFiles(
   { material, keys, verifier, producers }: GatewayFiles,
   { gateway, quotas, metrics }: FileUsers,

@@ -1,9 +1,9 @@
-// GET /events/{id}: the state of one of the caller's own events.
+// `GET /events/{id}`: the state of one of the caller's own events.
 //
-// It asks the warehouse, then the queue, so it finds an event from its 202 on, also after the queue's 24 hours. If
-// neither knows the id, it asks the warehouse again. It answers 404 to another producer's id. It answers 503 if the
-// warehouse is unavailable, because an event must not change back from landed to accepted, and if the queue is
-// unavailable and the warehouse does not know the id, because a 404 could be false.
+// The handler asks the warehouse, then the queue, so it finds an event from its 202 on, even after the queue's 24
+// hours. If neither knows the id, it asks the warehouse again. It answers 404 to another producer's id. It answers
+// 503 if the warehouse is unavailable, because an event must not change back from landed to accepted, or if the queue
+// is unavailable and the warehouse does not know the id, because a 404 could be wrong.
 import { problem } from '../ingest/errors.ts';
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { isErased } from '../ingest/erased.ts';
@@ -18,7 +18,7 @@ import type { ProducerTurns, TurnLimits } from './producer-turns.ts';
 
 export interface FindEventOptions {
   readonly queue: Queue;
-  /** `undefined` limits look-ups to the queue's 24 hours. */
+  /** `undefined` limits lookups to the queue's 24 hours. */
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
   readonly checks: ProducerChecks;
   readonly turns: ProducerTurns;
@@ -61,7 +61,7 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   if (known !== undefined) return known;
   const queued = await queue.find(id, producer);
   if (queued.kind === 'unavailable') return UNAVAILABLE;
-  // An event past retention may have landed and left the queue between the two queries.
+  // An event older than the queue's retention may have landed and left the queue between the two queries.
   if (queued.kind !== 'found') return (await inWarehouse()) ?? NOT_FOUND;
   const { body, acceptedAtMs, traceparent } = queued.event;
   const type = scanEnvelope(body)?.type ?? typeOf(parsed(body));
@@ -78,16 +78,16 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
     const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), rejectedAt: timestamp(rejectedAtMs) };
     const event = parsed(body);
-    // A rejected body that is not JSON is shown as a string; invalid UTF-8 becomes replacement characters.
+    // A rejected body that is not JSON is returned as a string. Invalid UTF-8 becomes replacement characters.
     const text = event === undefined ? JSON.stringify(body.toString()) : body.toString();
     return found({ id, type: typeOf(event), status: 'rejected', ...times, reason, traceparent }, Buffer.from(text));
   }
   return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;
 }
 
-// Fact: JSON.parse of the whole body and copies of strings made a megabyte of garbage for each look-up of 250 KB.
-// Choice: the event stays the bytes from the queue.
-/** Returns `about` as JSON, then the accepted event byte for byte. */
+// Fact: JSON.parse of the whole body and copies of strings created a megabyte of garbage per lookup of a 250 KB
+// event. Choice: the answer contains the queue's bytes as they are.
+/** Answers with `about` as JSON and the event byte for byte. */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
   const head = `${JSON.stringify(isErased(event) ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
   return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END] };
@@ -95,7 +95,7 @@ function found(about: Readonly<Record<string, string | undefined>>, event: Buffe
 
 const END = Buffer.from('}');
 
-/** RFC 3339, UTC, milliseconds. */
+/** Formats a time as in RFC 3339, in UTC with milliseconds. */
 const timestamp = (ms: number): string => new Date(ms).toISOString();
 
 function typeOf(event: unknown): string | undefined {

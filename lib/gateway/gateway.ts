@@ -1,4 +1,4 @@
-// The gateway: the routes of its API, its server, and its stop. bin passes in the queue and the warehouse.
+// The gateway: the routes of its API, its server, and its shutdown. bin passes in the queue and the warehouse.
 import { problem } from '../ingest/errors.ts';
 import type { AddressInfo } from 'node:net';
 import type { Queue } from '../ingest/queue.ts';
@@ -97,7 +97,7 @@ export class Gateway {
       spans,
       draining: false,
       log,
-      // Asked once, so that an accepted request costs no call at `info`.
+      // Checked once, so that an accepted request costs no call at level `info`.
       logsAnswers: log.isLevelEnabled('debug'),
     };
     const checks: ProducerChecks = {
@@ -171,7 +171,7 @@ export class Gateway {
     );
   }
 
-  /** The state that the process endpoints report, here and on a separate address. */
+  /** The state that the process endpoints report, both on this server and on a separate address. */
   get state(): ProcessState {
     return {
       draining: () => this.#context.draining,
@@ -210,12 +210,12 @@ export class Gateway {
     );
   }
 
-  /** Judges all producers again, after a change of token keys or the producers file. */
+  /** Makes the gateway judge all producers again, after the token keys or the producers file changed. */
   forgetVerdicts(): void {
     this.#authority.forget(this.#server.connections);
   }
 
-  /** Turns readiness off. Every answer ends its connection from now on. */
+  /** Turns readiness off. From now on, answers close their connections. */
   beginStop(): void {
     this.#context.draining = true;
   }
@@ -266,11 +266,11 @@ export class Gateway {
   }
 }
 
-/** The minimum interval between two texts of the metrics, in milliseconds. */
+/** Minimum interval between two renderings of the metrics. */
 const SCRAPE_INTERVAL_MS = 200;
 
-// Fact: the text takes about a millisecond, and a client needs no certificate for it. Choice: a request that arrives
-// too soon waits, and all waiting requests share one text, made after they arrived.
+// Fact: rendering the metrics takes about a millisecond, and clients need no certificate to request them. Choice: a
+// request that arrives too soon waits, and all waiting requests share one text, rendered after they arrived.
 function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
   let next: Promise<T> | undefined;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -285,7 +285,7 @@ function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> 
 
 const PLAIN_HTTP = problem('invalidEvent', 'this port expects TLS: send the request to its https URL');
 
-/** Unread answers may use as much memory as events in flight, and one producer a quarter of that. */
+/** Unread answers may use as much memory as events in flight, and those of one producer a quarter of that. */
 const unreadLimits = ({ inFlightBytesMax }: GatewayConfig): UnreadLimits => ({
   holderMax: inFlightBytesMax / 4,
   totalMax: inFlightBytesMax,

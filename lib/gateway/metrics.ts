@@ -1,16 +1,16 @@
-// The gateway's metrics. Label values come from closed sets: no id or producer is a label.
+// The gateway's metrics. Label values come from fixed sets, so no id or producer is a label.
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { Clock } from '../process/clock.ts';
 
-/** Fine steps up to 200 ms, the target of `POST /events`, and coarse ones above. */
+/** Bucket bounds with fine steps up to 200 ms, the target for `POST /events`, and coarse ones above. */
 const LATENCY_BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.5, 1, 2.5, 10];
 
 export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
 
-/** Counters for all `errorCodes` and `handshakeFailures` exist from the start, with 0. */
+/** Counters for all `errorCodes` and `handshakeFailures` start at 0 instead of appearing with their first count. */
 export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures: readonly string[], clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);

@@ -1,4 +1,4 @@
-// The checks of a client that all event requests share: its identity and its quotas.
+// The checks that all event requests share: the client's identity and its quotas.
 import { problem } from '../ingest/errors.ts';
 import type { Authority } from '../identity/authority.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
@@ -12,12 +12,12 @@ export interface ProducerChecks {
   readonly quotas: Quotas | undefined;
 }
 
-/** Returns the value of WWW-Authenticate for a client that sent this `authorization`. */
+/** Returns the value of WWW-Authenticate for a client that sent `authorization`. */
 export type Challenge = (authorization: string | undefined) => string;
 
 /**
- * With tokens, the challenge is that of RFC 6750, with `error` only if the client sent a token. Otherwise the scheme is
- * `TLS-Client-Certificate`, because HTTP has no registered scheme for client certificates.
+ * If tokens are accepted, the challenge follows RFC 6750, with `error` only if the client sent a token. Otherwise the
+ * scheme is `TLS-Client-Certificate`, because HTTP has no registered scheme for client certificates.
  */
 export function challenges(audience: string, requiresTokens: boolean): Challenge {
   const realm = `realm="${audience.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
@@ -25,7 +25,7 @@ export function challenges(audience: string, requiresTokens: boolean): Challenge
   return (authorization) => `Bearer ${realm}${authorization === undefined ? '' : ', error="invalid_token"'}`;
 }
 
-/** The answer to a client that is not an accepted producer. */
+/** Returns the answer to a client that is not an accepted producer. */
 export function refusalOf(
   verdict: Exclude<Verdict, { readonly kind: 'producer' }>,
   challenge: Challenge,

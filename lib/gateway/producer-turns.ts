@@ -1,24 +1,23 @@
-// Lets producers take turns at look-ups and at the decoding of bodies, so that one producer does not delay another.
+// Makes producers take turns at lookups and at decoding bodies, so that one producer does not delay another.
 //
-// Fact: a look-up may fetch a whole event over the connection that new events use. 2,300 of them at the same moment
-// delayed other producers' events past the queue's time-out, and 0.9 MB of small gzip bodies delayed another producer's
-// body by 1.4 s. Choice: few at a time, and one line for each producer. Effect: a producer waits for two tasks of a
+// Fact: a lookup may fetch a whole event over the connection that new events use. 2,300 simultaneous lookups delayed
+// other producers' events past the queue's timeout, and 0.9 MB of small gzip bodies delayed another producer's body
+// by 1.4 s. Choice: a few tasks at a time, and one line per producer. Effect: a producer waits for two tasks of a
 // busy one (test/gateway/producer-turns.test.ts).
 import type { Clock } from '../process/clock.ts';
 
 interface Waiter {
   readonly sinceMs: number;
-  /** Returns false once the client is gone; then it loses its turn. */
+  /** Returns false once the client is gone. The waiter then loses its turn. */
   readonly isNeeded: () => boolean;
-  /** Called once, unless the client is gone; with `false` if the work waited too long. */
+  /** Called once, unless the client is gone; with `false` if the wait or the line is too long. */
   readonly go: (granted: boolean) => void;
 }
 
 export interface TurnLimits {
   readonly atATime: number;
-  /** The longest wait. */
   readonly waitMs: number;
-  /** The maximum length of one producer's line. */
+  /** Maximum length of one producer's line. */
   readonly waitingMax: number;
 }
 
@@ -26,7 +25,7 @@ export class ProducerTurns {
   readonly #clock: Clock;
   readonly #limits: TurnLimits;
   #free: number;
-  /** Lines by producer, the next one first. Invariant: no line is empty. */
+  /** Waiting tasks by producer, in the order of the producers' turns. Invariant: no line is empty. */
   readonly #lines = new Map<string, Waiter[]>();
 
   constructor(limits: TurnLimits, clock: Clock) {
@@ -35,7 +34,7 @@ export class ProducerTurns {
     this.#free = limits.atATime;
   }
 
-  /** Calls `go` at this producer's turn, perhaps immediately. Granted work ends with `giveBack`. */
+  /** Calls `go` when it is this producer's turn, perhaps immediately. Granted work must end with `giveBack`. */
   take(producer: string, isNeeded: () => boolean, go: (granted: boolean) => void): void {
     if (this.#free > 0) {
       this.#free -= 1;
@@ -60,7 +59,7 @@ export class ProducerTurns {
       const next = line.splice(0, 1 + line.findIndex(({ isNeeded }) => isNeeded())).at(-1);
       this.#lines.delete(producer);
       if (next === undefined) continue; // All of its clients are gone.
-      if (line.length > 0) this.#lines.set(producer, line); // After all others.
+      if (line.length > 0) this.#lines.set(producer, line); // Behind all other producers.
       next.go(true);
       return;
     }

@@ -5,10 +5,11 @@
 //                    "spiffe://prod/*": { "audience": ["ingest-gateway"] },
 //                    "*": { "rate": 10 } } }
 //
-// In keys and types, `*` matches any characters. A producer's own row applies to it, or else the row with the longest
-// matching pattern. DNS names (RFC 4343) and common names (RFC 5280, section 7.1) are compared without case, as are the
-// scheme and host of a URI (RFC 3986, section 6.2.2.1) and the part of a URN before its second colon (RFC 8141, section
-// 3.1). `rate` and `lookUpRate` are per second and process. A missing member restricts nothing.
+// In keys and types, `*` matches any characters. A producer's own row applies to it, or otherwise the row with the
+// longest matching pattern. DNS names (RFC 4343) and common names (RFC 5280, section 7.1) are compared
+// case-insensitively, as are the scheme and host of a URI (RFC 3986, section 6.2.2.1) and the part of a URN before
+// its second colon (RFC 8141, section 3.1). `rate` and `lookUpRate` are per second and per process. A missing member
+// restricts nothing.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
@@ -30,18 +31,17 @@ const File = TypeCompiler.Compile(
   Type.Object({ producers: Type.Record(Type.String(), Rules) }, { additionalProperties: false }),
 );
 
-/** The row of one producer. */
 export interface ProducerRules {
-  /** Events a second; `undefined` if the row has no limit. */
+  /** Events per second; `undefined` if the row has no limit. */
   readonly rate: number | undefined;
-  /** Look-ups a second; `undefined` is no limit. */
+  /** Lookups per second; `undefined` means no limit. */
   readonly lookUpRate: number | undefined;
-  /** The reason why it may send nothing. */
+  /** Why the producer may send nothing; `undefined` if it may send events. */
   readonly disabled: string | undefined;
   readonly allowsType: (type: string) => boolean;
   /** The patterns in the file; `undefined` allows all types. */
   readonly types: readonly string[] | undefined;
-  /** Audiences that its certificate and token need not have. */
+  /** Audiences that the producer's certificate and token need not contain. */
   readonly audience: readonly string[];
 }
 
@@ -64,7 +64,7 @@ export class Producers {
   static readonly UNRESTRICTED = new Producers(new Map());
   readonly #rules: ReadonlyMap<string, ProducerRules>;
   readonly #patterns: readonly { readonly parts: readonly string[]; readonly rules: ProducerRules }[];
-  /** A cache by the exact name, because every request asks. */
+  /** A cache by exact name, because every request needs its producer's rules. */
   readonly #found = new Map<string, ProducerRules>();
 
   constructor(rules: ReadonlyMap<string, ProducerRules>) {
@@ -75,7 +75,7 @@ export class Producers {
       .map(([name, row]) => ({ parts: name.split(/\*+/), rules: row }));
   }
 
-  /** Throws ProducersFileError with every problem and its JSON Pointer. */
+  /** Throws a ProducersFileError with up to 20 problems, each with its JSON Pointer. */
   static parse(text: string): Producers {
     let value: unknown;
     try {
@@ -126,7 +126,7 @@ export class Producers {
   }
 }
 
-/** Folds the case of a name's parts that have no case. */
+/** Converts the case-insensitive parts of a name to lowercase. */
 function comparable(name: string): string {
   const folded = /^(?:urn:[^:]*:|[a-z][a-z0-9+.-]*:\/\/[^/?#]*|[a-z][a-z0-9+.-]*:)/i.exec(name)?.[0] ?? name;
   return folded.toLowerCase() + name.slice(folded.length);
@@ -143,7 +143,7 @@ function typeMatcher(patterns: readonly string[]): (type: string) => boolean {
   return (type) => exact.has(type) || wild.some((parts) => matches(parts, type));
 }
 
-/** Matches `parts` in order with any characters between them, without backtracking. */
+/** True if `text` consists of `parts` in order, with any characters between them. Does not backtrack. */
 function matches(parts: readonly string[], text: string): boolean {
   const first = parts[0] ?? '';
   const last = parts.at(-1) ?? '';

@@ -1,20 +1,19 @@
 // Checks requests against the producers file and INGEST_PRODUCER_RATE_MAX.
 //
-// Every request of a limited producer uses one event of its rate, whatever the answer, and is checked before its body
-// is read, so that a refusal is cheap. A compressed body uses one more for each 16 KiB of expansion. Look-ups use
-// `lookUpRate`, which has no default.
+// Each request of a rate-limited producer uses one event of its rate, whatever the answer. The check comes before the
+// body is read, so that a refusal is cheap. A compressed body uses one more event for each 16 KiB of expansion.
+// Lookups use `lookUpRate`, which has no default.
 import { problem } from '../ingest/errors.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
 import type { Producers } from './producers-file.ts';
 import { RateLimit, rateLimitFields, type QuotaVerdict } from './rate-limit.ts';
 
-/** An expansion by so many bytes uses one event. */
+/** A compressed body uses one event for each expansion by this many bytes. */
 const EXPANSION_BYTES = 16_384;
 
 const TYPES_NAMED_MAX = 20;
 
-/** Quotas set the header fields of a request's answer. */
 interface Limited {
   fields: readonly string[] | undefined;
 }
@@ -26,14 +25,14 @@ export class Quotas {
   readonly #clock: Clock;
   #producers: Producers;
 
-  /** `rateMax` applies to a producer without a rate in the file, in events a second; `undefined` is no limit. */
+  /** `rateMax`, in events per second, applies to producers without a rate in the file; `undefined` means no limit. */
   constructor(producers: Producers, rateMax: number | undefined, clock: Clock) {
     this.#clock = clock;
     this.#producers = producers;
     this.#rateMax = rateMax;
   }
 
-  /** Uses a changed file. Used parts of quotas stay used. */
+  /** Applies a changed file. Quota that has been used stays used. */
   replace(producers: Producers): void {
     this.#producers = producers;
   }
@@ -42,7 +41,7 @@ export class Quotas {
     return this.#producers.rulesFor(producer).audience.includes(audience);
   }
 
-  /** Counts a request. Returns `undefined` if the producer may send it. */
+  /** Charges a request. Returns `undefined` if the producer may send it. */
   refusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
@@ -50,7 +49,7 @@ export class Quotas {
     return over(this.#events.take(producer, rate, this.#clock.ms()), 'send', exchange);
   }
 
-  /** Counts a body that decoding made `bytes` longer. Only later requests may be refused for it. */
+  /** Charges for a body that decoding made `bytes` longer. Only later requests may be refused because of it. */
   chargeExpansion(producer: string, bytes: number, exchange: Limited): void {
     const { rate = this.#rateMax } = this.#producers.rulesFor(producer);
     const events = Math.floor(bytes / EXPANSION_BYTES);
@@ -58,7 +57,6 @@ export class Quotas {
     exchange.fields = rateLimitFields(this.#events.charge(producer, rate, events, this.#clock.ms()));
   }
 
-  /** The same for a look-up. */
   lookUpRefusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { lookUpRate } = this.#producers.rulesFor(producer);
     if (lookUpRate === undefined) return undefined;

@@ -1,31 +1,31 @@
-// The generic cell rate algorithm (GCRA, ITU-T I.371), with one number for each producer.
+// The generic cell rate algorithm (GCRA, ITU-T I.371), with one number per producer.
 //
-// A producer with rate R may send R events in one moment, and R a second after that. The limit is that of one process:
-// n processes allow n times as much, and a restart forgets all use.
+// A producer with rate R may send R events at once, and R per second after that. The limit applies to one process: n
+// processes allow n times as much, and a restart resets it.
 
 /** The verdict on one event. Times are in seconds, rounded up. */
 export interface QuotaVerdict {
   readonly allowed: boolean;
-  /** Events a second. */
+  /** Events per second. */
   readonly rate: number;
   /** Events that may follow immediately. */
   readonly remaining: number;
-  /** Until the whole quota is available again. */
+  /** Time until the whole quota is available again. */
   readonly resetS: number;
-  /** Until the next event is allowed; 0 if this one is. */
+  /** Time until the next event is allowed; 0 if this one is. */
   readonly retryAfterS: number;
 }
 
-/** One moment may use as much of a quota as one second returns. */
+/** A burst may use as much of a quota as one second restores. */
 const WINDOW_MS = 1_000;
 const SWEEP_AT = 10_000;
 
 export class RateLimit {
-  /** The times at which the producers' whole quotas are available (GCRA's theoretical arrival time). */
+  /** When each producer's whole quota is available again (GCRA's theoretical arrival time). */
   readonly #fullAtMs = new Map<string, number>();
   #sweepAt = SWEEP_AT;
 
-  /** Counts one event, unless it is over the rate. `nowMs` is that of `Clock.ms()`. */
+  /** Charges one event, unless it is over the rate. `nowMs` is from `Clock.ms()`. */
   take(producer: string, rate: number, nowMs: number): QuotaVerdict {
     const costMs = 1_000 / rate;
     const burstMs = burstOf(costMs);
@@ -43,7 +43,7 @@ export class RateLimit {
     return this.charge(producer, rate, 1, nowMs);
   }
 
-  /** Counts so many events, even over the quota. */
+  /** Charges `events` events, even beyond the quota. */
   charge(producer: string, rate: number, events: number, nowMs: number): QuotaVerdict {
     const costMs = 1_000 / rate;
     if (!this.#fullAtMs.has(producer)) this.#sweep(nowMs);
@@ -68,12 +68,12 @@ export class RateLimit {
   }
 }
 
-/** The part of a quota that one moment may use: at least one event. */
+/** The part of a quota that a burst may use, in milliseconds. It is enough for at least one event. */
 const burstOf = (costMs: number): number => Math.max(WINDOW_MS, costMs);
 
-/** The fields of an answer to a limited producer (draft-ietf-httpapi-ratelimit-headers-10). */
+/** Returns header fields for an answer to a rate-limited producer (draft-ietf-httpapi-ratelimit-headers-10). */
 export function rateLimitFields({ rate, remaining, resetS }: QuotaVerdict): readonly string[] {
-  // The draft allows whole numbers only. They never exceed the rate.
+  // The draft allows only whole numbers, so the announced rate is rounded down.
   const [quota, windowS] = rate < 1 ? [1, Math.ceil(1 / rate)] : [Math.floor(rate), 1];
   const policy = `"producer";q=${quota};w=${windowS}`;
   return ['RateLimit-Policy', policy, 'RateLimit', `"producer";r=${remaining};t=${resetS}`];

@@ -1,5 +1,5 @@
-// Logs refused requests and failed handshakes at info: a line for each (producer, code) and minute, and one line a
-// minute for handshakes. No line holds a body.
+// Logs refused requests and failed handshakes at level `info`: one line per minute for each pair of producer and
+// code, and one line per minute for handshakes. No line contains a body.
 //
 // The first refusal of a pair is logged immediately. Later ones are counted and logged together at the end of the
 // minute. A pair without a refusal for a minute is forgotten.
@@ -10,7 +10,6 @@ import type { Log } from '../process/log.ts';
 const INTERVAL_MS = 60_000;
 const PAIRS_MAX = 1_000;
 
-/** The connection of a request. */
 export interface RefusedClient {
   address: string;
   clientCertificate: ClientCertificate | undefined;
@@ -28,7 +27,7 @@ interface Pair extends RefusedClient {
   readonly status: number;
   readonly producer: string | undefined;
   readonly code: string;
-  /** Refusals that are not logged yet. */
+  /** Number of refusals that are not logged yet. */
   count: number;
   dueMs: number;
 }
@@ -52,7 +51,7 @@ export class RefusalLog {
     if (this.#log.isLevelEnabled('info')) this.#count(request.producer, request);
   }
 
-  /** Logs the rest. */
+  /** Logs all refusals that are not logged yet. */
   close(): void {
     this.#timer.close();
     this.#logDue(Number.POSITIVE_INFINITY);
@@ -94,14 +93,14 @@ export class RefusalLog {
   }
 }
 
-/** The authority of an unknown client can find its certificate by the serial number. */
+/** The authority that signed an unknown client's certificate can find it by the serial number. */
 export function clientFields({ address, clientCertificate }: Readonly<RefusedClient>, status: number) {
   if (status !== 401 || clientCertificate === undefined) return { address };
   const { serialNumber, fingerprint256 } = clientCertificate.certificate;
   return { address, serial: serialNumber, fingerprint: fingerprint256 };
 }
 
-/** Failures of more addresses are counted under `(others)`. */
+/** Failures from further addresses are counted under `(others)`. */
 const ADDRESSES_MAX = 1_000;
 export const ADDRESSES_NAMED_MAX = 10;
 
@@ -129,7 +128,7 @@ export class HandshakeLog {
     this.#timer.unref();
   }
 
-  /** Logs the rest. */
+  /** Logs the failures since the last line. */
   close(): void {
     this.#timer?.close();
     this.#timer = undefined;

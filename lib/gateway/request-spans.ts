@@ -1,7 +1,7 @@
-// The spans of a request: a server span, and below it a producer span for an event that went to the queue.
+// The spans of a request: a server span, and under it a producer span for an event that was sent to the queue.
 //
-// Refused requests have spans, and requests whose callers record their traces. Names and attributes follow
-// OpenTelemetry's semantic conventions for HTTP and messaging.
+// Spans are recorded for refused requests, and for requests whose callers record their traces. Names and attributes
+// follow OpenTelemetry's semantic conventions for HTTP and messaging.
 import { CATALOGUE } from '../ingest/errors.ts';
 import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
 import type { RequestHead } from '../http/request.ts';
@@ -9,13 +9,13 @@ import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
 
-/** An event sent to the queue. Times are those of `Clock.ms()`. */
+/** An event sent to the queue. Times are from `Clock.ms()`. */
 export interface Enqueued {
   readonly id: string;
   readonly bytes: number;
   readonly startMs: number;
   readonly endMs: number;
-  /** The context that the queue keeps with the event, if its span was reserved. */
+  /** The trace context that is stored with the event, if a span was reserved for it. */
   readonly context: TraceContext | undefined;
 }
 
@@ -42,7 +42,7 @@ export class RequestSpans {
     this.#queue = queue;
   }
 
-  /** Returns the context of the producer span, which later spans refer to, or `undefined` without a span. */
+  /** Returns the context of the producer span, which later spans refer to; `undefined` if the trace is not recorded. */
   sending(trace: TraceContext | undefined): TraceContext | undefined {
     if (trace === undefined || !isSampled(trace)) return undefined;
     return { ...trace, traceparent: this.#tracing.reserve(trace).traceparent };
@@ -57,7 +57,7 @@ export class RequestSpans {
     const code = refusal === undefined ? undefined : CATALOGUE[refusal].code;
     const query = target.indexOf('?');
     const endMs = this.#clock.ms();
-    // Durations are those of the monotonic clock.
+    // Durations come from the monotonic clock.
     const originMs = this.#clock.epochMs() - endMs;
     const server = this.#tracing.record({
       name: `${method} ${route}`,
@@ -78,7 +78,7 @@ export class RequestSpans {
           ? { 'error.type': 'aborted' }
           : { 'http.response.status_code': answer.status, ...(code === undefined ? {} : { 'error.type': code }) }),
       },
-      // A server span has failed only if the server did, not after a refusal of the client's fault.
+      // A server span is marked as failed only if the server failed, not if the client was at fault.
       error: answer !== undefined && answer.status >= 500 ? code : undefined,
     });
     if (enqueued !== undefined) this.#enqueued(enqueued, originMs, server, code);
