@@ -1,12 +1,12 @@
 /*
- * The limit of the machine: one thread on OpenSSL and epoll that reads each request whole and answers a constant 202.
+ * The limit of the machine: one thread with OpenSSL and epoll reads each request completely and answers a constant 202.
  *
- * It asks for a client certificate of the given authority, as the gateway does, and looks at nothing else: no header but
- * Content-Length is read, no body is parsed, nothing is stored. What it costs is TLS, the system calls and the copying.
+ * Like the gateway, it requires a client certificate signed by the given authority. It does nothing else: it reads no
+ * header except Content-Length, parses no body and stores nothing. Its cost is TLS, the system calls and the copying.
  *
  *   limit CERT KEY CA     listens on a free port of 127.0.0.1 and prints "listening on <port>"
  *
- * Limits: requests of at most 64 KiB, 8,192 connections. It ends at SIGTERM, or when a system call fails at the start.
+ * Requests may have at most 64 KiB. The program exits on SIGTERM, or if a system call fails during startup.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ static const char ANSWER[] =
     "{\"id\":\"00000000-0000-4000-8000-000000000000\",\"status\":\"accepted\"}";
 #define ANSWER_BYTES (sizeof ANSWER - 1)
 
-/* Answers of one turn, one behind the other. */
+/* Copies of the answer in a row, so that one write can send several answers. */
 static char answers[ANSWERS_MAX * sizeof ANSWER];
 
 struct connection {
@@ -56,7 +56,7 @@ static void end(struct connection *one) {
   free(one);
 }
 
-/* The bytes of the first request; 0 while it is not whole, -1 where it never will be. */
+/* Returns the length of the first request; 0 if it is incomplete, -1 if it is too long. */
 static long request_bytes(const char *bytes, size_t length) {
   const char *body = memmem(bytes, length, "\r\n\r\n", 4);
   if (body == NULL) return length == REQUEST_BYTES_MAX ? -1 : 0;
@@ -69,7 +69,7 @@ static long request_bytes(const char *bytes, size_t length) {
   return whole <= length ? (long)whole : 0;
 }
 
-/* Writes what is owed; 0 where the connection has to end. */
+/* Writes the owed answers. Returns 0 if the connection must be closed. */
 static int answer(int poll, struct connection *one) {
   int waits = 0;
   while (one->answers_owed > 0) {
@@ -90,7 +90,7 @@ static int answer(int poll, struct connection *one) {
   return 1;
 }
 
-/* Reads what has come and answers what is whole; 0 where the connection has to end. */
+/* Reads the received bytes and answers complete requests. Returns 0 if the connection must be closed. */
 static int serve(int poll, struct connection *one) {
   if (one->waits_to_write && !answer(poll, one)) return 0;
   for (;;) {
