@@ -1,4 +1,3 @@
-// The baseline file in git, by the verbs: updates, acceptances and merges.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFile, rm, writeFile } from 'node:fs/promises';
@@ -71,7 +70,7 @@ describe('an updated baseline', () => {
         [2, 0, 0],
       ],
     );
-    // An expired acceptance stays in the file until its finding is gone or accepted again.
+    // An expired acceptance remains in the file until its finding is gone or accepted again.
     await toollint([...update, '--timestamp', '2027-01-01T00:00:00Z'], { cwd });
     assert.equal((await linesIn(join(cwd, 'b.jsonl'))).length, 1);
     await toollint([...update, '--timestamp', '2027-01-01T00:00:00Z', '--accept', 'no-var', '--reason', 'again'], {
@@ -103,8 +102,8 @@ describe('an updated baseline', () => {
   });
 
   it('does not accept a rule that throws together with a file that does not parse', async (t) => {
-    // Two blocks of one file, as a Markdown processor returns them: one does not parse, and in the other a rule may
-    // throw.
+    // The processor returns two blocks for one file, as a Markdown processor does. The first block does not parse,
+    // and a rule may throw in the second one.
     const blocks = (second: string) =>
       `[{ text: 'let = ;', filename: '0.js' }, { text: '${second}', filename: '1.js' }]`;
     const config = (second: string) =>

@@ -1,4 +1,3 @@
-// A baseline file over later commits: changed lines, renamed files, merges and shallow clones; and `explain`.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFile, rename, writeFile } from 'node:fs/promises';

@@ -1,4 +1,3 @@
-// The flags of scan and compare.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

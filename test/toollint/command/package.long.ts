@@ -1,4 +1,3 @@
-// lib/toollint as a separate package, which reads nothing of the repository around it.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, symlinkSync } from 'node:fs';

@@ -1,4 +1,3 @@
-// Streams of the program: a closed reader, a full disk, a terminal.
 import assert from 'node:assert/strict';
 import { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
@@ -6,7 +5,7 @@ import { runToollint } from '../../../lib/toollint/command/command-line.ts';
 import { OutputClosed, type ProgramIo, streamSink } from '../../../lib/toollint/command/program-io.ts';
 import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
 
-/** Keeps the written text, or fails each write with this code. */
+/** Returns a stream that records the written text or, with `code`, fails each write. */
 function kept(code?: string, terminal: { isTTY?: boolean; columns?: number } = {}) {
   const texts: string[] = [];
   const stream = new Writable({

@@ -1,4 +1,3 @@
-// The program as a process: help, terminals, pipes, signals, missing peer dependencies.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +21,6 @@ const HOME = fileURLToPath(new URL('../../../', import.meta.url));
 
 const COMPILED = join(HOME, 'node_modules/.cache/compile');
 
-/** Starts the program as a process that ends with the test. */
 function start(
   t: TestContext,
   args: readonly string[],
@@ -273,7 +271,7 @@ describe('the process', () => {
   });
 
   it('leaves no file and exits with 130 when it is interrupted', async (t) => {
-    // The rule reports that the scan has begun, and keeps it running.
+    // The rule reports that the scan has started and makes it last long enough to be interrupted.
     const plugin = `{ slow: { create: () => ({ Program() { process.stderr.write('working\\n'); const end = Date.now() + 50; while (Date.now() < end); } }) } }`;
     const files = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`src/${index}.js`, 'x;\n']));
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/slow': 1 }`, plugin), ...files });

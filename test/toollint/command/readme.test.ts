@@ -1,4 +1,3 @@
-// Runs the commands of toollint's README in a repository of a user.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -17,7 +16,7 @@ function codeUnder(heading: string, language: string): string {
   return new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'mu').exec(section)?.[1] ?? assert.fail(heading);
 }
 
-/** A branch with one finding more than main, in a project that uses typescript-eslint. */
+/** Creates a branch with one more finding than main, in a project that uses typescript-eslint. */
 async function branch(t: TestContext): Promise<string> {
   const parser = new URL('../../../node_modules/typescript-eslint/dist/index.js', import.meta.url).href;
   const cwd = await project(t, {

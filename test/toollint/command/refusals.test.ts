@@ -1,4 +1,3 @@
-// Refused command lines with their messages, and the environment of a CI job.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { FORMATS } from '../../../lib/toollint/toollint.ts';

@@ -1,4 +1,3 @@
-// The lines of a baseline file, invalid ones, and moved lines by git.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
@@ -132,7 +131,6 @@ describe('the text of a baseline file', () => {
 });
 
 describe('the changes since a commit', () => {
-  /** undefined for a changed line. */
   const now = (changes: SourceChanges, path: string, line: number) => {
     const at = lineNow(changes.hunksIn(path), line);
     return typeof at === 'number' ? at : undefined;

@@ -85,7 +85,8 @@ describe('comparing reports', () => {
       return user + system;
     };
     await costOf(1000);
-    // Ten times the findings need about ten times the work; comparing each with each would need a hundred times.
+    // Ten times as many findings need about ten times the work. Comparing all pairs would need a hundred times the
+    // work.
     const [small, large] = [await costOf(10_000), await costOf(100_000)];
     assert.ok(large < small * 30, `${small} ${large}`);
   });

@@ -1,4 +1,3 @@
-// The steps of a comparison: matching, fixed findings, and reports as baselines.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { readBaseline, renamed } from '../../../lib/toollint/compare/baseline.ts';
@@ -30,7 +29,7 @@ const at = (line: number, column = 1, text = 'x') => sampleFinding({ line, colum
 
 describe('matching', () => {
   it('pairs findings at the same place first, in any order', () => {
-    // The old finding at line 9 stays there, so the one at 5 moved to 6, and the one at 12 is new.
+    // The old finding at line 9 is still there, so the one at line 5 moved to line 6, and the one at line 12 is new.
     assert.deepEqual(matched([at(5), at(9)], [at(12), at(9), at(6)]), {
       counts: [1, 2, 0],
       news: [0],

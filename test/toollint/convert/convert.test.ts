@@ -1,4 +1,3 @@
-// Each format is read by an independent reader.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -84,7 +83,7 @@ describe('SARIF', () => {
   const schemaFile = join(dirname(require.resolve('@microsoft/jest-sarif')), 'schemas/sarif-2.1.0-rtm.5.json');
   const ajv = new Ajv({ strict: false, allErrors: true, unicodeRegExp: false });
   formats.default(ajv);
-  // The schema says draft 4 but uses only `id` in a way that later drafts read otherwise.
+  // The schema declares draft 4. Its only keyword that later drafts read differently is `id`.
   const { $schema, id, ...schema } = JSON.parse(readFileSync(schemaFile, 'utf8')) as Record<string, unknown>;
   assert.deepEqual([$schema, typeof id], ['http://json-schema.org/draft-04/schema#', 'string']);
   const check = ajv.compile(schema);

@@ -1,4 +1,4 @@
-// One report with every member, in each format, against a golden file. `GOLDEN=write` writes the files again.
+// `GOLDEN=write` rewrites the golden files.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, it } from 'node:test';

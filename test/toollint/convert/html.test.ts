@@ -1,4 +1,3 @@
-// The HTML report as text; test/browser opens it in a browser.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { convert, type ConvertOptions, type Report } from '../../../lib/toollint/toollint.ts';

@@ -1,4 +1,3 @@
-// SARIF of other linters: real outputs of ruff and biome, and other features of the format.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync } from 'node:fs';

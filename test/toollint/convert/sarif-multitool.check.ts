@@ -1,4 +1,5 @@
-// SARIF under Microsoft's own validator, with GitHub's rules. `make sarif-check` installs it and runs this file.
+// Checks SARIF with Microsoft's own validator and GitHub's rules. `make sarif-check` installs the validator and runs
+// this file.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -20,7 +21,7 @@ function complaints(cwd: string, name: string): string[] {
       stdio: 'pipe',
     });
   } catch (cause) {
-    // It also exits with 1 if it found errors.
+    // The validator also exits with 1 if it found errors.
     if (!(cause instanceof Error && 'status' in cause && cause.status === 1)) throw cause;
   }
   const log = JSON.parse(readFileSync(out, 'utf8')) as {

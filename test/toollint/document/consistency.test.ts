@@ -1,4 +1,3 @@
-// Breaks each invariant alone and expects exactly that problem at the right pointer.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { memorySource, openReport, type Report, validate } from '../../../lib/toollint/toollint.ts';

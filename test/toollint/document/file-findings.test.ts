@@ -1,4 +1,3 @@
-// From a linter's messages to findings, and the members beyond the specification.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isReserved } from '../../../lib/toollint/document/consistency.ts';

@@ -1,4 +1,3 @@
-// File patterns match as in ESLint; and the paths of a report.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';

@@ -1,4 +1,3 @@
-// The published vectors of the fingerprint, and the parts that change it.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { discriminatorOf, flaggedTexts, sourceLines } from '../../../lib/toollint/document/fingerprint.ts';

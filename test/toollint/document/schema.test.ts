@@ -1,4 +1,3 @@
-// The specification's tables against the validator, member by member, and the committed JSON Schema against both.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
@@ -92,7 +91,6 @@ const WRONG: Record<Kind, unknown[]> = {
 
 type Holder = Record<string, unknown>;
 
-/** A copy of the full report with one member changed. */
 function changed(pointer: string, change: (holder: Holder, name: string) => void): Record<string, unknown> {
   const report = structuredClone(fullReport()) as unknown as Holder;
   const names = pointer.split('/').slice(1);

@@ -1,4 +1,3 @@
-// Data of ESLint besides messages: enabled rules, their documentation, fixes; and fixed findings.
 import assert from 'node:assert/strict';
 import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';

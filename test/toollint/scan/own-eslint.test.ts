@@ -1,4 +1,3 @@
-// The ESLint of the scanned root: version, configuration, suppressions.
 import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -9,7 +8,7 @@ import { configText, project, scanned, toollint, writeJson, writeConfig } from '
 import { assertSound, sampleReport } from '../support/samples.ts';
 
 const MODULES = fileURLToPath(new URL('../../../node_modules/', import.meta.url));
-/** A rule that reports the version of the ESLint that runs it. */
+/** A rule that reports the major version of the ESLint that runs it. */
 const VERSION_RULE = `{ version: { create: (context) => ({ Program(node) {
   context.report({ node, message: typeof context.getSourceCode === 'function' ? 'nine' : 'ten' });
 } }) } }`;

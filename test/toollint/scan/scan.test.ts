@@ -1,4 +1,3 @@
-// Scans real folders with the real ESLint.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';

@@ -1,4 +1,3 @@
-// Valid reports for tests, and functions that change them.
 import assert from 'node:assert/strict';
 import { contentHalf, placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import type { Finding, Report, Severity } from '../../../lib/toollint/document/report-schema.ts';
@@ -18,7 +17,7 @@ export interface FindingSketch {
   text?: string;
 }
 
-/** A finding in a file, with its real fingerprint. */
+/** Returns a finding in a file, with its real fingerprint. */
 export function sampleFinding(sketch: FindingSketch = {}): Finding {
   const {
     ruleId = 'no-console',
@@ -74,7 +73,7 @@ export function projectFinding(message = 'Missing README with # sections'): Find
   };
 }
 
-/** A complete, valid report of these findings, numbered in the given order. */
+/** Returns a complete, valid report with the given findings, numbered in that order. */
 export function sampleReport(findings: readonly Finding[], change: (report: Report) => void = () => undefined): Report {
   const report: Report = {
     schemaVersion: 1,
@@ -105,7 +104,7 @@ export function sampleReport(findings: readonly Finding[], change: (report: Repo
   return recounted(report);
 }
 
-/** Recomputes summary and occurrences. */
+/** Recomputes the summary and the occurrence numbers. */
 export function recounted(report: Report): Report {
   const seen = new Map<string, number>();
   report.summary.bySeverity = { error: 0, warning: 0, info: 0 };
@@ -122,7 +121,7 @@ export function recounted(report: Report): Report {
   return report;
 }
 
-/** A valid report with every optional member. */
+/** Returns a valid report with every optional member. */
 export function fullReport(): Report {
   const finding: Finding = {
     ...sampleFinding({ severity: 'error' }),

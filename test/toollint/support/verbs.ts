@@ -1,5 +1,5 @@
-// Runs the verbs of toollint in this process, and creates projects to scan. The folder of a project is removed after
-// its test.
+// Runs the verbs of toollint in this process and creates projects to scan. A project folder is removed after its
+// test.
 import { mkdir, mkdtemp, realpath, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -19,7 +19,7 @@ export interface ProgramOptions {
   cwd?: string;
   env?: Record<string, string>;
   stdin?: string | Uint8Array;
-  /** Standard output and error are terminals of this width. */
+  /** Makes standard output and standard error terminals of this width. */
   terminal?: number;
   signal?: AbortSignal;
 }
@@ -51,8 +51,8 @@ function collector(columns: number | undefined): { stream: OutputStream; text: (
 let writtenS = 1_000_000_000;
 
 /**
- * Writes a configuration that this process may have read before. ESLint caches a file by its time in milliseconds, and
- * two writes may share a millisecond.
+ * Writes a configuration that this process may have read before. ESLint caches a configuration by its modification
+ * time in milliseconds, and two writes may share a millisecond, so each write gets its own time.
  */
 export async function writeConfig(path: string, text: string): Promise<void> {
   writtenS += 1;
@@ -60,14 +60,14 @@ export async function writeConfig(path: string, text: string): Promise<void> {
   await utimes(path, writtenS, writtenS);
 }
 
-/** A configuration with these rules; `rules` is the JavaScript source of an object. */
+/** `rules` is the JavaScript source of an object. */
 export function configText(rules: string, plugin = '{}'): string {
   return `const rules = ${plugin};\nexport default [{ files: ['**/*.js'], plugins: { own: { rules } }, rules: ${rules} }];\n`;
 }
 
-/** Files by relative path. Adds an eslint.config.mjs unless it is given or null. */
+/** Creates a project from files by relative path. Adds an eslint.config.mjs unless it is given or null. */
 export async function project(t: TestContext, files: Record<string, string | Uint8Array | null>): Promise<string> {
-  // Outside of this repository, whose configuration ESLint would find.
+  // The folder is outside this repository, because ESLint would otherwise find the repository's configuration.
   const folder = await realpath(await mkdtemp('/tmp/toollint-test-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
   const all = { 'eslint.config.mjs': configText(`{ 'no-console': 'warn', 'no-var': 'error' }`), ...files };
@@ -80,7 +80,6 @@ export async function project(t: TestContext, files: Record<string, string | Uin
   return folder;
 }
 
-/** Scans a project and expects a document on standard output. */
 export async function scanned(
   cwd: string,
   args: readonly string[] = [],
@@ -91,7 +90,6 @@ export async function scanned(
   return { report: JSON.parse(stdout) as Report, code, stderr };
 }
 
-/** Writes a value as JSON and returns the path. */
 export async function writeJson(folder: string, name: string, value: unknown): Promise<string> {
   const path = join(folder, name);
   await writeFile(path, typeof value === 'string' ? value : JSON.stringify(value));
