@@ -45,7 +45,7 @@ describe('a check', () => {
     const [node, current] = await Promise.all([loneNode(), TestRedis.start()]);
     const cluster = `redis+cluster://127.0.0.1:${node.port}`;
     const [good, warehouse] = [/the configuration is good/, `sqlite:${temporaryFolder()}/warehouse.db`];
-    // One after the other: each check has five seconds, which may be too short for four on a busy machine.
+    // The checks run one by one, because four at once may exceed their five seconds on a busy machine.
     for (const [name, env] of [
       ['ingest-gateway', { INGEST_QUEUE_URI: cluster, INGEST_QUEUE_PARTITIONS: '4' }],
       ['ingest-gateway', { INGEST_QUEUE_URI: current.uri }],

@@ -1,4 +1,4 @@
-// CloudEvents 1.0 over HTTP, sent by the official SDK. ingest/cloud-event.test.ts has the conformance cases.
+// Sends CloudEvents 1.0 over HTTP with the official SDK. test/ingest/cloud-event.test.ts has the conformance cases.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { CloudEvent, emitterFor, HTTP, Mode, type Message } from 'cloudevents';
@@ -100,7 +100,7 @@ describe('a gateway', () => {
         for (const attribute of ['id', 'source', 'type', 'subject', 'time', 'specversion', 'comexampleextension']) {
           assert.deepEqual(back[attribute], one[attribute], attribute);
         }
-        // For media types other than JSON the SDK returns an array of byte values.
+        // For media types other than JSON, the SDK returns an array of byte values.
         const bytes = (value: unknown): unknown =>
           ArrayBuffer.isView(value)
             ? Array.from(value as Uint8Array)

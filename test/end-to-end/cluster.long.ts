@@ -25,7 +25,7 @@ before(async () => {
     env: { INGEST_QUEUE_PARTITIONS: String(PARTITIONS), ...PATIENT },
   });
   atEnd(() => pipeline.stop());
-  // Until then a lookup returns 503.
+  // A lookup returns 503 until the warehouse is ready.
   for (const { program } of pipeline.replicas) await program.line(/the warehouse is ready/);
 });
 
@@ -98,7 +98,7 @@ describe('a queue on a Redis Cluster', () => {
         (id) => partitionOf(id, PARTITIONS) === partition,
       ) ?? assert.fail();
     await victim.signal('SIGKILL');
-    // Each partition has its own probe, so the names may appear one after the other.
+    // Each partition has its own probe, so readiness may not name all of them at the same time.
     await eventually('readiness names the partitions', async () => {
       const { status, body } = await pipeline.ready();
       return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });
@@ -106,7 +106,8 @@ describe('a queue on a Redis Cluster', () => {
     for (const at of away) {
       const sent = performance.now();
       const { status, body } = await pipeline.post(event(idOf(at, 'killed')));
-      if (status === 202) continue; // The fail-over was faster than this request.
+      // A 202 means that the fail-over was faster than the request.
+      if (status === 202) continue;
       assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
       assert.ok(
         performance.now() - sent < Number(PATIENT.INGEST_ENQUEUE_TIMEOUT_MS),

@@ -50,10 +50,11 @@ async function postChunked(coding: string, body: Buffer): Promise<WireReply> {
   return askRaw(connection, '0\r\n\r\n');
 }
 
-/** An event of exactly `bytes` bytes, with white space and escapes that a serializer would not write. */
+/** Returns an event of exactly `bytes` bytes, with white space and escapes that a serializer would not write. */
 function eventOf(id: string, bytes: number): string {
   const start = `{ "id":"${id}",\t"type" : "test.event", "n": 1.0e1, "text":"ä\\u00e4`;
-  const noise = randomBytes(bytes).toString('hex'); // Hexadecimal noise expands less than 100 times.
+  // Hexadecimal noise compresses poorly, so the body stays below 100 times its coded length, the limit.
+  const noise = randomBytes(bytes).toString('hex');
   return `${start}${noise.slice(0, bytes - Buffer.byteLength(start) - 3)}" }`;
 }
 
@@ -180,7 +181,8 @@ it('300 decompression bombs get 413, cost little memory, and delay no other even
   const other = gateway.client(await pki.producer('other'));
   const among = other.post(event('among'));
   const statuses = new Set((await Promise.all(sent)).map(({ status }) => status));
-  // Each bomb reserves what it may decode to, and one producer may reserve three quarters of the limit.
+  // Each bomb reserves the size to which it may decode, and one producer may reserve three quarters of the limit, so
+  // the gateway refuses some bombs with 503.
   statuses.delete(503);
   assert.deepEqual([...statuses], [413]);
   assert.equal((await among).status, 202);

@@ -1,4 +1,3 @@
-// Limits on the connections, memory and time of one client, with both readers.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
@@ -27,7 +26,6 @@ function residentMb(gateway: TestGateway): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 }
 
-/** Posts 100 events in at least one second. Returns the statuses and the 99th percentile of the response times. */
 async function posting(gateway: TestGateway, name: string): Promise<{ statuses: number[]; p99Ms: number }> {
   const client = gateway.client(producer);
   const tookMs: number[] = [];
@@ -140,7 +138,7 @@ function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[
       for (const kind of kinds) {
         const words = STRANGERS[kind];
         const before = await cut();
-        // More strangers than there is room for, so that one is always waiting.
+        // There are more strangers than the gateway has room for, so one of them is always waiting.
         const strangers = holdConnections(gateway.port, 80, kind);
         await eventually(`${words} were cut`, async () => (await cut()) > before + 20);
         let refused = 0;

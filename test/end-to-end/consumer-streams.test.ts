@@ -55,7 +55,7 @@ describe('a consumer of two streams', { concurrency: true }, () => {
   it('exits with 5 if one stream has the maximum of consumers, and gives up its place on the other', async () => {
     const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
     const store = sqliteStore();
-    // This consumer reads only the second stream.
+    // Nothing listens on the first port, so this consumer reads only the second stream.
     await consumerOf(uriOf(await freePort(), odd.port), store.uri).listening();
     const second = consumerOf(uriOf(even.port, odd.port), store.uri, { INGEST_CONSUMER_REPLICAS_MAX: '1' });
     assert.equal(await second.ended, 5, second.output);

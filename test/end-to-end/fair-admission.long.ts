@@ -1,5 +1,5 @@
-// The limits are small so that few bytes fill them: bodies of 16 KiB under 4 MiB behave like bodies of 256 KiB under
-// the default of 64 MiB.
+// The limits are small so that few bytes reach them. Bodies of 16 KiB with a limit of 4 MiB behave like bodies of 256
+// KiB with the default limit of 64 MiB.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { event, PATIENT, TestGateway, type RawConnection, type TestClient } from '../support/gateway.ts';
@@ -26,7 +26,7 @@ before(async () => {
   gateway = await TestGateway.start(redis, pki, {
     ...PATIENT,
     INGEST_IN_FLIGHT_BYTES_MAX: String(4 << 20),
-    // Opening 400 connections may take a busy machine a while.
+    // Opening 400 connections may take a while on a busy machine.
     INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
     INGEST_HEADERS_TIMEOUT_MS: '120000',
     INGEST_REQUEST_TIMEOUT_MS: '120000',
@@ -39,7 +39,7 @@ before(async () => {
   atEnd(() => assertAlive(gateway));
 });
 
-/** Opens 40 connections at a time because the backlog of a listener is limited. */
+/** Opens 40 connections at a time, because the backlog of a listener is limited. */
 async function greedyConnections(): Promise<RawConnection[]> {
   const connections: RawConnection[] = [];
   while (connections.length < GREEDY_CONNECTIONS) {
@@ -48,7 +48,6 @@ async function greedyConnections(): Promise<RawConnection[]> {
   return connections;
 }
 
-/** Counts the statuses of the other producers' events, each sent when it is due. */
 async function statusesOfOthers(name: string): Promise<Map<number, number>> {
   const statuses = new Map<number, number>();
   const replies: Promise<void>[] = [];

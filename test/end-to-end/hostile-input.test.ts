@@ -358,7 +358,8 @@ describe('odd but legal', () => {
     const text = postText(body, ['Connection: Upgrade', 'Upgrade: h2c']);
     const connection = await open();
     connection.write(text.slice(0, 300));
-    await new Promise((resolve) => setTimeout(resolve, 30)); // Makes the rest arrive separately.
+    // The pause makes the rest of the request arrive separately.
+    await new Promise((resolve) => setTimeout(resolve, 30));
     connection.write(`${text.slice(300)}GET /health/live HTTP/1.1\r\nHost: g\r\n\r\n`);
     assert.equal((await replies(connection, 1))[0]?.status, 202);
     await connection.untilClosed();

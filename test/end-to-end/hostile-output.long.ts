@@ -13,7 +13,7 @@ import { TestRedis } from '../support/redis.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
-/** A window title, colors by ESC and by its C1 form, DEL, NEL, direction marks and a line separator. */
+/** A window title, colors set with ESC and with its C1 form, DEL, NEL, direction marks, and a line separator. */
 const HOSTILE = 'evil\u001b]0;title\u0007\u001b[31m\u009b31m\u007f\u0085\u202e\u2066\u200f\u2028\ufeff\r';
 const CONTROL =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/u; // eslint-disable-line no-control-regex -- it looks for them
@@ -163,7 +163,7 @@ describe('toollint', () => {
     for (const format of ['report', 'pretty', 'sarif', 'markdown', 'summary']) {
       const program = new Program('toollint', { args: ['scan', '--format', format, '--no-cache'], cwd: folder });
       await program.ended;
-      const output = program.output.replaceAll(/\u001b\[[0-9;]*m/g, ''); // eslint-disable-line no-control-regex -- our own colours
+      const output = program.output.replaceAll(/\u001b\[[0-9;]*m/g, ''); // eslint-disable-line no-control-regex -- our own colors
       assert.ok(
         !CONTROL.test(output),
         `${format}: ${JSON.stringify(CONTROL.exec(output))} in ${JSON.stringify(output.slice(0, 300))}`,

@@ -21,7 +21,7 @@ let other: ClientCertificate;
 
 before(async () => {
   [redis, pki, issuer] = await Promise.all([TestRedis.start(), Pki.create(), TokenIssuer.create('first')]);
-  // The certificates carry no audience. The token does.
+  // The token names the audience, and the certificates do not.
   [producer, other] = await Promise.all([
     pki.producer('one', { uris: [SPIFFE_ID] }),
     pki.producer('two', { uris: ['spiffe://test/other'] }),
@@ -140,7 +140,7 @@ describe('a token', () => {
 
   it('is no longer valid on an open connection once it has expired', { tags: ['long'] }, async () => {
     const client = gateway.client(producer);
-    // Connects before the token is made, because a handshake may be slow on a busy machine.
+    // The client connects before the token is made, because a handshake may be slow on a busy machine.
     assert.equal((await client.ask({ path: '/health/live' })).status, 200);
     const expiresS = inS(6);
     const token = bearer(await issuer.token({ ...boundTo(producer), exp: expiresS }));

@@ -47,7 +47,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       );
       const sum = (pattern: RegExp): number =>
         senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
-      // A try that timed out may have landed. The next try is then a duplicate.
+      // An attempt that timed out may have landed nevertheless, and then the next attempt is a duplicate.
       const repeated = sum(/duplicate +(\d+)/) - events.length;
       assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
       await assertLanded();

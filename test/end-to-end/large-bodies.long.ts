@@ -1,4 +1,3 @@
-// Memory of a consumer that lands a backlog of large bodies.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it, after, before } from 'node:test';
@@ -12,7 +11,7 @@ import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
-/** Half a gigabyte takes minutes on a busy machine. */
+/** Landing half a gigabyte takes minutes on a busy machine. */
 const [DEADLINE_MS, TIMEOUT_MS] = [150_000, 600_000];
 
 const event = (id: string, bytes: number): string => {
@@ -20,7 +19,7 @@ const event = (id: string, bytes: number): string => {
   return bare.replace('"data":""', `"data":"${'x'.repeat(Math.max(0, bytes - bare.length))}"`);
 };
 
-/** Redis builds the body, so that half a gigabyte need not be sent to it. */
+/** Redis builds the bodies, so the test does not have to send half a gigabyte. */
 const ADD = `local body = ARGV[1] .. string.rep('x', ARGV[2]) .. ARGV[3]
 redis.call('XADD', KEYS[1], '*', 'producer', 'shop', 'body', body)`;
 
@@ -30,9 +29,8 @@ const peakBytes = (program: Program): number =>
 interface Backlog {
   readonly name: string;
   readonly sizes: readonly number[];
-  /** Limits the link between queue and consumer. */
+  /** The bandwidth of the link between the queue and the consumer. */
   readonly bytesPerSecond?: number;
-  /** INGEST_BODY_BYTES_MAX of the gateway. */
   readonly bodyBytesMax?: number;
   readonly memoryMax: number;
 }

@@ -64,7 +64,7 @@ describe('a replicated warehouse', () => {
         "FROM pg_attribute WHERE attrelid = 'events'::regclass AND attnum > 0 AND NOT attisdropped",
     );
     await postgres.query(copy, `CREATE TABLE events (${String(columns[0]?.['list'])}, PRIMARY KEY (id))`);
-    // Within one server a subscription cannot create its slot while its own transaction is open.
+    // CREATE SUBSCRIPTION would wait for its own transaction if it created a slot on the same server.
     await sql("SELECT pg_create_logical_replication_slot('copy', 'pgoutput')");
     const connection = `host=${postgres.socketFolder} dbname=${new URL(warehouse).pathname.slice(1)} user=ingest`;
     const subscribe = statement('CREATE SUBSCRIPTION').replace(/CONNECTION '[^']*'/, `CONNECTION '${connection}'`);

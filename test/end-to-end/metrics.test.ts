@@ -1,4 +1,4 @@
-// In every scrape, each request counts once: as accepted, duplicate, refused by code, aborted, or answered otherwise.
+// Every scrape must count each request once: as accepted, duplicate, refused by code, aborted, or answered otherwise.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
@@ -97,7 +97,7 @@ async function refusals(gateway: TestGateway, one: TestClient, tally: Tally): Pr
   );
 }
 
-/** Starts bodies that never end, and leaves. Returns how many. */
+/** Starts requests whose bodies never end, then disconnects. Returns the number of requests. */
 async function aborts(gateway: TestGateway): Promise<number> {
   const framings = ['Content-Length: 90', 'Transfer-Encoding: chunked'];
   const before = await gateway.metric('ingest_events_in_flight');
@@ -121,11 +121,10 @@ async function aborts(gateway: TestGateway): Promise<number> {
   return connections.length;
 }
 
-/** Returns how many requests were aborted. */
 async function mixedLoad(gateway: TestGateway, tally: Tally): Promise<number> {
   const one = gateway.client(producer);
   for (let at = 0; at < 5; at += 1) tally.add(await one.ask(post(event('repeated'))));
-  // 40 requests at a time with room for 8: some are refused as overload.
+  // The gateway has room for 8 of these 40 simultaneous requests, so it refuses some as overload.
   for (let round = 0; round < 5; round += 1) {
     const asks = Array.from({ length: 40 }, (_, at) => one.ask(post(event(`event-${round}-${at}`))));
     for (const reply of await Promise.all(asks)) tally.add(reply);
@@ -145,7 +144,7 @@ describe('/metrics', () => {
       ...PATIENT,
       INGEST_BODY_BYTES_MAX: '4096',
       INGEST_IN_FLIGHT_MAX: '8',
-      // Enough for six connections and a scrape on a busy machine.
+      // The time limits allow for six connections and a scrape on a busy machine.
       INGEST_HEADERS_TIMEOUT_MS: '5000',
       INGEST_REQUEST_TIMEOUT_MS: '8000',
     });
@@ -203,7 +202,7 @@ describe('/metrics', () => {
   });
 });
 
-/** Values that a caller chooses must not become label values. */
+/** Checks that no value chosen by a caller became a label value. */
 function assertLabels(scrape: Scrape): void {
   assert.doesNotMatch(scrape.text.replace(/^#.*$/gm, ''), /secret|repeated|urn:|event-\d/);
   const allowed: Readonly<Record<string, RegExp>> = {

@@ -1,4 +1,4 @@
-// Repeats the core suites with every request read by node:http (INGEST_HTTP_READER=node).
+// Repeats the core suites with node:http reading every request (INGEST_HTTP_READER=node).
 
 process.env['TEST_HTTP_READER'] = 'node';
 await import('./acceptance.test.ts');

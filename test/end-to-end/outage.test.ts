@@ -49,7 +49,7 @@ function describeWarehouseOutage(
       await isReady(replica, false);
       assert.match(String((await readiness(replica)).body['reason']), /^the warehouse is unavailable/);
       await postAll(pipeline, idsFrom('during', 20));
-      // The queue knows both ids but not whether their events have landed.
+      // The queue knows the first two ids, but not whether their events have landed.
       for (const id of ['before-0', 'during-0', 'never sent']) {
         const found = await pipeline.find(id);
         assert.deepEqual([found.status, found.body['retryable']], [503, true], id);

@@ -59,7 +59,7 @@ const NO_EVENTS: readonly (readonly [body: string, id: string | null])[] = [
   ['{"id":"control-type","type":"a\\u0007"}', 'control-type'],
 ];
 
-/** Entries written to the stream by hand, each between two good events. */
+/** Entries that the test adds to the stream itself, each between two good events. */
 const POISON: readonly Poison[] = [
   ...NO_EVENTS.map(([body, id]) => poison(PRODUCER, body, /^invalid_event: /, id)),
   poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON: [A-Z].* at position \d+$/),
@@ -77,13 +77,12 @@ const POISON: readonly Poison[] = [
   })),
 ];
 
-/** Values of `replayOf` that name no quarantine row. Good events with them must land. */
+/** Values of `replayOf` that do not name a quarantine row. Good events with these values must land. */
 const NO_ROWS = ['q/ingest/\0-1', '', 'x'.repeat(10_000)];
 
-/** Within retention, because a gateway trims older entries. */
+/** The entries must be younger than the retention, because a gateway trims older ones. */
 const TIME_MS = Date.now();
 const entryOf = (at: number): string => `${TIME_MS}-${2 * at + 2}`;
-/** Removes the random queue id from the name. */
 const withoutQueue = (entry: string): string =>
   entry.replace(/^[0-9a-f-]{36}[/]ingest[/]/, '').replace(/~[0-9a-f]{16}$/, '');
 
@@ -96,7 +95,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
     before(async () => {
       store = await openStore();
       const redis = await TestRedis.start(['--appendonly', 'no']);
-      // Written before the consumer starts, so that it reads all entries as one batch.
+      // The entries exist before the consumer starts, so the consumer reads them as one batch.
       await redis.command('XADD', 'ingest', `${TIME_MS}-1`, 'producer', PRODUCER, 'body', event('good-0'));
       for (const [at, { members }] of POISON.entries()) {
         await redis.command('XADD', 'ingest', entryOf(at), ...members);
@@ -149,7 +148,7 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
     it('is counted by reason', async () => {
       const [replica = assert.fail()] = pipeline.replicas;
       const counts = { invalid_event: 6 + NO_EVENTS.length, invalid_entry: 3, id_conflict: 1, refused_by_warehouse: 1 };
-      // The counters change only after the commit.
+      // The counters change only after the commit, so they may lag behind the rows.
       for (const [reason, count] of Object.entries(counts))
         await eventually(
           `${count} are counted as ${reason}`,

@@ -26,7 +26,7 @@ before(async () => {
   };
 });
 
-/** The message of a log line. Any other line is returned whole. */
+/** Returns the message of a JSON log line, and any other line as it is. */
 function messageOf(line: string): string {
   try {
     return String((JSON.parse(line) as { msg: unknown }).msg);

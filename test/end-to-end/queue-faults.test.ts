@@ -1,4 +1,4 @@
-// redis/stream-queue.test.ts measures the delays in virtual time.
+// test/redis/stream-queue.test.ts measures the delays in virtual time.
 import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
@@ -8,7 +8,7 @@ import { TestRedis, freePort } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';
 
-/** Shorter than a producer waits, and long enough for a healthy queue on a busy machine. */
+/** This timeout is shorter than a producer waits, but long enough for a healthy queue on a busy machine. */
 const ENQUEUE_TIMEOUT = { INGEST_ENQUEUE_TIMEOUT_MS: '1000' };
 
 let pki: Pki;
@@ -23,9 +23,9 @@ interface Outage {
   readonly begin: (redis: TestRedis) => Promise<unknown>;
   readonly end: (redis: TestRedis) => Promise<unknown>;
   readonly reason: RegExp;
-  /** Lookups still work: an unknown id gets 404. */
+  /** True if lookups still work, so that an unknown id gets 404. */
   readonly readable?: boolean;
-  /** The queue returns without its data. */
+  /** True if the queue returns without its data. */
   readonly forgets?: boolean;
 }
 
@@ -110,7 +110,7 @@ describe('a queue that', () => {
     { tags: ['long'] },
     async (t) => {
       const redis = await TestRedis.start();
-      // 200 handshakes at the same time may exceed the default time limit on a busy machine.
+      // On a busy machine, 200 simultaneous handshakes may take longer than the default time limit.
       const gateway = await TestGateway.start(redis, pki, {
         INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
         INGEST_HEADERS_TIMEOUT_MS: '120000',
@@ -163,7 +163,7 @@ describeOutages(
     'a read-only replica': {
       begin: async (redis) => redis.command('REPLICAOF', '127.0.0.1', String(await freePort())),
       end: (redis) => redis.command('REPLICAOF', 'NO', 'ONE'),
-      // A replica may lack recent events, so the gateway does not ask it: no false 404.
+      // A replica may lack recent events, so the gateway does not ask it and returns no false 404.
       reason: /^READONLY/,
     },
     loading: {

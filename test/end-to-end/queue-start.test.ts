@@ -95,7 +95,7 @@ describe('a gateway that requires durability', () => {
       assert.equal(await redis.length(), 0);
 
       await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '0');
-      // Ends the rewrite and starts a fast one.
+      // Turning the append-only file off ends the slow rewrite. Turning it on starts a fast one.
       await redis.command('CONFIG', 'SET', 'appendonly', 'no');
       await redis.command('CONFIG', 'SET', 'appendonly', 'yes');
       await eventually('it accepts events', async () => (await pipeline.post(event('late'))).status === 202);

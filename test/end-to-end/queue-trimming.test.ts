@@ -16,7 +16,6 @@ before(async () => {
   producer = await pki.producer('one');
 });
 
-/** Appends `count` entries of this age and returns their names. */
 async function append(redis: TestRedis, ageHours: number, count: number, bodyBytes = 0): Promise<string[]> {
   const ms = Math.round(Date.now() - ageHours * HOUR_MS);
   const script = `local names = {}
@@ -29,7 +28,6 @@ async function append(redis: TestRedis, ageHours: number, count: number, bodyByt
   return (await redis.command('EVAL', script, '1', 'ingest', ...args)) as string[];
 }
 
-/** Reads and acknowledges all entries, and creates the group if it is missing. */
 async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void> {
   await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '0', 'MKSTREAM').catch(() => undefined);
   const script = `local read = redis.call('XREADGROUP', 'GROUP', ARGV[1], 'hand', 'COUNT', 1000000, 'STREAMS', KEYS[1], '>')
@@ -53,7 +51,7 @@ describe('the queue', () => {
       'the gateway is not ready',
       async () => (await client.ask({ path: '/health/ready' })).status === 503,
     );
-    // Meanwhile the memory fills up with events that landed long ago.
+    // The memory fills up with events that landed long ago.
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     await append(redis, 26, 20_000, 300);
     await land(redis);
@@ -119,7 +117,7 @@ describe('the queue', () => {
         for (const id of some) assert.equal((await pipeline.post(event(id))).status, 202);
       };
       await post(ids.slice(0, 20));
-      // The gateway has created the group, and no consumer reads.
+      // The gateway has created the group, but no consumer reads yet.
       for (const [at, hours] of [25, 240].entries()) {
         redis.setClock(hours);
         await post(ids.slice(20 + 20 * at, 40 + 20 * at));

@@ -25,7 +25,7 @@ async function start(env: Readonly<Record<string, string>>): Promise<TestGateway
 }
 
 let files = 0;
-/** Replaces the file atomically, as a tool of an operator does. */
+/** Replaces the file atomically, as an operator's tool does. */
 function producersFile(producers: object, path = join(folder, `producers-${(files += 1)}.json`)): string {
   writeFileSync(`${path}.new`, JSON.stringify({ producers }));
   renameSync(`${path}.new`, path);

@@ -14,9 +14,9 @@ const VICTIM = 'spiffe://test/victim';
 let redis: TestRedis;
 let pki: Pki;
 let producer: ClientCertificate;
-/** Signed by the gateway's authority, without its audience. */
+/** A certificate signed by the gateway's authority, but without the gateway's audience. */
 let stranger: ClientCertificate;
-/** Has the victim's names, signed by an unknown authority. */
+/** A certificate with the victim's names, signed by an unknown authority. */
 let forged: ClientCertificate;
 
 before(async () => {
@@ -30,7 +30,6 @@ before(async () => {
 
 const post = (id: string): string => postText(event(id), ['Connection: close']);
 
-/** Replaces the server certificate. */
 async function reload(gateway: TestGateway): Promise<void> {
   const reloads = await gateway.metric('ingest_reloads_total');
   const server = await pki.authority.issue({

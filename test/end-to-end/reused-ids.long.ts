@@ -42,7 +42,6 @@ function describeReused(name: string, database: number, open: () => Promise<Ware
         env: { INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: store.uri },
       }).ended;
 
-    /** Makes the queue forget the id and sends the event again. */
     async function sendForgotten(body: string): Promise<void> {
       await command('XTRIM', 'ingest', 'MAXLEN', '0');
       for (const key of (await command('KEYS', '{ingest}:ids:*')) as string[]) await command('DEL', key);

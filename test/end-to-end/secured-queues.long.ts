@@ -27,7 +27,7 @@ interface Refusal {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Starts all programs at the same time because each waits five seconds for its queue. */
+/** Starts all programs at the same time, because each waits five seconds for its queue. */
 async function assertRefused(refusals: readonly Refusal[]): Promise<void> {
   const programs = refusals.map(
     ({ uri, name = 'ingest-gateway', env = authorities() }) =>

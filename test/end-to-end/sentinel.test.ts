@@ -99,7 +99,7 @@ describe('each event that was answered 202 has its row', () => {
       const fresh = await sentinels.promoted(old);
       const before = await fresh.length();
       await eventually('the new master takes events', async () => (await fresh.length()) > before, 60_000);
-      // The gateway has left the old master, so later events go to the new one.
+      // The gateway has left the old master, so all later events go to the new one.
       await during.stop();
       const load = new ProducerLoad(pipeline, 'after');
       await load.more(100);
@@ -117,7 +117,7 @@ describe('a sentinel that is frozen', { tags: ['long'] }, () => {
     const master = await sentinels.master();
     sentinels.freezeLast(true);
     try {
-      // A lookup that waited for all sentinels would last the time-out of one.
+      // A lookup that waited for all sentinels would take as long as the timeout for one sentinel.
       await eventually('a look-up was shorter than the time-out', async () => {
         const startMs = performance.now();
         assert.equal(await sentinelLookup(address, SYSTEM).find(undefined), master.uri);

@@ -9,7 +9,7 @@ import { postgresStore } from '../support/warehouse-store.ts';
 
 const DEADLINE_MS = 60_000;
 const SERIALIZATION_FAILURE = '40001';
-/** Each error line of the log starts with the application name and the SQLSTATE. */
+/** With these settings, each error line of the log starts with the application name and the SQLSTATE. */
 const LOG = ['logging_collector=on', 'log_min_messages=error', 'log_line_prefix=%a %e '];
 
 const bodyOf = (id: string): string => JSON.stringify({ id, type: 't' });
@@ -18,7 +18,7 @@ const HOLD = `INSERT INTO events (id, type, producer, accepted_at, landed_at, bo
   VALUES ($1, 't', 'shop', now(), now(), $2)`;
 const WAITING = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'ingest' AND wait_event_type = 'Lock'`;
 
-/** Counts the statements of the consumers that failed to serialize, by the log of the server. */
+/** Counts the consumers' statements that failed to serialize, according to the server's log. */
 async function serializationFailures(postgres: PrivatePostgres, uri: string): Promise<number> {
   const log = 'SELECT pg_read_file(pg_current_logfile()) AS log';
   const [row] = await postgres.query<{ log: string }>(uri, log);
@@ -38,7 +38,7 @@ describe('three consumers on a PostgreSQL with serializable transactions', () =>
     const database = new URL(store.uri).pathname.slice(1);
     await postgres.query(store.uri, `ALTER DATABASE ${database} SET default_transaction_isolation = 'serializable'`);
     const ids = Array.from({ length: 400 }, (_, at) => `order-${at}`);
-    // The same ids in several rounds and small batches, so that the consumers hold the same ids at the same time.
+    // The ids arrive in several rounds and in both orders, so the consumers land the same ids at the same time.
     for (let round = 0; round < 6; round += 1) {
       const all = round % 2 === 0 ? ids : ids.toReversed();
       await redis.command('EVAL', ADD, '1', 'ingest', ...all.map(bodyOf));
@@ -60,8 +60,8 @@ describe('three consumers on a PostgreSQL with serializable transactions', () =>
       );
     await nothingIsLeft();
 
-    // A conflict between consumers depends on luck. A row that the test commits while a consumer inserts the same id
-    // forces one.
+    // Whether two consumers conflict depends on timing. A conflict is certain if the test commits a row while a
+    // consumer inserts the same id.
     const other = new pg.Client({ connectionString: store.uri, application_name: 'test' });
     await other.connect();
     t.after(() => other.end());
@@ -73,7 +73,7 @@ describe('three consumers on a PostgreSQL with serializable transactions', () =>
       ids.push(id);
       await other.query('BEGIN');
       await other.query(HOLD, [id, bodyOf(id)]);
-      // One batch whose first id exists already: COPY fails, and the second id is inserted separately.
+      // `order-0` exists already, so COPY fails for the batch and an INSERT follows.
       await redis.command('EVAL', ADD, '1', 'ingest', ...['order-0', id].map(bodyOf));
       await eventually(
         'a replica waits for the row',

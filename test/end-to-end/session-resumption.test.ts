@@ -19,7 +19,6 @@ before(async () => {
   atEnd(() => assertAlive(gateway));
 });
 
-/** Opens a connection and returns its session. */
 async function firstConnection(
   certificate: ClientCertificate | undefined,
   options: ConnectionOptions,
@@ -27,7 +26,7 @@ async function firstConnection(
   let session: Buffer | undefined;
   const connection = await gateway.socket(certificate, options);
   connection.socket.on('session', (granted) => (session = granted));
-  // With TLS 1.3 the session arrives after the handshake.
+  // With TLS 1.2, the session is available after the handshake. With TLS 1.3, it arrives later.
   if (options.maxVersion === 'TLSv1.2') session = connection.socket.getSession();
   return [connection, await eventually('a session was granted', () => session)];
 }
@@ -35,9 +34,9 @@ async function firstConnection(
 const post = async (connection: RawConnection, id: string): Promise<number> =>
   (await askRaw(connection, postText(event(id)))).status;
 
-/** A producer whose certificate expires soon: its connection after one request, and its session. */
+/** Returns the first connection and the session of a producer whose certificate expires soon. */
 async function shortLived(version: string, options: ConnectionOptions) {
-  // On a busy machine the certificate may expire before the request. The next one lasts longer.
+  // On a busy machine, the certificate may expire before the request, so each new one is valid for longer.
   for (let lastsMs = 1_000; ; lastsMs *= 2) {
     const notAfter = new Date(Math.ceil(Date.now() / 1000) * 1000 + lastsMs);
     const certificate = await pki.producer('short', { notAfter });
@@ -58,7 +57,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
       const certificate = await pki.producer(`resuming-${version}`);
       const [first, session] = await firstConnection(certificate, options);
       assert.equal(await post(first, `first-${version}`), 202);
-      // Resumes without a certificate. The session carries the identity.
+      // The client resumes without a certificate, because the session contains the identity.
       const resumed = await gateway.socket(undefined, { ...options, session });
       assert.ok(resumed.socket.isSessionReused());
       assert.equal(await post(resumed, `resumed-${version}`), 202);

@@ -31,10 +31,10 @@ const inBytes = (body: string): string =>
   );
 
 const SLOWEST_MS_MAX = 5_000;
-/** Fifteen million chunks take minutes on a busy machine. */
+/** The gateway needs minutes for fifteen million chunks on a busy machine. */
 const [TAKEN_WITHIN_MS, TIMEOUT_MS] = [400_000, 600_000];
 
-/** `pad`: the size of each body. All connections send one body at the same time. */
+/** `pad` is the size of each body. All connections send one body at the same time. */
 function itTakesBytes(
   reader: 'own' | 'node',
   {

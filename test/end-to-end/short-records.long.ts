@@ -1,4 +1,3 @@
-// Records of one byte, from connections that the gateway has stopped reading, must stay in the sender's socket.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
@@ -31,7 +30,7 @@ for (const reader of ['own', 'node'] as const)
     };
     const held = await holdShortRecords({
       connections: CONNECTIONS,
-      // More answers than the sockets hold, and fewer requests than the gateway reads ahead.
+      // The sockets cannot hold this many answers, but the gateway reads this many requests ahead.
       first: requestText('GET /metrics').repeat(700),
       text: 'x'.repeat(RECORDS),
       tls: { port: gateway.port, ca: pki.authority.certificate },

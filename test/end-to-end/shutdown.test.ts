@@ -35,7 +35,7 @@ describe('SIGTERM', () => {
     t.diagnostic(`stopped after ${Math.round(performance.now() - start)} ms with ${load.accepted.length} events`);
     await load.stop();
     assert.deepEqual(load.statuses, [202]);
-    // After the stop nobody listens, so new connections fail. No other error is allowed.
+    // New connections fail after the gateway has stopped listening, but no request that was sent may fail.
     assert.deepEqual(
       load.errors.filter(({ sent }) => sent),
       [],
@@ -47,7 +47,7 @@ describe('SIGTERM', () => {
     'answers all requests that arrived before it, in order, and closes the connection',
     { tags: ['long'] },
     async () => {
-      // A shorter time-out would answer the requests before the test sees them in flight.
+      // With a shorter timeout, the requests would be answered before the test sees them in flight.
       const gateway = await TestGateway.start(redis, pki, PATIENT);
       const connection = await gateway.socket(producer);
       await askRaw(connection, requestText('GET /health/live'));
@@ -85,7 +85,7 @@ describe('SIGTERM', () => {
     const probe = await gateway.socket();
     assert.equal((await askRaw(probe, requestText('GET /health/ready'))).status, 200);
     gateway.signal('SIGTERM');
-    // Keeps asking, because a draining gateway closes an idle connection.
+    // The probe keeps asking, because a draining gateway closes idle connections.
     const draining = await eventually('it says so', async () => {
       const answer = await askRaw(probe, requestText('GET /health/ready'));
       return answer.status !== 200 && answer;

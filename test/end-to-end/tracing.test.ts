@@ -43,7 +43,7 @@ async function start(env: Readonly<Record<string, string>> = {}): Promise<Way> {
     },
   });
   await consumer.listening();
-  // Until then a lookup returns 503, which makes a span too.
+  // Until the warehouse is ready, a lookup returns 503, which would add a span.
   await consumer.line(/the warehouse is ready/);
   const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: store.uri, ...env });
   return { redis, gateway, consumer, store, client: gateway.client(producer) };

@@ -26,14 +26,12 @@ async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}
   return gateway;
 }
 
-/** Writes files and waits until the gateway uses them. */
 async function change(gateway: TestGateway, write: () => void): Promise<void> {
   const before = await gateway.metric('ingest_reloads_total');
   write();
   await eventually('the change is in use', async () => (await gateway.metric('ingest_reloads_total')) > before);
 }
 
-/** Writes unusable files and waits until the gateway has refused them. */
 async function badChange(gateway: TestGateway, write: () => void): Promise<void> {
   const before = await gateway.metric('ingest_reload_failures_total');
   write();
@@ -113,7 +111,6 @@ describe('under load', () => {
     assert.equal((await askRaw(staysIdle, postText(event('stays-idle')))).status, 202);
   });
 
-  /** Waits until the producer gets 401, and checks that nothing is accepted afterwards. */
   async function addsNothingOf(leaving: Load): Promise<void> {
     await eventually('the revoked are told so', () => leaving.replies.at(-1)?.status === 401);
     const accepted = leaving.accepted.length;
@@ -200,7 +197,7 @@ describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {
       });
       const one = await pki.producer('one');
       const open = await gateway.socket(one);
-      // Enough for a busy machine to load the list and answer two requests.
+      // The list is valid long enough for a busy machine to load it and answer two requests.
       const lastsS = 15;
       const due = new Date((Math.ceil(Date.now() / 1000) + lastsS) * 1000);
       const short = await pki.authority.revocationList([], { nextUpdate: due });

@@ -11,7 +11,7 @@ import { postText, repliesIn } from '../support/wire.ts';
 const CONNECTIONS = 2_000;
 const REVOKED = 50;
 
-/** Sends its next event as soon as the previous one is answered. */
+/** A client that sends its next event as soon as the previous one is answered. */
 class Sender {
   readonly #connection: RawConnection;
   readonly #name: string;
@@ -41,7 +41,7 @@ class Sender {
     this.#goesOn = false;
   }
 
-  /** The ids answered with 202, in order. Fails if another answer arrived or an answer was cut off. */
+  /** Returns the ids answered with 202, in order. The test fails if another answer arrived or an answer was cut off. */
   get accepted(): string[] {
     const { received } = this.#connection;
     const found = repliesIn(received);
@@ -74,7 +74,6 @@ describe('trust that changes under 2,000 connections', () => {
     }
     const revoked = await Promise.all(Array.from({ length: REVOKED }, (_, at) => open(leaves, `leaves-${at}`)));
     const all = [...staying, ...revoked];
-    /** Waits until each open connection gets another answer. */
     const goOn = async (): Promise<void> => {
       const before = new Map(all.map((one) => [one, one.answered]));
       await eventually('each is answered', () =>

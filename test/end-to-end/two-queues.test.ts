@@ -1,4 +1,4 @@
-// INGEST_QUEUE_URI=dispatcher://a,b: two queues behind one gateway (RFC 014).
+// With INGEST_QUEUE_URI=dispatcher://a,b, one gateway uses two queues (RFC 014).
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
@@ -12,7 +12,7 @@ import { assertProblem } from '../support/verdicts.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
 const STREAMS = ['ingest-a', 'ingest-b'] as const;
-/** The default would shed slow events on a busy machine. */
+/** The default limit would shed slow events on a busy machine. */
 const SLOW = { INGEST_SHED_MS: '5000' } as const;
 
 let pki: Pki;
@@ -41,7 +41,7 @@ function assertShed(reply: Reply, id: string): void {
   assert.ok(reply.headers['x-request-id']);
 }
 
-/** Retries, as a producer should, until the event is accepted. */
+/** Sends an event until it is accepted, as a producer should. */
 const deliver = (client: TestClient, id: string): Promise<Reply> =>
   eventually(
     `${id} is accepted`,

@@ -20,7 +20,7 @@ before(async () => {
   gateway = await TestGateway.start(redis, pki, {
     ...PATIENT,
     INGEST_BODY_BYTES_MAX: '100000',
-    // No time-out may end a connection here.
+    // No timeout may close a connection during these tests.
     INGEST_HEADERS_TIMEOUT_MS: '600000',
     INGEST_REQUEST_TIMEOUT_MS: '600000',
     INGEST_IDLE_TIMEOUT_MS: '600000',
@@ -35,14 +35,14 @@ function fresh(more: Readonly<Record<string, unknown>> = {}): string {
   return event(id, more);
 }
 
-/** node:http reads this connection because HEAD is not plain. */
+/** Opens a connection that node:http reads, because HEAD is not plain. */
 async function nodeConnection(certificate: ClientCertificate | undefined = producer): Promise<RawConnection> {
   const connection = await gateway.socket(certificate);
   assert.equal((await headRequest(connection)).status, 200);
   return connection;
 }
 
-/** The answer to HEAD has a Content-Length and no body. */
+/** Sends a HEAD request. Its answer has a Content-Length but no body. */
 async function headRequest(connection: RawConnection): Promise<{ status: number }> {
   connection.write(requestText('HEAD /health/live'));
   const text = await connection.until(/\r\n\r\n$/);
@@ -50,7 +50,7 @@ async function headRequest(connection: RawConnection): Promise<{ status: number 
   return { status: Number(text.slice(9, 12)) };
 }
 
-/** Removes what differs between any two answers. */
+/** Removes the parts in which any two answers differ. */
 function comparable({ status, headers, body }: WireReply): unknown {
   const { date, 'x-request-id': requestId, ...rest } = headers;
   assert.notEqual(status, 408, 'less was sent than the head announced');
@@ -66,7 +66,7 @@ describe('both readers answer alike', () => {
     'an event': () => postText(fresh()),
     'an event with a request id': () => postText(fresh(), ['X-Request-Id: mine']),
     'an event with a request id that is none': () => postText(fresh(), ['X-Request-Id: not mine']),
-    // The socket writes each character as one byte.
+    // The socket writes each character as one byte, so the text must have a character for each byte of UTF-8.
     'an event with an id beyond ASCII': () =>
       Buffer.from(postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers'))).toString('latin1'),
     'a CloudEvents event': () =>
@@ -127,7 +127,6 @@ describe('both readers answer alike', () => {
         Array.from({ length: 100 }, (_, at) => `X-${at}: a`),
       ),
   };
-  /** Sends whole requests that differ from a plain one in one place. */
   const put = (head: string, body = ''): string => `${head}\r\n\r\n${body}`;
   const post = (line: string, fields: readonly string[], body = fresh()): string =>
     put(
@@ -349,14 +348,14 @@ describe('both readers answer alike', () => {
     ...Object.fromEntries(CHUNKS.map((chunks, at) => [`chunks, ${at}`, () => put(CHUNKED, chunks(fresh()))])),
   };
 
-  /** Shared by the cases until one of them ends it. */
+  /** The cases share these connections until a case closes them. */
   let pair: [RawConnection, RawConnection] | undefined;
   for (const [name, text] of Object.entries({ ...cases, ...generated })) {
     it(name, async () => {
       const [direct, node] = (pair ??= [await gateway.socket(producer), await nodeConnection()]);
       for (const connection of pair) connection.received = '';
       assert.deepEqual(comparable(await askRaw(direct, text())), comparable(await askRaw(node, text())));
-      // Both connections must serve the next request, or both must end.
+      // Either both connections serve the next request, or both close.
       if (repliesIn(node.received)[0]?.headers['connection'] === 'close') {
         pair = undefined;
         await Promise.all([direct.untilClosed(), node.untilClosed()]);
@@ -412,7 +411,7 @@ describe('requests of both kinds on one connection', () => {
     await eventually('some have arrived', async () => (await gateway.metric('ingest_accepted_total')) > 0);
     connection.socket.resume();
     const all = await replies(connection, texts.length);
-    // A full gateway refuses some of them. None is lost, and the order is kept.
+    // A full gateway refuses some of the events, but it loses none and keeps their order.
     const onStream = new Set((await redis.entries()).map(({ fields }) => fields['body']));
     for (const [at, { status, body }] of all.entries()) {
       if (status === 202)
