@@ -1,41 +1,39 @@
-// Time and randomness as arguments, so that tests can run in virtual time.
+// Time and randomness are passed as arguments, so that tests can run in virtual time.
 //
-// Invariant: only this file uses the globals, and a lint rule checks that. bin makes one SystemClock and one
-// SystemRandom for each process.
+// Invariant: only this file uses the global functions. A lint rule enforces this.
 //
-// Fact: each event reads the clock several times. Choice: one class whose methods only call the global, so that V8
+// Fact: the clock is read several times per event. Choice: one class whose methods only call the global, so that V8
 // inlines them. Effect: no measurable cost (`BENCH_CASES=saturation make bench`).
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A pending call of `after` or `every`. */
+/** A pending call that `after` or `every` scheduled. */
 export interface Timer {
   /** Cancels the call. */
   close(): unknown;
-  /** Lets the process end before the call. */
+  /** Lets the process exit before the call is made. */
   unref(): unknown;
 }
 
 export interface Clock {
   /** Unix time in milliseconds. It can jump forward and backward. */
   epochMs(): number;
-  /** A monotonic time in milliseconds, with fractions and an arbitrary start. */
+  /** Monotonic time in milliseconds, with fractions. Its zero point is arbitrary. */
   ms(): number;
   after(ms: number, run: () => void): Timer;
-  /** Calls `run` every `ms` milliseconds, first after `ms`. */
   every(ms: number, run: () => void): Timer;
   /** Resolves after `ms` (at most 24.8 days), or as soon as `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `run` after this turn of the event loop has read all sockets that were readable. */
+  /** Calls `run` after this turn of the event loop has read all readable sockets. */
   turnEnd(run: () => void): void;
 }
 
 export interface Random {
-  /** At least 0, less than 1. */
+  /** Returns a random number that is at least 0 and less than 1. */
   fraction(): number;
-  /** RFC 9562, version 4. */
+  /** Returns a version 4 UUID (RFC 9562). */
   uuid(): string;
-  /** Cryptographically strong. */
+  /** Returns cryptographically strong random bytes. */
   bytes(count: number): Buffer;
 }
 
@@ -44,7 +42,7 @@ export interface ClockAndRandom {
   readonly random: Random;
 }
 
-/** The longest time that setTimeout accepts. It treats a longer one as 1 ms. */
+/** The longest delay that setTimeout accepts. It replaces longer delays with 1 ms. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export class SystemClock implements Clock {

@@ -1,6 +1,6 @@
-// The start of a daemon: its flags, its configuration, its log, and its signals.
+// Starts a daemon: parses its flags, reads its configuration, creates its log and handles its signals.
 //
-// A failed start is a line in a JSON log, and a plain sentence on standard error if the log is text for people.
+// A failed startup is reported in the log if the log is JSON, and otherwise as a sentence on standard error.
 import type { AddressInfo } from 'node:net';
 import type { Clock } from './clock.ts';
 import { addressText, errno, type BindAddress, type Environment, type ReadConfig } from './env.ts';
@@ -15,25 +15,25 @@ export interface Daemon<C> {
   readonly name: string;
   readonly help: string;
   readonly read: (environment: Environment) => ReadConfig<C>;
-  /** `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
+  /** For `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
   readonly check: (config: C) => Promise<readonly string[]>;
-  /** `--check=connect`, after `check`. Calls `found` with each line of its report. Rejects with a StartFailure. */
+  /** For `--check=connect`, after `check`: calls `found` with each line of the report. Rejects with a StartFailure. */
   readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
-  /** Rejects with a StartFailure. Calls `onStop` once, as soon as it holds something that must be closed. */
+  /** Starts the daemon, and calls `onStop` once to register its orderly stop. Rejects with a StartFailure. */
   readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
 }
 
 /** The orderly stop of a daemon. */
 export interface Stop {
   readonly deadlineMs: number;
-  /** For the log: what happens to unfinished work at the deadline. */
+  /** What happens to unfinished work at the deadline, for a log line. */
   readonly cutOff: string;
   readonly stop: () => Promise<void>;
 }
 
 export type OnStop = (stop: Stop) => void;
 
-/** The process of a daemon. */
+/** The process in which a daemon runs. */
 export interface DaemonProcess {
   readonly clock: Clock;
   readonly args: readonly string[];
@@ -43,7 +43,7 @@ export interface DaemonProcess {
   readonly end: (code: number) => void;
 }
 
-/** Runs the daemon. Returns an exit code if the process must end, for example after `--help` or a failed start. */
+/** Runs the daemon. Returns an exit code if the process must exit, for example after `--help` or a failed startup. */
 export async function runDaemon<C>(daemon: Daemon<C>, host: DaemonProcess): Promise<number | undefined> {
   const { args, environment, print, complain } = host;
   let logging: LogOptions | undefined;
@@ -76,7 +76,7 @@ export async function runDaemon<C>(daemon: Daemon<C>, host: DaemonProcess): Prom
   }
 }
 
-/** `--check` and `--check=connect`. Rejects with a StartFailure. */
+/** Runs `--check` or `--check=connect`. Rejects with a StartFailure. */
 async function check<C>(
   daemon: Daemon<C>,
   { config, report }: ReadConfig<C>,
@@ -91,7 +91,7 @@ async function check<C>(
   return EXIT.clean;
 }
 
-/** Version and settings, for the first line of the log. */
+/** The versions and settings that the first line of the log contains. */
 const startFields = (name: string, environment: Environment) => ({
   version: version(),
   revision: revision(),
@@ -99,7 +99,7 @@ const startFields = (name: string, environment: Environment) => ({
   settings: shownSettings(environment, name.replace('ingest-', '') as Program),
 });
 
-/** Binds an address and returns it as `host:port`. Throws a StartFailure that names `key` if it cannot be bound. */
+/** Binds an address and returns it as `host:port`. Rejects with a StartFailure that names `key` if this fails. */
 export async function bound(
   key: Key,
   wanted: BindAddress,
@@ -118,8 +118,8 @@ export async function bound(
 }
 
 /**
- * The first signal asks for an orderly stop, which ends with 0, or with 1 if it fails. The process ends within
- * `deadlineMs` whatever `stop` does. A second signal ends it immediately.
+ * The first signal starts an orderly stop, after which the process exits with 0, or with 1 if `stop` rejects. The
+ * process exits after `deadlineMs` at the latest. A second signal makes it exit immediately.
  */
 const stopping =
   (log: Log, { clock, end }: DaemonProcess): OnStop =>

@@ -1,7 +1,8 @@
-// Parses the environment into the typed settings of a program. A program's config.ts makes its configuration from them.
+// Parses the environment into a program's typed settings. The program's config.ts builds its configuration from them.
 //
-// Nothing throws while reading. All problems are collected in one report, each with key, value (secrets masked) and
-// expectation, so that an operator can correct them together. An unknown key with the project's prefix is a warning.
+// Reading the settings never throws. All problems are collected in one report, each with the key, the value (secrets
+// masked) and the expectation, so that an operator can correct all of them at once. An unknown key with the project's
+// prefix causes a warning.
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
@@ -11,7 +12,7 @@ import { expectedUri, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** An address to listen on. Port 0 is any free port. */
+/** An address to listen on. Port 0 means any free port. */
 export interface BindAddress {
   readonly host: string;
   readonly port: number;
@@ -20,12 +21,12 @@ export interface BindAddress {
 /** True if only this machine can connect to the address. */
 export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host);
 
-/** `host:port`, with an IPv6 host in brackets. */
+/** Returns `host:port`, with an IPv6 host in brackets. */
 export const addressText = ({ host, port }: BindAddress): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 
 export interface EnvReport {
-  /** Lines such as `KEY=value: expected 1 or 0`. With a problem the process must not start. */
+  /** Lines such as `KEY=value: expected 1 or 0`. If there are any, the process must not start. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
 }
@@ -37,7 +38,7 @@ export interface ReadConfig<C> {
   readonly log: LogOptions;
 }
 
-/** The type of a setting's value. A URI is undefined if it is unset or wrong, others if they have no default. */
+/** The type of a setting's value. A URI is undefined if unset or invalid, other values if they have no default. */
 export type Value<S extends Setting> = S extends { readonly kind: 'integer'; readonly default: infer D }
   ? number | Extract<D, undefined>
   : S extends { readonly kind: 'choice'; readonly default: infer T }
@@ -56,12 +57,12 @@ export function processEnvironment(): Environment {
   return { ...process.env };
 }
 
-/** The name of a system error (`ENOENT`), for messages. */
+/** Returns the code of a system error, such as `ENOENT`, for messages. */
 export function errno(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
 }
 
-/** One program's settings. The default replaces a value with a problem, so that rules between keys still apply. */
+/** One program's settings. Invalid values are replaced with defaults, so that rules between settings can be checked. */
 export class Settings {
   readonly #environment: Environment;
   readonly #values = new Map<Key, unknown>();
@@ -82,7 +83,7 @@ export class Settings {
     return this.#values.get(key) as Value<(typeof SETTINGS)[K]>;
   }
 
-  /** True if the environment sets the key, or its `_FILE` form, to a text that is not empty. */
+  /** True if the environment sets the key (or its `_FILE` form, if `form` is `_FILE`) to a value that is not empty. */
   given(key: Key, form: '' | '_FILE' = ''): boolean {
     return this.#text(`${key}${form}`) !== undefined;
   }
@@ -119,7 +120,7 @@ export class Settings {
     return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: this.log };
   }
 
-  /** An empty value is the same as none. */
+  /** Treats an empty value as unset. */
   #text(key: string): string | undefined {
     const value = this.#environment[key];
     return value === '' ? undefined : value;
@@ -154,7 +155,7 @@ export class Settings {
     }
   }
 
-  /** A URI from its key, or from the file that `key_FILE` names, such as a mounted secret. */
+  /** Returns the URI from `key`, or from the file that `key_FILE` names, such as a mounted secret. */
   #uri(key: Key, { schemes, required }: UriSetting, program: Program): string | undefined {
     const value = this.#uriText(key);
     if (value === null) return undefined;
@@ -166,7 +167,7 @@ export class Settings {
     return undefined;
   }
 
-  /** Undefined if the URI is unset, null if its file has a problem. */
+  /** Returns undefined if the URI is unset, and null after reporting a problem. */
   #uriText(key: Key): string | undefined | null {
     const direct = this.#text(key);
     const path = this.#text(`${key}_FILE`);
@@ -192,7 +193,7 @@ function defaultOf(setting: Exclude<Setting, UriSetting>): unknown {
   return setting.default;
 }
 
-/** Parses `host:port` or `[v6]:port`. A host is required. */
+/** Parses `host:port` or `[v6]:port`. The host is required. */
 function addressOf(text: string): BindAddress | undefined {
   const match = /^(?:\[([^\]]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
   const port = Number(match?.[3] ?? Number.NaN);
@@ -203,7 +204,9 @@ function addressOf(text: string): BindAddress | undefined {
 
 const PREFIX = 'INGEST_';
 
-/** A warning for each key with the project's prefix that no program reads. It names the nearest known key or keys. */
+/**
+ * Returns a warning, with the most similar known keys, for each key with the prefix `INGEST_` that no program reads.
+ */
 function unknownKeys(environment: Environment): string[] {
   const warnings: string[] = [];
   for (const key of Object.keys(environment)) {
@@ -216,7 +219,7 @@ function unknownKeys(environment: Environment): string[] {
   return warnings;
 }
 
-/** The Levenshtein distance. */
+/** Returns the Levenshtein distance between two strings. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i += 1) {

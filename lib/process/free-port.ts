@@ -1,4 +1,4 @@
-// Finds a free TCP port on 127.0.0.1. Another process may bind it before the caller does.
+// Finds a free TCP port on 127.0.0.1. Another process may bind the port before the caller does.
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 

@@ -1,7 +1,7 @@
-// The log on standard output, as JSON or as text for people.
+// Writes the log to standard output, as JSON or as text for people.
 //
 // Event bodies, passwords, private keys and tokens are never logged. Lines that traffic can repeat without limit are
-// written by `Throttled`.
+// written through `Throttled`.
 import { isatty } from 'node:tty';
 import { styleText } from 'node:util';
 import { pino, type Logger } from 'pino';
@@ -15,7 +15,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 
-/** `auto`: text if standard output is a terminal, else JSON. */
+/** `auto` selects text if standard output is a terminal, and JSON otherwise. */
 export type LogFormat = (typeof LOG_FORMATS)[number];
 
 export interface LogOptions {
@@ -25,7 +25,7 @@ export interface LogOptions {
 
 export const isText = (format: LogFormat): boolean => format === 'text' || (format === 'auto' && isatty(1));
 
-/** Writes lines synchronously, so that the last ones before an exit are not lost. `name` is the program's. */
+/** Creates a log that writes synchronously, so that no lines are lost on exit. `name` is the program's name. */
 export function createLog(name: string, level: LogLevel, format: LogFormat = 'json'): Log {
   const settings = {
     name,
@@ -35,20 +35,20 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
     serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  // Fact: pino writes asynchronously by default, and its `fatal` overtakes earlier lines.
+  // By default, pino writes asynchronously, and its `fatal` overtakes earlier lines.
   const output = pino.destination({ dest: 1, sync: true });
   if (!isText(format)) return pino(settings, { write: (json) => void output.write(printableLines(json)) });
   const colors = isatty(1) && process.stdout.hasColors();
   return pino(settings, { write: (json) => void output.write(textLine(json, colors)) });
 }
 
-/** Fact: the error for a malformed URL has the whole URL in `input`, password included. */
+/** Removes `input` and `base`, where the error for a malformed URL contains the whole URL, including its password. */
 function withoutInput(cause: Error): object {
   const { input: _, base: __, ...fields } = { ...pino.stdSerializers.err(cause) };
   return fields;
 }
 
-/** The members of a line that do not appear as `key=value`. */
+/** The members of a log line that are not shown as `key=value`. */
 interface LogLine {
   readonly time?: string;
   readonly level?: string;
@@ -61,8 +61,8 @@ interface LogLine {
 const STYLES = { debug: 'gray', warn: 'yellow', error: 'red', fatal: 'red' } as const;
 
 /**
- * Turns a JSON line of pino into text for people. Fact: pino-pretty does the same and brings thirteen packages, which
- * every operator would install.
+ * Converts a JSON line of pino to text for people. pino-pretty does the same, but would add thirteen packages to
+ * every installation.
  */
 export function textLine(json: string, colors: boolean): string {
   let line: LogLine;
@@ -82,11 +82,11 @@ export function textLine(json: string, colors: boolean): string {
   return stack === undefined ? `${text}\n` : `${text}\n    ${printableLines(stack).replaceAll('\n', '\n    ')}\n`;
 }
 
-/** JSON unless the plain text is unambiguous. A field never contains a line break. */
+/** Returns JSON unless the plain text is unambiguous, so a field never contains a line break. */
 const fieldText = (value: unknown): string =>
   typeof value === 'string' && /^[^\s"=\p{Cc}]+$/u.test(value) ? value : JSON.stringify(value);
 
-/** Writes at most one line of a kind in each interval. */
+/** Writes at most one line per interval, for messages that could repeat without limit. */
 export class Throttled {
   readonly #clock: Clock;
   readonly #intervalMs: number;
@@ -98,7 +98,7 @@ export class Throttled {
     this.#intervalMs = intervalMs;
   }
 
-  /** Calls `write` with the number of suppressed calls since the last line, or suppresses this call. */
+  /** Calls `write` with the number of calls suppressed since the last line, or suppresses this call. */
   line(write: (heldBack: number) => void): void {
     const now = this.#clock.ms();
     if (now < this.#nextMs) {

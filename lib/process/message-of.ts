@@ -1,5 +1,6 @@
 /**
- * The message of an error. Node's error for a host name with several addresses has no message, so its code is returned.
+ * Returns the message of an error, or the code if the message is empty. It is empty in Node's connection error for a
+ * host name with several addresses.
  */
 export function messageOf(cause: unknown): string {
   if (!(cause instanceof Error)) return 'unknown error';

@@ -1,11 +1,11 @@
-// Flags, exit codes and version, the same for every program of the project.
+// Flags, exit codes and versions, which are the same for all programs of the project.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { revisionOf } from './revision.ts';
 
 /**
- * openapi/rules.md, 7. `replicas`: the maximum number of consumers is running. `warehouse`: `--check=connect` cannot
- * use the warehouse.
+ * Exit codes (openapi/rules.md, 7). `replicas`: the maximum number of consumers is already running. `warehouse`:
+ * ingest-admin or `--check=connect` cannot use the warehouse.
  */
 export const EXIT = Object.freeze({
   clean: 0,
@@ -17,7 +17,7 @@ export const EXIT = Object.freeze({
   warehouse: 5,
 });
 
-/** A failed start. `message` has a line for each problem, with the key and what to do. */
+/** Thrown if startup fails. `message` has one line per problem, with the key and what to do. */
 export class StartFailure extends Error {
   override readonly name = 'StartFailure';
   readonly exitCode: number;
@@ -39,7 +39,7 @@ const MODES: ReadonlyMap<string, Mode> = new Map([
   ['-V', 'version'],
 ]);
 
-/** Throws a StartFailure that names an unknown argument. */
+/** Throws a StartFailure if an argument is unknown. */
 export function modeOf(args: readonly string[]): Mode {
   let mode: Mode = 'run';
   for (const arg of args) {

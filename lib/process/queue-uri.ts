@@ -5,14 +5,14 @@
 //   redis+cluster://[user:password@]h1:p1,h2:p2                                 some of the nodes
 //   dispatcher://[user:password@]a:p1,b:p2                                      two servers, or one server twice
 //
-// `rediss` and `dispatchers` are the same over TLS, also to sentinels and nodes.
+// With `rediss` and `dispatchers`, all connections use TLS, including those to sentinels and nodes.
 import type { Settings } from './env.ts';
 import { listUri } from './uri.ts';
 
-/** `hosts` are `host:port` each. `uriOf` returns the plain URI of one server, without the user if `anonymous`. */
+/** Each of `hosts` is `host:port`. `uriOf` returns the URI of one server, without user and password if `anonymous`. */
 export type QueueAddress =
   | { readonly kind: 'server'; readonly uri: string }
-  /** `uris`: the servers of `ingest-a` and `ingest-b`. */
+  /** `uris` are the servers of `ingest-a` and `ingest-b`. */
   | { readonly kind: 'dispatcher'; readonly uris: readonly [string, string] }
   | {
       readonly kind: 'sentinel' | 'cluster';
@@ -24,7 +24,7 @@ export type QueueAddress =
 
 const DEFAULT_PORT = { sentinel: 26379, cluster: 6379 } as const;
 
-/** The URI of the queue. Adds problems to the report, also for settings that contradict the URI. */
+/** Returns the URI of the queue. Adds problems to the report, including settings that contradict the URI. */
 export function queueUriOf(settings: Settings): string {
   const uri = settings.get('INGEST_QUEUE_URI') ?? '';
   if (uri === '') return uri;
@@ -40,7 +40,7 @@ export function queueUriOf(settings: Settings): string {
 
 export const isDispatcher = (uri: string): boolean => /^dispatchers?:/.test(uri);
 
-/** The address, or the problem as a text (`expected …`). The URI has passed the checks of env.ts. */
+/** Returns the address, or the problem as text (`expected …`). The URI must have passed the checks in env.ts. */
 export function queueAddress(uri: string): QueueAddress | string {
   const list = listUri(uri);
   if (isDispatcher(uri)) return dispatcherAddress(uri);
@@ -84,7 +84,10 @@ function dispatcherAddress(uri: string): QueueAddress | string {
 
 const DATABASE = 'a database is written redis://host:port/3';
 
-/** The problem in the URI of one server. Nothing after its host may be ignored. */
+/**
+ * Returns the problem in the URI of one server, or undefined. Anything unexpected after the host is a problem, so
+ * that no part of the URI is silently ignored.
+ */
 function serverFault(uri: string): string | undefined {
   const { protocol, pathname, searchParams } = new URL(uri);
   const isRedis = /^rediss?:$/.test(protocol);

@@ -1,8 +1,9 @@
-// Files that are read again when their content changes. The last good content stays in use.
+// Reloads files when their content changes. If the new content is refused, the last good content stays in use.
 //
-// Fact: a mounted secret changes through a symbolic link two folders up, and editors replace files, so events on a path
-// are not reliable. Choice: read the few small files four times a second, and compare contents. A change applies after
-// two equal reads: half a list of authorities is valid PEM, and would close the connections of the other half.
+// A mounted secret changes through a symbolic link two folders up, and editors replace files, so file system events
+// are not reliable. The few small files are therefore read four times a second, and their contents are compared. A
+// change takes effect only after two identical reads: half of a list of authorities is valid PEM, and using it would
+// close the connections of producers whose authorities are in the other half.
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,25 +13,28 @@ import type { Log } from './log.ts';
 import { messageOf } from './message-of.ts';
 
 const INTERVAL_MS = 250;
-/** Refused files can become good without a change, for example a revocation list that becomes valid later. */
+/**
+ * Refused files are tried again after this time, because they can become good without a change. For example, a
+ * revocation list may become valid later.
+ */
 const RETRY_MS = 30_000;
 
 export interface Reloading<T> {
-  /** A label of metrics and a field of log lines. */
+  /** A label in metrics and a field in log lines. */
   readonly kind: string;
   readonly clock: Clock;
   readonly log: Log;
   readonly onChange: (value: T) => void;
-  /** Receives `false` if the files were refused. */
+  /** Called with `false` if the files were refused, and with `true` after a reload. */
   readonly onOutcome: (current: boolean) => void;
-  /** More fields for the log line of a success. */
+  /** Returns additional fields for the log line about a reload. */
   readonly fields?: ((value: T) => object) | undefined;
 }
 
-/** `lastGood` is undefined at the start. A rejection refuses the files. */
+/** `lastGood` is undefined during startup. If the promise rejects, the files are refused. */
 export type Parse<T> = (lastGood: T | undefined) => Promise<T>;
 
-/** Reads files, or folders of files. Rejects as `parse` does. */
+/** Reads files or folders of files. Rejects if `parse` does. */
 export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {
   const digest = await digestOf(paths);
   return new Reloadable(paths, parse, digest, await parse(undefined));
@@ -40,9 +44,9 @@ export class Reloadable<T> {
   readonly #paths: readonly string[];
   readonly #parse: Parse<T>;
   #value: T;
-  /** The digest of the parsed content. */
+  /** The digest of the content that `parse` read last. */
   #digest: string;
-  /** The digest of the latest read. */
+  /** The digest of the content at the latest check. */
   #read: string | undefined;
   #retryAtMs = Number.POSITIVE_INFINITY;
   #reloading: Reloading<T> | undefined;
@@ -56,18 +60,17 @@ export class Reloadable<T> {
     this.#value = value;
   }
 
-  /** The last good content. */
   get value(): T {
     return this.#value;
   }
 
-  /** Watches the files. Detects also a change since the first read. */
+  /** Starts watching the files. Changes made since the first read are detected too. */
   watch(reloading: Reloading<T>): void {
     this.#reloading = reloading;
     this.#goOn();
   }
 
-  /** Loads the files again, changed or not. */
+  /** Reloads the files even if they have not changed. */
   reload(): Promise<void> {
     return this.#check(true);
   }
@@ -99,7 +102,7 @@ export class Reloadable<T> {
     return this.#checking;
   }
 
-  /** A retry is silent unless it succeeds. */
+  /** Loads the files. If a retry fails, nothing is reported. */
   async #load({ kind, clock, log, onChange, onOutcome, fields }: Reloading<T>, changed: boolean): Promise<void> {
     try {
       const value = await this.#parse(this.#value);
@@ -120,7 +123,7 @@ export class Reloadable<T> {
 const digestOf = async (paths: readonly string[]): Promise<string> =>
   (await Promise.all(paths.map((path) => contentDigest(path)))).join(' ');
 
-/** The digest of a file, or of a folder's files and their names. Subfolders are not read. */
+/** Returns the digest of a file, or of the names and contents of the files in a folder. Subfolders are not read. */
 async function contentDigest(path: string, inFolder = false): Promise<string> {
   const content = await readFile(path).catch((cause: unknown) => errno(cause));
   if (content === 'EISDIR' && !inFolder) {

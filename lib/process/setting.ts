@@ -1,10 +1,10 @@
-// The kinds of rows in the table of settings (settings.ts). env.ts reads their values.
+// The kinds of settings in the table in settings.ts. env.ts parses their values.
 //
-// `meaning` is a clause for --help and deploy/configure.md (Markdown code spans), without a full stop.
+// `meaning` is a clause for --help and deploy/configure.md, without a period. It may contain Markdown code spans.
 export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send'] as const;
 export type Program = (typeof PROGRAMS)[number];
 
-/** A whole number. `unit` is empty if the meaning names it. */
+/** A whole number. `unit` is empty if `meaning` already names what is counted. */
 export const integer = <const D extends number | undefined>(
   programs: readonly Program[],
   fallback: D,
@@ -20,14 +20,14 @@ export const choice = <const T extends string>(
   meaning: string,
 ) => ({ kind: 'choice', programs, default: fallback, choices, meaning }) as const;
 
-/** host:port or [v6]:port; port 0 is any free one. */
+/** An address, `host:port` or `[v6]:port`. Port 0 means any free port. */
 export const address = <const D extends string | undefined>(
   programs: readonly Program[],
   fallback: D,
   meaning: string,
 ) => ({ kind: 'address', programs, default: fallback, meaning }) as const;
 
-/** A URI of one of `schemes` (with their colon). `required` names the programs that do not start without it. */
+/** A URI with one of `schemes`, which include the colon. The programs in `required` do not start without the URI. */
 export const uri = (
   programs: readonly Program[],
   schemes: readonly string[],
@@ -35,10 +35,10 @@ export const uri = (
   meaning: string,
 ) => ({ kind: 'uri', programs, schemes, required, meaning }) as const;
 
-/** `1` or `0`; off by default. */
+/** A flag, `1` or `0`. The default is `0`. */
 export const flag = (programs: readonly Program[], meaning: string) => ({ kind: 'flag', programs, meaning }) as const;
 
-/** Any text that is not empty; config.ts checks what only the program knows. */
+/** Any text that is not empty. The program's config.ts checks everything else. */
 export const text = <const D extends string | undefined>(programs: readonly Program[], fallback: D, meaning: string) =>
   ({ kind: 'text', programs, default: fallback, meaning }) as const;
 

@@ -1,4 +1,4 @@
-// The table of settings as text: for --help, deploy/configure.md, files in /etc/ingest, and the log.
+// Formats the table of settings as text for --help, deploy/configure.md, the files in /etc/ingest, and the log.
 import type { Environment } from './env.ts';
 import { maskedValue } from './uri.ts';
 import type { Program, Setting } from './setting.ts';
@@ -7,7 +7,6 @@ import { FIRST_KEYS, KEYS, SETTINGS, settingsOf, type Key } from './settings.ts'
 const WIDTH = 110;
 const INDENT = '      ';
 
-/** The settings of one program for its --help. */
 export function settingsHelp(program: Program): string {
   const lines = settingsOf(program).map(([key, setting]) => {
     const fallback = defaultText(setting, program);
@@ -19,7 +18,7 @@ export function settingsHelp(program: Program): string {
   return `Settings, ${source}:\n${lines.join('\n')}\n`;
 }
 
-/** The --help of a daemon. `exits` describes the exit codes that only this daemon has. */
+/** Returns the text for --help. `exits` describes the exit codes that only this daemon uses. */
 export function daemonHelp(
   program: Program,
   { summary, connected, exits }: Readonly<Record<'summary' | 'connected' | 'exits', string>>,
@@ -38,7 +37,7 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, ${e
 `;
 }
 
-/** The environment file of a service: every setting as a comment, `#KEY=default`. */
+/** Returns the environment file of a service. Every setting in it is commented out: `#KEY=default`. */
 export function environmentFile(program: Program): string {
   const settings = settingsOf(program).map(([key, setting]) => {
     const fallback = defaultText(setting, program);
@@ -48,7 +47,7 @@ export function environmentFile(program: Program): string {
   return `# Settings of ingest-${program}: KEY=value. The comments show the defaults.\n\n${settings.join('\n')}`;
 }
 
-/** The settings of this program that the environment sets, with secrets masked. */
+/** Returns the settings of this program that are set in the environment, with secrets masked. */
 export function shownSettings(environment: Environment, program: Program): Readonly<Record<string, string>> {
   const given = settingsOf(program).flatMap(([key, { kind }]) =>
     (kind === 'uri' ? [key, `${key}_FILE`] : [key]).map((name) => [name, environment[name] ?? ''] as const),
@@ -58,7 +57,7 @@ export function shownSettings(environment: Environment, program: Program): Reado
   );
 }
 
-/** All settings as the Markdown lists of deploy/configure.md. */
+/** Returns all settings as Markdown lists for deploy/configure.md. */
 export function settingsLists(): string {
   const advanced = KEYS.filter((key) => !FIRST_KEYS.includes(key));
   return `${FIRST_KEYS.map(definition).join('\n')}
@@ -70,7 +69,7 @@ The defaults fit most installations.
 ${advanced.map(definition).join('\n')}`;
 }
 
-/** A list item: key, default, values and readers, then the meaning. */
+/** Returns a list item: the key, its default, its values, the programs that read it, and its meaning. */
 function definition(key: Key): string {
   const setting: Setting = SETTINGS[key];
   const fallback = defaultText(setting, undefined);
@@ -82,7 +81,7 @@ function definition(key: Key): string {
   return `* ${term.trimStart()}\n${wrapped(sentence, '  ')}`;
 }
 
-/** Without `program`, the default for a list of all programs. */
+/** Returns the default, or a text that is true for all programs if `program` is undefined. */
 function defaultText(setting: Setting, program: Program | undefined): string {
   if (setting.kind === 'uri') {
     const required = program === undefined ? setting.required.length > 0 : setting.required.includes(program);

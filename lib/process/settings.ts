@@ -1,8 +1,8 @@
 // All settings of the project. env.ts parses them, and --help and deploy/configure.md list them.
 //
-// To add a setting: add a row below; read its value in the program's config.ts with `settings.get('INGEST_…')`; run
-// `make settings`, which rewrites the lists in deploy/configure.md. Rules between settings belong in config.ts. A key
-// that ends in `_URI` also has a `_URI_FILE` form, which needs no row.
+// To add a setting, add a row below, read its value in the program's config.ts with `settings.get('INGEST_…')`, and
+// run `make settings`, which rewrites the lists in deploy/configure.md. Rules between settings belong in config.ts. A
+// key that ends in `_URI` also has a `_URI_FILE` form, which needs no row.
 import { LOG_FORMATS, LOG_LEVELS } from './log.ts';
 import { address, choice, flag, integer, text, uri, type Program, type Setting } from './setting.ts';
 
@@ -283,7 +283,7 @@ export const FIRST_KEYS: readonly Key[] = [
   'INGEST_CONSUMER_ADDR',
 ];
 
-/** All keys, with their `_URI_FILE` forms. */
+/** All keys, including the `_URI_FILE` forms. */
 export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>
   SETTINGS[key].kind === 'uri' ? [key, `${key}_FILE`] : [key],
 );

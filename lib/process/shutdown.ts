@@ -1,14 +1,14 @@
-// Signals that end a process. SIGTERM and SIGINT have one listener at a time.
+// The signals that stop a process. SIGTERM and SIGINT have only one listener at a time.
 
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 export type StopSignal = keyof typeof SIGNAL_NUMBERS;
 
-/** The exit code that a shell reports for a program ended by this signal. */
+/** Returns the exit code that a shell reports for a program killed by this signal. */
 export const signalExit = (signal: StopSignal): number => 128 + SIGNAL_NUMBERS[signal];
 
 let listener: ((signal: StopSignal) => void) | undefined;
 
-/** Replaces the listener. */
+/** Replaces the listener for SIGTERM and SIGINT. */
 export function onStopSignals(next: (signal: StopSignal) => void): void {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, next);
@@ -17,7 +17,7 @@ export function onStopSignals(next: (signal: StopSignal) => void): void {
   listener = next;
 }
 
-/** Calls `end` at a signal, until `onStopSignals` is called. SIGHUP never ends the process. */
+/** Calls `end` on SIGTERM or SIGINT until `onStopSignals` replaces the listener. SIGHUP no longer ends the process. */
 export function onEarlySignals(end: (code: number) => void): void {
   process.on('SIGHUP', () => undefined);
   onStopSignals((signal) => end(signalExit(signal)));

@@ -1,13 +1,13 @@
-// The text of `make ingest-run`: shell commands that send an event and show it.
+// The text that `make ingest-run` prints: shell commands that send an event and look it up.
 import { join } from 'node:path';
 
 export interface Trial {
   /** The gateway's URL, https://host:port. */
   readonly address: string;
   readonly stateDir: string;
-  /** The folder of the programs, relative to the user's working folder. */
+  /** The folder that contains the programs, relative to the user's working folder. */
   readonly bin: string;
-  /** True if the operator configured certificates, so that the paths of a producer's files are unknown. */
+  /** True if the operator configured certificates, so the paths of a producer's files are unknown. */
   readonly ownCertificates: boolean;
   /** The SQLite file of the warehouse; undefined if the operator configured a warehouse. */
   readonly database: string | undefined;
@@ -34,7 +34,7 @@ Ctrl-C ends everything. To start over, remove the state folder: rm -r ${quoted(s
 `;
 }
 
-/** `file` is quoted already. */
+/** `file` is already quoted for the shell. */
 function inspections(file: string, bin: string): string {
   const query = 'SELECT id, producer, landed_at, body FROM events';
   const database = 'new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true})';
