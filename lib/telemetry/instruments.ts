@@ -1,7 +1,7 @@
-// Counters, gauges and histograms that cost one addition on the hot path. prom-client reads them at a scrape.
+// Counters, gauges and histograms that cost one addition on the hot path. prom-client reads them when it is scraped.
 //
-// Fact: `inc` and `observe` of prom-client build a string key from the labels at each call. Choice: the caller keeps
-// the counter of its labels. A scrape reads all of them synchronously, so its figures belong to one moment.
+// Fact: prom-client's `inc` and `observe` build a string key from the labels on every call. Choice: the caller keeps
+// a reference to the counter for its labels. A scrape reads all values synchronously, so they belong to one moment.
 import type { Registry } from 'prom-client';
 
 export class Counter {
@@ -42,7 +42,7 @@ function expose(registry: Registry, name: string, help: string, type: string, sa
   registry.registerMetric(metric as never);
 }
 
-/** The counters of one metric, by their labels. */
+/** The counters of one metric, one for each combination of labels. */
 export class CounterFamily {
   readonly #counters = new Map<string, { readonly labels: Labels; readonly counter: Counter }>();
 
@@ -52,7 +52,7 @@ export class CounterFamily {
     );
   }
 
-  /** The counter of these labels, created with 0. Frequent callers keep it. */
+  /** Returns the counter for these labels, which starts at 0. Frequent callers should keep a reference to it. */
   counter(labels: Labels = {}): Counter {
     const key = JSON.stringify(labels);
     const known = this.#counters.get(key);
@@ -63,7 +63,7 @@ export class CounterFamily {
   }
 }
 
-/** A gauge that calls its owner for samples at a scrape. */
+/** A gauge that calls its owner for samples on each scrape. */
 export class Gauge {
   #samples: () => Sample[] = () => [];
 
@@ -80,7 +80,7 @@ export class Gauge {
   }
 }
 
-/** One distribution, in seconds. */
+/** The distribution of durations in seconds, for one combination of labels. */
 export class Distribution {
   readonly #bounds: readonly number[];
   readonly #counts: Float64Array;

@@ -1,15 +1,15 @@
-// The metrics that every program has.
+// The metrics that every daemon exports.
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { revision, version } from '../process/program.ts';
 
-// Gauges with names for counters, which promtool reports.
+// These gauges are named like counters, which promtool reports as a mistake.
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
 
 export async function exposition(registry: Registry): Promise<{ readonly contentType: string; readonly text: string }> {
   return { contentType: registry.contentType, text: await registry.metrics() };
 }
 
-/** A registry with prom-client's process metrics and `ingest_build_info`. */
+/** Returns a registry with prom-client's process metrics and `ingest_build_info`. */
 export function processRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

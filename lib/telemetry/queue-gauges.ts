@@ -1,21 +1,21 @@
-// Gauges of the queue: unlanded events, sizes and memory. Gateways and consumers both have them, so that the alerts
-// work while one of the two is down.
+// Gauges for the queue: unlanded events, sizes and memory. Both gateways and consumers export them, so that the
+// alerts work even if one of the two programs is down.
 //
-// If the queue is unavailable, the age of the oldest event grows with the clock, and sizes have no sample: an alert
-// predicts from them when the memory is full, and old values would mislead it.
+// While the queue is unavailable, the age of the oldest event grows with the clock. The sizes then have no samples,
+// because an alert uses them to predict when the memory will be full, and old values would mislead it.
 import type { Registry } from 'prom-client';
 import type { Clock } from '../process/clock.ts';
 import { Gauge, type Labels } from './instruments.ts';
 
 const FRESH_MS = 15_000;
 
-/** The state of one part of the queue. */
+/** The state of one partition of the queue. */
 export interface Report {
   readonly unlanded: number;
-  /** Age of the oldest unlanded event in milliseconds, or 0. */
+  /** The age of the oldest unlanded event in milliseconds, or 0 if there is none. */
   readonly oldestMs: number;
   readonly events: number;
-  /** Undefined if the server does not report it. */
+  /** `undefined` if the server does not report its memory. */
   readonly memoryBytes: number | undefined;
   /** 0 if the server has no limit. */
   readonly memoryLimitBytes: number | undefined;
@@ -52,7 +52,7 @@ export class QueueGauges {
     ).readEach(() => sample(this.size?.memoryLimitBytes));
   }
 
-  /** The difference between this process's clock and the queue's. */
+  /** The largest difference between this process's clock and the clock of a queue server. */
   get clockSkewSeconds(): number {
     return Math.max(0, ...[...this.#readings.values()].map(({ clockSkewMs = 0 }) => clockSkewMs)) / 1000;
   }
@@ -61,7 +61,7 @@ export class QueueGauges {
     this.#readings.set(part, { ...report, readAtMs: this.#clock.ms() });
   }
 
-  /** The size of the whole queue, with the memory of its fullest server. Undefined without a fresh reading. */
+  /** The size of the whole queue, with the memory of its fullest server. `undefined` if there is no fresh reading. */
   get size(): Pick<Report, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
     const now = this.#clock.ms();
     const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);

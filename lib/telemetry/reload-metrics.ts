@@ -1,4 +1,4 @@
-// Metrics of watched files, the same in gateways and consumers.
+// Metrics about watched files, the same in gateways and consumers.
 import type { Registry } from 'prom-client';
 import { CounterFamily, Gauge } from './instruments.ts';
 
@@ -22,7 +22,7 @@ export class ReloadMetrics {
     current.readEach(() => Array.from(this.#current, ([kind, is]) => ({ labels: { kind }, value: is ? 1 : 0 })));
   }
 
-  /** Returns the counter of attempts to load files of this kind. */
+  /** Returns a function that records whether an attempt to load files of this kind succeeded. */
   of(kind: string): (current: boolean) => void {
     this.#current.set(kind, true);
     const [reloads, failures] = [this.#reloads.counter({ kind }), this.#failures.counter({ kind })];

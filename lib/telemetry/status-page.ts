@@ -1,5 +1,5 @@
-// The status page, and the runbook that it links to. Both are constant: the page requests `metrics` and `health/ready`
-// itself.
+// The status page and the runbook that it links to. Both are static: the browser requests `metrics` and
+// `health/ready` for the status page.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
@@ -12,7 +12,7 @@ interface Page {
 
 const HEADERS = ['X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store', 'Referrer-Policy', 'no-referrer'];
 
-/** Path -> answer. */
+/** Returns the answers, by path. */
 export function statusPages(): Readonly<Record<string, Page>> {
   const page = readFileSync(new URL('status-page.html', import.meta.url), 'utf8');
   const runbook = readFileSync(new URL('../../deploy/RUNBOOK.md', import.meta.url), 'utf8');
@@ -26,7 +26,7 @@ const answer = (html: string): Page => ({
   headers: ['Content-Security-Policy', policyOf(html), ...HEADERS],
 });
 
-/** The Markdown text with an anchor at each heading, named as on GitHub. */
+/** Returns the Markdown text with an anchor at each heading. The anchors have the same names as on GitHub. */
 function runbookPage(markdown: string): string {
   const escaped = markdown.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
   const text = escaped.replace(/^#+ (.*)$/gm, (line, title: string) => {
@@ -44,7 +44,7 @@ function runbookPage(markdown: string): string {
   );
 }
 
-/** Allows only the inline script and style of this page. */
+/** Returns a Content-Security-Policy that allows only the page's own inline script and style. */
 function policyOf(html: string): string {
   const hashOf = (tag: string): string => {
     const text = new RegExp(`<${tag}>(.*?)</${tag}>`, 's').exec(html)?.[1];

@@ -1,11 +1,11 @@
-// OpenTelemetry spans, sent by the official SDK over OTLP/HTTP.
+// Sends OpenTelemetry spans with the official SDK, over OTLP/HTTP.
 //
-// The packages are optional peers, loaded only if OTEL_EXPORTER_OTLP_ENDPOINT is set. If they are missing, the program
-// logs one line and runs without spans. The SDK reads the other OTEL_EXPORTER_OTLP_* keys, OTEL_RESOURCE_ATTRIBUTES and
-// OTEL_SERVICE_NAME itself.
+// The packages are optional peer dependencies and are loaded only if OTEL_EXPORTER_OTLP_ENDPOINT is set. If they are
+// missing, the program logs one line and runs without spans. The SDK itself reads OTEL_RESOURCE_ATTRIBUTES,
+// OTEL_SERVICE_NAME and the other OTEL_EXPORTER_OTLP_* keys.
 //
-// Invariant: no event fails or waits because of a span. At most 2,048 spans wait in memory; later ones are dropped, and
-// so are those that the receiver refuses.
+// Invariant: no event fails or waits because of a span. At most 2,048 spans wait in memory. Further spans are
+// dropped, and so are spans that the receiver refuses.
 import { hostname } from 'node:os';
 import type { Span as SdkSpan } from '@opentelemetry/api';
 import type { Clock } from '../process/clock.ts';
@@ -17,27 +17,27 @@ export interface SpanParent {
   readonly tracestate?: string | undefined;
 }
 
-/** Times are Unix milliseconds, with fractions. */
+/** A finished span. Times are Unix milliseconds with fractions. */
 export interface FinishedSpan {
   readonly name: string;
   readonly kind: 'server' | 'producer' | 'consumer';
-  /** If undefined, the span begins a trace. */
+  /** If undefined, the span starts a new trace. */
   readonly parent: SpanParent | undefined;
-  /** Its own context, if `reserve` created it. */
+  /** The span's own context, if `reserve` created it. */
   readonly context?: SpanParent | undefined;
   readonly startMs: number;
   readonly endMs: number;
-  /** Named by OpenTelemetry's semantic conventions. */
+  /** The names follow OpenTelemetry's semantic conventions. */
   readonly attributes: Readonly<Record<string, string | number>>;
   readonly error?: string | undefined;
 }
 
 export interface Tracing {
-  /** Creates the context of a span that is recorded later, so that others can name it as their parent before. */
+  /** Creates the context of a span that is recorded later, so that other spans can already use it as their parent. */
   reserve(parent: SpanParent): SpanParent;
   /** Records a span. Returns the context for its children. */
   record(span: FinishedSpan): SpanParent;
-  /** Sends the waiting spans, for at most a few seconds. */
+  /** Sends the waiting spans, and gives up after two seconds. */
   close(): Promise<void>;
 }
 
