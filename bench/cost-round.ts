@@ -11,7 +11,7 @@ import type { CostRound } from './gate-verdict.ts';
 import { FASTIFY, GATEWAY, type Subject } from './subjects.ts';
 import { neighbourRatio } from './turns.ts';
 
-/** Three seconds for each side of a pair are 60 pairs of slices. */
+/** Applies to each side of a pair. Three seconds are 60 pairs of slices. */
 const DURATION = { seconds: 3, warmupSeconds: 3 };
 
 /**

@@ -11,7 +11,7 @@ import { measure, type Plan } from './measure.ts';
 import { Progress } from './progress.ts';
 import { GATEWAY, gatewayOf, type Subject, withServer } from './subjects.ts';
 
-/** Rule 8 in openapi/rules.md. */
+/** The limit in rule 8 of openapi/rules.md. */
 const P99_MAX_MS = 200;
 /** A sixth of the saturation rate on two slow cores, so that any machine can meet the target. */
 const FIXED_RATE_PER_S = 2_000;

@@ -31,7 +31,7 @@ function idleRun(bench: Bench, subject: Subject): Run {
     label,
     execute: () =>
       withServer(bench.environment, subject, async (server) => {
-        // The first connections allocate memory that all connections share.
+        // The first connections allocate memory that all connections share, so they are not measured.
         const few = await holdConnections(bench.environment.certificates, server.port, 100);
         const before = residentBytes(server.pid);
         const many = await holdConnections(bench.environment.certificates, server.port, count);

@@ -7,7 +7,7 @@ import type { Sample } from '../measure.ts';
 import { CpuBook } from '../process-cost.ts';
 import { fillQueue, redisCommand } from '../queue-filling.ts';
 
-/** The events of ten minutes at 2,000 events/s. */
+/** Ten minutes' worth of events at 2,000 events/s. */
 const EVENTS = 1_200_000;
 const DEADLINE_MS = 180_000;
 

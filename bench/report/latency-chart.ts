@@ -9,7 +9,7 @@ interface Line {
   readonly points: readonly (readonly [number, number])[];
 }
 
-/** Rule 8 in openapi/rules.md. */
+/** The limit in rule 8 of openapi/rules.md. */
 const LIMIT_MS = 200;
 const WIDTH = 860;
 const HEIGHT = 340;

@@ -49,7 +49,7 @@ function counted(findings: readonly Finding[]): Map<string, number> {
   return counts;
 }
 
-/** Returns how many of the new findings exceed the increase in findings with the same file, rule and message. */
+/** Returns how many new findings are not explained by an increase in findings with their file, rule and message. */
 function knownAmong(news: readonly Finding[], before: readonly Finding[], after: readonly Finding[]): number {
   const [was, now] = [counted(before), counted(after)];
   return [...counted(news)].reduce((sum, [key, count]) => {
