@@ -115,7 +115,6 @@ export async function changesSinceBaseline(
   }
 }
 
-/** Throws ReportFailure ('usage'). */
 async function commitOf(text: string, root: string): Promise<string> {
   const [, name] = /^git:(.+)$/u.exec(text) ?? [];
   if (name === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${text}'`);

@@ -32,7 +32,6 @@ export const VERDICT_OPTIONS = {
 
 type OptionTable = NonNullable<ParseArgsConfig['options']>;
 
-/** Throws ReportFailure ('usage'). */
 export function parseCommand<T extends OptionTable>(args: readonly string[], options: T) {
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });

@@ -51,7 +51,7 @@ export function commitsIn(source: DocumentSource): string[] {
   );
 }
 
-/** Ignores the commit. */
+/** Compares two baseline files, ignoring the commit. */
 export function isSameBaseline(one: string, other: string): boolean {
   const [mine, theirs] = [one, other].map((text) => text.replace(/^(\{"baseline":.*),"commit":"[^"]*"\}$/mu, '$1}'));
   return mine === theirs;

@@ -68,7 +68,7 @@ const BLANKS: Readonly<Record<string, string>> = { '\n': '&#10;', '\r': '&#13;',
 
 /** Replaces characters that XML 1.0 does not allow (section 2.2) with U+FFFD. */
 function xml(text: string): string {
-  // eslint-disable-next-line no-control-regex -- the characters that XML 1.0 leaves out
+  // eslint-disable-next-line no-control-regex -- the characters that XML 1.0 does not allow
   const allowed = text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, '\ufffd');
   return markupText(allowed).replace(/[\n\r\t]/gu, (blank) => BLANKS[blank] ?? blank);
 }

@@ -2,7 +2,7 @@
 // Members keep their order, including those that the specification does not name. Findings are written last.
 import type { Report } from './report-schema.ts';
 
-/** Resolves when the caller may write more. */
+/** Writes a text. Resolves when the caller may write more. */
 export type TextSink = (text: string) => Promise<void>;
 
 const PIECE_UNITS = 1 << 16;
