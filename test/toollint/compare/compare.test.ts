@@ -85,8 +85,7 @@ describe('comparing reports', () => {
       return user + system;
     };
     await costOf(1000);
-    // Ten times as many findings need about ten times the work. Comparing all pairs would need a hundred times the
-    // work.
+    // Ten times as many findings need about ten times the work. Comparing all pairs would need a hundred times.
     const [small, large] = [await costOf(10_000), await costOf(100_000)];
     assert.ok(large < small * 30, `${small} ${large}`);
   });

@@ -448,7 +448,7 @@ describe('the GitHub commands', () => {
 
   it('have no control characters', async () => {
     const text = await converted(nasty, 'github');
-    // eslint-disable-next-line no-control-regex -- the claim is that there are none
+    // eslint-disable-next-line no-control-regex -- the test asserts that there are none
     assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/u);
     assert.ok(text.includes('red'));
   });
@@ -506,7 +506,7 @@ describe('the text for people', () => {
   it('has no control characters and no commands for CI runners', async () => {
     for (const width of [20, 40, 80, 200]) {
       const text = await converted(nasty, 'pretty', { width });
-      // eslint-disable-next-line no-control-regex -- the claim is that there are none
+      // eslint-disable-next-line no-control-regex -- the test asserts that there are none
       assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/u);
       assert.equal(stripVTControlCharacters(await converted(nasty, 'pretty', { width, color: true })), text);
     }
