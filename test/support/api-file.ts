@@ -1,4 +1,4 @@
-// openapi/events.yaml for tests: its operations, and each documented response with a compiled schema.
+// openapi/events.yaml as tests read it: its operations, and each documented response with a compiled schema.
 import { readFileSync } from 'node:fs';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
@@ -11,8 +11,8 @@ export type JsonObject = { readonly [member: string]: Json };
 
 const document = parse(readFileSync(API_FILE, 'utf8')) as JsonObject;
 
-// Strict, so that a misspelled keyword is an error. The file as a whole is not a schema: its named schemas become
-// `$defs`, and references are rewritten to point there.
+// Strict mode turns a misspelled keyword into an error. The file as a whole is not a schema, so its named schemas
+// become `$defs`, and references are rewritten to match.
 const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false });
 formats.default(ajv);
 ajv.addVocabulary(['discriminator']);
@@ -42,7 +42,6 @@ export function at(pointer: string): Json {
 export const pointer = (...parts: readonly string[]): string =>
   parts.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 
-/** Follows `$ref`. */
 export function deref(from: string): string {
   const value = at(from);
   const reference = isObject(value) ? value['$ref'] : undefined;
@@ -60,7 +59,7 @@ export function* nodes(from = ''): Generator<readonly [string, JsonObject]> {
   for (const key of Object.keys(value)) yield* nodes(from + pointer(key));
 }
 
-/** `closed`: members that the schema does not name are errors. */
+/** Compiles a schema. If `closed` is true, members that the schema does not name are errors. */
 export function schemaAt(from: string, closed = false): ValidateFunction {
   const schema = asSchema(at(from)) as JsonObject;
   return ajv.compile(closed ? { allOf: [schema], unevaluatedProperties: false } : schema);
@@ -73,14 +72,17 @@ export interface DocumentedHeader {
   readonly isInteger: boolean;
 }
 
-/** One response in one of its media types. `scope` is a method and path, or the name of an extension. */
+/** A response in one of its media types. `scope` is a method and a path, or the name of an extension. */
 export interface DocumentedResponse {
   readonly scope: string;
   readonly status: number;
   readonly headers: readonly DocumentedHeader[];
   readonly mediaType: string;
   readonly check: ValidateFunction;
-  /** The values of `code`, or else of `status`, in its body. Each is a response by itself. Empty: any body. */
+  /**
+   * The possible values of `code`, or of `status` if there is no `code`, in the body. Each value is documented as a
+   * separate response. If the array is empty, any body matches.
+   */
   readonly variants: readonly string[];
 }
 
@@ -156,7 +158,6 @@ function headersAt(response: string): DocumentedHeader[] {
   });
 }
 
-/** The constants that the schema allows for a member, over all its alternatives. */
 function constantsOf(schema: string, member: string): string[] {
   const value = at(schema) as JsonObject;
   if (Array.isArray(value['oneOf'])) {

@@ -1,4 +1,4 @@
-// Certificates and revocation lists for tests and measurements with real TLS.
+// Certificates and revocation lists for tests and measurements that use real TLS.
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { webcrypto } from 'node:crypto';
@@ -9,7 +9,7 @@ x509.cryptoProvider.set(webcrypto);
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** PEM. `serial` is hexadecimal. */
+/** A certificate and its key in PEM format. The serial number is hexadecimal. */
 export interface Issued {
   readonly certificate: string;
   readonly key: string;
@@ -22,7 +22,6 @@ export interface IssueOptions {
   readonly dnsNames?: readonly string[];
   readonly addresses?: readonly string[];
   readonly server?: boolean;
-  /** A client certificate, unless `server` is set. */
   readonly client?: boolean;
   readonly authority?: boolean;
   readonly notBefore?: Date;
@@ -90,7 +89,6 @@ export class CertificateAuthority {
     return new CertificateAuthority(this.#system, certificate, keys);
   }
 
-  /** A PEM list that revokes these serial numbers. */
   async revocationList(serials: readonly string[], { thisUpdate, nextUpdate }: ListTimes = {}): Promise<string> {
     const nowMs = this.#system.clock.epochMs();
     const list = await x509.X509CrlGenerator.create({
@@ -101,7 +99,7 @@ export class CertificateAuthority {
       signingKey: this.#keys.privateKey,
       entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date(nowMs) })),
     });
-    // The library writes the label "CRL". OpenSSL reads only "X509 CRL" (RFC 7468, section 6).
+    // The library writes the label "CRL", but OpenSSL reads only "X509 CRL" (RFC 7468, section 6).
     return `${list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----')}\n`;
   }
 
@@ -129,7 +127,7 @@ function authorityExtensions(): x509.Extension[] {
   ];
 }
 
-/** Key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2). Python requires them since 3.13. */
+/** Returns the key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2), which Python has required since 3.13. */
 const keyIdentifiers = (own: webcrypto.CryptoKeyPair, issuer: webcrypto.CryptoKeyPair): Promise<x509.Extension[]> =>
   Promise.all([
     x509.SubjectKeyIdentifierExtension.create(own.publicKey),
@@ -165,7 +163,7 @@ async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
   return `-----BEGIN PRIVATE KEY-----\n${lines.join('\n')}\n-----END PRIVATE KEY-----\n`;
 }
 
-/** 16 random bytes, positive (RFC 5280, section 4.1.2.2). */
+/** Returns 16 random bytes that form a positive number (RFC 5280, section 4.1.2.2). */
 function newSerial(random: Random): string {
   const bytes = random.bytes(16);
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;

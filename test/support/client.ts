@@ -9,7 +9,6 @@ export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** Undefined if the body is not JSON. */
   readonly json: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -23,7 +22,8 @@ export interface Ask {
 const contexts = new Map<string, SecureContext>();
 
 /**
- * Parsing certificates takes as long as half of a handshake, so connections without their own options share a context.
+ * Returns the TLS options of a connection. Parsing certificates takes half as long as a handshake, so connections
+ * without other options share a context.
  */
 export function tlsOptions(
   ca: string,
@@ -38,7 +38,7 @@ export function tlsOptions(
   return { secureContext };
 }
 
-/** A request without an answer. `sent` is false if there was no connection. */
+/** A request that got no answer. `sent` is false if there was no connection. */
 export class RequestFailed extends Error {
   readonly sent: boolean;
 
@@ -86,7 +86,7 @@ export class TestClient {
           });
         },
       );
-      // From here on the server may receive bytes of the request.
+      // Once the connection is established, the server may receive bytes of the request.
       let sent = false;
       request.on('socket', (socket) => {
         if (request.reusedSocket || !(socket as TLSSocket & { secureConnecting: boolean }).secureConnecting)

@@ -1,4 +1,4 @@
-// One connection on a socket in memory, in virtual time, with a host that records its calls.
+// A connection on a socket in memory, in virtual time, with a host that records its calls.
 import type { ConnectionHost } from '../../lib/http/connection-host.ts';
 import { Connection } from '../../lib/http/connection.ts';
 import { HandOver } from '../../lib/http/node/hand-over.ts';
@@ -27,7 +27,6 @@ export const answerOf = (
   connection.respond(request, 'id', { status: 200, contentType: 'text/plain', body: text }, close);
 };
 
-/** Reads a body of up to `bytesMax`, answers when it is complete, and returns what happened. */
 export function reading(request: HttpRequest, connection: TestConnection, bytesMax = 100): string[] {
   const said: string[] = [];
   request.listener = {
@@ -48,7 +47,6 @@ export function reading(request: HttpRequest, connection: TestConnection, bytesM
 }
 
 interface Given {
-  /** Whether the client accepts what is written. */
   readonly takes?: boolean;
   readonly certificate?: unknown;
   readonly authorized?: boolean;

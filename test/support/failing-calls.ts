@@ -1,5 +1,5 @@
-// System calls that fail in a process while a file exists. `fsync`: EIO from fsync and fdatasync. `names`: EAI_AGAIN
-// from getaddrinfo, as without a name server.
+// Makes system calls fail in a process while a file exists: fsync and fdatasync with EIO (`fsync`), or getaddrinfo
+// with EAI_AGAIN, as if no name server were reachable (`names`).
 import { execFileSync } from 'node:child_process';
 import { chmodSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ export class FailingCalls {
   readonly environment: Readonly<Record<string, string>>;
   readonly #flag: string;
 
-  /** `preloaded`: libraries that the process preloads already. */
+  /** `preloaded` names libraries that LD_PRELOAD must contain in addition to this one. */
   constructor(calls: 'fsync' | 'names', preloaded?: string) {
     execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['cc', 'build-essential']);
     const folder = temporaryFolder('ingest-calls-');

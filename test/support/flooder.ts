@@ -1,5 +1,5 @@
-// Sends much on many connections and reads all answers or none. It runs in a worker thread, so that it does not slow
-// down the measurements of the test.
+// Opens many connections, sends the same text on each, and reads all answers or none. It runs in a worker thread, so
+// that it does not slow down the measurements of the test.
 import { connect, createSecureContext, type ConnectionOptions } from 'node:tls';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';
@@ -11,7 +11,7 @@ export interface Flood {
   readonly tls: Pick<ConnectionOptions, 'port' | 'ca' | 'cert' | 'key'>;
 }
 
-/** Resolves when all connections are open and everything was written. */
+/** Resolves when all connections are open and have written their text. */
 export async function flood(flood: Flood): Promise<{ end(): Promise<void> }> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { flood }, execArgv: [] });
   const end = async (): Promise<void> => void (await worker.terminate());

@@ -1,12 +1,12 @@
-// TCP ports on 127.0.0.1 for servers that keep their port when they are restarted. Fact: the system may hand out a port
-// that it chose before to any other test. Choice: random ports below the ephemeral range, each reserved by a UDP socket
-// of the same number. Effect: no test meets the server of another test.
+// TCP ports on 127.0.0.1 for servers that keep their port when they restart. Fact: between two starts of a server,
+// the system may assign its port to another test. Choice: random ports below the ephemeral range, each reserved by a
+// UDP socket with the same number. Effect: no test connects to the server of another test.
 import { createSocket } from 'node:dgram';
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 const LOWEST = 10_000;
-/** The ephemeral range starts at 32768 on Linux and at 49152 elsewhere. */
+/** The start of the ephemeral range on Linux. On other systems the range starts at 49152. */
 const BEHIND_HIGHEST = 32_768;
 
 const given = new Set<number>();
@@ -20,7 +20,7 @@ export async function freePort(): Promise<number> {
   }
 }
 
-/** False if another process has reserved it. */
+/** Reserves the port. Resolves to false if another process has reserved it. */
 function isReserved(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket('udp4').unref();

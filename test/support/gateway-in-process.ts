@@ -1,4 +1,4 @@
-// A gateway in this process, on a queue in memory.
+// A gateway in this process, with a queue in memory.
 import assert from 'node:assert/strict';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { Gateway, type GatewayParts, type GatewayTelemetry } from '../../lib/gateway/gateway.ts';
@@ -33,7 +33,7 @@ type Chosen = Pick<GatewayParts, 'queue' | 'warehouse' | 'quotas'> &
   Pick<GatewayParts['identity'], 'verifier'> &
   Pick<GatewayTelemetry, 'log' | 'spans'>;
 
-/** Listens unless `listens` is false. `lines` stays empty if the test supplies a log. */
+/** Starts a gateway, which listens unless `listens` is false. `lines` stays empty if the test supplies a log. */
 export async function gatewayInProcess(
   pki: Pki,
   environment: Environment = {},

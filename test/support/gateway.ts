@@ -1,4 +1,4 @@
-// The real gateway, started by its launcher and asked over TLS.
+// The real gateway, started by its launcher and queried over TLS.
 import { connect, type ConnectionOptions } from 'node:tls';
 import { RawConnection, TestClient, tlsOptions, type Reply } from './client.ts';
 import { WITHIN_MS } from './deadline.ts';
@@ -10,14 +10,14 @@ export { event, RawConnection, RequestFailed, TestClient, type Ask, type Reply }
 
 export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
 
-/** On a busy machine the default time-out would turn answers into 503. The default of `TestGateway.start`. */
+/** The default of `TestGateway.start`. On a busy machine a shorter timeout would lead to 503 answers. */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
-/** end-to-end/node-reader.long.ts sets it before it imports other test files. */
+/** The reader that end-to-end/node-reader.long.ts selects before it imports other test files. */
 const READER =
   process.env['TEST_HTTP_READER'] === undefined ? {} : { INGEST_HTTP_READER: process.env['TEST_HTTP_READER'] };
 
-/** The environment of a child, without this machine's INGEST_ keys. */
+/** Returns the environment of a child process, without the INGEST_ variables of this process. */
 export function environment(extra: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = {};
   for (const [key, value] of Object.entries(process.env)) if (!key.startsWith('INGEST_')) env[key] = value;
@@ -27,7 +27,7 @@ export function environment(extra: Readonly<Record<string, string>>): NodeJS.Pro
 export class TestProcess {
   readonly child: Child;
   readonly lines: string[] = [];
-  /** Resolves once all output has been read, which may be after the exit. */
+  /** Resolves when all output has been read, which may be after the exit. */
   readonly #ended: Promise<{ readonly code: number | null; readonly signal: string | null }>;
 
   constructor(
@@ -88,7 +88,6 @@ export class TestGateway extends TestProcess {
     this.pki = pki;
   }
 
-  /** Resolves once it listens. `env` overrides the defaults. */
   static async start(
     redis: Pick<TestRedis, 'uri'>,
     pki: Pki,
@@ -126,7 +125,6 @@ export class TestGateway extends TestProcess {
     return raw;
   }
 
-  /** The sum over the samples that have all of `labels`. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     const { body } = await this.#scrape();
     let sum = 0;
@@ -139,7 +137,7 @@ export class TestGateway extends TestProcess {
     return sum;
   }
 
-  /** Keeps one connection, because a handshake costs more than a scrape. */
+  /** Reads the metrics over one connection that stays open, because a handshake costs more than a scrape. */
   async #scrape(): Promise<Reply> {
     const kept = await this.#scraper?.ask({ path: '/metrics' }).catch(() => undefined);
     if (kept !== undefined) return kept;

@@ -1,15 +1,14 @@
-// OpenSSL's verdict on a client certificate, in a real handshake within this process.
+// OpenSSL's verdict on a client certificate, from a real handshake within this process.
 import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
 import { connect, createServer, type TLSSocket } from 'node:tls';
 
 export interface Presented {
-  /** PEM: the certificate, and the chain that the client sends. */
   readonly cert: string;
   readonly key: string;
 }
 
-/** Undefined if the server, which trusts `ca`, accepts the certificate. Otherwise the reason. */
+/** Returns undefined if the server, which trusts `ca`, accepts the certificate, and the reason otherwise. */
 export async function handshakeFault(
   client: Presented,
   trusting: Presented & { readonly ca: string; readonly crl?: string[] },

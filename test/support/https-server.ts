@@ -1,4 +1,4 @@
-// An HTTPS server in this process whose requests the test answers.
+// An HTTPS server in this process. Tests answer its requests.
 import { connect as connectTcp } from 'node:net';
 import { connect, type ConnectionOptions } from 'node:tls';
 import type { Connection } from '../../lib/http/connection.ts';
@@ -26,7 +26,6 @@ export const LIMITS: ServerLimits = {
 export const last = (fault: string): string =>
   `HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: ${fault.length}\r\n\r\n${fault}`;
 
-/** `producer`: the name that the test gives to the connection. */
 export interface TestContext {
   producer: string | undefined;
 }
@@ -37,7 +36,6 @@ export interface Given {
   readonly onRequest?: (request: HttpRequest, connection: Connection<TestContext>) => void;
 }
 
-/** Keeps every request until the test answers it. */
 export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, given: Given = {}) {
   const requests: HttpRequest[] = [];
   const connections: Connection<TestContext>[] = [];

@@ -1,5 +1,5 @@
-// A TCP link in front of a server. A test can cut it, slow it down, or connect it to another server. The program under
-// test always sees one address.
+// A TCP link in front of a server. A test can cut it, slow it down, or connect it to another server, while the
+// program under test always sees the same address.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,23 +8,21 @@ export interface Link {
   readonly port: number;
   cut(): void;
   mend(): void;
-  /** Limits both directions of all connections together. Undefined removes the limit. */
+  /** Limits the total rate of all connections in each direction. Undefined removes the limit. */
   slow(bytesPerSecond: number | undefined): void;
-  /**
-   * One direction carries nothing until `mend`. What is sent meanwhile arrives late, or never if the link is cut first.
-   */
+  /** Holds all bytes in one direction until `mend`, or until a cut discards them. */
   hold(direction: 'to the server' | 'from the server'): void;
-  /** Closes every connection. New ones are accepted and carry nothing, even after `mend`. */
+  /** Closes every connection. New connections are accepted but carry nothing, even after `mend`. */
   silence(): void;
   readonly taken: number;
   readonly received: number;
-  /** Only new connections go to the other server. */
+  /** Sends new connections to another server. Existing connections are not affected. */
   retarget(target: NetConnectOpts): void;
   close(): Promise<void>;
 }
 
 interface Direction {
-  /** When the bytes accepted so far will have passed, by the process's clock. */
+  /** The time at which all bytes accepted so far will have passed at the limited rate (`performance.now()`). */
   freeMs: number;
   held: PromiseWithResolvers<void> | undefined;
 }
@@ -55,7 +53,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
         if (rate === undefined) continue;
         direction.freeMs = Math.max(direction.freeMs, performance.now()) + (bytes.length / rate) * 1000;
         const waitMs = direction.freeMs - performance.now();
-        // Timers have a resolution of a millisecond or two, so shorter waits add up.
+        // Timers have a resolution of one or two milliseconds, so shorter waits accumulate first.
         if (waitMs >= 2) await delay(waitMs);
       }
       onwards.end();

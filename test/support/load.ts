@@ -20,7 +20,6 @@ export class Load {
     return this.#sent;
   }
 
-  /** Each status once. */
   get statuses(): number[] {
     return [...new Set(this.replies.map(({ status }) => status))].sort();
   }
@@ -48,7 +47,7 @@ export class Load {
       } catch (cause) {
         this.errors.push(cause as RequestFailed);
       }
-      // The load should not fill the machine.
+      // The load must leave processor time for other programs.
       if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       else await new Promise((resolve) => setImmediate(resolve));
     }

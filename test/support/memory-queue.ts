@@ -1,5 +1,5 @@
-// A queue in memory, for tests of other subjects. The contract suites run against it too. All that open the same
-// `MemoryQueueStore` share its content.
+// A queue in memory, for tests of other components. The contract suites run against it too. All queues that open the
+// same `MemoryQueueStore` share its contents.
 import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import {
@@ -30,7 +30,6 @@ interface Taken {
 }
 
 interface Group {
-  /** Index of the next unread entry. */
   next: number;
   readonly pending: Map<string, Taken>;
 }
@@ -65,7 +64,6 @@ export class MemoryQueueStore {
     if (this.group !== undefined && at < this.group.next) this.group.next -= 1;
   }
 
-  /** Marks all entries as landed. */
   land(): void {
     this.group = { next: this.entries.length, pending: new Map() };
   }

@@ -1,14 +1,12 @@
-// A TLS socket in memory. What our side writes waits until the client takes it. Like a socket of node it destroys
-// itself once both sides have ended.
+// A TLS socket in memory. Data written by the server waits until the client accepts it. Like Node's sockets, it
+// destroys itself after both sides have ended.
 import { Duplex } from 'node:stream';
 import type { TLSSocket } from 'node:tls';
 
 export class MemorySocket extends Duplex {
-  /** One character for each byte. */
+  /** The accepted bytes as latin1. */
   taken = '';
-  /** `end` and `destroyed`. */
   readonly ends: string[] = [];
-  /** Calls of the handle: `stopped` and `started`. */
   readonly readings: string[] = [];
   authorized = false;
   authorizationError: unknown = null;
@@ -17,7 +15,6 @@ export class MemorySocket extends Duplex {
   #takes: boolean;
   #waiting: (() => void) | undefined;
 
-  /** `takes`: the client takes all writes immediately. */
   constructor(takes = true) {
     super({ allowHalfOpen: true, decodeStrings: false });
     this.#takes = takes;
@@ -36,12 +33,12 @@ export class MemorySocket extends Duplex {
     return this.certificate;
   }
 
-  /** `inBytes`: in pieces of one byte. */
+  /** Sends text to the server. If `inBytes` is true, each byte arrives separately. */
   send(text: string, inBytes = false): void {
     for (const piece of inBytes ? text : [text]) this.push(Buffer.from(piece, 'latin1'));
   }
 
-  /** A paused socket of node reports the end too. */
+  /** Ends the client's side. As with Node's sockets, the end is reported even if the socket is paused. */
   sendEnd(): void {
     this.push(null);
     this.read(0);

@@ -1,9 +1,8 @@
-// `fetch` with a client certificate, for generated clients.
+// A `fetch` that presents a client certificate, for generated clients.
 import { readFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
 
-/** `folder` holds ca.pem, producer.pem and producer-key.pem. */
 export function mutualFetch(folder: string): typeof fetch {
   const pem = (name: string): Buffer => readFileSync(join(folder, name));
   const tls = { ca: pem('ca.pem'), cert: pem('producer.pem'), key: pem('producer-key.pem') };

@@ -1,4 +1,4 @@
-// A connection in memory for lib/http/node/side.ts, and requests for it.
+// A connection in memory for lib/http/node/side.ts, and requests to send on it.
 import { HandOver } from '../../lib/http/node/hand-over.ts';
 import { NodeRequest } from '../../lib/http/node/request.ts';
 import type { NodeSide, Wire } from '../../lib/http/node/side.ts';
@@ -9,7 +9,6 @@ import { VirtualClock } from './virtual-clock.ts';
 
 export const GET = 'GET / HTTP/1.1\r\nHost: g\r\n\r\n';
 
-/** Counts the callbacks for the end of a turn. */
 export class CountingClock extends VirtualClock {
   turns = 0;
 
@@ -24,7 +23,7 @@ export class Recorder implements Wire {
   reading = true;
   writable = true;
   retiring = false;
-  /** The client may still be sending after the last answer. */
+  /** True if the client may still be sending after the last answer. */
   lingers = false;
   written = '';
   readonly requests: HttpRequest[] = [];
@@ -98,7 +97,7 @@ export const readsBody = (request: HttpRequest): void => {
 };
 
 export const answers = (wire: Recorder): number => wire.written.match(/HTTP\/1\.1 /g)?.length ?? 0;
-/** Runs everything that does not wait for a timer. */
+/** Waits until everything that does not need a timer has run. */
 export const passed = async (): Promise<void> => {
   for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
 };

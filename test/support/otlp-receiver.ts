@@ -1,25 +1,25 @@
-// Receives spans by OTLP over HTTP and decodes them with the protocol's official generated classes.
+// A receiver of spans by OTLP over HTTP. It decodes them with the official generated classes of the protocol.
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { atEnd } from './scope.ts';
 
-/** Ids are in hexadecimal. */
+/** A received span. Its ids are hexadecimal. */
 export interface ReceivedSpan {
   readonly service: string;
   readonly resource: Readonly<Record<string, string | number>>;
   readonly name: string;
-  /** SpanKind: 2 server, 4 producer, 5 consumer. */
+  /** The SpanKind: 2 is a server, 4 a producer, 5 a consumer. */
   readonly kind: number;
   readonly traceId: string;
   readonly spanId: string;
-  /** Empty for the first span of a trace. */
+  /** The id of the parent span. Empty for the first span of a trace. */
   readonly parentSpanId: string;
   readonly traceState: string;
   readonly startNs: bigint;
   readonly endNs: bigint;
   readonly attributes: Readonly<Record<string, string | number>>;
-  /** 2 is an error. */
+  /** The status of the span: 2 is an error. */
   readonly statusCode: number;
 }
 
@@ -66,7 +66,6 @@ const attributesOf = (list: readonly KeyValue[]): Record<string, string | number
 
 export class OtlpReceiver {
   readonly spans: ReceivedSpan[] = [];
-  /** Another status than 200 makes the exporter fail. */
   status = 200;
   url = '';
 

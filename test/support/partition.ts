@@ -1,9 +1,8 @@
-// The description of a stream, for tests that open one side of a queue by themselves.
+// The description of a stream, for tests that open only one side of a queue.
 import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { SYSTEM } from './system.ts';
 
-/** The stream `ingest` on this server, or another stream, with its own metadata. */
 export function partitionAt(
   uri: string,
   change: Partial<QueuePartition> = {},

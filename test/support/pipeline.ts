@@ -1,4 +1,4 @@
-// Gateway and consumers as real processes on a queue and a warehouse, with development certificates.
+// A gateway and consumers as real processes with a queue, a warehouse and development certificates.
 import { readFileSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ export interface PipelineOptions {
   readonly warehouseUri: string;
   readonly replicas?: number;
   readonly env?: Readonly<Record<string, string>>;
-  /** Defaults to the consumer's warehouse. '' means none. */
+  /** The gateway's warehouse. The default is the consumers' warehouse, and an empty string means none. */
   readonly gatewayWarehouseUri?: string;
 }
 
@@ -26,7 +26,6 @@ export interface Found {
   readonly text: string;
 }
 
-/** Reads one metric by its name with labels. NaN if it is missing. */
 export async function metricOf({ url }: Replica, name: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text();
   const line = text.split('\n').find((candidate) => candidate.startsWith(`${name} `));
@@ -101,7 +100,7 @@ export class Pipeline {
     return replica;
   }
 
-  /** Does not wait until it listens, because it may refuse to start. */
+  /** Starts a consumer without waiting until it listens, because it may refuse to start. */
   beginConsumer(env: Readonly<Record<string, string>> = {}): Program {
     return this.#track(
       new Program('ingest-consumer', {
@@ -127,7 +126,6 @@ export class Pipeline {
     );
   }
 
-  /** Rejects if there is no answer. */
   post(body: Buffer | string): Promise<Found> {
     return this.#ask('POST', '/events', body);
   }

@@ -57,7 +57,6 @@ export class Pki {
     };
   }
 
-  /** Named `urn:test:producer:<name>`, with the audience. `options` override. */
   async producer(name: string, options: Partial<IssueOptions> = {}): Promise<ClientCertificate> {
     const issued = await this.authority.issue({
       commonName: name,
@@ -70,7 +69,6 @@ export class Pki {
 
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
-/** A self-signed certificate without a subject, as PEM. */
 export async function certificateWithoutSubject(uris: readonly string[] = []): Promise<string> {
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
   const names = uris.map((value) => ({ type: 'url' as const, value }));
@@ -93,7 +91,7 @@ export interface CertificateOptions {
   readonly extensions?: readonly x509.Extension[];
 }
 
-/** Another certificate for the key of an authority: with another name, issuer, usages or end. */
+/** Issues another certificate for the key of an authority, with a different name, issuer, usage or expiry. */
 export async function anotherCertificate(of: CertificateAuthority, options: CertificateOptions): Promise<string> {
   const { name, by = of, notAfter, usages, authority = true, pathLength, extensions = [] } = options;
   const { publicKey, subject } = new x509.X509Certificate(of.certificate);

@@ -3,17 +3,14 @@ import pg from 'pg';
 import { WITHIN_MS } from './deadline.ts';
 
 export interface PostgresDatabases {
-  /** Creates an empty database and returns its URI. `options` are added to CREATE DATABASE. */
+  /** Creates an empty database and returns its URI. `options` are appended to CREATE DATABASE. */
   freshDatabase(options?: string): Promise<string>;
-  /** Ends its sessions too. */
   dropDatabase(uri: string): Promise<void>;
-  /** Opens a connection for one query. */
   query<Row extends pg.QueryResultRow>(uri: string, text: string, values?: unknown[]): Promise<Row[]>;
 }
 
 let databases = 0;
 
-/** Resolves to false at `deadline` (`Date.now()`). */
 export async function answers(uri: string, deadline: number): Promise<boolean> {
   while (Date.now() < deadline) {
     try {

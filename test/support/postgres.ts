@@ -1,6 +1,6 @@
 // PostgreSQL for tests and measurements: the server of INGEST_TEST_POSTGRES_URI, or a private cluster in a temporary
-// folder, reachable by a unix socket. initdb and the server refuse to run as root, so there they run as the user
-// `postgres`.
+// folder that is reachable through a Unix socket. initdb and the server refuse to run as root, so if the tests run as
+// root, both run as the user `postgres`.
 import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -18,10 +18,9 @@ export interface PostgresServer extends PostgresDatabases {
 }
 
 export interface PrivatePostgres extends PostgresServer {
-  /** The folder of psql and the other programs. */
   readonly programs: string;
   readonly socketFolder: string;
-  /** False also if the server ended because it could not recover. */
+  /** False after the server was stopped, and also if it exited because it could not recover. */
   readonly running: boolean;
   processes(): readonly number[];
   kill(): Promise<void>;
@@ -42,7 +41,6 @@ export async function startPostgres(): Promise<PostgresServer> {
 }
 
 export interface PrivatePostgresOptions {
-  /** Keeps fsync on. */
   readonly durable: boolean;
   readonly under?: string;
   readonly settings?: readonly string[];
@@ -94,7 +92,7 @@ export async function startPrivatePostgres({
     processes: () => (server.child?.pid === undefined ? [] : [server.child.pid, ...childrenOf(server.child.pid)]),
     kill: () => server.end('SIGKILL'),
     stop: async () => {
-      // SIGINT is PostgreSQL's fast shutdown: it cuts open connections.
+      // SIGINT requests PostgreSQL's fast shutdown, which closes open connections.
       await server.end('SIGINT');
       remove();
       process.removeListener('exit', lastResort);
@@ -124,7 +122,7 @@ class ServerProcess {
   }
 }
 
-/** Tries again, because a server that was just killed may refuse the first starts. */
+/** Starts the server. Retries, because a server that was just killed may refuse to start at first. */
 async function startServer(
   program: string,
   args: readonly string[],
@@ -133,13 +131,13 @@ async function startServer(
 ): Promise<ChildProcess> {
   const deadline = Date.now() + WITHIN_MS;
   for (;;) {
-    // Printed only if the server does not start.
+    // The output is printed only if the server does not start.
     const started = spawn(program, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
     let output = '';
     started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
     const ended = once(started, 'exit');
     if (await Promise.race([ended.then(() => false), answers(uri, deadline)])) return started;
-    // After a kill the old child processes may hold the shared memory for a moment.
+    // After a kill, the child processes of the old server may hold its shared memory for a moment.
     if (Date.now() >= deadline) throw new Error(`PostgreSQL did not start:\n${output}`);
     if (started.exitCode === null && started.signalCode === null) started.kill('SIGKILL');
     await ended;
@@ -150,8 +148,8 @@ async function startServer(
 const INITDB = ['--username', 'ingest', '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'];
 
 /**
- * initdb takes a second or two of CPU time and always makes the same folder, so it is kept beside the dependencies and
- * copied.
+ * Creates the data folder. initdb takes a second or two of CPU time and always creates the same files, so a copy is
+ * kept beside the dependencies.
  */
 function makeData(programs: string, data: string, options: RunOptions): void {
   const version = execFileSync(join(programs, 'postgres'), ['--version'], { encoding: 'utf8' });
@@ -167,7 +165,7 @@ function makeData(programs: string, data: string, options: RunOptions): void {
   }
   const stdio: StdioOptions = ['ignore', 'ignore', 'inherit'];
   execFileSync(join(programs, 'initdb'), ['--pgdata', data, ...INITDB], { ...options, stdio });
-  // Renames a finished copy, because several tests may start at the same time.
+  // The copy is renamed only when it is complete, because several tests may start at the same time.
   const own = `${kept}-${process.pid}`;
   try {
     cpSync(data, own, { recursive: true });
@@ -183,7 +181,6 @@ const serverArguments = (data: string, folder: string, durable: boolean): string
   ...(durable ? [] : ['-c', 'fsync=off', '-c', 'full_page_writes=off']),
 ];
 
-/** Reads /proc. */
 function childrenOf(pid: number): number[] {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number);
@@ -192,7 +189,6 @@ function childrenOf(pid: number): number[] {
   }
 }
 
-/** Undefined unless this is root. */
 function serverUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const idOf = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));

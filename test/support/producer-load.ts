@@ -1,4 +1,4 @@
-// Producers that send each event again, with the same id, until it is accepted. Every accepted event must be in the
+// Producers that send each event again with the same id until it is accepted. Every accepted event must reach the
 // warehouse.
 import { event } from './gateway.ts';
 import { atEnd, eventually } from './scope.ts';
@@ -7,25 +7,24 @@ import assert from 'node:assert/strict';
 
 const PAUSE_MS = 20;
 
-/** Rejects if there is no answer. */
+/** Where producers send their events. `post` rejects if there is no answer. */
 interface Taker {
   post(body: string): Promise<{ readonly status: number }>;
 }
 
 export class ProducerLoad {
-  /** How often each status arrived. */
   readonly statuses = new Map<number, number>();
-  /** Accepted ids with their time (`performance.now()`). */
+  /** The accepted ids, each with the time of its acceptance (`performance.now()`). */
   readonly accepted = new Map<string, number>();
   readonly #taker: Taker;
   readonly #prefix: string;
   readonly #done: Promise<unknown>;
   #stopped = false;
-  /** Set at the end of the test, when nobody answers any more. */
+  /** Set at the end of the test, when the gateway no longer answers. */
   #abandoned = false;
   #count = 0;
 
-  /** Each producer pauses for `pauseMs` after an event. `paced`: measured from the start of the event. */
+  /** After an event, each producer pauses for `pauseMs`, or if `paced`, until `pauseMs` after it began the event. */
   constructor(taker: Taker, prefix: string, producers = 8, pauseMs = 10, paced = false) {
     this.#taker = taker;
     this.#prefix = prefix;
@@ -38,7 +37,7 @@ export class ProducerLoad {
     await eventually(`${count} more events are accepted`, () => this.accepted.size >= wanted, 60_000);
   }
 
-  /** Resolves once every event that was sent is accepted. */
+  /** Stops sending new events, and resolves when all events sent so far are accepted. */
   async stop(): Promise<this> {
     this.#stopped = true;
     await this.#done;
@@ -47,7 +46,7 @@ export class ProducerLoad {
 
   /**
    * Asserts that each accepted id has one row, that nothing else landed, and that nothing was quarantined. `promised`
-   * selects the ids by the time of acceptance.
+   * selects by time of acceptance the ids that must have a row.
    */
   async assertLanded(store: WarehouseStore, promised = (_acceptedMs: number): boolean => true): Promise<void> {
     const ids = await this.landed(store, promised);
@@ -63,7 +62,6 @@ export class ProducerLoad {
     );
   }
 
-  /** Waits until all accepted ids have landed. Returns the ids of this load in the warehouse. */
   landed(store: WarehouseStore, promised = (_acceptedMs: number): boolean => true): Promise<readonly string[]> {
     return eventually(
       'all rows are there',
@@ -94,7 +92,7 @@ export class ProducerLoad {
     if (answer.status === 202) {
       this.accepted.set(id, performance.now());
     }
-    // assertLanded reports any other status.
+    // Only 503 is retried. assertLanded reports any other status.
     return answer.status !== 503;
   }
 }

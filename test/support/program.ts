@@ -10,7 +10,6 @@ export interface ProgramOptions extends StartOptions {
 }
 
 export class Program extends TestProcess {
-  /** The exit code or the signal, once all output has been read. */
   readonly ended: Promise<number | NodeJS.Signals>;
 
   constructor(name: ProgramName, { env = {}, args = [], ...options }: ProgramOptions) {
@@ -22,13 +21,11 @@ export class Program extends TestProcess {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** The URL in its log. */
   async listening(): Promise<string> {
     const line = await this.line(/listening on \w+:\/\//);
     return /listening on (\w+:\/\/[^\s"]+)/.exec(line)?.[1] ?? '';
   }
 
-  /** May be called on a program that has ended. */
   async kill(): Promise<void> {
     if (this.running) this.signal('SIGKILL');
     await this.ended;

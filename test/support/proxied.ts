@@ -1,4 +1,4 @@
-// Connections with a header of the PROXY protocol, version 2, before TLS.
+// Connections that begin with a header of the PROXY protocol, version 2, before TLS.
 import { connect as connectTcp, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
@@ -9,7 +9,6 @@ import { atEnd } from './scope.ts';
 
 const SIGNATURE = Buffer.from('0d0a0d0a000d0a515549540a', 'hex');
 
-/** `addresses`: an IPv4 address of a client, or raw bytes. */
 export function proxyHeader(
   addresses: string | Buffer,
   { command = 0x21, family = 0x11, more = Buffer.alloc(0) } = {},
@@ -28,7 +27,6 @@ interface Behind {
   readonly pki: Pki;
 }
 
-/** `from`: the balancer's address. */
 export function tcpTo(gateway: Pick<Behind, 'port'>, from = '127.0.0.1'): Socket {
   const socket = connectTcp({ port: gateway.port, host: '127.0.0.1', localAddress: from, noDelay: true });
   socket.on('error', () => undefined);
@@ -36,7 +34,10 @@ export function tcpTo(gateway: Pick<Behind, 'port'>, from = '127.0.0.1'): Socket
   return socket;
 }
 
-/** The header and the first bytes of TLS arrive in two pieces, the first of `cut` bytes. 0: in one piece. */
+/**
+ * Connects through a balancer. The header and the first TLS bytes arrive together, or if `cut` is not 0, in two
+ * pieces: the first `cut` bytes, and the rest.
+ */
 export async function passedOn(
   gateway: Behind,
   header: Buffer,

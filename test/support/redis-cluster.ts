@@ -1,4 +1,4 @@
-// A real Redis Cluster: three masters with a replica each.
+// A real Redis Cluster with three masters, each with one replica.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { tlsArguments } from './redis-tls.ts';
@@ -7,21 +7,23 @@ import { eventually } from './scope.ts';
 import type { Pki } from './pki.ts';
 
 const MASTERS = 3;
-/** Slots of the streams ingest-2, ingest-3 and ingest-0 come first, so that `reshard` moves a stream. */
+/**
+ * The second and third ranges begin with the slots of ingest-3 and ingest-0. `reshard` moves the first slots of a
+ * master, so it moves the stream.
+ */
 const FIRST_SLOTS = [0, 4_890, 9_081, 16_384];
 const NODE_TIMEOUT_MS = 5_000;
 
 export interface ClusterOptions {
-  /** Clients and nodes use TLS. Each node keeps a plain port for the test. */
+  /** If set, clients and nodes use TLS. Each node also has a plain port for the test. */
   readonly pki?: Pki;
-  /** The first slot of each master, and one past the last slot. */
   readonly firstSlots?: readonly number[];
 }
 
 export class TestCluster {
-  /** Masters first. */
+  /** The masters, followed by the replicas. */
   readonly nodes: readonly TestRedis[];
-  /** The ports that the nodes know each other by. */
+  /** The ports under which the nodes know each other. */
   readonly #shownPorts: readonly number[];
   readonly #options: ClusterOptions;
 
@@ -53,12 +55,11 @@ export class TestCluster {
     return cluster;
   }
 
-  /** Names two of the nodes. */
   get uri(): string {
     return this.uriOf('');
   }
 
-  /** `user`: `name:password@`. */
+  /** Returns the URI with `user`, which has the form `name:password@`. */
   uriOf(user: string): string {
     const hosts = this.#shownPorts.slice(1, 3).map((port) => `127.0.0.1:${port}`);
     return `${this.#options.pki === undefined ? 'redis' : 'rediss'}+cluster://${user}${hosts.join()}`;
@@ -82,7 +83,6 @@ export class TestCluster {
     ]);
   }
 
-  /** Waits until every node knows all others and reports the cluster as complete. */
   async whole(): Promise<void> {
     await eventually(
       'the cluster is whole',

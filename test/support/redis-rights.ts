@@ -1,4 +1,4 @@
-// The ACL rules of deploy/install.md, and those for a Redis Cluster of deploy/scale.md.
+// The ACL rules in deploy/install.md, and the additional rules for a Redis Cluster in deploy/scale.md.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 
@@ -6,13 +6,12 @@ const page = (name: string): string => readFileSync(new URL(`../../deploy/${name
 const INSTALL = page('install.md');
 const SCALE = page('scale.md');
 
-/** Arguments of ACL SETUSER after the name. The password is `secret`. */
+/** Returns the arguments of ACL SETUSER after the name, with `secret` as the password. */
 export function rule(program: string): string[] {
   const line = new RegExp(`ACL SETUSER ${program} (.*)`).exec(INSTALL)?.[1] ?? '';
   return line.replace('>PASSWORD', '>secret').split(' ');
 }
 
-/** The rule for a Redis Cluster with `INGEST_QUEUE_REPLICAS`. */
 export function clusterRule(program: string): string[] {
   const found = /the keys `([^`]+)`[^`]*on a cluster `([^`]+)`[^`]*`INGEST_QUEUE_REPLICAS`[^`]*`([^`]+)`/.exec(SCALE);
   const [, keys = '', commands = '', wait = ''] = found ?? assert.fail('deploy/scale.md has no rule for a cluster');

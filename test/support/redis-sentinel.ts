@@ -1,4 +1,4 @@
-// A real master with replicas and three sentinels.
+// A real Redis master with replicas and three sentinels.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
@@ -12,20 +12,19 @@ const MASTER_NAME = 'the-master';
 const SENTINELS = 3;
 
 export interface SentinelOptions {
-  /** 2 by default. */
   readonly replicas?: number;
-  /** Clients, servers and sentinels use TLS. Each keeps a plain port for the test. */
+  /** If set, clients, servers and sentinels use TLS. Each server also has a plain port for the test. */
   readonly pki?: Pki;
   readonly password?: string;
-  /** 700 by default. Longer for tests without a fail-over, because a busy machine may pause a healthy server. */
+  /** The default is 700. Tests without a failover need more, because a busy machine may pause a healthy server. */
   readonly downAfterMs?: number;
-  /** Everyone reaches each server through a link. Not with `pki`. */
+  /** If true, every server is reached through a link. Cannot be combined with `pki`. */
   readonly linked?: boolean;
 }
 
 interface Sentinel {
   readonly port: number;
-  /** The port that others use: the TLS port, if there is one. */
+  /** The port that clients use: the TLS port if there is one. */
   readonly shownPort: number;
   readonly child: Child;
 }
@@ -89,7 +88,6 @@ export class TestSentinels {
     return `${pki === undefined ? 'redis' : 'rediss'}+sentinel://${user}${hosts}/${MASTER_NAME}`;
   }
 
-  /** As the first sentinel reports it. */
   async master(): Promise<TestRedis> {
     const port = await this.#masterPort(0);
     return (
@@ -107,12 +105,11 @@ export class TestSentinels {
     await this.#ask(0, 'FAILOVER', MASTER_NAME);
   }
 
-  /** The other two sentinels are a quorum. */
+  /** Freezes or thaws the last sentinel. The other two are enough for a quorum. */
   freezeLast(frozen: boolean): void {
     this.#sentinels.at(-1)?.child.kill(frozen ? 'SIGSTOP' : 'SIGCONT');
   }
 
-  /** Waits until another server is the master and reports that role itself. */
   promoted(old: TestRedis): Promise<TestRedis> {
     return eventually(
       'a replica is promoted',
@@ -124,12 +121,10 @@ export class TestSentinels {
     );
   }
 
-  /** Starts the old master as a replica of the new one. */
   async rejoin(old: TestRedis, master: TestRedis): Promise<void> {
     await old.start(['--replicaof', '127.0.0.1', String(this.#shownPorts.get(master))]);
   }
 
-  /** Waits until all sentinels know each other and all replicas are in sync. */
   async whole(): Promise<void> {
     const replicas = this.servers.length - 1;
     await eventually(
@@ -174,7 +169,7 @@ export class TestSentinels {
 
 const replication = async (server: TestRedis): Promise<string> => String(await server.command('INFO', 'replication'));
 
-/** One sentinel. It finds no other sentinel while the master is down. */
+/** Starts one sentinel. While the master is down, it cannot find other sentinels. */
 export async function startSentinel(
   masterPort: number,
   options: SentinelOptions = {},

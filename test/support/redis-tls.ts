@@ -1,6 +1,6 @@
 import type { Pki } from './pki.ts';
 
-/** Arguments beside `--tls-port`. Clients need no certificate. */
+/** Returns the arguments that `--tls-port` needs besides the port. Clients need no certificate. */
 export async function tlsArguments(pki: Pki): Promise<readonly string[]> {
   const { cert, key } = await pki.producer('redis');
   return [

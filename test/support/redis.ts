@@ -13,14 +13,14 @@ export const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta
   encoding: 'utf8',
 }).trim();
 
-/** Makes a process read its clock from a file (libfaketime) at each call. */
+/** Returns an environment in which a process reads the time from a file at each call (libfaketime). */
 export function clockFrom(file: string): Readonly<Record<string, string>> {
   execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
   const library = readdirSync('/usr/lib')
     .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
     .find((path) => existsSync(path));
   if (library === undefined) throw new Error('libfaketime was not found: install the package faketime');
-  // libc comes after the library, because Redis' allocator would ask for the time before the library is ready.
+  // libc is preloaded too, because Redis's own allocator would ask for the time before libfaketime is ready.
   return {
     LD_PRELOAD: `${library}:libc.so.6`,
     FAKETIME_TIMESTAMP_FILE: file,
@@ -37,7 +37,7 @@ export interface StreamEntry {
 export interface TestRedisOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly under?: string;
-  /** Of the default user, also used to connect to a master. */
+  /** The password of the default user, which replicas also use to connect to their master. */
   readonly password?: string | undefined;
 }
 
@@ -63,7 +63,6 @@ export class TestRedis {
     this.#args = args;
   }
 
-  /** `args` are added to the command line. */
   static async start(args: readonly string[] = [], options: TestRedisOptions = {}): Promise<TestRedis> {
     const { env, under, password } = options;
     const secret = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
@@ -74,7 +73,6 @@ export class TestRedis {
     return redis;
   }
 
-  /** Its clock is set by `setClock`. */
   static async startWithClock(): Promise<TestRedis> {
     const clock = join(temporaryFolder('ingest-clock-'), 'clock');
     const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), [], clockFrom(clock));
@@ -85,7 +83,7 @@ export class TestRedis {
     return redis;
   }
 
-  /** Hours ahead of this machine's clock. */
+  /** Sets the server's clock to a number of hours ahead of the clock of this machine. */
   setClock(hoursAhead: number): void {
     writeFileSync(this.#clock ?? '', `+${Math.round(hoursAhead * 3_600)}\n`);
   }
@@ -94,17 +92,15 @@ export class TestRedis {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** Starts the server, also after a kill, and waits until it answers. */
   async start(extra: readonly string[] = []): Promise<void> {
     this.launch(extra);
     await eventually('Redis answers', async () => (await this.command('PING')) === 'PONG');
   }
 
-  /** Starts the server and does not wait. */
   launch(extra: readonly string[] = []): void {
-    // Fact: while the disk is busy with an fsync, Redis delays its writes, and a kill then loses answered commands.
-    // Choice: no fsync. Effect: a killed server has written all that it answered. No test asks about a machine that
-    // loses power.
+    // Fact: while an fsync keeps the disk busy, Redis delays its writes, and a kill then loses commands that were
+    // answered. Choice: no fsync. Effect: a killed server has written every command that it answered. No test covers
+    // a power failure.
     const fixed = '--bind 127.0.0.1 --appendonly yes --appendfsync no --maxmemory-policy noeviction --save'.split(' ');
     const args = ['--port', String(this.port), '--dir', this.#folder, ...fixed, '', ...this.#args, ...extra];
     this.#child = start(SERVER, args, { ...process.env, ...this.#env });
@@ -130,12 +126,11 @@ export class TestRedis {
     }
   }
 
-  /** Marks all entries as landed: moves the group to the end. */
   async land(stream = 'ingest'): Promise<void> {
     await this.command('XGROUP', 'SETID', stream, 'warehouse', '$');
   }
 
-  /** Replies as in RESP2. */
+  /** Sends a command. The reply has its RESP2 form. */
   async command(name: string, ...args: (string | Buffer)[]): Promise<unknown> {
     const client = await this.#connected();
     return client.call(name, ...args);
@@ -175,7 +170,7 @@ export class TestRedis {
   }
 }
 
-/** Not the programs' client, and faster to start. It connects only when told to and retries nothing. */
+/** Returns a client that starts faster than the programs' client. It connects only when told to and never retries. */
 export function plainClient(port: number, password: string | undefined): Redis {
   const client = new Redis({
     port,

@@ -1,4 +1,4 @@
-// A client that renegotiates TLS 1.2 with another certificate, which node cannot do.
+// A client that renegotiates TLS 1.2 with another certificate, which Node cannot do.
 import { execFile, execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -10,14 +10,14 @@ const PYTHON = execFileSync(new URL('../../bin/ensure-command', import.meta.url)
 }).trim();
 
 export interface Renegotiation {
-  /** `none`: the test did not ask for a renegotiation. */
+  /** `none` means that the test did not ask for a renegotiation. */
   readonly outcome: 'renegotiated' | 'refused' | 'none';
-  /** The whole answer. Empty if the connection was closed. */
   readonly received: string;
 }
 
 /**
- * Connects as `first`, renegotiates as `second` if given, and sends `request`, which must contain `Connection: close`.
+ * Connects as `first`, renegotiates as `second` if given, and sends `request`, which must ask to close the
+ * connection.
  */
 export async function renegotiate(
   pki: Pki,

@@ -1,7 +1,7 @@
-// node-test-reporter without its spinner, followed by one line with totals and by all failures. Fact:
-// node-test-reporter does not name files that fail as a whole, and other output may follow its report. Choice: repeat
-// each failure at the end, and write it to FAILURES_FILE, which `make ingest-test` prints last. Effect: the end of a
-// log names what failed.
+// node-test-reporter without its spinner, followed by a line with totals and by all failures. Fact:
+// node-test-reporter does not name files that fail as a whole, and other output may follow its report. Choice: this
+// reporter repeats each failure at the end and writes it to FAILURES_FILE, which `make ingest-test` prints last.
+// Effect: a log ends with the names of everything that failed.
 import { appendFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
@@ -11,7 +11,7 @@ import reporter from 'node-test-reporter';
 const CLEAR_LINE = '\r\x1b[K';
 const SPINNER = /Started \d+ tests\./;
 const FAILURES_MAX = 50;
-/** Lines of an error, and of the standard error of its file. */
+/** The most lines shown of an error, and of the standard error of its file. */
 const LINES_MAX = 20;
 
 interface Found {
@@ -19,7 +19,6 @@ interface Found {
   failed: number;
   skipped: number;
   readonly failures: string[];
-  /** The end of each file's standard error. */
   readonly written: Map<string, string>;
 }
 
@@ -35,7 +34,7 @@ function failureText({ name, file = '', line = 0, details }: Failure, written: s
   const { cause, message, exitCode, signal } = details.error as TestError;
   const text = cause instanceof Error ? (cause.stack ?? cause.message) : inspect(cause ?? message);
   const head = text.split('\n').filter((one) => !/\(?node:internal\//.test(one));
-  // For a file that failed as a whole the runner reports only its exit code or signal.
+  // If a file fails as a whole, the runner reports only its exit code or signal.
   const ended = exitCode !== undefined || signal !== undefined;
   const end = ended ? [`exit code ${exitCode}, signal ${signal}`, ...(written ?? '').trimEnd().split('\n')] : [];
   return [
@@ -65,7 +64,7 @@ async function* counted(source: AsyncIterable<TestEvent>, found: Found): AsyncGe
   }
 }
 
-/** A suite fails because of its tests, which are reported separately, or because of a hook. */
+/** The reason for a failure. A suite fails because of a hook, or because of tests that are reported separately. */
 const failureType = ({ details }: Failure): unknown => (details.error as TestError).failureType;
 
 export default async function* report(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {

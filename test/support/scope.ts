@@ -1,4 +1,4 @@
-// Ends everything that a test file starts: in reverse order after its tests, and when the process exits.
+// Stops everything that a test file starts, in reverse order after its tests, or when the process exits.
 import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -34,7 +34,7 @@ export interface StartOptions {
   readonly input?: string | Buffer;
 }
 
-/** The process is killed at the end, at the latest. */
+/** Starts a process, which is killed at the end of the test file if it still runs. */
 export function start(
   command: string,
   args: readonly string[],
@@ -47,7 +47,7 @@ export function start(
     cwd,
     stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
   }) as Child;
-  // A process may end before it has read its input.
+  // The process may exit before it has read its input.
   (child as ChildProcess).stdin?.on('error', () => undefined).end(input);
   children.add(child);
   const gone = exited(child).then(() => children.delete(child));
@@ -71,10 +71,10 @@ export function exited(child: Child): Promise<{ readonly code: number | null; re
   });
 }
 
-/** Short waits end soon after the condition holds. Long waits leave the processor to others. */
+/** Pauses between two checks, in milliseconds. They grow, so that long waits leave the processor to other programs. */
 const LOOK_AGAIN_MS = { least: 5, most: 200, shareOfWait: 1 / 8 } as const;
 
-/** Waits until `condition` returns something truthy, and returns that. Fails after `deadlineMs`. */
+/** Waits until `condition` returns a value other than undefined, null or false, and returns that value. */
 export async function eventually<T>(
   what: string,
   condition: () => T | Promise<T>,

@@ -50,7 +50,6 @@ export class Scrape {
     return new Scrape(body);
   }
 
-  /** The sum of the samples that have at least these labels. */
   sum(name: string, labels: Readonly<Record<string, string>> = {}): number {
     const wanted = Object.entries(labels);
     return this.samples

@@ -1,4 +1,4 @@
-// Clients that send many TLS records of one byte at the same time. A worker thread encrypts them beforehand.
+// Clients that send many TLS records of one byte simultaneously. A worker thread encrypts the records beforehand.
 import { connect as connectTcp } from 'node:net';
 import { once } from 'node:events';
 import { Duplex } from 'node:stream';
@@ -8,14 +8,14 @@ import { atEnd } from './scope.ts';
 
 export interface ShortRecords {
   readonly connections: number;
-  /** Sent first, in one piece. */
+  /** Text sent immediately, in one piece. */
   readonly first: string;
-  /** Sent after `release`, in records of one byte. */
+  /** Text sent after `release`, in records of one byte. */
   readonly text: string;
   readonly tls: Pick<ConnectionOptions, 'port' | 'ca'>;
 }
 
-/** Resolves when all connections are open and `first` was sent. */
+/** Resolves when all connections are open and have sent `first`. */
 export async function holdShortRecords(held: ShortRecords): Promise<{ release(): void }> {
   const worker = new Worker(new URL(import.meta.url), { workerData: { held }, execArgv: [] });
   atEnd(async () => void (await worker.terminate()));

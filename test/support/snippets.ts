@@ -1,4 +1,4 @@
-// Runs the programs of openapi/PRODUCERS.md against a gateway that refuses the first tries.
+// Runs the programs in openapi/PRODUCERS.md against a gateway that refuses their first attempts.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -12,13 +12,12 @@ const PAGE = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url)
 const LIBRARY = new URL('../../lib/send/send-events.ts', import.meta.url).href;
 export const ADDRESS = 'https://gateway:8443';
 
-/** The path of a command. Installs its Debian package if it is missing. */
 export const ensureCommand = (command: string, debianPackage: string): string =>
   execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, [command, debianPackage], {
     encoding: 'utf8',
   }).trim();
 
-/** A Python that has `requests`: the first on PATH, or Debian's. */
+/** Returns a Python that has the package `requests`: the first on PATH, or Debian's. */
 export function python(): string {
   for (const command of ['python3', '/usr/bin/python3']) {
     try {
@@ -31,19 +30,18 @@ export function python(): string {
   try {
     ensureCommand('python3-requests', 'python3-requests');
   } catch {
-    // The package has no command of that name. Only the installation matters.
+    // ensure-command fails after the installation, because the package contains no command of this name.
   }
   return '/usr/bin/python3';
 }
 
-/** `words`: a language, or a language and a name. */
+/** Returns the text of a snippet. `words` is a language, or a language and a name. */
 export function snippet(words: string): string {
   const found = [...PAGE.matchAll(new RegExp(`\n\`\`\`${words}\n([^]*?)\`\`\``, 'g'))];
   assert.equal(found.length, 1, `${found.length} snippets of ${words}`);
   return found[0]?.[1] ?? '';
 }
 
-/** A folder in which the JavaScript of the page finds this repository's ingest-client. */
 export function folderWithClient(): string {
   const folder = temporaryFolder('ingest-snippets-');
   const client = join(folder, 'node_modules/ingest-client');
@@ -75,10 +73,7 @@ export class SnippetRunner {
     return new SnippetRunner(gateway, folder);
   }
 
-  /**
-   * Runs the snippet twice with the gateway's address: once until its event is accepted, and once with an event that is
-   * refused for good.
-   */
+  /** Runs a snippet twice: first until its event is accepted, then with an event that is refused permanently. */
   async sends(language: string, file: string, command: string, args: readonly string[]): Promise<void> {
     const text = snippet(language).replaceAll(ADDRESS, this.#gateway.url);
     writeFileSync(join(this.folder, file), text);

@@ -1,11 +1,14 @@
-// Connections of clients that only occupy places and reconnect when they are closed. They run in a worker thread, so
-// that they do not slow down the test.
+// Client connections that only occupy places and reconnect when they are closed. They run in a worker thread, so that
+// they do not slow down the test.
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';
 
-/** `silent`: sends nothing. `stalled`: sends half a ClientHello. `nameless`: connects without a certificate. */
+/**
+ * A `silent` client sends nothing, a `stalled` client sends half a ClientHello, and a `nameless` client connects
+ * without a certificate.
+ */
 export type StrangerKind = 'silent' | 'stalled' | 'nameless';
 
 interface Strangers {
@@ -14,10 +17,10 @@ interface Strangers {
   readonly kind: StrangerKind;
 }
 
-/** A TLS record that announces a ClientHello of 512 bytes, and its first bytes. */
+/** The beginning of a TLS record that announces a ClientHello of 512 bytes. */
 const HALF_A_HELLO = Buffer.from('1603010200010001fc0303', 'hex');
 
-/** Often enough to find each free place without filling the machine. */
+/** The pause before reconnecting: short enough to find each free place, long enough not to overload the machine. */
 const AGAIN_MS = 25;
 
 export function holdConnections(port: number, count: number, kind: StrangerKind): { end(): Promise<void> } {

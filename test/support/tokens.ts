@@ -2,12 +2,11 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { exportJWK, exportSPKI, generateKeyPair, SignJWT, type CryptoKey, type JWK, type JWTPayload } from 'jose';
 import type { ClientCertificate } from './pki.ts';
 
-/** RFC 8705, section 3.1. */
+/** Returns the thumbprint that a bound token contains (RFC 8705, section 3.1). */
 export function thumbprint(certificate: ClientCertificate): string {
   return createHash('sha256').update(new X509Certificate(certificate.cert).raw).digest('base64url');
 }
 
-/** The claim that binds a token to a certificate. */
 export const boundTo = (certificate: ClientCertificate): JWTPayload => ({
   cnf: { 'x5t#S256': thumbprint(certificate) },
 });
@@ -27,14 +26,14 @@ export class TokenIssuer {
     this.#key = key;
   }
 
-  /** Without `kid` neither the key nor its tokens have one. */
+  /** Without `kid`, neither the key nor its tokens have a key id. */
   static async create(kid?: string): Promise<TokenIssuer> {
     const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
     const jwk = { ...(await exportJWK(publicKey)), alg: 'ES256', use: 'sig', ...(kid === undefined ? {} : { kid }) };
     return new TokenIssuer(kid, jwk, await exportSPKI(publicKey), privateKey);
   }
 
-  /** Valid for an hour. `claims` override, and `undefined` removes a claim. */
+  /** Returns a token that is valid for an hour. `claims` override its claims, and `undefined` removes one. */
   async token(claims: Claims): Promise<string> {
     const nowS = Math.floor(Date.now() / 1000);
     const payload = { aud: 'ingest-gateway', exp: nowS + 3600, sub: 'producer', ...claims };
@@ -51,7 +50,7 @@ const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toSt
 
 export const unsigned = (claims: JWTPayload): string => `${part({ alg: 'none' })}.${part(claims)}.`;
 
-/** Signed with HS256 and the text of the public key as the secret (RFC 8725, section 2.1). */
+/** Returns a token signed with HS256 and with the public key as the secret (RFC 8725, section 2.1). */
 export async function signedWithPublicKey(issuer: TokenIssuer, secret: string, claims: JWTPayload): Promise<string> {
   return new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid: issuer.kid ?? '' }).sign(Buffer.from(secret));
 }

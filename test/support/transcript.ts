@@ -1,16 +1,15 @@
-// Compares responses with the API file and records which documented responses were seen.
+// Compares responses with the API file and records which documented responses occurred.
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { RESPONSES, type DocumentedResponse } from './api-file.ts';
 
-/** Header names are lower-case. */
 export interface Seen {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
 }
 
-/** Header fields of HTTP itself (RFC 9110, section 6.6.1; RFC 9112, section 9). */
+/** Header fields that HTTP itself defines (RFC 9110, section 6.6.1; RFC 9112, section 9). */
 const OF_HTTP = ['date', 'connection', 'keep-alive', 'content-type'];
 
 export class Transcript {
@@ -38,7 +37,7 @@ export class Transcript {
 
     if (scope.startsWith('HEAD ')) {
       assert.equal(body, '', shown);
-      // The body does not identify one of the documented responses.
+      // The empty body does not identify one of the documented variants, so this response covers all of them.
       for (const name of namesOf(documented)) this.#seen.add(name);
       return;
     }
@@ -61,7 +60,7 @@ const namesOf = (response: DocumentedResponse): string[] =>
 const nameOf = ({ scope, status, mediaType, variants }: DocumentedResponse, variant?: string): string =>
   variants.length === 0 ? `${scope} ${status} ${mediaType}` : `${scope} ${status} ${variant}`;
 
-/** Undefined while the response is incomplete. `received` is latin1. */
+/** Parses the first response in `received`, which is latin1. Returns undefined while the response is incomplete. */
 export function firstResponse(received: string): Seen | undefined {
   const end = received.indexOf('\r\n\r\n');
   if (end === -1) return undefined;

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import type { Reply, TestGateway, TestProcess } from './gateway.ts';
 import type { TestRedis } from './redis.ts';
 
-/** Checks status, code, whether to retry, and the headers of a problem. */
 export function assertProblem(reply: Reply, status: number, code: string): void {
   assert.equal(reply.status, status, reply.body);
   assert.equal(reply.headers['content-type'], 'application/problem+json');
@@ -20,7 +19,6 @@ export async function addsNothing<T>(redis: TestRedis, ask: () => Promise<T>): P
   return value;
 }
 
-/** Log lines of a crash or of a bug that was caught. */
 export function assertNoBugs(process: TestProcess): void {
   const bad = process.lines.filter((line) => /"level":"fatal"|a handler failed|UnhandledPromise|uncaught/i.test(line));
   assert.deepEqual(bad, []);

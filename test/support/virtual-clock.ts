@@ -3,14 +3,14 @@ import type { Clock, Timer } from '../../lib/process/clock.ts';
 
 interface Due {
   atMs: number;
-  /** Timers of the same time run in the order in which they were set. */
+  /** The order in which timers were set. Timers due at the same time run in this order. */
   readonly number: number;
   readonly everyMs: number | undefined;
   readonly run: () => void;
 }
 
 const START_EPOCH_MS = Date.UTC(2026, 0, 1);
-/** Turns of the event loop for promises and in-process fakes after a timer. */
+/** Turns of the event loop that promises and in-process fakes need after a timer. */
 const SETTLING_TURNS = 4;
 
 export class VirtualClock implements Clock {
@@ -56,12 +56,11 @@ export class VirtualClock implements Clock {
     return this.#due.size;
   }
 
-  /** Moves only the wall clock, as an operator or NTP does. */
+  /** Changes only the wall clock, as an operator or NTP would. */
   jump(ms: number): void {
     this.#epochMs += ms;
   }
 
-  /** Runs all timers that become due, each at its time. */
   async advance(ms: number): Promise<void> {
     const endMs = this.#nowMs + ms;
     await this.settle();
@@ -75,7 +74,7 @@ export class VirtualClock implements Clock {
     this.#move(endMs);
   }
 
-  /** Runs everything that does not wait for a timer. */
+  /** Waits until everything that does not need a timer has run. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < SETTLING_TURNS; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   }

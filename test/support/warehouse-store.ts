@@ -24,11 +24,10 @@ export interface StoredEntry {
 
 export interface WarehouseStore {
   readonly uri: string;
-  /** 0 before a consumer has created the tables. */
+  /** Returns the number of rows, or 0 before a consumer has created the tables. */
   count(): Promise<number>;
   events(): Promise<readonly StoredEvent[]>;
   quarantine(): Promise<readonly StoredEntry[]>;
-  /** Makes the warehouse refuse events of this type, or accept them again. */
   refuse(type: string, refused: boolean): Promise<void>;
 }
 
@@ -36,7 +35,6 @@ const EVENTS = 'SELECT id, producer, body, accepted_at FROM events ORDER BY id';
 const QUARANTINE = 'SELECT entry, id, producer, reason, body, accepted_at FROM events_quarantine ORDER BY entry';
 const COUNT = 'SELECT count(*) AS rows FROM events';
 
-/** Columns as tests compare them. A time is text or a Date. */
 function stored<Row extends object>({
   accepted_at,
   ...row
@@ -67,7 +65,7 @@ export interface SqliteStore extends WarehouseStore {
 }
 
 export function sqliteStore(under?: string): SqliteStore {
-  // In a second folder, so that a test may rename the first one.
+  // This folder is inside another one, so that a test may rename it.
   const folder = join(temporaryFolder('ingest-warehouse-', under), 'here');
   mkdirSync(folder);
   const path = join(folder, 'warehouse.db');

@@ -1,4 +1,4 @@
-// Real payloads: all of the package @octokit/webhooks-examples, as event bodies.
+// Real payloads as event bodies: all examples in the package @octokit/webhooks-examples.
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -8,7 +8,7 @@ interface WebhookExample {
   readonly examples: readonly { readonly action?: string }[];
 }
 
-/** `{id, type: "github.<name>[.<action>]", data}` for each of 726 payloads (version 7.6.1). */
+/** Returns `{id, type: "github.<name>[.<action>]", data}` for each of the 726 payloads in version 7.6.1. */
 export function webhookEvents(): { readonly id: string; readonly body: string }[] {
   const folder = dirname(createRequire(import.meta.url).resolve('@octokit/webhooks-examples/package.json'));
   const events: { id: string; body: string }[] = [];

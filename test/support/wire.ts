@@ -3,7 +3,7 @@ import { WITHIN_MS } from './deadline.ts';
 import type { RawConnection } from './client.ts';
 import { eventually } from './scope.ts';
 
-/** Adds Host and Content-Length if they are missing. */
+/** Returns a request, and adds Host and Content-Length if they are missing. */
 export function requestText(line: string, headers: readonly string[] = [], body = ''): string {
   const has = (name: string): boolean => headers.some((header) => header.toLowerCase().startsWith(`${name}:`));
   const all = [...(has('host') ? [] : ['Host: gateway']), ...headers];
@@ -22,8 +22,8 @@ export interface WireReply {
 }
 
 /**
- * All complete answers, 100 (Continue) included. `isToHead` reports which answers, 100 not counted, belong to a HEAD
- * and have no body.
+ * Returns all complete answers, including 100 (Continue). `isToHead` tells which answers, not counting 100, belong to
+ * HEAD requests and therefore have no body.
  */
 export function repliesIn(received: string, isToHead: (place: number) => boolean = () => false): WireReply[] {
   const replies: WireReply[] = [];
@@ -47,7 +47,7 @@ export function repliesIn(received: string, isToHead: (place: number) => boolean
   }
 }
 
-/** Fails early if the connection ends. */
+/** Waits for `count` answers. Fails early if the connection closes. */
 export async function replies(connection: RawConnection, count: number, deadlineMs = WITHIN_MS): Promise<WireReply[]> {
   await eventually(
     `${count} answers, not just ${JSON.stringify(connection.received.slice(0, 500))}`,
@@ -62,7 +62,6 @@ export async function replies(connection: RawConnection, count: number, deadline
   return found;
 }
 
-/** Sends `text` and waits for one more answer. */
 export async function askRaw(connection: RawConnection, text: string): Promise<WireReply> {
   const before = repliesIn(connection.received).length;
   connection.write(text);
