@@ -46,6 +46,8 @@ interface Event {
   erased: boolean;
   /** True if an operator may have removed the row. Nothing is promised from then on. */
   removed: boolean;
+  /** Its unlanded entry was deleted by hand: for 24 hours its id is a duplicate without a row (openapi/rules.md). */
+  deleted: boolean;
 }
 
 const RANKS: Readonly<Record<string, number>> = { accepted: 1, rejected: 2, landed: 2, erased: 3 };
@@ -93,7 +95,7 @@ export class Invariants {
           promisedMs: undefined,
           landed: false,
         },
-        ...{ rank: 0, kept: undefined, notKept: new Set<number>(), erased: false, removed: false },
+        ...{ rank: 0, kept: undefined, notKept: new Set<number>(), erased: false, removed: false, deleted: false },
       };
       this.#events.set(key, event);
     }
@@ -103,6 +105,8 @@ export class Invariants {
   async answered(sent: Sent, { status, body }: Told): Promise<void> {
     if (status !== 202) return;
     const event = this.#of(sent);
+    if (body['duplicate'] === true && event.deleted) return;
+    event.deleted = false;
     if (event.promisedMs === undefined) this.accepted += 1;
     event.promisedMs = sent.sentMs;
     this.#open.add(event);
@@ -188,6 +192,7 @@ export class Invariants {
     if (entry === undefined || !(await remove(entry.entry))) return false;
     const event = this.#of(entry);
     event.promisedMs = undefined;
+    event.deleted = true;
     event.accepted.clear();
     event.rank = 0;
     this.variantsMayDiffer = true;
