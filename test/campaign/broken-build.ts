@@ -1,4 +1,4 @@
-// A copy of the product with one wrong change, for tests of the campaign itself.
+// Copies the product with one wrong change, for tests of the campaign itself.
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';
@@ -6,13 +6,13 @@ import { PRODUCT } from './campaign.ts';
 
 export interface Change {
   readonly file: string;
-  /** Must occur exactly once. */
   readonly from: string;
   readonly to: string;
 }
 
 /**
- * Returns the folder of the copy. Throws if the text does not occur exactly once: then the change must follow the code.
+ * Returns the folder of the copy. Throws if the text does not occur exactly once, because then the change no longer
+ * fits the code.
  */
 export function brokenBuild({ file, from, to }: Change): string {
   const folder = temporaryFolder('ingest-broken-');

@@ -1,5 +1,5 @@
-// Each build is the product with one wrong change, and the campaign must find it. The same faults on the product itself
-// must find nothing. `make ingest-test-long` tries one build, `make campaign` all.
+// Each build is the product with one wrong change, and the campaign must find that change. The same faults must not
+// find anything in the product itself. `make ingest-test-long` tries one build, and `make campaign` tries all.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { temporaryFolder } from '../support/scope.ts';
@@ -22,7 +22,6 @@ interface BrokenBuild {
   readonly change: Change;
   readonly rounds: readonly (readonly Fault[])[];
   readonly finds: RegExp;
-  /** Seconds between the queue's clock and the real time. */
   readonly clockS?: number;
 }
 
@@ -61,7 +60,6 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
       from: 'local bound = earlier(past, unlanded)',
       to: 'local bound = past',
     },
-    // A day passes while nobody reads.
     rounds: [[lasting(freezeConsumers, 1_000), lasting(clockAhead, 8_000)]],
     finds: /answered 202, and there is no row/,
     clockS: -25 * 3_600,
@@ -114,7 +112,7 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
       from: '(settled && digest !== this.#digest)',
       to: 'digest !== this.#digest',
     },
-    // About every third gateway reads a half-written file.
+    // Only about one gateway in three reads a half-written file, so the fault is repeated.
     rounds: Array.from({ length: 12 }, () => [lasting(rotateCredentials, 0)]),
     finds: /a good event was refused for good/,
   },
@@ -123,11 +121,10 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
 const TRIED_WITH_THE_SUITE: readonly string[] = ['answers 202 before Redis did'];
 const TRIED = BROKEN_BUILDS.filter(({ name }) => ROUNDS !== undefined || TRIED_WITH_THE_SUITE.includes(name));
 
-/** Logs of expected violations are not kept. */
 const LOGS = temporaryFolder();
-/** Longer than a consumer waits before it claims the entries of another. */
+/** This time is longer than a consumer waits before it claims another consumer's entries. */
 const SETTLE_TIMEOUT_MS = 30_000;
-/** For the product, which must not fail on a busy machine. */
+/** The product itself gets more time, because it must not fail on a busy machine. */
 const PATIENT_SETTLE_TIMEOUT_MS = 120_000;
 
 function campaign(

@@ -5,7 +5,6 @@ import { FAULTS } from './faults/all.ts';
 import { planAtRandom } from './plan.ts';
 import { ROUNDS, SEED, type WarehouseKind } from './settings.ts';
 
-/** For start and landing, and for each round. */
 const TIMEOUT_MS = { start: 300_000, round: 60_000 };
 
 export function describeCampaign(kinds: readonly WarehouseKind[], rounds: number): void {

@@ -1,4 +1,4 @@
-// `make campaign` runs many rounds, `make ingest-test-long` a few.
+// `make campaign` runs many rounds, and `make ingest-test-long` runs a few.
 import { describeCampaign } from './campaign-test.ts';
 import { ROUNDS, WAREHOUSES } from './settings.ts';
 

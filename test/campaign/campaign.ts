@@ -1,6 +1,6 @@
-// Rounds of faults under load, and a comparison of the warehouse with the promise. Every 50 rounds make a stretch with
-// a new queue and a new warehouse, which bounds memory and the time of the comparison. A stretch starts without faults
-// and ends when all events have landed. The first violation ends the campaign.
+// Runs rounds of faults under load, and compares the warehouse with the promise. Every 50 rounds make a stretch with
+// a new queue and a new warehouse, which limits the memory and the time that the comparison needs. A stretch starts
+// without faults and ends when all events have landed. The first violation ends the campaign.
 import { compare, type Violation } from './comparison.ts';
 import { report } from './findings.ts';
 import { History } from './history.ts';
@@ -14,7 +14,6 @@ import { World } from './world.ts';
 
 const ROUNDS_IN_STRETCH = 50;
 const ROUNDS_IN_LINE = 10;
-/** Events accepted before the first fault, which give the rate. */
 const CALM_EVENTS = 600;
 const DAY_AGO_S = -25 * 3_600;
 const SETTLE_TIMEOUT_MS = 120_000;
@@ -27,23 +26,18 @@ export interface CampaignOptions {
   readonly plan: (random: Random) => Plan;
   readonly say: (line: string) => void;
   readonly product?: string | undefined;
-  /** Where to keep the logs of a violation. Defaults to the system's temporary folder. */
   readonly logsUnder?: string;
   readonly calmEvents?: number;
-  /** Limit for landing after the last round. */
   readonly settleTimeoutMs?: number | undefined;
-  /**
-   * Seconds between the queue's clock and the real time. By default every other stretch starts 25 hours in the past.
-   */
+  /** The queue clock's offset from the real time. By default, every second stretch starts 25 hours in the past. */
   readonly clockS?: number;
 }
 
 export interface Outcome {
   readonly accepted: number;
-  /** Events per second without faults: the median of the stretches. */
+  /** Events per second without faults, as the median of the stretches. */
   readonly calmRate: number;
   readonly faults: ReadonlyMap<string, number>;
-  /** Undefined if the promise held. */
   readonly violations: string | undefined;
 }
 
@@ -81,7 +75,6 @@ interface Stretch {
   readonly history: History;
   readonly volume: Volume;
   readonly warehouse: CampaignWarehouse;
-  /** The range of the rounds. */
   readonly from: number;
   readonly to: number;
 }

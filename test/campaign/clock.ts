@@ -1,16 +1,15 @@
-// The clock of the queue's servers. libfaketime reads its offset from a file once a second.
+// The clock of the queue's servers. libfaketime reads the clock's offset from a file once a second.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clockFrom } from '../support/redis.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 export class Clock {
-  /** Odd from the moment the clock is set until the server has the new time. */
+  /** This number is odd from the moment the clock is set until the server has the new time. */
   moves = 0;
   readonly environment: Readonly<Record<string, string>>;
   readonly #file = join(temporaryFolder('ingest-clock-'), 'offset');
 
-  /** Seconds from the real time. */
   readonly startS: number;
 
   constructor(startS: number) {
@@ -18,13 +17,13 @@ export class Clock {
     this.#write(startS);
     this.environment = {
       ...clockFrom(this.#file),
-      // Reads the file once a second instead of at every call.
+      // With these settings, libfaketime reads the file once a second instead of at every call.
       FAKETIME_NO_CACHE: '0',
       FAKETIME_CACHE_DURATION: '1',
     };
   }
 
-  /** The server reads the offset later. `arrived` marks that it has. */
+  /** The server reads the offset later. A call of `arrived` records that the server has the new time. */
   set(seconds: number): void {
     this.moves += 1;
     this.#write(seconds);

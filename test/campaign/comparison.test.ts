@@ -11,7 +11,7 @@ const OTHER = 'spiffe://test/producer:other';
 
 type Tried = readonly [producer: Producer, status: number, moves: number, variant?: number];
 
-/** `moves`: how often the clock had been set when the try was sent. */
+/** `moves` is the number of clock changes before the try was sent. */
 function ledgerOf(...tries: readonly Tried[]): Ledger {
   const ledger = new Ledger();
   tries.forEach(([producer, status, moves, variant = 0], at) => {

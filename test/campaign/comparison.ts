@@ -1,6 +1,6 @@
 // Compares the warehouse with the promise: each accepted event has one row, byte for byte, in the warehouse or in
-// quarantine. No event has two, unless its id was reused with another body. Every row belongs to an event that was
-// sent, and no answer was wrong.
+// quarantine. No event has two rows, unless its id was reused with another body. Every row belongs to an event that
+// was sent, and no answer was wrong.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { StoredEntry, StoredEvent, WarehouseStore } from '../support/warehouse-store.ts';
 import { bodyOf, idOf, numberOf } from './event.ts';
@@ -9,18 +9,16 @@ import { isAccepted, type Ledger, type Try } from './ledger.ts';
 
 export interface Violation {
   readonly what: string;
-  /** Undefined if the row is not of the campaign. */
   readonly number: number | undefined;
 }
 
 interface Row {
   readonly body: string;
   readonly producer: string;
-  /** The name of the quarantined entry and the reason. */
   readonly quarantined: string | undefined;
 }
 
-/** A server may still be recovering from a fault. */
+/** Reading is retried for this long, because a server may still be recovering from a fault. */
 const READ_WITHIN_MS = 60_000;
 
 export async function compare(ledger: Ledger, store: WarehouseStore): Promise<readonly Violation[]> {

@@ -1,5 +1,5 @@
-// The gateways' certificates, authorities, revocation lists and producers file, which change during the campaign. Each
-// file is written slowly: first a part, which is valid by itself if possible, then the whole. The pause is shorter than
+// The gateways' certificates, authorities, revocation lists and producers file, which change during the campaign.
+// Each file is first written in part, with valid content if possible, and then completely. The pause is shorter than
 // the 250 ms between two reads of a gateway, which uses a file only after two equal reads.
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:tls';
@@ -14,7 +14,7 @@ const HALF_WRITTEN_MS: readonly [from: number, to: number] = [60, 150];
 
 export class Credentials {
   readonly #pki: Pki;
-  /** No producer has a certificate of this authority. */
+  /** This authority has not signed any producer's certificate. */
   readonly #other: CertificateAuthority;
   #rotations = 0;
 
@@ -30,7 +30,7 @@ export class Credentials {
     return credentials;
   }
 
-  /** Only every other gateway has revocation lists, because with them half a file of authorities is refused. */
+  /** Only every second gateway uses revocation lists, because with them it refuses half a file of authorities. */
   environment(at: number): Readonly<Record<string, string>> {
     return {
       ...this.#pki.environment,
@@ -48,9 +48,8 @@ export class Credentials {
     return this.#pki.producer(name);
   }
 
-  /** Resolves when the gateways at these ports use the new certificate. */
   async rotate(ports: readonly number[], random: Random): Promise<void> {
-    // A gateway that starts reads each file once, so wait until all run.
+    // A gateway reads each file only once during startup, so all gateways must be running.
     await this.#served(ports, () => true);
     const server = await this.#pki.authority.issue({
       commonName: 'localhost',
@@ -65,14 +64,13 @@ export class Credentials {
     ] as const;
     for (const [name, content, part = content.slice(0, content.length / 2)] of files) {
       writeFileSync(this.#pki.path(name), part);
-      // Blocks the process, so that the half-written file exists only briefly.
+      // Blocking the process ensures that the half-written file exists only briefly.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, random.between(...HALF_WRITTEN_MS));
       writeFileSync(this.#pki.path(name), content);
     }
     await this.#served(ports, (serial) => BigInt(`0x${serial}`) === BigInt(`0x${server.serial}`));
   }
 
-  /** Each file's name, content and a valid part of it. */
   async #files(): Promise<readonly (readonly [name: string, content: string, part?: string])[]> {
     this.#rotations += 1;
     const revoked = this.#rotations.toString(16).padStart(8, '0');

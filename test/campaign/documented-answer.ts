@@ -18,7 +18,6 @@ export interface RawAnswer {
 export interface Judged {
   readonly told: Told;
   readonly retryable: boolean;
-  /** Undefined if the answer is documented. */
   readonly fault: string | undefined;
 }
 

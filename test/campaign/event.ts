@@ -1,9 +1,8 @@
-// The number of an event determines its id and body, so no body is stored for the comparison. One body in a hundred has
-// 16 to 250 KiB. One id in twenty has the maximum length and three bytes per character.
+// The number of an event determines its id and its body, so the comparison needs no stored bodies. One body in a
+// hundred has 16 to 250 KiB. One id in twenty has the maximum length and three bytes per character.
 import { Random } from './random.ts';
 
 const KIB = 1024;
-/** The share of the events, and the range of their sizes in bytes. */
 const SIZES: readonly (readonly [share: number, from: number, to: number])[] = [
   [0.9, 0.1 * KIB, KIB],
   [0.09, KIB, 16 * KIB],
@@ -27,13 +26,12 @@ export function idOf(number: number): string {
   return `${name}-${'事'.repeat(ID_CHARACTERS_MAX - name.length - 1)}`;
 }
 
-/** Undefined if the id is not of the campaign. */
 export function numberOf(id: string): number | undefined {
   const number = Number(/^event-(\d+)/.exec(id)?.[1]);
   return idOf(number) === id ? number : undefined;
 }
 
-/** `variant` 0 is sent first. Other variants have the same id and other bytes. */
+/** Variant 0 is sent first. Other variants have the same id and different bytes. */
 export function bodyOf(number: number, variant: number): string {
   const random = new Random(number * 31 + variant);
   const bytes = sizeOf(random);

@@ -1,5 +1,5 @@
-// Writes what a person needs to find the cause of a violation: ids, answers, entries in the queue, faults and process
-// exits, and the logs.
+// Writes down what a person needs to find the cause of a violation: ids, answers, entries in the queue, faults,
+// process exits, and the logs.
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,10 +10,9 @@ import type { World } from './world.ts';
 
 const SHOWN = 5;
 const AROUND_MS = 3_000;
-/** An event may be lost long after its 202. */
+/** The report covers this much time after the last answer, because an event may be lost long after its 202. */
 const AFTER_MS = 30_000;
 
-/** Writes the logs to a new folder in `under`. */
 export async function report(violations: readonly Violation[], world: World, under = tmpdir()): Promise<string> {
   const { ledger, options } = world;
   const parts = [`${violations.length} violations of the promise`];
@@ -46,7 +45,6 @@ function countsOf(violations: readonly Violation[]): ReadonlyMap<string, number>
   return counts;
 }
 
-/** The entries of these events in the stream, and their pending owners. */
 async function entriesOf(
   world: World,
   numbers: ReadonlySet<number | undefined>,

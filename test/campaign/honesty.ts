@@ -1,23 +1,22 @@
-// Checks whether all answers about one event can be true. Pairs of answers with a move of Redis' clock between them are
-// left out: after 24 hours the queue may forget an id and accept the event again.
+// Checks whether all answers about one event can be true. Two answers are not compared if Redis' clock was moved
+// between them, because after 24 hours the queue may forget an id and accept the event again.
 import { isAccepted, type Try } from './ledger.ts';
 
-/** The bodies that the warehouse may hold, according to the answers. */
 export function keptVariants(tries: readonly Try[]): ReadonlySet<number> {
   const own = tries.filter(({ producer }) => producer === 'own');
   const kept = new Set(own.map(({ variant }) => variant));
   const first = own.find(({ answer }) => answer?.status === 202);
   for (const one of own) {
     if (one.answer?.status !== 202 || first === undefined || moved(first, one)) continue;
-    // `differs` means that another body is stored. Without it this body is stored.
+    // `differs` means that another body is stored. Without `differs`, this body is stored.
     for (const variant of [...kept]) if ((variant === one.variant) === one.answer.differs) kept.delete(variant);
   }
   return kept;
 }
 
 /**
- * Tries of another producer that may have been accepted because Redis' clock was moved in between. The later event goes
- * to quarantine.
+ * Returns another producer's tries that may have been accepted because Redis' clock was moved in between. The later
+ * event goes to quarantine.
  */
 export function takenForAnother(tries: readonly Try[]): readonly Try[] {
   const owners = tries.filter((one) => one.producer === 'own' && mayHaveBeenTaken(one));
@@ -26,7 +25,7 @@ export function takenForAnother(tries: readonly Try[]): readonly Try[] {
   );
 }
 
-/** The owner's tries with another body that may have been accepted for the same reason. */
+/** Returns the owner's tries with another body that may have been accepted because Redis' clock was moved. */
 export function takenAgain(tries: readonly Try[]): readonly Try[] {
   const taken = tries.filter((one) => one.producer === 'own' && mayHaveBeenTaken(one));
   return taken.filter((one) => taken.some((other) => other.variant !== one.variant && moved(other, one)));
@@ -58,11 +57,11 @@ export function lies(tries: readonly Try[]): string[] {
   return found;
 }
 
-/** A try without an answer or with a retryable one may have been accepted. */
+/** A try without an answer, or with a retryable one, may have been accepted. */
 const mayHaveBeenTaken = ({ answer }: Try): boolean =>
   answer === undefined || answer.status === 202 || answer.status >= 500 || answer.status === 408;
 
-/** Whether the clock may have moved during or between these two. */
+/** True if the clock may have moved during or between the two tries. */
 function moved(one: Try, other: Try): boolean {
   const from = Math.min(one.clockMoves[0], other.clockMoves[0]);
   return from % 2 === 1 || from !== Math.max(one.clockMoves[1], other.clockMoves[1]);

@@ -1,5 +1,6 @@
-// A process that sends with a journal. It is killed and restarted, and then sends its unsent events first. An event
-// that its journal held must have its row. One that was only begun may have one.
+// Runs a producer with a journal, which is killed and restarted. After a restart the producer first sends the events
+// in its journal. Every event that was in the journal must have a row. An event that the producer had not finished
+// writing to the journal may have a row.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JournalOptions } from '../../lib/send/send-events.ts';
@@ -11,7 +12,6 @@ import type { Ledger } from './ledger.ts';
 import { Service } from './restarted-program.ts';
 
 const EVENTS_A_SECOND = 50;
-/** Practically unlimited. */
 const TRIES = 1_000_000;
 const PROGRAM = new URL('journaling-producer.ts', import.meta.url).pathname;
 const ACCEPTED = { status: 202, code: undefined, duplicate: false, differs: false };
@@ -40,7 +40,7 @@ export class JournaledLoad {
     this.service = new Service({ name: 'producer 1', command: process.execPath, args: this.#args, env: {}, history });
   }
 
-  /** Kills the process, sends what its journal holds, and records that in the ledger. Rejects at the deadline. */
+  /** Kills the producer, records its events in the ledger, and sends its journal. Rejects at the deadline. */
   async drain(ledger: Ledger, deadlineMs: number): Promise<void> {
     await this.service.stop();
     for (const [number, isHeld] of readNotes(this.#notes)) {

@@ -1,5 +1,6 @@
-// Run by journaled-load.ts: sends new events with a journal until it is killed, and notes each. Arguments: the settings
-// as JSON; `drain` sends the journal and exits.
+// journaled-load.ts runs this program. It sends new events with a journal until it is killed, and notes each event.
+// The first argument is the settings as JSON. With `drain` as the second argument, the program sends what is in the
+// journal and exits.
 import type * as Library from '../../lib/send/send-events.ts';
 import { bodyOf } from './event.ts';
 import { note, readNotes, type JournaledSettings } from './journal-notes.ts';

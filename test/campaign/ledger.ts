@@ -4,11 +4,9 @@ export interface Try {
   readonly producer: Producer;
   readonly gateway: string;
   readonly sentMs: number;
-  /** When the answer arrived or the request was given up. */
   readonly doneMs: number;
-  /** Undefined if no answer arrived, so the event may have been accepted. */
+  /** `undefined` if no answer arrived, so the event may have been accepted. */
   readonly answer: Told | undefined;
-  /** `Clock.moves` at the start and at the end of the try. */
   readonly clockMoves: readonly [before: number, after: number];
 }
 
@@ -19,7 +17,7 @@ export interface Told {
   readonly differs: boolean;
 }
 
-/** The certificate of a try. `other` tries to use the id of an event of `own`. */
+/** The producer whose certificate a try uses. `other` tries to use the id of an event of `own`. */
 export type Producer = 'own' | 'other';
 
 export class Ledger {
@@ -35,7 +33,7 @@ export class Ledger {
     else tries.push(entry);
   }
 
-  /** Each event with its tries, in the order of their ends. */
+  /** Returns each event with its tries, in the order in which they finished. */
   events(): IterableIterator<[number, readonly Try[]]> {
     return this.#tries.entries();
   }
@@ -45,7 +43,6 @@ export class Ledger {
   }
 }
 
-/** Whether the event's own producer got a 202. */
 export const isAccepted = (tries: readonly Try[]): boolean =>
   tries.some(({ producer, answer }) => producer === 'own' && answer?.status === 202);
 

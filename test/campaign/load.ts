@@ -1,7 +1,7 @@
-// Producers at an even rate. Each event is retried until it is accepted, with the same id, at the next gateway, after
-// growing pauses, and only if the answer is retryable or missing. Some accepted ids are sent again: with the same body,
-// with another body, or by another producer. Some events go to both gateways at the same time. At most IN_FLIGHT_MAX
-// events are in progress.
+// Sends events at an even rate. Each event is retried with the same id, at the next gateway and after growing pauses,
+// as long as the answer is retryable or missing. Some accepted ids are sent again: with the same body, with another
+// body, or by another producer. Some events are sent twice at the same time. At most IN_FLIGHT_MAX events are in
+// progress.
 import { setTimeout as delay } from 'node:timers/promises';
 import { bodyOf, idOf } from './event.ts';
 import { judged, type Judged } from './documented-answer.ts';
@@ -14,10 +14,9 @@ const TICK_MS = 10;
 const IN_FLIGHT_MAX = 96;
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 400;
-/** Time for the last retries after the load has ended. */
 const LAST_TRIES_MS = 5_000;
 
-/** Shares of the events that are repeated after acceptance, or sent twice at the same time. */
+/** Shares of the events that are sent again after acceptance, or twice at the same time. */
 const SAME_BODY = 0.05;
 const OTHER_BODY = 0.02;
 const OTHER_PRODUCER = 0.01;
@@ -48,7 +47,6 @@ export class Load {
     this.#ticks = setInterval(() => this.#tick(), TICK_MS);
   }
 
-  /** Resolves when no request is in progress. */
   async stop(): Promise<void> {
     clearInterval(this.#ticks);
     this.#endMs = performance.now() + LAST_TRIES_MS;
@@ -58,7 +56,7 @@ export class Load {
 
   #tick(): void {
     const now = performance.now();
-    // Late events are dropped, not sent in a burst.
+    // Events that are late are dropped instead of being sent in a burst.
     this.#due = Math.min(this.#due + ((now - this.#tickedMs) * EVENTS_A_SECOND) / 1000, IN_FLIGHT_MAX);
     this.#tickedMs = now;
     for (; this.#due >= 1 && this.#underWay.size < IN_FLIGHT_MAX; this.#due -= 1) {
@@ -77,13 +75,12 @@ export class Load {
     const accepted = (await Promise.all(tries)).every((told) => told?.status === 202);
     if (!accepted) return;
     if (again < SAME_BODY) await this.#deliver(number, 0, 'own');
-    // After 24 hours of the queue's clock an id is new again, so the order of landing is open.
+    // If the queue's clock has moved by 24 hours, the id counts as new, and either event may land first.
     if (clockMoves() !== moves || moves % 2 === 1) return;
     if (again > 1 - OTHER_PRODUCER) await this.#deliver(number, 0, 'other');
     else if (again > 1 - OTHER_PRODUCER - OTHER_BODY) await this.#deliver(number, 1, 'own');
   }
 
-  /** Retries until the answer is final. Undefined: given up. */
   async #deliver(number: number, variant: number, producer: Producer): Promise<Told | undefined> {
     const { random, posters, clockMoves } = this.#options;
     const body = bodyOf(number, variant);

@@ -1,12 +1,10 @@
 import type { Fault } from './faults/fault.ts';
 import type { Random } from './random.ts';
 
-/** The faults of one round, in the order of their start. */
 export type Plan = (round: number) => readonly Fault[];
 
 const TWO_FAULTS = 0.3;
 
-/** One fault, or two that touch different parts. */
 export function planAtRandom(faults: readonly Fault[], random: Random): Plan {
   return () => {
     const first = weighted(faults, random);

@@ -4,7 +4,7 @@ import type { ClientCertificate } from '../support/pki.ts';
 import type { RawAnswer } from './documented-answer.ts';
 
 const CONNECTIONS = 24;
-/** Longer than any time-out of a gateway. */
+/** Every timeout of a gateway is shorter than this. */
 const ANSWER_TIMEOUT_MS = 3_000;
 
 export class Poster {
@@ -15,13 +15,12 @@ export class Poster {
   constructor(gateway: string, port: number, ca: string, { cert, key }: ClientCertificate) {
     this.gateway = gateway;
     this.#port = port;
-    // Shared by all connections: creating a context costs most of a failed try, and while no gateway runs there are
-    // hundreds of tries a second.
+    // All connections share one context. Creating a context is most of the cost of a failed try, and while no gateway
+    // runs there are hundreds of tries per second.
     const secureContext = createSecureContext({ ca, cert, key });
     this.#agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS, secureContext });
   }
 
-  /** Undefined if no answer arrived. */
   post(body: string, requestId: string): Promise<RawAnswer | undefined> {
     return new Promise((resolve) => {
       const asked = request({

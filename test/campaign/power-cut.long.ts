@@ -1,6 +1,6 @@
-// Power failures: the files are copied while the store is open, and cut or torn at random places. Redis must have a
-// prefix of the events and must know exactly their ids, so that sending all again adds each event once. SQLite may lose
-// whole batches from the end, and landing them again makes each row once.
+// Simulates power failures: files are copied while the store is open, and then cut or torn at random places. Redis
+// must have a prefix of the events and must know exactly their ids, so that sending all events again adds each
+// missing event once. SQLite may lose whole batches from the end, and landing them again must create each row once.
 import assert from 'node:assert/strict';
 import { copyFileSync, cpSync, existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +34,6 @@ async function submitAll(uri: string, ids: readonly string[]): Promise<readonly 
   connection.open();
   await eventually('the queue takes events', () => connection.ready);
   const outcomes: Outcome[] = [];
-  // In calls of one event and of several.
   for (let from = 0; from < ids.length; from += 1 + (from % 5)) {
     const some = ids.slice(from, from + 1 + (from % 5));
     const settled = some.map(
@@ -87,7 +86,6 @@ const batches = Array.from({ length: BATCHES }, (_, batch) =>
   }),
 );
 
-/** Returns what is wrong. */
 async function tear(open: typeof createSqliteWarehouse): Promise<string | undefined> {
   const random = new Random(2026);
   const folder = temporaryFolder('ingest-power-');

@@ -1,5 +1,5 @@
-// One Redis server at a time behind one address, with a clock that can be set. With `appendfsync always` a kill loses
-// no answered command.
+// Runs one Redis server at a time behind one address, with a clock that can be set. With `appendfsync always`, a
+// server that is killed loses no command that it has answered.
 import { FailingCalls } from '../support/failing-calls.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -24,7 +24,6 @@ export class QueueServer {
     this.link = link;
   }
 
-  /** `clockS`: seconds from the real time. */
   static async start(clockS: number): Promise<QueueServer> {
     const clock = new Clock(clockS);
     const volume = new Volume();
@@ -38,7 +37,6 @@ export class QueueServer {
     return `redis://localhost:${this.link.port}`;
   }
 
-  /** A replica of this server that has caught up and writes an append-only file. */
   async replica(): Promise<TestRedis> {
     const env = { ...this.clock.environment, ...this.fsync.environment };
     const replica = await TestRedis.start(ARGS, { env, under: this.volume.folder });
@@ -53,7 +51,6 @@ export class QueueServer {
     return replica;
   }
 
-  /** Whether the group has read and acknowledged the whole stream. */
   async landed(): Promise<boolean> {
     const groups = (await this.redis.command('XINFO', 'GROUPS', 'ingest')) as unknown[][];
     const [group] = groups;

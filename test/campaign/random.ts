@@ -1,4 +1,4 @@
-// A random generator with a seed (Mulberry32).
+// A pseudorandom generator with a seed (Mulberry32).
 
 export class Random {
   #state: number;
@@ -7,7 +7,6 @@ export class Random {
     this.#state = seed | 0;
   }
 
-  /** In [0, 1). */
   fraction(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -15,7 +14,7 @@ export class Random {
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** Both bounds included. */
+  /** Returns an integer from `low` to `high`, including both. */
   between(low: number, high: number): number {
     return low + Math.floor(this.fraction() * (high - low + 1));
   }

@@ -1,10 +1,10 @@
-// A program that is restarted when it exits, as by a service manager.
+// Restarts a program whenever it exits, as a service manager does.
 import { setTimeout as delay } from 'node:timers/promises';
 import { TestProcess } from '../support/gateway.ts';
 import type { History } from './history.ts';
 
 const RESTART_MS = 200;
-/** 4: the queue was unavailable. 5: the place of a killed consumer is still taken. */
+/** Exit code 4 means that the queue was unavailable, and 5 that a killed consumer still had its place. */
 const EXPECTED_ENDS: readonly unknown[] = [4, 5, 'SIGKILL'];
 
 export interface ServiceOptions {
@@ -17,7 +17,6 @@ export interface ServiceOptions {
 
 export class Service {
   readonly name: string;
-  /** Unexpected exits. */
   readonly crashes: string[] = [];
   readonly lines: string[] = [];
   readonly #options: ServiceOptions;
@@ -35,7 +34,6 @@ export class Service {
     return this.#process?.child.pid;
   }
 
-  /** Whether the current process has logged that it listens. */
   get listening(): boolean {
     return this.#process?.lines.some((line) => line.includes('listening on')) ?? false;
   }

@@ -4,9 +4,8 @@ import type { Fault, Mend } from './faults/fault.ts';
 import type { Random } from './random.ts';
 import type { World } from './world.ts';
 
-/** Events that must be accepted between two rounds. */
 const EVENTS_A_ROUND = 50;
-/** A fault that ran this often must have failed at least one call. */
+/** A fault that has run this often must have caused at least one call to fail. */
 const MET_AFTER = 3;
 
 interface Broken {
@@ -32,7 +31,6 @@ export class Rounds {
     const broken: Broken[] = [];
     try {
       for (const fault of faults) {
-        // Only one fault at a time lasts over several rounds.
         if (fault.lingers === true && this.#lingering.length > 0) continue;
         history.note(`${fault.name}: begins`);
         this.counts.set(fault.name, (this.counts.get(fault.name) ?? 0) + 1);
@@ -54,7 +52,6 @@ export class Rounds {
     await this.#world.warehouseRuns();
   }
 
-  /** Counts the failed calls of each fault. Returns the names of faults that should have failed calls but did not. */
   unmet(): readonly string[] {
     return [...this.#counted].flatMap(({ name, met }) => {
       const calls = met?.(this.#world) ?? 0;

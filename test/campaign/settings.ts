@@ -6,13 +6,13 @@ const number = (name: string, fallback: number): number => {
   return value;
 };
 
-/** Undefined: a few rounds, beside the other tests. */
+/** The number of rounds. `undefined` means a few rounds, because other tests run at the same time. */
 export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined : number('CAMPAIGN_ROUNDS', 0);
 
-/** The seed repeats faults and events, but not the timing of the machine. */
+/** A seed repeats faults and events, but not the timing of the machine. */
 export const SEED = number('CAMPAIGN_SEED', Math.trunc(Math.random() * 2 ** 31));
 
-/** Two queues (RFC 014). Faults hit the first. */
+/** True if the gateways use two queues (RFC 014). Faults affect only the first queue. */
 export const DISPATCHER = process.env['CAMPAIGN_DISPATCHER'] === '1';
 
 export const WAREHOUSES: readonly WarehouseKind[] = warehouses(process.env['CAMPAIGN_WAREHOUSE']);

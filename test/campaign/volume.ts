@@ -1,14 +1,14 @@
-// A folder whose disk can be full. As root it is a tmpfs that shrinks to its content, so that writes fail with ENOSPC.
-// Otherwise the writing processes get a file size limit (prlimit), so that writes fail with EFBIG.
+// A folder whose disk can be full. For root, the folder is a tmpfs that shrinks to its content, so writes fail with
+// ENOSPC. For other users, the writing processes get a file size limit (prlimit), so writes fail with EFBIG.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, statfsSync } from 'node:fs';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 
 const BYTES = 1 << 30;
-/** Under this limit existing files can be read, and hardly any can grow. */
+/** With this file size limit, existing files can be read, but hardly any file can grow. */
 const FILE_BYTES_MAX = 64 << 10;
 
-// A signal would skip the exit handlers, which unmount the volume and end the processes.
+// A signal would skip the exit handlers, which unmount the volume and kill the processes.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 export class Volume {
@@ -18,21 +18,20 @@ export class Volume {
 
   constructor() {
     this.mounted = run('mount', '-t', 'tmpfs', '-o', `size=${BYTES},mode=0755`, 'tmpfs', this.folder);
-    // The user of PostgreSQL must get through.
+    // PostgreSQL runs as another user, who must be able to enter the folder.
     if (!this.mounted) chmodSync(this.folder, 0o755);
     if (!this.mounted) return;
     process.once('exit', this.#unmount);
     atEnd(() => this.close());
   }
 
-  /** May be called twice. */
   close(): void {
     if (!process.listeners('exit').includes(this.#unmount)) return;
     process.removeListener('exit', this.#unmount);
     this.#unmount();
   }
 
-  /** `writers`: ids of the processes that write here. */
+  /** Fills the disk. `writers` are the ids of the processes that write to the folder. */
   fill(writers: readonly number[]): void {
     if (!this.mounted) {
       for (const pid of writers) run('prlimit', '--pid', String(pid), `--fsize=${FILE_BYTES_MAX}:`);

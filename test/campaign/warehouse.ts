@@ -13,11 +13,10 @@ import type { Volume } from './volume.ts';
 
 export interface CampaignWarehouse {
   readonly kind: WarehouseKind;
-  /** An empty warehouse. The previous one is deleted, because all of them would fill the disk. */
+  /** Creates an empty warehouse. The previous one is deleted, because all of them together would fill the disk. */
   fresh(): Promise<FreshWarehouse>;
-  /** Processes that write to this disk are started with its environment. */
+  /** Makes fsync fail in the processes that are started with its environment. */
   readonly fsync: FailingCalls;
-  /** Only for a server. */
   readonly server?: WarehouseServer;
   stop(): Promise<void>;
 }
@@ -25,7 +24,7 @@ export interface CampaignWarehouse {
 export interface FreshWarehouse {
   readonly uri: string;
   readonly store: WarehouseStore;
-  /** Locks what every writer needs. Returns the unlock function. */
+  /** Takes a lock that every writer needs. Returns a function that releases the lock. */
   lock(): Promise<() => Promise<void>>;
 }
 
@@ -33,7 +32,6 @@ export interface WarehouseServer {
   readonly link: Link;
   processes(): readonly number[];
   kill(): Promise<void>;
-  /** Starts the server if it does not run, and waits until it answers. */
   start(): Promise<void>;
 }
 
@@ -64,7 +62,6 @@ async function sqliteLock(path: string): Promise<() => Promise<void>> {
       database.exec('BEGIN EXCLUSIVE');
       break;
     } catch {
-      // A writer holds the lock.
       await delay(10);
     }
   }
@@ -82,7 +79,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   const link = await openLink({ path: `${server.socketFolder}/.s.PGSQL.5432` });
   let before: string | undefined;
   const start = async (): Promise<void> => {
-    // A server that met a broken disk refuses connections while it exits.
+    // A server whose disk failed refuses connections while it exits.
     await eventually('PostgreSQL answers', async () => {
       if (!server.running) {
         await server.kill();
@@ -101,7 +98,7 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
       start,
     },
     fresh: async () => {
-      // A server that ran out of disk space or met a broken disk may exit some time later.
+      // A server whose disk was full or failed may exit some time later.
       const store = await eventually('PostgreSQL makes a database', async () => {
         await start();
         if (before !== undefined) await server.dropDatabase(before);
@@ -122,11 +119,10 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   };
 }
 
-/** Longer than an unfrozen session holds a table. */
+/** Only a frozen session holds a table for longer than this. */
 const LOCK_WAIT = "SET lock_timeout = '5s'";
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** `start` restarts a server that has exited, which may happen some time after the disk works again. */
 async function postgresLock(uri: string, start: () => Promise<void>): Promise<() => Promise<void>> {
   for (let tries = 0; ; tries += 1) {
     const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
@@ -140,7 +136,7 @@ async function postgresLock(uri: string, start: () => Promise<void>): Promise<()
     } catch (cause) {
       if (tries === 200) throw cause;
       await client.end().catch(() => undefined);
-      // A frozen consumer holds the tables, so nobody else can lock them.
+      // A frozen consumer holds the tables, so no other writer can use them anyway.
       if (cause instanceof pg.DatabaseError && cause.code === LOCK_NOT_AVAILABLE) return async () => undefined;
       await start();
       await delay(100);

@@ -1,5 +1,6 @@
 // Everything that a stretch runs on: queue, warehouse, two gateways, three consumers, the load, and a producer with a
-// journal, all real processes started by their launchers. CAMPAIGN_DISPATCHER=1 adds a second queue without faults.
+// journal. The programs are real processes, started by their launchers. CAMPAIGN_DISPATCHER=1 adds a second queue
+// without faults.
 import { join } from 'node:path';
 import { FailingCalls } from '../support/failing-calls.ts';
 import { freePort } from '../support/redis.ts';
@@ -19,7 +20,7 @@ import type { Volume } from './volume.ts';
 
 const GATEWAYS = 2;
 const CONSUMERS = 3;
-/** Offset of the numbers of the producer with a journal. */
+/** The events of the producer with a journal are numbered from here, after those of the load. */
 const JOURNALED_FROM = 4_000_000;
 
 export interface WorldOptions {
@@ -29,7 +30,6 @@ export interface WorldOptions {
   readonly random: Random;
   readonly product: string;
   readonly first: number;
-  /** Seconds between the queue's clock and the real time. */
   readonly clockS: number;
 }
 
@@ -37,7 +37,6 @@ export class World {
   readonly ledger = new Ledger();
   readonly load: Load;
   readonly journaled: JournaledLoad;
-  /** The queue that faults hit. */
   readonly queue: QueueServer;
   readonly queues: readonly QueueServer[];
   readonly fresh: FreshWarehouse;
@@ -45,7 +44,7 @@ export class World {
   readonly consumers: readonly Service[];
   readonly credentials: Credentials;
   readonly ports: readonly number[];
-  /** Name resolution of all programs. */
+  /** Makes name resolution fail in all programs. */
   readonly names: FailingCalls;
   readonly options: WorldOptions;
 
@@ -74,10 +73,9 @@ export class World {
     this.load = new Load({ ledger, random, posters, first, clockMoves, now: () => history.now() });
   }
 
-  /** Resolves when every program listens and the first events are accepted. */
   static async start(options: WorldOptions): Promise<World> {
     const { history, product, warehouse } = options;
-    // Comes first: if it fails, nothing else is open yet.
+    // The warehouse is created first, so that nothing else is open if that fails.
     const fresh = await warehouse.fresh();
     const [credentials, queues] = await Promise.all([
       Credentials.create(),
@@ -89,11 +87,11 @@ export class World {
         ? `dispatcher://${queues.map(({ uri }) => new URL(uri).host).join(',')}`
         : (queues[0]?.uri ?? ''),
       INGEST_WAREHOUSE_URI: fresh.uri,
-      // On a busy machine the default time-out would turn healthy answers into 503.
+      // On a busy machine, the default timeout would turn healthy answers into 503.
       ...(DISPATCHER ? { INGEST_SHED_MS: '1000' } : { INGEST_ENQUEUE_TIMEOUT_MS: '1000' }),
       NODE_COMPILE_CACHE: join(product, 'node_modules/.cache/compile'),
     };
-    // SQLite runs inside the consumers.
+    // SQLite runs inside the consumers, so fsync must fail in the consumers too.
     const ownFsync = warehouse.kind === 'sqlite' ? warehouse.fsync.environment : {};
     const names = new FailingCalls('names', ownFsync['LD_PRELOAD']);
     const service = (program: string, at: number, env: Readonly<Record<string, string>>): Service =>
@@ -146,12 +144,11 @@ export class World {
     await eventually('events are accepted', () => this.ledger.accepted >= wanted, deadlineMs);
   }
 
-  /** Restarts a server that has exited, which may happen some time after its disk works again. */
+  /** Restarts the warehouse's server if it has exited, which may happen some time after its disk works again. */
   async warehouseRuns(): Promise<void> {
     await this.options.warehouse.server?.start();
   }
 
-  /** Ends the load and waits until every event was read and acknowledged. False at the deadline. */
   async settled(deadlineMs: number): Promise<boolean> {
     await this.load.stop();
     const landed = async (): Promise<boolean> => {

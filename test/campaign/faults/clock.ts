@@ -4,7 +4,6 @@ import type { Fault } from './fault.ts';
 
 const HOUR_S = 3_600;
 
-/** Seconds from the time at the start. */
 export async function setClock({ clock, redis }: QueueServer, offS: number): Promise<void> {
   const seconds = clock.startS + offS;
   clock.set(seconds);
@@ -15,7 +14,6 @@ export async function setClock({ clock, redis }: QueueServer, offS: number): Pro
   clock.arrived();
 }
 
-/** Beyond the retention, while events have not landed. */
 export const clockAhead: Fault = {
   name: 'clock of Redis 25 h ahead, and back',
   weight: 1,

@@ -1,4 +1,4 @@
-// Full disks and failing fsync, for warehouse and queue. Servers that exit are started again once the disk works.
+// Full disks and failing fsync, for the warehouse and the queue. Servers that exit are restarted once the disk works.
 import { eventually } from '../../support/scope.ts';
 import type { QueueServer } from '../queue-server.ts';
 import type { Fault } from './fault.ts';
@@ -18,7 +18,7 @@ export const fullWarehouseDisk: Fault = {
   },
 };
 
-/** PostgreSQL restarts all of its processes. SQLite fails the transaction. */
+/** If fsync fails, PostgreSQL restarts all of its processes, and SQLite fails the transaction. */
 export const failingWarehouseFsync: Fault = {
   name: "fsync of the warehouse's disk fails",
   weight: 2,
@@ -48,7 +48,7 @@ export const fullQueueDisk: Fault = {
   },
 };
 
-/** With `appendfsync always` Redis exits when fsync fails. */
+/** With `appendfsync always`, Redis exits if fsync fails. */
 export const failingQueueFsync: Fault = {
   name: "fsync of Redis' disk fails",
   weight: 2,
@@ -64,7 +64,7 @@ export const failingQueueFsync: Fault = {
   },
 };
 
-/** A server that met the broken disk may be about to exit. */
+/** Waits until Redis runs. A server whose disk failed may be about to exit, so Redis may have to be restarted. */
 async function runs(queue: QueueServer): Promise<void> {
   await eventually('Redis runs', async () => {
     if (!queue.redis.running) await queue.redis.start();

@@ -1,5 +1,5 @@
-// A planned fail-over: a replica takes over behind the same address. The old server stays for a while as its replica,
-// with its open connections.
+// A planned fail-over: a replica takes over behind the same address. For a while, the old server continues as the new
+// master's replica, with its open connections.
 import { eventually } from '../../support/scope.ts';
 import type { Fault } from './fault.ts';
 
@@ -13,7 +13,7 @@ export const failOver: Fault = {
   begin: async ({ queue }) => {
     const old = queue.redis;
     const replica = await queue.replica();
-    // FAILOVER holds writes back until the replica has all of them, and then swaps the roles.
+    // FAILOVER pauses writes until the replica has all of them, and then swaps the roles.
     const timeout = ['TIMEOUT', String(FAILOVER_TIMEOUT_MS)];
     await old.command('FAILOVER', 'TO', '127.0.0.1', String(replica.port), ...timeout);
     await eventually('the replica is the master', async () => {

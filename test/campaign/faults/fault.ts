@@ -8,16 +8,14 @@ export type Mend = () => Promise<void> | void;
 
 export interface Fault {
   readonly name: string;
-  /** Relative frequency. */
   readonly weight: number;
   /** Two faults run together only if they touch different parts. */
   readonly touches: Part;
-  /** How long the fault lasts, in milliseconds. */
   readonly holdMs: readonly [from: number, to: number];
-  /** Continues during later rounds until its time is over. */
+  /** True if the fault continues during later rounds until its time is over. */
   readonly lingers?: boolean;
   readonly needsServer?: boolean;
-  /** How many calls failed because of it, if that is counted. */
+  /** Returns the number of calls that failed because of the fault, if such calls are counted. */
   readonly met?: (world: World) => number;
   readonly begin: (world: World, random: Random) => Promise<Mend> | Mend;
 }

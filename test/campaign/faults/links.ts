@@ -1,10 +1,10 @@
-// Links that are cut in one direction or both, slow links (5 MB/s), and names that do not resolve.
+// Network faults: links that are cut in one direction or both, slow links (5 MB/s), and names that do not resolve.
 import type { Link } from '../../support/link.ts';
 import type { Fault, Mend } from './fault.ts';
 
 const SLOW_BYTES_A_SECOND = 5_000_000;
 
-/** Bytes sent meanwhile arrive late, or never. */
+/** Holds back the bytes sent in one direction. They arrive after the fault, or never if `isLost` is true. */
 function held(link: Link | undefined, direction: Parameters<Link['hold']>[0], isLost: boolean): Mend {
   link?.hold(direction);
   return () => {
@@ -21,7 +21,6 @@ export const commandsHeld: Fault = {
   begin: ({ queue: { link } }, random) => held(link, 'to the server', random.chance(0.5)),
 };
 
-/** Bytes sent meanwhile never arrive. */
 export const commandsLost: Fault = {
   ...commandsHeld,
   begin: ({ queue: { link } }) => held(link, 'to the server', true),
@@ -55,7 +54,7 @@ export const cutQueue: Fault = {
   },
 };
 
-/** For queue and warehouse. Open connections are cut, so everyone must resolve the names again. */
+/** Open connections to the queue and the warehouse are cut, so every program must resolve the names again. */
 export const namesUnknown: Fault = {
   name: 'names do not resolve',
   weight: 3,

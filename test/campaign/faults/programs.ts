@@ -4,7 +4,6 @@ import type { Fault } from './fault.ts';
 
 const AS_THEY_ARE = (): void => undefined;
 
-/** When it runs again it sends the events in its journal. */
 export const killProducer: Fault = {
   name: 'producer with a journal killed',
   weight: 4,
@@ -38,7 +37,7 @@ export const freezeGateway: Fault = {
 export const rotateCredentials: Fault = {
   name: 'certificates, revocation lists and the producers file replaced',
   weight: 3,
-  // It waits for all gateways, and none starts while the queue is unavailable.
+  // The rotation waits for all gateways, and a gateway does not start while the queue is unavailable.
   touches: 'queue',
   holdMs: [0, 300],
   begin: async ({ credentials, ports }, random) => {
@@ -77,7 +76,7 @@ export const freezeConsumer: Fault = {
   begin: ({ consumers }, random) => random.pick(consumers).freeze(),
 };
 
-/** Longer than the claim time-out, so it writes after others have claimed its entries. */
+/** The consumer is frozen for longer than the claim timeout, so it writes after others have claimed its entries. */
 export const freezeConsumerLong: Fault = {
   name: 'consumer frozen until it is claimed',
   weight: 1,

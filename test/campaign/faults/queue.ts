@@ -27,7 +27,7 @@ export const freezeQueue: Fault = {
   },
 };
 
-/** Commands that were sent and not yet read are lost. */
+/** Redis never reads the commands that were sent while it was frozen. */
 export const freezeAndKillQueue: Fault = {
   name: 'Redis frozen, then killed',
   weight: 2,
@@ -53,7 +53,7 @@ export const fullQueue: Fault = {
   },
 };
 
-/** Full of old landed entries. Trimming must make room and events must be accepted while the limit stays. */
+/** Redis is full of old entries that have landed. Trimming them must make room for new events. */
 export const fullOfOld: Fault = {
   name: 'a day goes by, and Redis is full of what has landed',
   weight: 1,
@@ -62,7 +62,7 @@ export const fullOfOld: Fault = {
   begin: async (world) => {
     const { queue } = world;
     const { redis, clock } = queue;
-    // Entries are old only in a stretch that starts in the past, until its clock is set ahead.
+    // Entries are old only if the stretch started in the past and its clock has not been set ahead yet.
     const fills = clock.startS < 0 && clock.moves === 0 && (await redis.length()) >= OLD_ENTRIES_MIN;
     if (!fills) return () => undefined;
     await setClock(queue, -clock.startS);
@@ -76,7 +76,7 @@ export const fullOfOld: Fault = {
   },
 };
 
-/** A replica of a server that does not exist. */
+/** Redis is read-only because it is the replica of a server that accepts no connection. */
 export const readOnlyQueue: Fault = {
   name: 'Redis read-only',
   weight: 4,
