@@ -4,7 +4,7 @@ import { queueUriOf } from '../process/queue-uri.ts';
 
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;
 
-/** The configuration is `undefined` if the report has problems. */
+/** `config` is `undefined` if the report has problems. */
 export function readConsumerConfig(environment: Environment) {
   const settings = new Settings(environment, 'consumer');
   return settings.read({
@@ -14,7 +14,7 @@ export function readConsumerConfig(environment: Environment) {
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
     /** Address of `/health/*` and `/metrics`. */
     address: settings.get('INGEST_CONSUMER_ADDR'),
-    /** Maximum number of entries in one read. In a backlog, one transaction holds up to eight times as many. */
+    /** Maximum number of entries in one read. In a backlog, up to eight times as many land together. */
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),

@@ -1,12 +1,13 @@
-// The consumer of one stream. Its loops run at the same time:
+// The consumer of one stream. Its loops run concurrently:
 //
 //   prepare ─▶ take in:  register ─▶ join ─▶ read ─▶ classify, while the next read runs …
 //          └─▶ land:     land ─▶ acknowledge ─▶ land …       (LANDINGS_AT_ONCE loops)
 //
-// A step that fails because the queue or the warehouse is unavailable is tried again after a pause.
+// A step that fails because the queue or the warehouse is unavailable is retried after a pause.
 //
-// Invariant: an entry is acknowledged only after its row or its quarantine row is committed. Another replica claims an
-// unacknowledged entry after CLAIM_IDLE_MS. If both land it, the primary key of the warehouse keeps one row.
+// Invariant: an entry is acknowledged only after its row or its quarantine row is committed. Another replica claims
+// an entry that is unacknowledged for CLAIM_IDLE_MS. If both land it, the warehouse's primary key prevents a second
+// row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
 import { TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
@@ -17,9 +18,9 @@ import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import { Landing, LANDINGS_AT_ONCE, QueueStepFailed, type LandingSlots, type Telemetry } from './landing.ts';
 import { classify, type Entered, type TypeSchemas } from './quarantine.ts';
 
-/** Longer than a batch takes to land. */
+/** Must be longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
-/** In a backlog, a batch has up to this many times `batchMax` entries, because a commit costs the same for many. */
+/** In a backlog, a batch has up to this many times `batchMax` entries: a commit costs the same for many as for few. */
 const BATCHES_AT_ONCE = 8;
 /** A read that returns this many entries is a sign of a backlog. */
 const BACKLOG_ENTRIES = 16;
@@ -27,24 +28,23 @@ const BACKLOG_ENTRIES = 16;
 const READ_WAIT_MS = 1_000;
 const PLACE_INTERVAL_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
-/** The queue's client reconnects by itself, so short pauses cost little and landing resumes soon after a fail-over. */
+/** The pause for the queue is short, because its client reconnects by itself and landing should resume soon. */
 const PAUSE_MAX_MS: Readonly<Record<Dependency, number>> = { queue: 1_000, warehouse: 5_000 };
 const FAILURE_LOG_INTERVAL_MS = 10_000;
-/** Each attempt may block landing and look-ups for a moment. */
+/** These pauses are longer, because each attempt may block landing and lookups for a moment. */
 const MIGRATION_PAUSE_FIRST_MS = 1_000;
 const MIGRATION_PAUSE_MAX_MS = 10_000;
 
 const FULL = 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream';
 const NOT_JOINED = 'the queue is not joined yet';
 
-/** What a step depends on. */
 export type Dependency = 'queue' | 'warehouse';
 
 export interface ConsumerLimits {
   readonly batchMax: number;
-  /** Maximum number of consumers of the stream. */
+  /** Maximum number of consumers that read one stream. */
   readonly replicasMax: number;
-  /** Number of streams that this process consumes. They share its limit on bytes. */
+  /** Number of streams that this process reads. They share the limit on bytes. */
   readonly streams: number;
   /** Shared by the consumers of all streams. */
   readonly slots: LandingSlots;
@@ -66,13 +66,13 @@ export class Consumer {
   readonly #failureLog: Throttled;
   readonly #migrationLog: Throttled;
   readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
-  /** Dependencies whose failure is in the log, and whose recovery is not yet. */
+  /** Dependencies whose failure has been logged, but not their recovery. */
   readonly #loggedAway = new Set<Dependency>();
   #prepared = false;
   #placed = false;
   #full = false;
   #joined = false;
-  /** The last read returned so many entries that the queue probably holds more. */
+  /** True if the last read returned so many entries that the queue probably has more. */
   #backlog = false;
 
   constructor(options: ConsumerOptions) {
@@ -86,29 +86,29 @@ export class Consumer {
     this.#intake = new Intake({ wanted: BATCHES_AT_ONCE * batchMax, readMax, streams });
   }
 
-  /** Why no events land; `undefined` if they do. */
+  /** Why no events are landing; `undefined` if they are. */
   get trouble(): string | undefined {
     if (this.#full) return FULL;
     const troubles = [...this.#troubles.values()];
     return troubles.find((trouble) => trouble !== NOT_JOINED) ?? troubles[0];
   }
 
-  /** The tables are ready, and the last step that needed the warehouse succeeded. */
+  /** True if the tables are ready and the last step that needed the warehouse succeeded. */
   get warehouseAnswers(): boolean {
     return this.#prepared && !this.#troubles.has('warehouse');
   }
 
-  /** The last step that needed the queue succeeded. */
+  /** True if the last step that needed the queue succeeded. */
   get queueAnswers(): boolean {
     return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;
   }
 
-  /** It does not read, because `replicasMax` other consumers do. */
+  /** True if this consumer does not read because `replicasMax` others do. */
   get full(): boolean {
     return this.#full;
   }
 
-  /** The tables are ready. A probe fails before that. */
+  /** True once the tables are ready. Probes of the warehouse fail before that. */
   get prepared(): boolean {
     return this.#prepared;
   }
@@ -117,12 +117,12 @@ export class Consumer {
     return this.#stop.signal.aborted;
   }
 
-  /** Makes `run` end after the batches that it holds. */
+  /** Makes `run` finish the batches that it has read, and then resolve. */
   stop(): void {
     this.#stop.abort();
   }
 
-  /** Runs until `stop`. Rejects with TablesDiffer only. */
+  /** Runs until `stop` is called. Rejects only with TablesDiffer. */
   async run(): Promise<void> {
     const waits = await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
@@ -132,7 +132,7 @@ export class Consumer {
     await Promise.all([this.#migrateLater(waits), this.#takeIn(), ...landing]);
   }
 
-  /** Retries the migration while events land in the tables as they are. */
+  /** Retries a migration that has to wait. Meanwhile, events land in the existing tables. */
   async #migrateLater(first: string | undefined): Promise<void> {
     const { warehouse, telemetry } = this.#options;
     const { log } = telemetry;
@@ -216,7 +216,7 @@ export class Consumer {
     return this.#placed;
   }
 
-  /** Retries `work` until it succeeds. Returns `undefined` if the group vanished, or if `stop` was called. */
+  /** Retries `work` until it succeeds. Returns `undefined` if the group vanished or `stop` was called. */
   async #step<T>(needs: Dependency, work: () => Promise<T>): Promise<T | undefined> {
     for (let failures = 1; ; failures += 1) {
       try {

@@ -1,50 +1,54 @@
-// The buffer between reading and landing: reading uses Redis and the network, landing the warehouse, so they overlap.
+// The buffer between reading and landing. Reading uses Redis and the network, and landing uses the warehouse, so both
+// can run at the same time.
 //
 // A commit costs the same for many events as for few. In a backlog, `take` therefore waits for `wanted` entries;
-// otherwise it returns whatever is there.
+// otherwise it returns whatever has arrived.
 //
-// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries wait or are being read, and at most BYTES_MAX of bodies
-// in all intakes of the process, divided equally. Entries leave in the order of arrival.
+// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting or being read. Their bodies use at most
+// BYTES_MAX in all intakes of the process, divided equally. Entries are taken in the order in which they arrived.
 //
-// Reads start small, double while they come back full, and are halved when the queue fails. Redis has no limit on the
-// bytes of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads of `readEntriesMax`.
+// Reads start small, double while they return full, and are halved when the queue fails. Redis cannot limit the bytes
+// of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads of `readEntriesMax`
+// entries.
 import type { Entered } from './quarantine.ts';
 
-/** One batch to take, and one that comes in meanwhile. */
+/** One batch to land, and one that is read meanwhile. */
 const READ_AHEAD_BATCHES = 2;
 /**
- * Limit for waiting bodies. A read whose bodies are much larger than the previous ones may exceed it once.
+ * Limit on the bytes of waiting bodies. A read whose bodies are much larger than the previous ones may exceed it
+ * once.
  *
- * Fact: each step of a batch keeps a copy of its bodies until the next garbage collection. Choice: 4 MiB, which is
- * thousands of short events. Effect: with a backlog of bodies of 250 KiB the consumer stays below 300 MiB; with 16 MiB
- * it exceeded 380 (test/end-to-end/large-bodies.long.ts).
+ * Fact: each step of handling a batch leaves a copy of its bodies in memory until the next garbage collection.
+ * Choice: 4 MiB, which is thousands of short events. Effect: with a backlog of 250 KiB bodies, the consumer stays
+ * below 300 MiB; with a limit of 16 MiB, it exceeded 380 MiB (test/end-to-end/large-bodies.long.ts).
  */
 const BYTES_MAX = 4 << 20;
-/** Target for one read. */
+/** Target size of one read. */
 const READ_BYTES = BYTES_MAX / 4;
-/** Reads at the same time in a backlog. */
+/** Number of simultaneous reads in a backlog. */
 export const READS_AT_ONCE = 4;
 /**
- * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: reads that bring at most
- * READING_BYTES even if all bodies are that long; the smallest reads if the maximum is unknown. Effect: with bodies of
- * up to 250 KiB the consumer stays below 300 MiB, with 4 MiB below 600 (test/end-to-end/large-bodies.long.ts), and
- * short events land at 1.1 to 1.35 times the rate of two reads of 32.
+ * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: all reads together
+ * return at most READING_BYTES, even if every body has the maximum size; if the maximum is unknown, reads are as
+ * small as possible. Effect: with bodies of up to 250 KiB, the consumer stays below 300 MiB, and with 4 MiB below 600
+ * MiB (test/end-to-end/large-bodies.long.ts). Short events land 1.1 to 1.35 times as fast as with two reads of 32
+ * entries.
  */
 const READING_BYTES = 40 << 20;
 const READ_ENTRIES_LEAST = 12;
 const READ_ENTRIES_MOST = 64;
 const READ_ENTRIES_FIRST = 2;
 
-/** Maximum number of entries in one read of bodies of up to `bodyBytesMax`. */
+/** Maximum number of entries in one read if a body has up to `bodyBytesMax` bytes. */
 export function readEntriesMax(bodyBytesMax = Number.POSITIVE_INFINITY, streams = 1): number {
   const entries = Math.floor(READING_BYTES / READS_AT_ONCE / streams / bodyBytesMax);
   return Math.max(Math.ceil(READ_ENTRIES_LEAST / streams), Math.min(READ_ENTRIES_MOST, entries));
 }
 
 export interface IntakeOptions {
-  /** Size of a batch in a backlog. */
+  /** Number of entries in a batch in a backlog. */
   readonly wanted: number;
-  /** The current maximum of entries in one read. */
+  /** Returns the current maximum number of entries in one read. */
   readonly readMax: () => number;
   /** Number of streams that share BYTES_MAX. */
   readonly streams: number;
@@ -56,15 +60,15 @@ export class Intake {
   #wakeReader: () => void = () => undefined;
   #waiting: Entered[] = [];
   #waitingBytes = 0;
-  /** Entries of the next read, before the size of bodies is considered. */
+  /** Number of entries in the next read, before the size of bodies is considered. */
   #readEntries: number;
-  /** Entries that the last read could return. */
+  /** Number of entries that the last read was allowed to return. */
   #lastEntries = 0;
-  /** Entries that the current reads may return. */
+  /** Number of entries that the current reads may return. */
   #reserved = 0;
   /** Mean size of a body in the last read that was not empty. */
   #meanBytes = 0;
-  /** The queue probably holds more, so the next read returns immediately. */
+  /** True if the queue probably has more entries, so that the next read returns immediately. */
   #backlog = false;
   #ended = false;
 
@@ -73,18 +77,18 @@ export class Intake {
     this.#readEntries = Math.min(READ_ENTRIES_FIRST, options.readMax());
   }
 
-  /** Halves the next reads: the queue failed, perhaps because of a large one. */
+  /** Halves the size of the next reads, because the queue failed, perhaps due to a large read. */
   slow(): void {
     this.#readEntries = Math.max(1, Math.min(this.#readEntries, this.#lastEntries) >> 1);
   }
 
-  /** Lets `take` return the waiting entries, because the next read may take long. */
+  /** Lets `take` return the waiting entries, because the next read may take a long time. */
   settle(): void {
     this.#backlog = false;
     this.#wakeTakers();
   }
 
-  /** Waits for room, then returns how many entries the next read may return. `add` must follow. */
+  /** Waits for room, then returns how many entries the next read may return. Call `add` after that read. */
   async reserve(): Promise<number> {
     while (this.#room() === 0) await new Promise<void>((resolve) => (this.#wakeReader = resolve));
     const entries = this.#room();
@@ -93,7 +97,7 @@ export class Intake {
     return entries;
   }
 
-  /** Adds the result of a read of up to `reserved` entries. `full`: the queue probably holds more. */
+  /** Adds the result of a read of up to `reserved` entries. `full`: the queue probably has more. */
   add(entries: readonly Entered[], reserved: number, full = entries.length === reserved): void {
     this.#reserved -= reserved;
     this.#backlog = full;
@@ -135,7 +139,7 @@ export class Intake {
     return this.#backlog && this.#waiting.length < this.#options.wanted && (this.#reserved > 0 || this.#room() > 0);
   }
 
-  /** Entries of the next read; 0 if it must wait. */
+  /** Returns the number of entries for the next read; 0 if it must wait. */
   #room(): number {
     const { wanted, streams } = this.#options;
     const entries = Math.max(1, Math.min(this.#readEntries, Math.floor(READ_BYTES / streams / this.#meanBytes)));

@@ -1,5 +1,5 @@
-// The spans of landing: one in the trace of each event whose producer records it. Names and attributes follow
-// OpenTelemetry's semantic conventions for messaging.
+// The spans of landing, for events whose producers record traces. Names and attributes follow OpenTelemetry's
+// semantic conventions for messaging.
 import { isSampled } from '../ingest/trace-context.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
 import type { Entered } from './quarantine.ts';
@@ -20,7 +20,7 @@ export class LandingSpans {
     this.#queue = queue;
   }
 
-  /** Records the spans of a transaction. Times are Unix milliseconds. */
+  /** Records the spans of one transaction. Times are Unix times in milliseconds. */
   ended(entries: readonly Entered[], startMs: number, endMs: number): void {
     for (const entry of entries) {
       const { traceparent, tracestate } = entry;

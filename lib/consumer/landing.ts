@@ -1,7 +1,7 @@
 // Lands a batch of entries in transactions of limited size.
 //
-// Invariant: when `landSome` resolves, each entry in `done` has a warehouse row (its own, or an earlier one of the same
-// event) or a quarantine row. After a rejection some entries may have landed, and landing the batch again is safe.
+// Invariant: when `landSome` resolves, each entry in `done` has a warehouse row (its own, or an earlier one of the
+// same event) or a quarantine row. If it rejects, some entries may have landed, and landing the batch again is safe.
 //
 // A batch with an event that the warehouse cannot store is halved until that event is alone: about 2·log2(n) calls.
 import { isErased } from '../ingest/erased.ts';
@@ -16,15 +16,15 @@ import { entryName, isRejection, quarantineName, rejected, withoutBody } from '.
 import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
 
 /**
- * Limit for the weight of a transaction, and so for its memory and duration. A larger event lands alone. The limit
- * doubles after each full transaction and is halved after one that took too long.
+ * Limit on the weight of a transaction, and so on its memory and duration. A heavier event lands alone. The limit
+ * starts at WEIGHT_FIRST, doubles after each full transaction, and is halved after one that took too long.
  */
 const WEIGHT_MAX = 16 << 20;
 const WEIGHT_FIRST = 1 << 20;
 /** Weight of a row without its body. */
 const ROW_WEIGHT = 512;
 
-/** `done` may be acknowledged. `left` must still land. */
+/** Entries in `done` may be acknowledged. Entries in `left` must still land. */
 export interface Landed {
   readonly done: readonly Entered[];
   readonly left: readonly Entered[];
@@ -33,7 +33,7 @@ export interface Landed {
 /** One batch is written while one waits and one is acknowledged, so that the warehouse is never idle. */
 export const LANDINGS_AT_ONCE = 3;
 
-/** Limits the concurrent landings of all consumers of a process, in the order of their calls. */
+/** Limits the number of simultaneous landings by all consumers of a process. Calls that wait continue in order. */
 export class LandingSlots {
   #free = LANDINGS_AT_ONCE;
   readonly #waiting: (() => void)[] = [];
@@ -88,7 +88,7 @@ export class Landing {
     this.#spans = telemetry.spans;
   }
 
-  /** Lands as much of a batch as one transaction may hold. */
+  /** Lands as many entries of a batch as one transaction may contain. */
   async landSome(entries: readonly Entered[]): Promise<Landed> {
     const end = this.#endOfTransaction(entries);
     const some = entries.slice(0, end);
@@ -113,20 +113,20 @@ export class Landing {
     }
   }
 
-  /** The ids of erased events among `entries`. */
+  /** Returns the ids of the events that have been erased. */
   #erased(entries: readonly Entered[]): Promise<ReadonlySet<string>> {
     return this.#reader.erased(entries).catch((cause: unknown) => {
       throw new QueueStepFailed(messageOf(cause), { cause });
     });
   }
 
-  /** Halves the next transaction after this one failed with `cause`. */
+  /** Halves the next transaction and throws `cause`, the failure of this one. */
   #shrunk(some: readonly Entered[], cause: unknown): never {
     this.#weightMax = Math.max(1, weightOf(some) / 2);
     throw cause;
   }
 
-  /** The number of entries that fit into one transaction. */
+  /** Returns the number of entries that fit into one transaction. */
   #endOfTransaction(entries: readonly Entered[]): number {
     let weight = 0;
     for (const [at, { body }] of entries.entries()) {
@@ -136,7 +136,7 @@ export class Landing {
     return entries.length;
   }
 
-  /** Returns the events that cannot land. */
+  /** Lands events and returns those that cannot land. */
   async #landOrHalve(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
     if (events.length === 0) return [];
     try {
@@ -170,7 +170,7 @@ export class Landing {
         if (this.#metrics.landed.value === 0)
           this.#log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
         this.#metrics.landed.add();
-        // A replayed event waited for an operator, so its delay is not that of landing.
+        // A replayed event waited for an operator, so its delay is not included.
         if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
         this.#metrics.duplicates.add();
@@ -186,15 +186,15 @@ export class Landing {
   }
 
   /**
-   * Removes the quarantine rows of replayed events after their commit. After a crash before this, the entry is read
-   * again, and its row is removed then.
+   * Removes the quarantine rows of replayed events that have landed. If the process crashes before this, the entry is
+   * read again, and its row is removed then.
    */
   async #release(landed: readonly Entered[]): Promise<void> {
     const rows = landed.flatMap(({ replayOf }) => replayOf ?? []);
     if (rows.length > 0) await this.#warehouse.release(rows);
   }
 
-  /** Leaves out events that landed before: an entry may be read again after a newer schema refuses its event. */
+  /** Leaves out events that have landed before: an entry may be read again after a newer schema refuses its event. */
   async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
     const asked = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
     if (asked.length === 0) return rejections;
@@ -207,8 +207,8 @@ export class Landing {
   }
 
   /**
-   * Writes quarantine rows, then replaces those of events that were erased meanwhile: an `erase` that ran while this
-   * process was frozen found no row to overwrite.
+   * Writes quarantine rows, then replaces those of events that were erased meanwhile, because an `erase` that ran
+   * while this process was frozen found no row to overwrite.
    */
   async #quarantine(rejections: readonly Rejection[]): Promise<void> {
     if (rejections.length === 0) return;
@@ -240,7 +240,7 @@ function without(some: readonly Entered[], refused: readonly Rejection[]): reado
   return some.filter((one) => !others.has(readName(one)));
 }
 
-/** Two servers may have used one entry name: see Delivery.servers. */
+/** Includes the server, because two servers may have used the same entry name (see Delivery.servers). */
 const readName = (one: Entered): string => `${one.servers ?? 0} ${entryName(one)}`;
 
 const weightOf = (some: readonly Entered[]): number =>

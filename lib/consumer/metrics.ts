@@ -1,16 +1,16 @@
-// The consumer's metrics. No id, producer or entry is a label: label values come from fixed sets.
+// The consumer's metrics. Label values come from fixed sets, so no id, producer or entry is a label.
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { Clock } from '../process/clock.ts';
 
-/** Fine near the second that landing should take; up to the retention of 24 hours. */
+/** Bucket bounds with fine steps up to one second, the target for landing, and coarse ones up to the retention. */
 const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600, 21_600, 86_400];
 
 export type ConsumerMetrics = ReturnType<typeof consumerMetrics>;
 
-/** Counters of `quarantineReasons` start at 0. */
+/** Counters for all `quarantineReasons` start at 0. */
 export function consumerMetrics<R extends string>(quarantineReasons: readonly R[], clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);

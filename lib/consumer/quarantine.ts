@@ -1,7 +1,7 @@
 // Divides deliveries into events to land and entries to quarantine.
 //
-// A reason is `<code>: <message>`. The code is also the label of a metric. The producer can read the message
-// (`GET /events/{id}`), so it never contains an error message of the warehouse.
+// A reason has the form `<code>: <message>`. The code is also a label of a metric. The producer can read the message
+// (`GET /events/{id}`), so the message never contains an error message from the warehouse.
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { erasedBody, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
@@ -19,7 +19,7 @@ export const QUARANTINE_REASONS = [
 ] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
-/** The position of an entry (see Delivery), and the rest of its trace. */
+/** The position of an entry (see Delivery), and its `tracestate`. */
 interface Place {
   readonly source: string;
   readonly entry: string;
@@ -37,13 +37,13 @@ export type Entered = EnteredEvent | Rejection;
 
 export const isRejection = (one: Entered): one is Rejection => 'code' in one;
 
-/** `<queue id>/<stream>/<entry>`: unique in a warehouse with entries of several queues. */
+/** Returns `<queue id>/<stream>/<entry>`, which is unique even if a warehouse contains entries from several queues. */
 export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): string => `${source}/${entry}`;
 
-/** The name of the quarantine row. A replayed entry that is refused again keeps its row. */
+/** Returns the name of the quarantine row. A replayed entry that is refused again keeps its row. */
 export const quarantineName = (rejection: Rejection): string => rejection.replayOf ?? quarantineRowName(rejection);
 
-/** The entry with an erased body, which keeps only id and type. */
+/** Returns the entry with an erased body, which contains only id and type. */
 export const withoutBody = <T extends Entered>(one: T): T => {
   const type = isRejection(one) ? namesIn(one.body).type : one.type;
   return { ...one, body: Buffer.from(erasedBody(one.id ?? '', type)) };
@@ -54,10 +54,9 @@ export interface TypeSchemas {
   problemsOf(type: string, body: Buffer): readonly string[] | undefined;
 }
 
-/** Counters of checked events by result. */
 export type SchemaCounts = Readonly<Record<'matched' | 'unmatched' | 'unschematized', { add(): void }>>;
 
-/** Checks each delivery as the gateway does: a fast scan first, the full parser if that is not enough. */
+/** Checks each delivery as the gateway does: with a fast scan, and with the full parser if that is not enough. */
 export const classify = (deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Entered[] =>
   deliveries.map((delivery) => judged(delivery, schemas, counts));
 
@@ -80,7 +79,7 @@ function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts
   return { ...placeOf(delivery), id: notes.id ?? found.id, type: found.type, producer, body };
 }
 
-/** The rejection of an event that the warehouse refused. */
+/** Returns the rejection of an event that the warehouse refused. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
   const { type: _, ...rest } = event;
   return { ...rest, code, reason: `${code}: ${words}` };
@@ -110,7 +109,7 @@ const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext>
 
 const NO_TRACE: Partial<TraceContext> = {};
 
-/** The id in an invalid body, so that the producer can look it up. */
+/** Returns the id in an invalid body, so that the producer can look up the event. */
 function readableId(body: Buffer): string | undefined {
   const { id } = namesIn(body);
   return isEventId(id) ? id : undefined;

@@ -5,7 +5,7 @@ declare module 're2js' {
     static compile(pattern: string): RE2JS;
     /** Translates a JavaScript pattern to the syntax of RE2. */
     static translateRegExp(pattern: string): string;
-    /** Number of instructions. */
+    /** Number of instructions in the compiled pattern. */
     programSize(): number;
     matcher(text: string): { find(): boolean };
   }

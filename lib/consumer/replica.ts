@@ -1,7 +1,8 @@
-// One replica: a Consumer for each stream of the queue, all on one warehouse, and their common health.
+// One replica: a Consumer for each stream of the queue, all with one warehouse, and their common health.
 //
 // Each stream is read, landed, acknowledged and claimed independently, so an unavailable stream does not delay the
-// others. Limits hold for the process: the consumers divide the bytes of bodies equally and share the landing slots.
+// others. Limits apply to the process: the consumers divide the limit on body bytes equally and share the landing
+// slots.
 import type { ProcessState } from '../http/process-endpoints.ts';
 import type { QueueReader } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
@@ -13,7 +14,10 @@ import type { Watch } from './watch.ts';
 
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
-  /** In the order of partitions. `replicas`: consumers with a recent sign of life; 0 until this one has sent one. */
+  /**
+   * One per partition, in order. `replicas` counts consumers with a recent sign of life; it is 0 before the first
+   * one.
+   */
   readonly readers: readonly (QueueReader & { readonly replicas: number })[];
 }
 
@@ -46,7 +50,7 @@ export class Replica {
     for (const consumer of this.#consumers) consumer.stop();
   }
 
-  /** Also connects the gauges. Ready while at least one stream lands. */
+  /** Also connects the gauges. A replica is ready while events of at least one stream are landing. */
   state(watch: Pick<Watch, 'warehouseTrouble'>): ProcessState {
     const metrics = this.#metrics;
     const consumers = this.#consumers;
@@ -86,7 +90,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** Concurrent calls of `prepare` share one preparation. */
+/** Makes concurrent calls of `prepare` share one preparation. */
 function preparedOnce(warehouse: Warehouse): Warehouse {
   let preparing: ReturnType<Warehouse['prepare']> | undefined;
   const prepare = (): ReturnType<Warehouse['prepare']> => {

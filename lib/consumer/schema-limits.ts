@@ -1,19 +1,19 @@
-// Limits of event schemas, enforced when files are read, so that no event takes long to check.
+// Limits on event schemas, enforced when files are read, so that no event takes long to check.
 //
-// Refused: `$async` and `$dynamicRef`; references that form a cycle, in one file or across files; `uniqueItems` unless
-// the items are scalars or `maxItems` is small; and a schema whose worst event costs more than COST_MAX.
+// Refused are `$async` and `$dynamicRef`; references that form a cycle, in one file or across files; `uniqueItems`,
+// unless the items are scalars or `maxItems` is small; and schemas whose worst event costs more than COST_MAX.
 //
-// The cost of a schema is the sum of its subschemas, each multiplied by the number of values that may reach it. A check
-// takes about 8 ns, a failed alternative 80 ns (Ajv creates an error object).
+// The cost of a schema is the sum of the costs of its subschemas, each multiplied by the number of values that may
+// reach it. A check takes about 8 ns. A failed alternative takes 80 ns, because Ajv creates an error object.
 
-/** Values in the longest event that gateways accept by default: 256 KiB of `0,`. */
+/** Maximum number of values in an event of the default maximum length: 256 KiB of `0,`. */
 const VALUES_MAX = 131_072;
 const COST_MAX = 5_000_000;
 const ALTERNATIVE_COST = 10;
-/** Cost of a comparison with a constant. */
+/** Costs of a comparison with a constant. */
 const OBJECT_COST = 20;
 const SCALAR_COST = 0.1;
-/** Number of subschemas after all references are expanded. */
+/** Maximum number of subschemas after all references are expanded. */
 const SUBSCHEMAS_MAX = 20_000;
 const DEPTH_MAX = 100;
 const UNIQUE_ITEMS_MAX = 1_000;
@@ -60,7 +60,7 @@ export function schemaFaults(files: ReadonlyMap<string, Schema>): ReadonlyMap<st
       for (const { place, schema: sub } of subschemas(schema, '#')) refuseKeywords(place, sub, () => cycles.of(sub));
       new Cost(references).of(schema, 1, '#');
     } catch (cause) {
-      // A chain of thousands of references overflows the stack.
+      // A chain of thousands of references overflows the stack, which throws a RangeError.
       if (!(cause instanceof Refused || cause instanceof RangeError)) throw cause;
       faults.set(name, cause.message);
     }
@@ -99,14 +99,14 @@ function* children(schema: Schema, place: string): Generator<Child> {
   }
 }
 
-/** A schema and all its subschemas. */
+/** Yields a schema and all its subschemas. */
 function* subschemas(schema: Schema, place: string, depth = 0): Generator<Omit<Child, 'keyword'>> {
   if (depth > DEPTH_MAX) throw new Refused(`${place}: nested deeper than ${DEPTH_MAX}`);
   yield { place, schema };
   for (const child of children(schema, place)) yield* subschemas(child.schema, child.place, depth + 1);
 }
 
-/** The targets of `$ref` in all files. Ajv reports a reference without a target. */
+/** Finds the targets of `$ref` in all files. Ajv reports references without a target. */
 class References {
   readonly #named = new Map<string, Schema>();
   readonly #bases = new Map<Schema, string>();
@@ -176,7 +176,7 @@ class Cycles {
   }
 }
 
-/** The cost of a schema without cycles. */
+/** Computes the cost of a schema without cycles. */
 class Cost {
   readonly #references: References;
   #left = SUBSCHEMAS_MAX;
@@ -200,7 +200,7 @@ class Cost {
       members += keyword === 'properties' ? subCost : 0;
       if (keyword === 'properties') memberMax = Math.max(memberMax, (subCost * VALUES_MAX) / values);
     }
-    // The members of all values are values of the event, so their number has the same limit.
+    // All members are values of the event too, so VALUES_MAX also limits their number.
     cost += Math.min(members, memberMax);
     const target = this.#references.target(schema);
     if (target !== undefined) cost += this.of(target, values, `${place}/$ref`);
@@ -229,7 +229,7 @@ function ownCost({ properties, required, enum: values, const: value }: Schema): 
   return 1 + names + wanted + compared;
 }
 
-/** Equal JSON values have equal texts: members are sorted by name. */
+/** Returns the same text for equal JSON values: members are sorted by name. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
   if (!isSchema(value)) return typeof value === 'number' ? String(value + 0) : JSON.stringify(value);

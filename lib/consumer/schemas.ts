@@ -1,9 +1,9 @@
-// The schemas of event types (INGEST_SCHEMAS_DIR): `<type>.json`, JSON Schema 2020-12, one file for each type. A file
-// may refer to another one by its name ("$ref": "order.line.json").
+// The schemas of event types (INGEST_SCHEMAS_DIR): one file `<type>.json` for each type, in JSON Schema 2020-12. A
+// file may refer to another one by its name ("$ref": "order.line.json").
 //
-// Fact: a backtracking pattern can take minutes for one string, and no check finds all such patterns.
-// Choice: RE2's engine, whose time is linear in the string. A pattern that it does not support (back-references,
-// look-around) is refused when the file is read.
+// Fact: a backtracking pattern can take minutes for one string, and no check finds all such patterns. Choice: RE2's
+// engine, which takes time proportional to the length of the string. A pattern that RE2 does not support
+// (backreferences, lookaround) is refused when the file is read.
 //
 // Limits: `format` is an annotation, as in 2020-12. Only the first problem of an event is reported, with the problems
 // of its alternatives. schema-limits.ts refuses schemas whose checks may take too long.
@@ -22,24 +22,24 @@ const ENDING = '.json';
 const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
-/** Work of all patterns on one event, in characters × RE2 instructions of about 40 ns. */
+/** Limit on pattern matching for one event. The unit is one character × one RE2 instruction, about 40 ns. */
 const PATTERN_WORK_MAX = 1_000_000;
-/** Fixed work of one call. */
+/** Fixed cost of one call, in the same unit. */
 const PATTERN_CALL = 25;
 
 /** Returns the first problems of an event; an empty array if it matches. */
 export type SchemaCheck = (body: Buffer) => readonly string[];
 
 interface Schemas {
-  /** By type. The check of a type without a usable schema refuses every event. */
+  /** Checks by type. The check of a type without a usable schema refuses every event. */
   readonly checks: ReadonlyMap<string, SchemaCheck>;
-  /** `<file>: <fault>`. */
+  /** Each has the form `<file>: <fault>`. */
   readonly faults: readonly string[];
 }
 
 /**
- * Reads a folder. The type of an unusable file keeps its check in `lastGood`. Rejects with a StartFailure if the folder
- * is unreadable.
+ * Reads the schemas in a folder. If a file is unusable, its type keeps the check in `lastGood`. Rejects with a
+ * StartFailure if the folder is unreadable.
  */
 async function schemasIn(folder: string, lastGood?: Schemas): Promise<Schemas> {
   const faults = new Map<string, string>();
@@ -63,7 +63,7 @@ async function schemasIn(folder: string, lastGood?: Schemas): Promise<Schemas> {
   };
 }
 
-/** `--check`: returns warnings. Rejects with a StartFailure that names every unusable file. */
+/** Implements `--check`. Returns warnings. Rejects with a StartFailure that names every unusable file. */
 export async function checkSchemas(folder: string | undefined): Promise<readonly string[]> {
   if (folder === undefined) return [];
   const { checks, faults } = await schemasIn(folder);
@@ -78,7 +78,7 @@ const noSchemas = (folder: string): string =>
 const folderFailure = (folder: string, why: string): StartFailure =>
   new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${why}`);
 
-/** Reads one file for `schema try`. Rejects with a StartFailure. */
+/** Reads one file for `schema try`. Rejects with a StartFailure if the file is unusable. */
 export async function readSchema(path: string): Promise<SchemaCheck> {
   const read = await schemaIn(path);
   const check = typeof read === 'string' ? read : (await compile(new Map([[path, read]]))).get(path);
@@ -86,12 +86,12 @@ export async function readSchema(path: string): Promise<SchemaCheck> {
   throw new StartFailure(EXIT.configuration, `${path}: ${check ?? 'no schema'}`);
 }
 
-/** The schemas in use: for each type the last good one. */
+/** The schemas in use: the last good one of each type. */
 export class WatchedSchemas {
   readonly #folder: string;
   readonly #schemas: Reloadable<Schemas>;
 
-  /** `undefined` if INGEST_SCHEMAS_DIR is not set. Rejects with a StartFailure if there is no such folder. */
+  /** Resolves with `undefined` if INGEST_SCHEMAS_DIR is not set. Rejects with a StartFailure if it is unreadable. */
   static async open(folder: string | undefined): Promise<WatchedSchemas | undefined> {
     if (folder === undefined) return undefined;
     return new WatchedSchemas(folder, await reloadable<Schemas>([folder], (lastGood) => schemasIn(folder, lastGood)));
@@ -102,7 +102,7 @@ export class WatchedSchemas {
     this.#schemas = schemas;
   }
 
-  /** Starts to follow changes of the files. `onOutcome` receives `false` while a file is unusable. */
+  /** Starts to watch the files. `onOutcome` receives `false` while a file is unusable. */
   watch({ clock, log, onOutcome }: Pick<Reloading<unknown>, 'clock' | 'log' | 'onOutcome'>): void {
     let { faults } = this.#schemas.value;
     const fields = ({ checks }: Schemas): object => ({ types: [...checks.keys()] });
@@ -124,7 +124,7 @@ export class WatchedSchemas {
     });
   }
 
-  /** `undefined` if the type has no schema or the event is erased. */
+  /** Returns `undefined` if the type has no schema or the event is erased. */
   problemsOf(type: string, body: Buffer): readonly string[] | undefined {
     const check = this.#schemas.value.checks.get(type);
     return check === undefined || isErased(body) ? undefined : check(body);
@@ -145,7 +145,7 @@ async function schemaFiles(folder: string): Promise<readonly string[]> {
   }
 }
 
-/** The schema, or a fault of the file. */
+/** Returns the schema, or the fault of the file. */
 async function schemaIn(path: string): Promise<Readonly<Record<string, unknown>> | string> {
   try {
     const value: unknown = JSON.parse(await readFile(path, 'utf8'));
@@ -157,11 +157,11 @@ async function schemaIn(path: string): Promise<Readonly<Record<string, unknown>>
   }
 }
 
-/** The check or the fault of each file. */
+/** Returns the check or the fault of each file. */
 async function compile(
   files: ReadonlyMap<string, Readonly<Record<string, unknown>>>,
 ): Promise<ReadonlyMap<string, SchemaCheck | string>> {
-  // Loaded late: only consumers with schemas need the libraries.
+  // Only consumers with schemas load these libraries.
   const { Ajv2020 } = await import('ajv/dist/2020.js');
   const work: PatternWork = { left: 0 };
   const ajv = new Ajv2020({
@@ -203,7 +203,7 @@ async function compile(
   return compiled;
 }
 
-/** Remaining work for the patterns of the current event. */
+/** Remaining pattern work for the current event. */
 interface PatternWork {
   left: number;
 }
@@ -245,7 +245,7 @@ const checkOf =
     }
   };
 
-/** Member names are chosen by the producer, so characters that a text column refuses are escaped. */
+/** The producer chooses the names of members, so characters that a text column cannot store are escaped. */
 function problem({ instancePath, message, params }: ErrorObject): string {
   const { additionalProperty, unevaluatedProperty } = params as Readonly<Record<string, unknown>>;
   const extra = additionalProperty ?? unevaluatedProperty;

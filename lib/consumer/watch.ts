@@ -10,7 +10,7 @@ const WARNING_SHARE = 0.8;
 const CLOCK_SKEW_S_MAX = 60;
 const INTERVAL_MS = 1_000;
 const REPEAT_INTERVAL_MS = 60_000;
-/** A warehouse whose probe takes longer is unavailable. A landing may take longer than this. */
+/** A warehouse whose probe takes longer than this is unavailable. Landing a batch may take longer. */
 const WAREHOUSE_ANSWER_MS = 4_000;
 
 export interface WatchOptions {
@@ -18,7 +18,7 @@ export interface WatchOptions {
   readonly warehouse: Pick<Warehouse, 'probe'>;
   readonly clock: Clock;
   readonly log: Log;
-  /** The tables are ready. The warehouse is not probed before that. */
+  /** True once the tables are ready. The warehouse is not probed before that. */
   readonly prepared: () => boolean;
 }
 
@@ -28,7 +28,7 @@ export class Watch {
   readonly #clockWarning: Throttled;
   #timer: Timer | undefined;
   #warehouseTrouble: string | undefined;
-  /** Start of the current probe; `undefined` between probes. */
+  /** When the current probe started; `undefined` between probes. */
   #warehouseAskedMs: number | undefined;
   #looking: Promise<void> | undefined;
 
