@@ -93,7 +93,6 @@ export class BenchEnvironment {
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
 
-  /** `root` may be a checkout of another commit. */
   async gateway(redis: RunningServer, root: string = ROOT): Promise<RunningServer> {
     const child = start(join(root, 'bin/ingest-gateway'), [], {
       ...process.env,
@@ -108,7 +107,6 @@ export class BenchEnvironment {
     return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));
   }
 
-  /** Starts a program from bench/peers. */
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;
     const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)];

@@ -33,7 +33,6 @@ export interface CostRound {
 
 export interface LatencyRun {
   readonly p99Ms: number;
-  /** The reason why the run is void. */
   readonly failure: string | undefined;
   readonly foreignShare: number;
 }

@@ -29,7 +29,6 @@ export interface Sample {
   readonly statuses: Readonly<Record<string, number>>;
   readonly curve: readonly (readonly [number, number])[];
   readonly notes: readonly string[];
-  /** The reason why the sample is void. */
   readonly void?: string;
 }
 

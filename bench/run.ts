@@ -69,7 +69,6 @@ if (curves !== undefined) writePicture('latency', curves);
 if (data !== undefined) process.stdout.write(`\n${costDataLines(data)}`);
 process.exit(0);
 
-/** Only a run with at least the default number of rounds replaces the READMEs' pictures. */
 function writePicture(name: string, svg: string): void {
   const path = rounds < ROUNDS_DEFAULT ? `${file}-${name}.svg` : join(ROOT, `.github/images/${name}.svg`);
   writeFileSync(path, svg);

@@ -10,7 +10,6 @@ export interface Subject {
   start(environment: BenchEnvironment, redis: RunningServer): Promise<RunningServer>;
 }
 
-/** Runs `work` with a fresh Redis and a fresh server. */
 export async function withServer<T>(
   environment: BenchEnvironment,
   subject: Subject,
@@ -52,7 +51,6 @@ export const FASTIFY: Subject = {
   start: (environment, redis) => environment.peer('fastify.ts', { REDIS_PORT: String(redis.port) }),
 };
 
-/** Returns `undefined` if nginx cannot be installed. */
 export function nginx(): Subject | undefined {
   const binary = ensureNginx();
   if (binary === undefined) return undefined;

@@ -30,11 +30,8 @@ export interface LabelSummary {
 
 export interface ComparisonSummary extends Comparison {
   readonly figure: Spread;
-  /** Set only for ratios. */
   readonly difference: RatioVerdict | undefined;
-  /** Set only if there is a limit. */
   readonly verdict: 'reached' | 'missed' | 'unclear' | 'not tested' | undefined;
-  /** The reason why the limit was not tested. */
   readonly untested: string | undefined;
 }
 
@@ -102,7 +99,6 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
   };
 }
 
-/** Returns the ratios that were measured side by side. */
 const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamples['samples']): readonly number[] =>
   (samples.get(of) ?? []).flatMap((sample) => sample?.ratios?.[against]?.[metric] ?? []);
 

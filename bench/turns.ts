@@ -55,7 +55,6 @@ export async function takeTurns(pairs: readonly Pair<Sliced>[], seconds: number)
 
 const turnsIn = (seconds: number): number => Math.ceil((seconds * 1000) / SLICE_MS);
 
-/** Returns the median of the ratios of neighboring slices. */
 export function neighbourRatio({ slices }: PairSlices, metric: MetricName): number {
   return median(ratios(figuresOf(slices.of, metric), figuresOf(slices.against, metric)));
 }

@@ -11,7 +11,6 @@ export interface LoadOptions {
   readonly bodyBytes: number;
   /** Requests per second over all connections. Used only by the open loops. */
   readonly ratePerS?: number;
-  /** Used only by new-connections.ts. */
   readonly resume?: boolean;
 }
 

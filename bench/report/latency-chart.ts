@@ -23,7 +23,6 @@ const TICKS = [0, 50, 90, 99, 99.9, 99.99];
 const nines = (percentile: number): number => Math.min(NINES_MAX, -Math.log10(1 - Math.min(percentile, 99.99) / 100));
 const across = (percentile: number): number => LEFT + (nines(percentile) / NINES_MAX) * (WIDTH - LEFT - RIGHT);
 
-/** Returns `undefined` if the latency case did not run. */
 export function latencyChart(summaries: readonly CaseSummary[]): string | undefined {
   const labels = summaries.find(({ name }) => name === 'latency')?.labels ?? [];
   const shown = labels.map(({ label, curve }) => ({
