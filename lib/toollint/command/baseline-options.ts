@@ -1,4 +1,3 @@
-// The baseline options of `scan` and `import`.
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { commitsIn, isBaselineFile, isDay, isSameBaseline } from '../compare/baseline-file.ts';

@@ -9,7 +9,6 @@ export const EXIT_FAILURE = 2;
 const EXIT_INCOMPLETE = 3;
 const EXIT_NO_FILES = 4;
 export const EXIT_INTERRUPTED = 130;
-/** The reader closed standard output. */
 export const EXIT_OUTPUT_CLOSED = 141;
 
 type ExitFlags = Readonly<Partial<Record<'exit-zero' | 'allow-no-files' | 'fail-on-warning', boolean>>>;

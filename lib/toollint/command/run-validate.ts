@@ -1,4 +1,3 @@
-// `toollint validate` checks the schema and the consistency of each document.
 import { checkInputs, inputSource, parseCommand } from './command-options.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';

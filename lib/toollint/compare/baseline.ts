@@ -17,7 +17,6 @@ export interface Baseline {
   readonly notes: string[];
 }
 
-/** The facts about the new report that the baseline must match. */
 interface BaselineUser {
   readonly tool: ReportHeader['tool'];
   readonly linter?: Linter | undefined;

@@ -31,7 +31,6 @@ export function pairChangedLines(
   }
 }
 
-/** Returns `undefined` if the flagged text is unknown. */
 function kindOf(finding: Finding): string | undefined {
   const { ruleId, message, location } = finding;
   const text = anchorIn(finding)?.flagged;

@@ -22,7 +22,6 @@ type State = 'new' | 'unchanged' | 'fixed';
 
 interface Row {
   readonly finding: Finding;
-  /** `undefined` without a baseline. */
   readonly state: State | undefined;
 }
 
@@ -57,7 +56,6 @@ function rowsOf(report: Report, { baselineState, absent = [] }: ConvertOptions):
   ];
 }
 
-/** An incomplete analysis is shown first. */
 function* headOf({ tool, execution, scan, selection, gate, summary }: Report): Generator<string> {
   if (execution.status !== 'complete') {
     const what = execution.status === 'no-files' ? 'No files were analyzed' : 'The analysis is incomplete';

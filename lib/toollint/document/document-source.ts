@@ -16,7 +16,6 @@ export async function fileSource(path: string, name: string, bytesMax?: number):
   return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), name, { bytesMax });
 }
 
-/** Throws ReportFailure if the folder does not exist. */
 export function realFolder(path: string): string {
   try {
     return realpathSync.native(`${path}/.`);
@@ -25,7 +24,6 @@ export function realFolder(path: string): string {
   }
 }
 
-/** Throws Interrupted if the signal fires. */
 export async function streamSource(
   stream: Readable,
   name: string,

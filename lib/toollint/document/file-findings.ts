@@ -68,7 +68,6 @@ export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Re
   return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
 }
 
-/** Adds values that are computed once per file. */
 interface FileContext extends FileFindingsRequest {
   readonly lines: readonly string[];
   readonly place: string;

@@ -22,7 +22,6 @@ function restOf(finding: Finding): string {
   return JSON.stringify([location.scope, suggestion, codeSnippet, category, issueType, standardIds, docsUrl]);
 }
 
-/** Numbers findings with equal fingerprints from 1, in the order of the list. */
 export function numberOccurrences(findings: readonly Finding[]): void {
   const seen = new Map<string, number>();
   for (const finding of findings) {

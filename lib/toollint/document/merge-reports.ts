@@ -71,7 +71,6 @@ function lintersIn(report: Report): Linter[] {
   return linters.length === 0 ? [{ name: report.tool.name, version: report.tool.version }] : linters;
 }
 
-/** Returns the common tool, or toollint if the tools differ. */
 function mergedTool(parts: readonly Named[]): Report['tool'] {
   const [first] = parts as readonly [Named, ...Named[]];
   const linters = distinct(parts.flatMap(({ report }) => lintersIn(report)));

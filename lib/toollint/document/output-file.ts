@@ -16,7 +16,6 @@ export async function checkWritable(path: string, name: string): Promise<void> {
   if (!folder.isDirectory()) throw new ReportFailure('io', `cannot write ${name}: ENOTDIR`);
 }
 
-/** Throws ReportFailure if writing fails. */
 export async function writeWhole(path: string, name: string, write: (sink: TextSink) => Promise<void>): Promise<void> {
   const place = await realpath(path).catch(() => path);
   const status = await stat(place).catch(() => undefined);

@@ -28,7 +28,6 @@ export interface Inspection {
   readonly consistency: 'valid' | 'invalid' | 'not-checked';
   readonly problems: Problem[];
   readonly problemCount: number;
-  /** `undefined` if the schema check failed. */
   readonly report: Report | undefined;
   readonly sawByteOrderMark: boolean;
 }
@@ -78,7 +77,6 @@ class ProblemList {
   }
 }
 
-/** Returns `undefined` if the text has no root object. */
 function readDocument(bytes: Uint8Array, problems: ProblemList): object | undefined {
   const fault = (code: string, message: string) => problems.add({ level: 'schema', code, pointer: '', message });
   if (!isUtf8(bytes)) {

@@ -15,7 +15,6 @@ export interface JsonProblem {
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Parses JSON without the checks of readJson. */
 export function looseJson(text: string, refuse: (fault: string) => never): unknown {
   try {
     return JSON.parse(text);

@@ -60,7 +60,6 @@ const refusal = (message: string): ReportFailure => new ReportFailure('gate', me
 interface GateRequest {
   readonly name?: string | undefined;
   readonly config?: { text: string; file: string } | undefined;
-  /** The highest allowed counts. */
   readonly limits?: Partial<Record<'errors' | 'warnings' | 'infos' | 'newIssues', number>>;
 }
 

@@ -128,7 +128,6 @@ function measure(metric: string, subject: GateSubject): number {
   return (kind === 'rule' ? byRule : byCategory).get(rest.join(':')) ?? 0;
 }
 
-/** Throws ReportFailure if the gate cannot be evaluated on the report. */
 export function gate(report: Report, config: GateConfig): { report: Report; errors: number; notes: string[] } {
   const { selection, execution, summary, scan, tool, findings } = report;
   const tally = tallyOf(findings);

@@ -83,14 +83,12 @@ async function startAt(root: string, absolute: string, entry: Stats): Promise<St
   return { kind: 'file', path, absolute: real, fault };
 }
 
-/** Returns `undefined` for a path outside the root. */
 function relativeTo(root: string, absolute: string): string | undefined {
   const path = relative(root, absolute);
   if (path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path)) return undefined;
   return path === '' ? '.' : path.split(sep).join('/').normalize('NFC');
 }
 
-/** Returns the files sorted by path. */
 export async function findFiles(request: SearchRequest, starts: readonly Start[]): Promise<FoundFile[]> {
   const found = new Map<string, FoundFile>();
   const add = (file: FoundFile) => {

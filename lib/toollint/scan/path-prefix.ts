@@ -6,7 +6,6 @@ import { pathFault } from '../document/report-path.ts';
 export class PathPrefix {
   readonly #prefix: string;
 
-  /** Throws ReportFailure ('usage') for an invalid prefix. */
   constructor(prefix: string) {
     this.#prefix = prefix.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
     const fault = this.#prefix === '' ? undefined : pathFault(this.#prefix);
@@ -22,7 +21,6 @@ export class PathPrefix {
     return this.#prefix === '' ? pattern : `${literalGlob(this.#prefix)}/${pattern}`;
   }
 
-  /** Returns `undefined` for a path without the prefix. */
   strip(path: string): string | undefined {
     if (this.#prefix === '') return path;
     return path.startsWith(`${this.#prefix}/`) ? path.slice(this.#prefix.length + 1) : undefined;
