@@ -17,7 +17,6 @@ export interface FindingSketch {
   text?: string;
 }
 
-/** Returns a finding in a file, with its real fingerprint. */
 export function sampleFinding(sketch: FindingSketch = {}): Finding {
   const {
     ruleId = 'no-console',
@@ -104,7 +103,6 @@ export function sampleReport(findings: readonly Finding[], change: (report: Repo
   return recounted(report);
 }
 
-/** Recomputes the summary and the occurrence numbers. */
 export function recounted(report: Report): Report {
   const seen = new Map<string, number>();
   report.summary.bySeverity = { error: 0, warning: 0, info: 0 };
