@@ -1,9 +1,9 @@
-// Decides if a request is accepted, by the certificate of its connection and by its token.
+// Decides whether a request is accepted, based on the client certificate of its connection and on its token.
 //
-// A trusted producer has the audience by its certificate, by an operator's grant, or by a token. If tokens are
-// required, only the token's audience is valid.
+// A trusted producer has the audience through its certificate, an operator's grant, or a token. If tokens are
+// required, only the audience in the token is valid.
 //
-// Invariant: a request is judged by the trust material in use now. When the material changes, verdicts are dropped. A
+// Invariant: a request is judged by the current trust material. When the material changes, verdicts are dropped. A
 // connection that the new material does not keep is closed after its pending answers.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
@@ -12,9 +12,9 @@ import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './pr
 import type { TokenVerifier } from './token-verifier.ts';
 
 export interface ClientContext {
-  /** The material of the handshake, or later material that keeps the connection. */
+  /** The trust material of the handshake, or later material that keeps the connection. */
   trust: ClientTrust;
-  /** The latest verdict. With `byToken`, it applies to requests with this token (or without one) only. */
+  /** The latest verdict. If `byToken` is true, it applies only to requests with the same token (or without one). */
   judged: { readonly byToken: boolean; readonly token: string | undefined; readonly verdict: Verdict } | undefined;
 }
 
@@ -25,14 +25,14 @@ export interface AuthorityOptions {
   /** If undefined, tokens are ignored. */
   readonly verifier?: TokenVerifier | undefined;
   readonly tokenRequired?: boolean;
-  /** True if an operator grants the audience to this producer. Call `forget` when grants change. */
+  /** Returns true if an operator grants the audience to this producer. Call `forget` when grants change. */
   readonly grants?: (producer: string) => boolean;
 }
 
 export class Authority {
   readonly #options: AuthorityOptions;
   #trust: ClientTrust;
-  /** Increases when verdicts are dropped. */
+  /** Incremented when verdicts are dropped. */
   #generation = 0;
 
   constructor(options: AuthorityOptions) {
@@ -42,7 +42,7 @@ export class Authority {
 
   readonly context = (): ClientContext => ({ trust: this.#trust, judged: undefined });
 
-  /** Judges a request by its Authorization field. The verdict is a promise only if a new token must be verified. */
+  /** `authorization` is the Authorization field. Returns a promise only if a new token must be verified. */
   judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;
@@ -71,7 +71,7 @@ export class Authority {
     return closed;
   }
 
-  /** Drops verdicts after a change of token keys or grants. */
+  /** Drops all verdicts. Call it after token keys or grants have changed. */
   forget(connections: Iterable<Connection<ClientContext>>): void {
     this.#generation += 1;
     for (const { context } of connections) context.judged = undefined;
@@ -94,7 +94,7 @@ export class Authority {
     if (hasAudience && !tokenRequired) return keep({ kind: 'producer', producer, untilMs });
     if (verifier === undefined) return keep(audienceMissing(producer, audience, untilMs));
     const generation = this.#generation;
-    // Trust, keys or grants may change during the verification. Its verdict is then used once and not kept.
+    // If trust material, keys or grants change during the verification, the verdict is used once and not kept.
     return verifier
       .verify(authorization, identity, now)
       .then((verdict) => (generation === this.#generation ? keep(verdict, true) : verdict));

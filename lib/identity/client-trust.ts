@@ -1,13 +1,13 @@
-// The authorities and revocation lists that client certificates are checked against.
+// The authorities and revocation lists against which client certificates are checked.
 //
-// OpenSSL checks signatures, constraints, usages, path lengths and lists, but only in the handshake. This file handles
-// changes while a connection is open: `judge` returns when a verdict ends, because a certificate or a list expires;
-// `keeps` decides if a connection may stay when the material is replaced.
+// OpenSSL checks signatures, constraints, usages, path lengths and lists, but only during the handshake. This file
+// handles changes while a connection is open. `judge` also returns the time at which a certificate or a list expires,
+// and the verdict with it. `keeps` decides whether a connection may stay open when the material is replaced.
 //
-// Invariant: both fail closed. A connection that is closed without need costs its client a handshake.
+// Invariant: both fail closed. Closing a connection without need costs its client only another handshake.
 import type { X509Certificate } from 'node:crypto';
 
-/** A revocation list. `serials` are upper-case hexadecimal, as Node writes them. */
+/** A revocation list. `serials` are uppercase hexadecimal, the format that Node uses. */
 export interface Revocations {
   readonly authority: X509Certificate;
   readonly serials: ReadonlySet<string>;
@@ -16,11 +16,11 @@ export interface Revocations {
 
 export type Distrust = 'expired' | 'revoked' | 'unknown_authority' | 'no_current_revocation_list';
 
-/** `untilMs`: the Unix time at which the verdict ends. */
+/** `untilMs` is the Unix time at which the verdict expires. */
 export type Trust =
   { readonly trusted: true; readonly untilMs: number } | { readonly trusted: false; readonly why: Distrust };
 
-/** Leaf first, root last. */
+/** A certificate chain, from the leaf to the root. */
 type Chain = readonly X509Certificate[];
 
 const CHAIN_MAX = 8;
@@ -30,10 +30,10 @@ export class ClientTrust {
   readonly #authorities: readonly X509Certificate[];
   readonly #fingerprints: ReadonlySet<string>;
   readonly #revocations = new Map<string, { readonly serials: Set<string>; nextUpdateMs: number }>();
-  // Fact: verifying a signature takes 0.1 ms. Choice: build the chains of each certificate once.
+  // Fact: verifying a signature takes 0.1 ms. Choice: build the chains of each certificate only once.
   readonly #chains = new Map<string, readonly Chain[]>();
 
-  /** If there is any revocation list, every authority of a chain must have one, as OpenSSL requires. */
+  /** If there are revocation lists, every authority in a chain must have one, as OpenSSL requires. */
   constructor(authorities: readonly X509Certificate[], revocations: readonly Revocations[]) {
     this.#authorities = authorities;
     this.#fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
@@ -49,7 +49,7 @@ export class ClientTrust {
     }
   }
 
-  /** The roots and intermediates without a revocation list. Expired authorities do not need one. */
+  /** Returns the roots and intermediates that lack a revocation list. Expired authorities do not need one. */
   withoutList(nowMs: number): X509Certificate[] {
     return this.#authorities.filter(
       (authority) => nowMs < authority.validToDate.getTime() && !this.#revocations.has(keyOf(authority)),
@@ -57,11 +57,11 @@ export class ClientTrust {
   }
 
   /**
-   * Judges a certificate that OpenSSL accepted in a handshake under this material, or that this material keeps.
+   * Judges a certificate that OpenSSL accepted in a handshake with this material, or that this material keeps.
    *
-   * Fact: Node does not pass on the intermediates that a client sends. Choice: if no chain can be built from the files,
-   * OpenSSL's verdict is valid until the certificate expires. With revocation lists such a certificate is refused,
-   * because every intermediate must be in the authorities' file and have a list.
+   * Node does not expose the intermediates that a client sends. If no chain can be built from the configured files,
+   * OpenSSL's verdict is therefore valid until the certificate expires. If there are revocation lists, such a
+   * certificate is refused, because every intermediate must be in the authorities' file and have a list.
    */
   judge(leaf: X509Certificate, nowMs: number): Trust {
     const chains = this.#chainsOf(leaf);
@@ -75,9 +75,9 @@ export class ClientTrust {
   }
 
   /**
-   * True if a connection accepted under `earlier` may stay: this material contains every authority of its chain, byte
-   * for byte, and revokes none of its certificates. If several chains are possible, all must pass, because OpenSSL does
-   * not report the one it used.
+   * True if a connection accepted under `earlier` may stay open: this material contains every authority of its chain,
+   * byte for byte, and revokes none of its certificates. If several chains are possible, all must pass, because
+   * OpenSSL does not report which one it used.
    */
   keeps(leaf: X509Certificate, earlier: ClientTrust, nowMs: number): boolean {
     const chains = earlier.#chainsOf(leaf).filter((chain) => chain.every((one) => isCurrent(one, nowMs)));
@@ -114,7 +114,7 @@ export class ClientTrust {
     return this.#revocations.get(keyOf(issuer))?.serials.has(serialNumber) === true;
   }
 
-  /** All chains from the certificate to a configured root. */
+  /** Returns all chains from the certificate to a configured root. */
   #chainsOf(leaf: X509Certificate): readonly Chain[] {
     const known = this.#chains.get(leaf.fingerprint256);
     if (known !== undefined) return known;
@@ -140,7 +140,7 @@ export class ClientTrust {
 const isCurrent = ({ validFromDate, validToDate }: X509Certificate, nowMs: number): boolean =>
   validFromDate.getTime() <= nowMs && nowMs < validToDate.getTime();
 
-/** Identifies an authority by name and key, which stay the same when its certificate is renewed. */
+/** Identifies an authority by its name and key, which do not change when its certificate is renewed. */
 function keyOf(authority: X509Certificate): string {
   return `${authority.publicKey.export({ type: 'spki', format: 'der' }).toString('base64')} ${authority.subject}`;
 }

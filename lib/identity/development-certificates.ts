@@ -1,9 +1,9 @@
-// Development certificates in the state folder: an authority, a server for loopback names, and producers. The script
-// bin/development-certificates makes them with openssl.
+// Development certificates in the state folder, for an authority, a server with loopback names, and producers. The
+// script bin/development-certificates creates them with openssl.
 //
-// A gateway on a loopback address makes them if no TLS files are configured. It uses existing ones if they are valid
-// for another week and have the expected audience. If several processes start together, the one that creates the lock
-// folder makes the files, and the others wait.
+// A gateway on a loopback address creates the certificates if no TLS files are configured. It reuses existing ones if
+// they are valid for another week and have the expected audience. If several processes start at the same time, the
+// one that creates the lock folder creates the files, and the others wait.
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { X509Certificate } from 'node:crypto';
@@ -15,10 +15,10 @@ import type { Clock } from '../process/clock.ts';
 const SCRIPT = fileURLToPath(new URL('../../bin/development-certificates', import.meta.url));
 
 const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
-/** Making the files takes less than a second, so an older lock belongs to a process that was killed. */
+/** Creating the files takes less than a second, so an older lock belongs to a process that was killed. */
 const LOCK_MS_MAX = 10_000;
 const LOCK_PAUSE_MS = 20;
-/** Names of producers whose files would replace a certificate or a key that is not theirs. */
+/** Producer names whose files would overwrite another certificate or key. */
 const TAKEN_NAME = /^(?:ca|server|producer)$|-key$/;
 
 /** Paths of PEM files. */
@@ -30,7 +30,10 @@ export interface DevelopmentCertificates {
   readonly producerKey: string;
 }
 
-/** `audienceUri` becomes a URI name of the producer's certificate. Rejects if the folder cannot be written. */
+/**
+ * Returns the paths of the certificates, after creating them if necessary. `audienceUri` becomes a URI name in the
+ * producer's certificate. Rejects if the folder cannot be written.
+ */
 export async function developmentCertificates(
   stateDir: string,
   audienceUri: string,
@@ -81,8 +84,8 @@ async function locked(lock: string, clock: Clock, work: () => Promise<void>): Pr
 }
 
 /**
- * Issues a certificate for another producer, `urn:ingest:producer:<name>`. Returns the paths of PEM files. Rejects if
- * no gateway has made the authority yet, and for a name whose files belong to another certificate.
+ * Issues a certificate for another producer, `urn:ingest:producer:<name>`. Returns the paths of its PEM files.
+ * Rejects if no gateway has created the authority yet, or if the files of this name belong to another certificate.
  */
 export async function producerCertificate(
   stateDir: string,
@@ -122,7 +125,7 @@ async function usable(files: DevelopmentCertificates, audienceUri: string, nowMs
   }
 }
 
-/** Rejects with the last line of the script's standard error. */
+/** Runs the script. Rejects with the last line of its standard error. */
 function make(folder: string, audienceUri: string, ...producer: string[]): Promise<void> {
   return new Promise((resolve, reject) => {
     execFile(SCRIPT, [folder, audienceUri, ...producer], (cause, _, stderr) => {

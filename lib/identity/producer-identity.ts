@@ -1,18 +1,18 @@
-// The identity of a producer: its name and audience in a trusted client certificate.
+// The identity of a producer: the name and audience in its trusted client certificate.
 import type { X509Certificate } from 'node:crypto';
 import type { ClientCertificate } from '../http/client-certificate.ts';
 import type { ClientTrust } from './client-trust.ts';
 
-/** The URI name of a certificate for this audience. */
+/** Returns the URI name that a certificate for this audience contains. */
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
 const AUDIENCE_PREFIX = 'urn:ingest:aud:';
 
-/** `untilMs`: the Unix time at which the verdict ends. `detail` is sent to the producer. */
+/** `untilMs` is the Unix time at which the verdict expires. `detail` is sent to the producer. */
 export type Verdict =
   | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
   | { readonly kind: 'unauthenticated'; readonly detail: string; readonly untilMs: number }
   | { readonly kind: 'audienceMissing'; readonly producer: string; readonly detail: string; readonly untilMs: number }
-  /** The verdict is not known now, because a key server does not answer. */
+  /** The request cannot be judged at the moment, because a key server does not answer. */
   | { readonly kind: 'unknown'; readonly detail: string; readonly untilMs: number };
 
 export const producerOf = (verdict: Verdict): string | undefined =>
@@ -26,7 +26,7 @@ export interface ClientIdentity {
   readonly untilMs: number;
 }
 
-/** The maximum for SPIFFE ids (SPIFFE-ID, section 2.3). The name is stored with each event. */
+/** The maximum length of a SPIFFE ID (SPIFFE-ID, section 2.3). The name is stored with each event. */
 const NAME_BYTES_MAX = 2_048;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -37,7 +37,10 @@ export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
   untilMs,
 });
 
-/** The client's identity, or the verdict that refuses it. `accepted` is the trust material of its handshake. */
+/**
+ * Returns the client's identity, or the verdict that refuses the client. `accepted` is the trust material of the
+ * handshake, or later material that keeps the connection.
+ */
 export function clientIdentity(
   client: ClientCertificate | undefined,
   trust: ClientTrust,
@@ -47,8 +50,8 @@ export function clientIdentity(
   if (client === undefined) return unauthenticated('a client certificate is required');
   const { certificate, fault } = client;
   if (fault !== undefined) return unauthenticated(`the client certificate is not accepted (${fault})`);
-  // Fact: when a session is resumed an hour later, OpenSSL repeats the verdict of its first handshake. Choice: check
-  // here everything that time and reloads can change.
+  // When a TLS session is resumed an hour later, OpenSSL repeats the verdict of the first handshake. Everything that
+  // time and reloads can change is therefore checked again here.
   const kept = trust === accepted || trust.keeps(certificate, accepted, nowMs);
   const verdict = trust.judge(certificate, nowMs);
   if (!verdict.trusted) return unauthenticated(`the client certificate is not accepted (${verdict.why})`);
@@ -61,7 +64,7 @@ export function clientIdentity(
   return { certificate, producer, uris: names.uris, untilMs: verdict.untilMs };
 }
 
-/** The verdict on a trusted producer without the audience. */
+/** Returns the verdict for a trusted producer that lacks the audience. */
 export const audienceMissing = (producer: string, audience: string, untilMs: number): Verdict => ({
   kind: 'audienceMissing',
   producer,
@@ -77,8 +80,8 @@ interface AlternativeNames {
 }
 
 /**
- * Parses Node's text of subject alternative names, `kind:value` joined by `, `. Node writes an ambiguous value as a
- * JSON string, so a name cannot add another name.
+ * Parses Node's text for subject alternative names: `kind:value` pairs joined by `, `. Node writes an ambiguous value
+ * as a JSON string, so a name cannot inject another name.
  */
 export function alternativeNames(text: string): AlternativeNames {
   const uris: string[] = [];
@@ -95,9 +98,9 @@ export function alternativeNames(text: string): AlternativeNames {
 }
 
 /**
- * The first URI name that is not an audience, else the first DNS name, else the common name. DNS names are not case
- * sensitive (RFC 4343), so they are lowercased. A DNS name or common name with a colon or a slash is refused, because
- * it could equal the URI name of another producer, with that producer's rights and ids.
+ * Returns the first URI name that is not an audience, or else the first DNS name, or else the common name. DNS names
+ * are case-insensitive (RFC 4343), so they are lowercased. A DNS name or common name that contains a colon or a slash
+ * is refused, because it could equal the URI name of another producer and obtain that producer's rights and ids.
  */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
   const uri = names.uris.find((one) => !one.startsWith(AUDIENCE_PREFIX));

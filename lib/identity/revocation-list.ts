@@ -1,20 +1,20 @@
 // Parses certificate revocation lists (RFC 5280, section 5), which node:crypto cannot do.
 //
-// Fact: OpenSSL verifies a list only when a client connects, and a bad list makes it refuse every client. Choice:
-// verify the signature when the file is loaded, so that a bad file is refused and the last good one stays in use.
+// OpenSSL verifies a list only when a client connects, and a bad list makes it refuse every client. The signature is
+// therefore verified when the file is loaded, so that a bad file is refused and the last good one stays in use.
 import { constants, verify, type X509Certificate } from 'node:crypto';
 
 export interface RevocationList {
   readonly issuer: string;
   readonly thisUpdateMs: number;
   readonly nextUpdateMs: number | undefined;
-  /** Upper-case hexadecimal without leading zero bytes, as Node writes serial numbers. */
+  /** Uppercase hexadecimal without leading zero bytes, the format that Node uses for serial numbers. */
   readonly serials: ReadonlySet<string>;
-  /** True if this authority issued the list and has the right to sign lists. */
+  /** True if this authority signed the list and is allowed to sign lists. */
   isBy(authority: X509Certificate): boolean;
 }
 
-/** An element of DER (X.690). `raw` includes tag and length. */
+/** A DER element (X.690). `raw` includes the tag and the length. */
 interface Element {
   readonly tag: number;
   readonly content: Buffer;
@@ -23,11 +23,11 @@ interface Element {
 
 const [INTEGER, BIT_STRING, OCTETS, SEQUENCE, UTC_TIME, GENERALIZED_TIME] = [0x02, 0x03, 0x04, 0x30, 0x17, 0x18];
 const BMP_STRING = 0x1e;
-/** id-ce-keyUsage, and its bit `cRLSign`. */
+/** The object identifier id-ce-keyUsage, and the bit `cRLSign` of that extension. */
 const KEY_USAGE = '551d0f';
 const CRL_SIGN = 0x02;
 const RSA_PSS = '2a864886f70d01010a';
-/** Object identifier of a hash or signature -> its hash, or `null` if the key determines it. */
+/** The hash for the object identifier of a signature or hash algorithm, or `null` if the key determines it. */
 const HASHES = new Map<string, string | null>([
   ['2a864886f70d01010b', 'sha256'],
   ['2a864886f70d01010c', 'sha384'],
@@ -90,13 +90,13 @@ function isSigned(body: Buffer, algorithm: readonly Element[], signature: Buffer
   try {
     return verify(hash, body, { key: authority.publicKey, ...padding }, signature);
   } catch {
-    return false; // The key does not fit the algorithm.
+    return false; // The key does not match the algorithm.
   }
 }
 
 function partsOf(authority: X509Certificate): { readonly subject: string; readonly signsLists: boolean } {
   const fields = inside(inside(elements(authority.raw)[0])[0]);
-  // The version is optional. Without it the serial number is first.
+  // The version is optional. If it is missing, the first field is the serial number.
   const subject = fields[fields[0]?.tag === INTEGER ? 4 : 5];
   const extensions = inside(inside(fields.find(({ tag }) => tag === 0xa3))[0]).map(inside);
   const usage = extensions.find(([id]) => id?.content.toString('hex') === KEY_USAGE)?.find(({ tag }) => tag === OCTETS);
@@ -104,7 +104,7 @@ function partsOf(authority: X509Certificate): { readonly subject: string; readon
   return { subject: nameOf(subject), signsLists: bits === undefined || (bits & CRL_SIGN) !== 0 };
 }
 
-/** `CN=root, O=shop`. Several blanks are equal to one (RFC 5280, section 7.1). */
+/** Returns a name such as `CN=root, O=shop`. Several blanks are equivalent to one (RFC 5280, section 7.1). */
 function nameOf(name: Element | undefined): string {
   const attributes = inside(name).flatMap((set) => inside(set).map(inside));
   return attributes
@@ -117,7 +117,7 @@ function nameOf(name: Element | undefined): string {
     .join(', ');
 }
 
-/** `YYMMDDhhmmssZ` from 1950 to 2049, or with a year of four digits. */
+/** Parses `YYMMDDhhmmssZ`, with a year from 1950 to 2049, or the same with a four-digit year. */
 function timeOf(time: Element | undefined): number {
   const text = time?.content.toString('latin1') ?? '';
   const full = time?.tag === UTC_TIME ? `${Number(text.slice(0, 2)) < 50 ? '20' : '19'}${text}` : text;
@@ -137,7 +137,7 @@ function serialOf(serial: Element | undefined): string {
 
 const inside = (element: Element | undefined): Element[] => (element === undefined ? [] : elements(element.content));
 
-/** Consecutive elements of DER. Throws a RangeError if the last one is incomplete. */
+/** Parses consecutive DER elements. Throws a RangeError if the last one is incomplete. */
 function elements(der: Buffer): Element[] {
   const found: Element[] = [];
   for (let start = 0; start < der.length;) {

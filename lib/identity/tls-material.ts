@@ -1,7 +1,7 @@
 // Loads the PEM files for TLS and checks them together.
 //
-// Invariant: material in use has every configured file. A reload without the revocation list is refused, because it
-// would accept revoked certificates again.
+// Invariant: the material in use includes every configured file. A reload without the revocation list is refused,
+// because revoked certificates would be accepted again.
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
@@ -26,14 +26,13 @@ export interface TlsMaterial {
   readonly trust: ClientTrust;
   /** Two materials with the same digest trust the same clients. */
   readonly trustDigest: string;
-  /** When each file expires, in Unix milliseconds. A list expires when its next update is due. */
+  /** When each file expires, in Unix milliseconds. A revocation list expires when its next update is due. */
   readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
 }
 
-/** `message` names the key and the file that cannot be used. */
 const refused = (message: string): StartFailure => new StartFailure(EXIT.configuration, message);
 
-/** Rejects with a StartFailure that has a line for each file that cannot be used. */
+/** Rejects with a StartFailure that names each file that cannot be read, or else the first file that cannot be used. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   const reading = [
     certificates('INGEST_TLS_CERT', files.cert),
@@ -45,7 +44,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
   if (wrong.length > 0) throw refused(wrong.join('\n'));
   const [{ text: cert, list: own }, key, { text: ca, list: authorities }, crl] = await Promise.all(reading);
-  // Fact: Node uses only the first list in a string. Choice: a string for each list.
+  // Node uses only the first list in a string, so each list is a string of its own.
   const context: SecureContextOptions = {
     cert,
     key,
@@ -78,7 +77,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   };
 }
 
-/** Throws a StartFailure that names the first file that OpenSSL refuses, or the two that do not match. */
+/** Throws a StartFailure that names the first file that OpenSSL refuses, or the two files that do not match. */
 function assertUsable({ cert, key, ca, crl }: SecureContextOptions, files: TlsFiles): void {
   const certName = `INGEST_TLS_CERT=${JSON.stringify(files.cert)}`;
   const keyName = `INGEST_TLS_KEY=${JSON.stringify(files.key)}`;
@@ -119,7 +118,7 @@ async function certificates(key: string, path: string) {
     const list = blocks(text, '(?:TRUSTED |X509 )?CERTIFICATE').map((block) => new X509Certificate(block));
     if (list.length > 0) return { text, list };
   } catch {
-    // Reported below.
+    // The failure is reported below.
   }
   throw refused(`${key}=${JSON.stringify(path)}: expected a PEM file with at least one certificate`);
 }
@@ -159,20 +158,20 @@ function revocationsOf(
   });
 }
 
-/** Rejects as `loadTlsMaterial` does. */
+/** Rejects if `loadTlsMaterial` does. */
 export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
   const { cert, key, clientCa, clientCrl } = files;
   const paths = [cert, key, clientCa, ...(clientCrl === undefined ? [] : [clientCrl])];
   return reloadable(paths, async (lastGood) => {
     const material = await loadTlsMaterial(files, clock.epochMs());
     const expired = expiredFile(files, material, clock.epochMs());
-    // A start accepts expired files, because the process has no better ones.
+    // At startup, expired files are accepted, because the process has no better ones.
     if (lastGood !== undefined && expired !== undefined) throw refused(expired);
     return material;
   });
 }
 
-/** A sentence about the first file that has expired; undefined if none has. */
+/** Returns an error message for the first expired file, or undefined if no file has expired. */
 export function expiredFile(files: TlsFiles, { expiry }: TlsMaterial, nowMs: number): string | undefined {
   const expired = expiry.find(({ atMs }) => atMs < nowMs);
   if (expired === undefined) return undefined;

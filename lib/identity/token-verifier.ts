@@ -1,8 +1,8 @@
 // Verifies the bearer token of a producer.
 //
-// A token is valid if a key of the JWKS signed it with an asymmetric algorithm, it has not expired, and it is bound to
-// the certificate of its connection: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` equal to the
-// certificate's SPIFFE id (JWT-SVID). Its `aud` must contain the audience.
+// A token is valid if a key in the JWKS signed it with an asymmetric algorithm, if it has not expired, and if it is
+// bound to the client certificate of its connection: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` that
+// equals the SPIFFE ID in the certificate (JWT-SVID). Its `aud` must contain the audience.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import {
@@ -21,7 +21,7 @@ import {
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
 
-/** Not `none`, and no symmetric algorithm: a public key must never be used as a secret (RFC 8725, section 3.1). */
+/** No symmetric algorithms, because a public key must never be used as a secret (RFC 8725, section 3.1). */
 const ALGORITHMS = [
   'RS256',
   'RS384',
@@ -36,9 +36,9 @@ const ALGORITHMS = [
   'Ed25519',
 ];
 const KEY_SERVER_TIMEOUT_MS = 2_000;
-/** Keys from a URL, and verdicts by them, are valid for this time, so a withdrawn key is too. */
+/** Keys from a URL, and verdicts based on them, are valid for this long, so a withdrawn key may be too. */
 const KEYS_AGE_MS = 600_000;
-/** A verdict without the right key is valid for this time. Then the keys are requested again. */
+/** A verdict reached without the right key is valid for this long. Then the token is verified again. */
 const UNKNOWN_FOR_MS = 500;
 type FetchOptions = Parameters<FetchImplementation>[1];
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
@@ -46,7 +46,7 @@ const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
 export type TokenKeys = JWTVerifyGetKey;
 
 export interface TokenVerifierOptions {
-  /** The keys of a file (`tokenKeys`), or an https URL to request when the first token arrives. */
+  /** The keys in a file (`tokenKeys`), or the https URL of a JWKS that is requested when the first token arrives. */
   readonly keys: TokenKeys | URL;
   readonly issuer: string | undefined;
   readonly audience: string;
@@ -55,9 +55,9 @@ export interface TokenVerifierOptions {
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
   #keys: JWTVerifyGetKey;
-  /** The latest keys from a URL, written by jose. */
+  /** The latest keys from the URL. jose writes this object. */
   readonly #fetched: JWKSCacheInput = {};
-  /** The keys that `onChange` knows. */
+  /** The fetched keys at the latest verification, which show whether the keys have changed. */
   #seen: { readonly atMs: number; readonly keys: string } | undefined;
   #changed: () => void = () => undefined;
 
@@ -70,12 +70,12 @@ export class TokenVerifier {
     this.#keys = keys;
   }
 
-  /** `changed` is called when a URL returns other keys than before, because verdicts by the old ones are invalid. */
+  /** Calls `changed` when the URL returns different keys, because verdicts based on the old keys are invalid. */
   onChange(changed: () => void): void {
     this.#changed = changed;
   }
 
-  /** Never rejects. `authorization` is the value of the header field. */
+  /** Never rejects. `authorization` is the value of the Authorization field. */
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const verdict = await this.#verdict(authorization, identity, nowMs);
     this.#noteFetchedKeys();
@@ -118,7 +118,7 @@ export class TokenVerifier {
       return (await jwtVerify(token, this.#keys, options)).payload;
     } catch (cause) {
       if (!(cause instanceof errors.JWKSMultipleMatchingKeys)) throw cause;
-      // Several keys are possible if the token names none, for example during a rotation of keys without ids.
+      // Several keys may match if the token names none, for example during a rotation of keys without ids.
       for await (const key of cause) {
         try {
           return (await jwtVerify(token, key, options)).payload;
@@ -151,7 +151,9 @@ function failure(cause: unknown, nowMs: number): Verdict {
   return unauthenticated('the token is not valid');
 }
 
-/** jose checks the types of `exp`, `aud` and similar claims, but not of these two. */
+/**
+ * True if the token is bound to the certificate. jose checks the types of claims such as `exp`, but not of these two.
+ */
 function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
   if (confirmation !== undefined) {
     const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
@@ -165,7 +167,7 @@ function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, 
   return typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.includes(sub);
 }
 
-/** Requests keys again when a token names an unknown one. jose stores them in `fetched`. */
+/** Fetches keys from the URL, and again when a token names an unknown key. jose stores them in `fetched`. */
 const keysOfUrl = (url: URL, fetched: JWKSCacheInput): TokenKeys =>
   createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,
@@ -175,7 +177,7 @@ const keysOfUrl = (url: URL, fetched: JWKSCacheInput): TokenKeys =>
     [customFetch]: fetchKeys,
   });
 
-/** Treats a set without keys as a failure, so that the known keys stay in use. */
+/** Fetches a JWKS. A set without keys is treated as a failure, so that the known keys stay in use. */
 async function fetchKeys(url: string, options: FetchOptions): Promise<Response> {
   const response = await fetch(url, options);
   if (response.status !== 200) return response;
@@ -183,12 +185,12 @@ async function fetchKeys(url: string, options: FetchOptions): Promise<Response> 
   return /"keys"\s*:\s*\[\s*\]/.test(text) ? new Response(null, { status: 503 }) : new Response(text);
 }
 
-/** The keys of a JWKS file. Rejects with a message for the operator. */
+/** Reads the keys in a JWKS file. Rejects with a message for the operator. */
 export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
     const set = JSON.parse(await readFile(path, 'utf8')) as JSONWebKeySet;
     const keys = createLocalJWKSet(set);
-    // Probably a file that is being written.
+    // An empty set is probably a file that is still being written.
     if (set.keys.length === 0) throw new Error('it has no keys');
     return keys;
   } catch (cause) {
