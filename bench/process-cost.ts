@@ -34,7 +34,7 @@ export class CpuBook {
   }
 
   /**
-   * Returns the share of the CPU time of all cores since `before` that was not used by process `pid` and its
+   * Returns the share of the CPU time of all cores since `before` that was used by processes other than `pid` and its
    * descendants.
    */
   foreignShare(before: CpuBook, pid: number): number {

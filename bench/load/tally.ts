@@ -66,7 +66,6 @@ export class Tally {
     }
   }
 
-  /** Prints the result and exits. */
   tell(): void {
     const ms = (percentile: number): number => this.#histogram.getValueAtPercentile(percentile) / 1000;
     const result: LoadResult = {
