@@ -1,4 +1,3 @@
-// Tests toollint's HTML report in a browser, with and without JavaScript.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

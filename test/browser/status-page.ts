@@ -1,4 +1,3 @@
-// Tests the status page on a gateway and a consumer under load, and on a server whose metrics the test writes.
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';

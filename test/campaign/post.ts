@@ -4,7 +4,7 @@ import type { ClientCertificate } from '../support/pki.ts';
 import type { RawAnswer } from './documented-answer.ts';
 
 const CONNECTIONS = 24;
-/** Every timeout of a gateway is shorter than this. */
+/** A gateway answers sooner, because it waits at most one second for the queue. */
 const ANSWER_TIMEOUT_MS = 3_000;
 
 export class Poster {

@@ -23,7 +23,6 @@ const OPTIONS: ts.CompilerOptions = {
   types: ['node'],
   typeRoots: [join(ROOT, 'node_modules/@types')],
 };
-/** The compiler host parses each file only once, however many clients are compiled. */
 const host = ts.createCompilerHost(OPTIONS);
 const parse = host.getSourceFile.bind(host);
 const parsed = new Map<string, ts.SourceFile | undefined>();
@@ -46,7 +45,6 @@ const baseUrl = process.env['GATEWAY'] ?? '';
 const fetch = mutualFetch(process.env['PEM'] ?? '');
 `;
 
-/** The output of a program that sends an event, looks it up, and provokes two errors. */
 export const SAID = [
   { id: 'a/b 1', status: 'accepted' },
   ['accepted', 'a/b 1', 2],

@@ -30,7 +30,6 @@ const environment = (warehouse: string): Record<string, string> => ({
   INGEST_CONSUMER_ADDR: '127.0.0.1:0',
 });
 
-/** The tables of an earlier version, which had a partition for each month. */
 const MADE_BY_MONTH = `
   CREATE TABLE events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL);
   INSERT INTO events_migrations VALUES (1, now()), (2, now());

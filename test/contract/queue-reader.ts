@@ -5,7 +5,6 @@ import { GroupVanished, REPLICA_LEASE_MS, type Delivery, type QueueReader } from
 import { eventually } from '../support/scope.ts';
 
 export interface QueueUnderTest {
-  /** Connects a reader as a new member of the consumer group. */
   open(): Promise<QueueReader>;
   /** Adds an entry and returns its name. A queue that sets the time of acceptance itself ignores `acceptedAtMs`. */
   put(members: Readonly<Record<string, string>>, acceptedAtMs?: number): Promise<string>;

@@ -7,7 +7,6 @@ import { describe, it } from 'node:test';
 const cwd = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 
-/** Returns the files that a variable of the Makefile lists. */
 function listed(variable: string): string[] {
   const printed = execFileSync('make', ['--silent', `--eval=listed: ; @echo $(${variable})`, 'listed'], {
     cwd,

@@ -29,7 +29,6 @@ const STORE = ['--storage-driver', 'vfs', '--root', join(folder, 'store'), '--ru
 const build = (...args: readonly string[]): string =>
   execFileSync(buildah, [...STORE, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 
-/** Makes a base image with only node, npm, a shell and their libraries. */
 function makeBaseImage(): void {
   const root = join(folder, 'base/root');
   const take = (path: string, to = path): void => {

@@ -19,7 +19,6 @@ const isName = (text: string): boolean => new RegExp(`^ingest-admin (?:${ADMIN})
 const isCommand = (text: string): boolean =>
   isRedis(text) || (begins(`${PROGRAMS}|${SQL}|${ADMIN}|(?:sum|count) by`).test(text) && !isName(text));
 
-/** Returns the commands in code blocks, without comments, and those in the text. */
 function commandsOf(page: string): readonly string[] {
   return page.split(/^```\n/m).flatMap((part, at) =>
     at % 2 === 1
@@ -32,7 +31,6 @@ function commandsOf(page: string): readonly string[] {
   );
 }
 
-/** Commands that this test cannot run, each with the reason. */
 const CANNOT: Readonly<Record<string, string>> = {
   'kubectl get pods': 'there is no Kubernetes cluster',
   'kubectl get deploy ingest-consumer': 'there is no Kubernetes cluster',

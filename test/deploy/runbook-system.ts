@@ -101,7 +101,6 @@ export class RunbookSystem {
     return { status, text: stdout + stderr };
   }
 
-  /** Adds events that land, two that the warehouse refuses, and an entry that is not an event. */
   async #fill(producer: Awaited<ReturnType<Pki['producer']>>): Promise<void> {
     const { store, redis } = this;
     const client = this.gateway.client(producer);

@@ -50,7 +50,6 @@ export class RunningPrometheus {
     return new RunningPrometheus(`http://${address}`);
   }
 
-  /** Returns the error of each target's last scrape, or an empty string if the scrape succeeded. */
   async faults(): Promise<readonly string[]> {
     const response = await fetch(`${this.url}/api/v1/targets`);
     const { data } = (await response.json()) as { data: { activeTargets: { health: string; lastError: string }[] } };

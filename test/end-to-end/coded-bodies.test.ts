@@ -50,7 +50,6 @@ async function postChunked(coding: string, body: Buffer): Promise<WireReply> {
   return askRaw(connection, '0\r\n\r\n');
 }
 
-/** Returns an event of exactly `bytes` bytes, with white space and escapes that a serializer would not write. */
 function eventOf(id: string, bytes: number): string {
   const start = `{ "id":"${id}",\t"type" : "test.event", "n": 1.0e1, "text":"ä\\u00e4`;
   // Hexadecimal noise compresses poorly, so the body stays below 100 times its coded length, the limit.

@@ -26,7 +26,6 @@ before(async () => {
   gateway = await TestGateway.start(redis, pki, {
     ...PATIENT,
     INGEST_IN_FLIGHT_BYTES_MAX: String(4 << 20),
-    // Opening 400 connections may take a while on a busy machine.
     INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
     INGEST_HEADERS_TIMEOUT_MS: '120000',
     INGEST_REQUEST_TIMEOUT_MS: '120000',

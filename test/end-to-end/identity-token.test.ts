@@ -21,7 +21,6 @@ let other: ClientCertificate;
 
 before(async () => {
   [redis, pki, issuer] = await Promise.all([TestRedis.start(), Pki.create(), TokenIssuer.create('first')]);
-  // The token names the audience, and the certificates do not.
   [producer, other] = await Promise.all([
     pki.producer('one', { uris: [SPIFFE_ID] }),
     pki.producer('two', { uris: ['spiffe://test/other'] }),

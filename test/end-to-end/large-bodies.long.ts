@@ -11,7 +11,6 @@ import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
-/** Landing half a gigabyte takes minutes on a busy machine. */
 const [DEADLINE_MS, TIMEOUT_MS] = [150_000, 600_000];
 
 const event = (id: string, bytes: number): string => {
@@ -29,7 +28,6 @@ const peakBytes = (program: Program): number =>
 interface Backlog {
   readonly name: string;
   readonly sizes: readonly number[];
-  /** The bandwidth of the link between the queue and the consumer. */
   readonly bytesPerSecond?: number;
   readonly bodyBytesMax?: number;
   readonly memoryMax: number;

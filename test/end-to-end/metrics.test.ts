@@ -144,7 +144,6 @@ describe('/metrics', () => {
       ...PATIENT,
       INGEST_BODY_BYTES_MAX: '4096',
       INGEST_IN_FLIGHT_MAX: '8',
-      // The time limits allow for six connections and a scrape on a busy machine.
       INGEST_HEADERS_TIMEOUT_MS: '5000',
       INGEST_REQUEST_TIMEOUT_MS: '8000',
     });
@@ -202,7 +201,6 @@ describe('/metrics', () => {
   });
 });
 
-/** Checks that no value chosen by a caller became a label value. */
 function assertLabels(scrape: Scrape): void {
   assert.doesNotMatch(scrape.text.replace(/^#.*$/gm, ''), /secret|repeated|urn:|event-\d/);
   const allowed: Readonly<Record<string, RegExp>> = {

@@ -36,7 +36,6 @@ describe('the process endpoints on a separate address', () => {
 
 describe('a gateway that stops', () => {
   it('reports that it is draining and accepts connections for INGEST_DRAIN_DELAY_MS', { tags: ['long'] }, async () => {
-    // The delay is long enough for three requests and a handshake on a busy machine.
     const delayMs = 8_000;
     const gateway = await TestGateway.start(redis, pki, {
       ...PATIENT,

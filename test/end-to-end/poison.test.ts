@@ -59,7 +59,6 @@ const NO_EVENTS: readonly (readonly [body: string, id: string | null])[] = [
   ['{"id":"control-type","type":"a\\u0007"}', 'control-type'],
 ];
 
-/** Entries that the test adds to the stream itself, each between two good events. */
 const POISON: readonly Poison[] = [
   ...NO_EVENTS.map(([body, id]) => poison(PRODUCER, body, /^invalid_event: /, id)),
   poison(PRODUCER, '{"id":"half"', /^invalid_event: the body is not JSON: [A-Z].* at position \d+$/),
@@ -148,7 +147,6 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
     it('is counted by reason', async () => {
       const [replica = assert.fail()] = pipeline.replicas;
       const counts = { invalid_event: 6 + NO_EVENTS.length, invalid_entry: 3, id_conflict: 1, refused_by_warehouse: 1 };
-      // The counters change only after the commit, so they may lag behind the rows.
       for (const [reason, count] of Object.entries(counts))
         await eventually(
           `${count} are counted as ${reason}`,

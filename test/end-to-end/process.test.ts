@@ -26,7 +26,6 @@ before(async () => {
   };
 });
 
-/** Returns the message of a JSON log line, and any other line as it is. */
 function messageOf(line: string): string {
   try {
     return String((JSON.parse(line) as { msg: unknown }).msg);

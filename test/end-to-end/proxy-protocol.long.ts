@@ -44,7 +44,6 @@ it('a connection from any other address is closed, counted and logged, and healt
   assert.equal((await askAdmin(own, '/health/ready')).status, 200);
   assert.equal(balancer.closed, false);
   balancer.destroy();
-  // A balancer that has not sent a header yet must not delay shutdown.
   tcpTo(own, '127.0.0.2');
   own.signal('SIGTERM');
   assert.deepEqual(await own.exited(), { code: 0, signal: null });

@@ -23,9 +23,7 @@ interface Outage {
   readonly begin: (redis: TestRedis) => Promise<unknown>;
   readonly end: (redis: TestRedis) => Promise<unknown>;
   readonly reason: RegExp;
-  /** True if lookups still work, so that an unknown id gets 404. */
   readonly readable?: boolean;
-  /** True if the queue returns without its data. */
   readonly forgets?: boolean;
 }
 

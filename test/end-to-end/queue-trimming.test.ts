@@ -51,7 +51,6 @@ describe('the queue', () => {
       'the gateway is not ready',
       async () => (await client.ask({ path: '/health/ready' })).status === 503,
     );
-    // The memory fills up with events that landed long ago.
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     await append(redis, 26, 20_000, 300);
     await land(redis);
@@ -117,7 +116,6 @@ describe('the queue', () => {
         for (const id of some) assert.equal((await pipeline.post(event(id))).status, 202);
       };
       await post(ids.slice(0, 20));
-      // The gateway has created the group, but no consumer reads yet.
       for (const [at, hours] of [25, 240].entries()) {
         redis.setClock(hours);
         await post(ids.slice(20 + 20 * at, 40 + 20 * at));

@@ -99,7 +99,6 @@ describe('each event that was answered 202 has its row', () => {
       const fresh = await sentinels.promoted(old);
       const before = await fresh.length();
       await eventually('the new master takes events', async () => (await fresh.length()) > before, 60_000);
-      // The gateway has left the old master, so all later events go to the new one.
       await during.stop();
       const load = new ProducerLoad(pipeline, 'after');
       await load.more(100);

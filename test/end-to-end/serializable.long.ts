@@ -18,7 +18,6 @@ const HOLD = `INSERT INTO events (id, type, producer, accepted_at, landed_at, bo
   VALUES ($1, 't', 'shop', now(), now(), $2)`;
 const WAITING = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'ingest' AND wait_event_type = 'Lock'`;
 
-/** Counts the consumers' statements that failed to serialize, according to the server's log. */
 async function serializationFailures(postgres: PrivatePostgres, uri: string): Promise<number> {
   const log = 'SELECT pg_read_file(pg_current_logfile()) AS log';
   const [row] = await postgres.query<{ log: string }>(uri, log);

@@ -34,7 +34,6 @@ async function firstConnection(
 const post = async (connection: RawConnection, id: string): Promise<number> =>
   (await askRaw(connection, postText(event(id)))).status;
 
-/** Returns the first connection and the session of a producer whose certificate expires soon. */
 async function shortLived(version: string, options: ConnectionOptions) {
   // On a busy machine, the certificate may expire before the request, so each new one is valid for longer.
   for (let lastsMs = 1_000; ; lastsMs *= 2) {

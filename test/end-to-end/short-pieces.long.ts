@@ -31,7 +31,6 @@ const inBytes = (body: string): string =>
   );
 
 const SLOWEST_MS_MAX = 5_000;
-/** The gateway needs minutes for fifteen million chunks on a busy machine. */
 const [TAKEN_WITHIN_MS, TIMEOUT_MS] = [400_000, 600_000];
 
 /** `pad` is the size of each body. All connections send one body at the same time. */

@@ -197,7 +197,6 @@ describe('a revocation list that becomes overdue', { tags: ['long'] }, () => {
       });
       const one = await pki.producer('one');
       const open = await gateway.socket(one);
-      // The list is valid long enough for a busy machine to load it and answer two requests.
       const lastsS = 15;
       const due = new Date((Math.ceil(Date.now() / 1000) + lastsS) * 1000);
       const short = await pki.authority.revocationList([], { nextUpdate: due });

@@ -41,7 +41,6 @@ class Sender {
     this.#goesOn = false;
   }
 
-  /** Returns the ids answered with 202, in order. The test fails if another answer arrived or an answer was cut off. */
   get accepted(): string[] {
     const { received } = this.#connection;
     const found = repliesIn(received);

@@ -41,7 +41,6 @@ function assertShed(reply: Reply, id: string): void {
   assert.ok(reply.headers['x-request-id']);
 }
 
-/** Sends an event until it is accepted, as a producer should. */
 const deliver = (client: TestClient, id: string): Promise<Reply> =>
   eventually(
     `${id} is accepted`,

@@ -20,7 +20,6 @@ before(async () => {
   gateway = await TestGateway.start(redis, pki, {
     ...PATIENT,
     INGEST_BODY_BYTES_MAX: '100000',
-    // No timeout may close a connection during these tests.
     INGEST_HEADERS_TIMEOUT_MS: '600000',
     INGEST_REQUEST_TIMEOUT_MS: '600000',
     INGEST_IDLE_TIMEOUT_MS: '600000',
@@ -42,7 +41,6 @@ async function nodeConnection(certificate: ClientCertificate | undefined = produ
   return connection;
 }
 
-/** Sends a HEAD request. Its answer has a Content-Length but no body. */
 async function headRequest(connection: RawConnection): Promise<{ status: number }> {
   connection.write(requestText('HEAD /health/live'));
   const text = await connection.until(/\r\n\r\n$/);
@@ -50,7 +48,6 @@ async function headRequest(connection: RawConnection): Promise<{ status: number 
   return { status: Number(text.slice(9, 12)) };
 }
 
-/** Removes the parts in which any two answers differ. */
 function comparable({ status, headers, body }: WireReply): unknown {
   const { date, 'x-request-id': requestId, ...rest } = headers;
   assert.notEqual(status, 408, 'less was sent than the head announced');

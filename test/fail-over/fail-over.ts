@@ -29,7 +29,6 @@ const LOSSES = ['killed', 'to the server', 'from the server'] as const;
 
 interface Servers {
   readonly uri: string;
-  /** Waits until every master has its replicas. */
   whole(): Promise<void>;
   /**
    * Makes a master fail, waits for the promotion, brings the old server back, and calls `after`. Resolves to true if
@@ -106,7 +105,6 @@ function offsetOf(replica: TestRedis): Promise<number> {
 
 const roundOf = (id: string): number => Number.parseInt(id, 10);
 
-/** Waits until landing has finished, and returns the accepted ids that have no row. */
 async function lost(accepted: ReadonlySet<string>, store: WarehouseStore): Promise<readonly string[]> {
   let [rows, sinceMs] = [-1, performance.now()];
   await eventually(

@@ -7,7 +7,6 @@ export interface ReadRequest {
   readonly method: string;
   readonly target: string;
   readonly requestId: string | undefined;
-  /** `undefined` if the body was cut off. */
   body: string | undefined;
 }
 

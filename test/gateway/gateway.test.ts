@@ -26,13 +26,11 @@ class HeldQueue extends MemoryQueue {
 describe('a gateway', () => {
   const store = new MemoryQueueStore();
   const queue = new HeldQueue(store);
-  /** The warehouse's answers to the next lookups. */
   const looks: Awaited<ReturnType<Warehouse['find']>>[] = [];
   let client: TestClient;
   let other: TestClient;
   let running: Gateway;
 
-  /** The client of a second gateway, which runs with `INGEST_EVENT_ID=source+id`. */
   let bySource: TestClient;
 
   before(async () => {

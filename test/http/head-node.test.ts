@@ -116,7 +116,6 @@ describe('node:http', () => {
       .tuple(fc.constantFrom('Accept', 'X-Trace', 'User-Agent', 'x_y'), space, value, space)
       .map(([name, a, text, b]) => `${name}:${a}${text}${b}\r\n`),
   );
-  /** A request in which one character was added, removed or changed. */
   const damaged = fc.tuple(request, fc.nat(), fc.nat(2), fc.nat(255)).map(([text, place, how, code]) => {
     const at = place % text.length;
     return text.slice(0, at) + (how === 0 ? '' : String.fromCharCode(code)) + text.slice(how === 1 ? at : at + 1);

@@ -192,7 +192,6 @@ it('a plain head may have every valid character in names, values and targets', (
   assert.deepEqual([head.target, head.authorization, head.fieldCount], [`/${visible}`, `${visible} \t~`, 3]);
 });
 
-/** Reads a text that grows by one byte each time, until the reader has decided. */
 function grown(text: string, reader = new HeadReader()): PlainHead | 'unfinished' | 'not plain' {
   for (let length = 1; length < text.length; length += 1) {
     const outcome = reader.read(text.slice(0, length));

@@ -76,7 +76,7 @@ export const fullOfOld: Fault = {
   },
 };
 
-/** Redis is read-only because it is the replica of a server that accepts no connection. */
+/** Redis is read-only because it is the replica of a server that closes every connection. */
 export const readOnlyQueue: Fault = {
   name: 'Redis read-only',
   weight: 4,
