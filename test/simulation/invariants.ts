@@ -42,7 +42,6 @@ interface Event {
   /** The variant of the body that is stored according to the answers. */
   kept: number | undefined;
   readonly notKept: Set<number>;
-  /** True if an operator may have erased the body. */
   erased: boolean;
   /** True if an operator may have removed the row. Nothing is promised from then on. */
   removed: boolean;
@@ -199,7 +198,6 @@ export class Invariants {
     return true;
   }
 
-  /** Selects a promised event to erase and returns its id. */
   erase(which: number): string | undefined {
     const some = [...this.#events.values()].filter(({ promisedMs }) => promisedMs !== undefined);
     const id = some[Math.floor(which * some.length)]?.id;
@@ -246,7 +244,6 @@ export class Invariants {
     return Math.max(open, waiting.size);
   }
 
-  /** Checks the bodies and the quarantine reasons at the end of a run. */
   end(): void {
     this.#writesSeen = -1;
     this.#look();

@@ -39,7 +39,6 @@ export class Network {
   up = true;
   /** The server does not answer until this time. */
   stillMs = 0;
-  /** Additional latency of each actor, in milliseconds. */
   readonly slowMs = new Map<Actor, number>();
   readonly #links = new Set<Link>();
   readonly #blocked: { readonly link: Link; readonly call: Call }[] = [];
@@ -112,7 +111,6 @@ export class Network {
     schedule.note(`${link.actor.name} ${line}`);
     call.state = 'run';
     watch(kind, command, answer instanceof RedisError ? answer : answer.again());
-    // A Reply can be read only once, so each reader gets a copy.
     link.answered(call, answer instanceof RedisError ? answer : answer.again());
     return { kind, isNothing: false };
   }

@@ -41,7 +41,6 @@ const READS = new Set([
   'look',
 ]);
 
-/** Commands that never add an unread entry. */
 const ADDS_NONE = new Set(['XREADGROUP', 'XACK', 'claim']);
 /** Commands after which the invariants are checked, so the stream is read in the same turn. */
 const LOOKED_AT = new Set(['XREADGROUP', 'XACK', 'trim', 'claim', 'erase']);
@@ -150,7 +149,6 @@ export class RedisServer {
     return name ?? '';
   }
 
-  /** Runs a command at a simulated time. Returns the answer and a line for the trace. */
   async run(nowMs: number, command: readonly Argument[]): Promise<{ answer: Reply | RedisError; line: string }> {
     this.#setClock(nowMs);
     const kind = this.kindOf(command);

@@ -51,7 +51,6 @@ interface Shrunk {
   readonly violation: string;
 }
 
-/** Removes faults and then requests, as long as a violation remains. */
 async function shrunk(parts: Parts, plan: Plan, violation: string): Promise<Shrunk> {
   let least: Shrunk = { plan, violation };
   let left = SHRINKING_RUNS;

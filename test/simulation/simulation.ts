@@ -86,7 +86,6 @@ class Simulation {
   readonly #replicas: Replica[] = [];
   readonly #outside = actor('outside');
   readonly #requests = new Set<Request>();
-  /** Checks that run after the current step. */
   #looks: (() => Promise<void>)[] = [];
   #mayLose = false;
   #sending = 0;
@@ -405,7 +404,6 @@ class Simulation {
         return () => void (store.unknown = false);
       case 'delete': {
         const asked = new Set([...this.#requests].map(({ id }) => id));
-        // A read-only server refuses to delete the entry.
         const remove = (entry: string): Promise<boolean> =>
           set('XDEL', 'ingest', entry).then(
             () => true,
@@ -450,7 +448,6 @@ class Simulation {
     this.#parts.server.offMs += ms;
   }
 
-  /** Runs an operator's command, and counts `mark` if the command succeeded completely. */
   async #operate(command: (operator: Operator) => Promise<number>, mark?: Mark): Promise<void> {
     const outcome = await command(new Operator(this.#world, 'operator')).catch(() => undefined);
     if (outcome === RESULT.done && mark !== undefined) this.#parts.marks.reach(mark);

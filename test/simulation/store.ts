@@ -51,7 +51,6 @@ export class Store {
   awayMs = 0;
   slowMs = 0;
   unknown = false;
-  /** True if the warehouse now accepts events that it refused before. */
   cured = false;
 
   private constructor(path: string) {
