@@ -1,9 +1,9 @@
-// Reads the answers on one connection, in their order.
+// Reads the answers on one connection, in order.
 //
-// It accepts only answers in the form that a gateway sends: HTTP/1.1, a final status, Content-Length, no coding. With
-// several requests on a connection, any other form could make one answer look like two, or two like one.
+// Only answers in the form that a gateway sends are accepted: HTTP/1.1, a final status, Content-Length, no coding. If
+// several requests share a connection, any other form could make one answer look like two, or two like one.
 //
-// Limits: 16 KiB of header fields, 64 KiB of body. Gateways send less.
+// Limits: 16 KiB of header fields and 64 KiB of body. Gateways send less.
 
 export interface GatewayAnswer {
   readonly status: number;
@@ -11,7 +11,7 @@ export interface GatewayAnswer {
   readonly contentType: string | undefined;
   readonly requestId: string | undefined;
   readonly retryAfter: string | undefined;
-  /** The server closes the connection after this answer. */
+  /** True if the server closes the connection after this answer. */
   readonly isLast: boolean;
 }
 
@@ -23,9 +23,9 @@ const BODY_BYTES_MAX = 65_536;
 const START = Buffer.from('HTTP/1.1 ');
 const HEAD_END = Buffer.from('\r\n\r\n');
 const NOTHING = Buffer.alloc(0);
-// eslint-disable-next-line no-control-regex -- it excludes them
+// eslint-disable-next-line no-control-regex -- the expression excludes them
 const STATUS_LINE = /^HTTP\/1\.1 ([2-5]\d\d)(?: [^\0-\x08\x0a-\x1f\x7f]*)?$/;
-// eslint-disable-next-line no-control-regex -- it excludes them
+// eslint-disable-next-line no-control-regex -- the expression excludes them
 const FIELD = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*((?:[^\0-\x20\x7f](?:[^\0-\x08\x0a-\x1f\x7f]*[^\0-\x20\x7f])?)?)[ \t]*$/;
 
 export class AnswerReader {
@@ -36,12 +36,15 @@ export class AnswerReader {
     this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
   }
 
-  /** False if it holds a part of an answer. */
+  /** False if the reader has received part of an answer. */
   get isEmpty(): boolean {
     return this.#bytes.length === 0 && this.#head === undefined;
   }
 
-  /** The next complete answer. Throws if the bytes are not an answer of a gateway; then the connection must end. */
+  /**
+   * Returns the next complete answer, or undefined if there is none yet. Throws if the bytes are not an answer of a
+   * gateway, in which case the caller must close the connection.
+   */
   next(): GatewayAnswer | undefined {
     this.#head ??= this.#readHead();
     if (this.#head === undefined || this.#bytes.length < this.#head.bodyBytes) return undefined;

@@ -43,7 +43,7 @@ Exit codes: 0 all events were accepted, 1 some were not, 2 wrong usage or unread
 export interface SendSettings {
   readonly url: URL;
   readonly identity: SenderIdentity;
-  /** `undefined` reads standard input. */
+  /** `undefined` means standard input. */
   readonly file: string | undefined;
   /** True if the file contains refused events. */
   readonly resend: boolean;
@@ -58,7 +58,7 @@ export interface SendSettings {
   readonly json: boolean;
 }
 
-/** `stateFolder` holds the development certificates. Throws an Error whose message names the mistake. */
+/** `stateFolder` contains the development certificates. Throws an Error whose message names the mistake. */
 export function readSettings(args: readonly string[], stateFolder: string): SendSettings | 'help' | 'version' {
   const { values, positionals } = parseArgs({
     args: [...args],

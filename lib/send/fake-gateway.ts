@@ -1,8 +1,7 @@
-// A gateway for unit tests of producers, in their own process: `import { startFakeGateway } from
-// 'ingest-client/testing'`.
+// A fake gateway for unit tests of producers, in the process of the test. It is exported as 'ingest-client/testing'.
 //
-// It answers as the gateway does (the same contract suite, test/contract/producers.ts, tests both) and keeps accepted
-// events in memory. It has one producer. It does not land events, read CloudEvents or limit rates.
+// Its answers are those of the real gateway (the contract suite test/contract/producers.ts tests both), and it stores
+// accepted events in memory. It knows only one producer, and does not land events, read CloudEvents or limit rates.
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { once } from 'node:events';
@@ -13,38 +12,38 @@ import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
 
 /**
- * `noAnswer` accepts the event and closes the connection. `silence` accepts the event and does not answer, so that the
- * producer waits for its own time-out.
+ * With `noAnswer`, the fake gateway accepts the event and closes the connection. With `silence`, it accepts the event
+ * and does not answer, so the request lasts until the producer's own timeout.
  */
 export type NextAnswer = 'rateLimited' | 'unavailable' | 'overloaded' | 'internal' | 'noAnswer' | 'silence';
 
 export interface FakeGatewayOptions {
-  /** PEM texts, for https. With `ca`, clients without a certificate of that authority are answered 401. */
+  /** PEM texts for https. If `ca` is set, clients without a certificate signed by that authority receive 401. */
   readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer; readonly ca?: string | Buffer };
-  /** The longest body. The default is the gateway's, 262,144. */
+  /** The maximum length of a body in bytes. The default is the gateway's, 262,144. */
   readonly bodyBytesMax?: number;
 }
 
 export interface FakeEvent {
   readonly id: string;
   readonly type: string;
-  /** The bytes as received, as text. */
+  /** The decoded body as text. */
   readonly body: string;
   readonly acceptedAt: string;
 }
 
 export interface FakeGateway {
-  /** For `sendEvents({ url })`. */
+  /** The URL to pass to `sendEvents`. */
   readonly url: string;
-  /** Accepted events, each id once, in the order of acceptance. */
+  /** The accepted events in order of acceptance, one for each id. */
   readonly events: readonly FakeEvent[];
   /** The number of requests to `POST /events`. */
   readonly requests: number;
   /** Sets the answers to the next requests to `POST /events`. */
   next(...answers: readonly NextAnswer[]): void;
-  /** Makes the id another producer's, so that the next request with it is answered 409. */
+  /** Assigns the id to another producer, so that the next request with it receives 409. */
   giveAway(id: string): void;
-  /** Ends the server and its connections. */
+  /** Stops the server and closes its connections. */
   close(): Promise<void>;
 }
 
@@ -59,7 +58,7 @@ const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer' | 'silence'>, Ref
 
 type Decoder = (body: Buffer, limit: { readonly maxOutputLength: number }) => Buffer;
 
-/** By content coding. Node 20 has no zstd. */
+/** Decoders by content coding. Node 20 does not support zstd. */
 const DECODERS: ReadonlyMap<string, Decoder | undefined> = new Map([
   ['identity', (body: Buffer) => body],
   ['gzip', zlib.gunzipSync],
@@ -78,7 +77,7 @@ function decoded(
   }
 }
 
-/** Listens on a free port of 127.0.0.1. */
+/** Starts a fake gateway on a free port of 127.0.0.1. */
 export async function startFakeGateway(options: FakeGatewayOptions = {}): Promise<FakeGateway> {
   const gateway = new Gateway(options);
   await gateway.listen();
@@ -182,7 +181,7 @@ class Gateway implements FakeGateway {
       if (bytes <= this.#bodyBytesMax) chunks.push(chunk);
     });
     request.on('end', () => {
-      // `noAnswer` to an earlier request closed the connection.
+      // An earlier request with the answer `noAnswer` has closed the connection.
       if (request.socket.destroyed) return;
       const maxOutputLength = this.#bodyBytesMax;
       const body = bytes > maxOutputLength ? 'eventTooLarge' : decoded(decode, Buffer.concat(chunks), maxOutputLength);
@@ -220,7 +219,7 @@ class Gateway implements FakeGateway {
   }
 }
 
-/** The envelope, or its first mistake with a JSON Pointer. */
+/** Returns the envelope, or its first mistake with the JSON Pointer of the wrong member. */
 function envelopeOf(
   body: string,
 ): { readonly id: string; readonly type: string } | { readonly path: string; readonly message: string } {
@@ -233,7 +232,7 @@ function envelopeOf(
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { path: '', message: 'must be a JSON object' };
   const { id, type } = value as Readonly<Record<string, unknown>>;
-  // eslint-disable-next-line no-control-regex -- it matches them
+  // eslint-disable-next-line no-control-regex -- the expression excludes them
   if (typeof id !== 'string' || !/^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u.test(id))
     return { path: '/id', message: 'must be a string of 1 to 256 characters without control characters' };
   if (typeof type !== 'string' || type.length > 256 || !/^[\w-]+(\.[\w-]+)*$/.test(type))

@@ -1,9 +1,9 @@
-// Sends events to the gateway over mutual TLS, on a few connections with several requests on each. It sends each event
-// once; the sender decides about another try.
+// Sends events to the gateway over mutual TLS, with several requests at a time on each of a few connections. It tries
+// each event only once, and the sender decides whether to try again.
 //
-// Limits: a try ends after `timeoutMs`, which includes the connection and the last byte of the answer. If the
-// connection failed because of another request, the event is sent again with a new time limit, and this is the same
-// try. So a slow event delays the events behind it by at most one time limit.
+// Limits: a try ends after `timeoutMs`, which includes connecting and receiving the last byte of the answer. If the
+// connection fails because of another request, the event is sent again with a new time limit, as part of the same
+// try. A slow event therefore delays the events behind it by at most one time limit.
 import { connect as connectPlain, isIP } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -12,7 +12,7 @@ import { overdue, Pipeline, type Request } from './pipeline.ts';
 import { unansweredTry, type Try } from './try.ts';
 
 export interface GatewayClientOptions extends ClockAndRandom {
-  /** A URL that `gatewayUrl` accepted. */
+  /** A URL returned by `gatewayUrl`. */
   readonly url: URL;
   readonly identity: SenderIdentity;
   readonly connections: number;
@@ -23,13 +23,13 @@ export interface GatewayClientOptions extends ClockAndRandom {
 export interface Flow {
   readonly connections: number;
   readonly pipelining: number;
-  /** The maximum of events in flight. */
+  /** The maximum number of events in flight. */
   readonly concurrency: number;
 }
 
 export const PIPELINING_MAX = 32;
 
-/** Applies the defaults of sendEvents and ingest-send. With `pipelining: 1` each event in flight has a connection. */
+/** Applies the defaults of sendEvents and ingest-send. With `pipelining: 1`, every event has its own connection. */
 export function flowOf(asked: { [name in keyof Flow]?: number | undefined }): Flow {
   const { concurrency = 64, pipelining = 16 } = asked;
   const { connections = pipelining === 1 ? concurrency : 4 } = asked;
@@ -37,8 +37,8 @@ export function flowOf(asked: { [name in keyof Flow]?: number | undefined }): Fl
 }
 
 /**
- * The URL of a gateway, `https://host:port`, or `http` to this machine for tests. Throws a TypeError that names the
- * mistake.
+ * Parses the URL of a gateway: `https://host:port`, or `http` to this machine for tests. Throws a TypeError that
+ * names the mistake.
  */
 export function gatewayUrl(value: string | URL): URL {
   if (!URL.canParse(String(value))) throw new TypeError(`${String(value)}: expected an https URL`);
@@ -60,7 +60,7 @@ export class GatewayClient {
   readonly #newPipeline: () => Pipeline;
   readonly #pipelines: Pipeline[] = [];
   readonly #requestIds: string;
-  /** Requests that no connection has room for. */
+  /** Requests for which no connection has room. */
   #waiting: Request[] = [];
   #requests = 0;
 
@@ -88,7 +88,7 @@ export class GatewayClient {
     });
   }
 
-  /** Settles requests without an answer as unanswered. */
+  /** Settles all pending requests as unanswered, and closes the connections. */
   close(): void {
     for (const { settle } of this.#waiting.splice(0)) settle(unansweredTry(new Error('the sender was closed')));
     for (const pipeline of this.#pipelines) pipeline.close();
@@ -119,7 +119,10 @@ export class GatewayClient {
     }
   }
 
-  /** The connection with the fewest requests, or a new one while there are fewer than `connections`. */
+  /**
+   * Returns the connection with the most room, or undefined if all are full. Opens a new connection instead if that
+   * one is not idle and there are fewer than `connections`.
+   */
   #pipelineWithRoom(): Pipeline | undefined {
     const { connections } = this.#options;
     let best: Pipeline | undefined;
@@ -138,11 +141,11 @@ function connectorTo(url: URL, identity: SenderIdentity): ConstructorParameters<
   if (!secure) return (ready) => connectPlain(to, ready).setNoDelay(true);
   const tls = { ...to, ...tlsOptionsOf(identity), ALPNProtocols: ['http/1.1'] };
   const named = isIP(host) === 0 ? { ...tls, servername: host } : tls;
-  // Nothing is written before `ready`, when the server's certificate has been accepted.
+  // Nothing is written before `ready` is called, which happens after the server's certificate has been accepted.
   return (ready) => connectTls(named, ready).setNoDelay(true);
 }
 
-/** The beginning of every request. */
+/** Returns the first lines of every request. */
 function requestStart(url: URL, { token }: SenderIdentity): string {
   return [
     `POST ${url.pathname.replace(/\/$/, '')}/events HTTP/1.1`,

@@ -1,7 +1,10 @@
 // Checks the producer's certificate and key before anything is sent.
 import { createSecureContext } from 'node:tls';
 
-/** PEM texts. Without `ca`, Node's default authorities are used. A plain URL needs none of them. */
+/**
+ * A producer's credentials as PEM texts, and its token. Without `ca`, Node's default authorities are trusted. An http
+ * URL needs none of the PEM texts.
+ */
 export interface SenderIdentity {
   readonly cert: string | Buffer | undefined;
   readonly key: string | Buffer | undefined;
@@ -23,7 +26,7 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
     if (mistake !== undefined) throw new TypeError(`${name}: ${mistake}`);
     given[name] = value as string | Buffer;
   }
-  // Each alone first, so that the message can name it.
+  // Each option is checked alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
     if (given[name] === undefined) continue;
     unusable(name, 'this is malformed', { [name]: given[name] });
@@ -47,7 +50,7 @@ function mistakeIn(value: unknown, expected: string): string | undefined {
   const labels = [...text.matchAll(/-----BEGIN ([A-Z0-9 ]+)-----/g)].map(([, label = '']) => label);
   if (labels.length === 0) {
     if (text.trim() === '') return 'expected PEM text, this is empty';
-    // eslint-disable-next-line no-control-regex -- they do not occur in text
+    // eslint-disable-next-line no-control-regex -- these characters do not occur in text
     if (/[\0-\x08]/.test(text)) return 'expected PEM text, this looks like DER';
     return /^[^\r\n]{1,4096}$/.test(text) ? 'expected PEM text, this looks like a path' : 'expected PEM text';
   }

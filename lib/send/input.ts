@@ -1,4 +1,4 @@
-// Reads events from a file or standard input, or refused events of an earlier run from their file.
+// Reads events from a file or standard input, or refused events from the file that an earlier run wrote.
 import { createReadStream, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
@@ -6,28 +6,28 @@ import * as zlib from 'node:zlib';
 import { lines, type Line } from './lines.ts';
 import type { FileLine, Position } from './position.ts';
 
-/** Unusable or incomplete input. The message names the file. */
+/** Thrown if the input is unusable or incomplete. The message names the file. */
 export class InputError extends Error {
   override readonly name = 'InputError';
 }
 
 const OBJECT_WITHIN_LINES = 10;
 
-/** One event. `line` is its line in this input, `number` its line in the file that it originally came from. */
+/** One event. `line` is its line number in this input, and `number` its line number in the original file. */
 export interface InputEvent extends FileLine {
   readonly number: number;
 }
 
 export interface Input {
   readonly events: AsyncGenerator<InputEvent>;
-  /** The size of the file and the bytes read so far. Undefined for a stream. */
+  /** The size of the file and the number of bytes read so far. `undefined` if the size is unknown. */
   readonly bytes: { readonly total: number; readonly read: () => number } | undefined;
   close(): void;
 }
 
 /**
- * Opens a file, or standard input if `path` is undefined. Files named `.gz` or `.zst` are decompressed. With `refused`,
- * the input is a refused file. Events before `position` are skipped. Rejects with InputError.
+ * Opens a file, or standard input if `path` is undefined. Files named `.gz` or `.zst` are decompressed. If `refused`
+ * is true, the input is a refused file. Events up to `position` are skipped. Rejects with an InputError.
  */
 export async function openInput(path: string | undefined, refused: boolean, position?: Position): Promise<Input> {
   const name = path ?? 'standard input';
@@ -60,11 +60,11 @@ async function openFile(path: string): Promise<Readable> {
 
 function decompressed(raw: Readable, path: string | undefined): Readable {
   if (path === undefined || !/\.(gz|zst)$/.test(path)) return raw;
-  // Bun and Deno do not detect a truncated zstd file. Node 20 has no zstd.
+  // Bun and Deno do not detect a truncated zstd file, and Node 20 does not support zstd.
   const zstd = process.versions['bun'] ?? process.versions['deno'] ?? zlib.createZstdDecompress;
   if (path.endsWith('.zst') && typeof zstd !== 'function')
     throw new InputError(`${path}: decompressing zstd needs Node 22.15 or newer`);
-  // Errors appear at the last stream of the pipeline.
+  // The last stream of the pipeline emits all errors, so this callback ignores them.
   return pipeline(raw, path.endsWith('.gz') ? zlib.createGunzip() : zlib.createZstdDecompress(), () => undefined);
 }
 
@@ -93,7 +93,7 @@ async function* events(
 
 /**
  * Yields the same lines. Throws before the first one if none of the first ten is a JSON object, because every event
- * would be refused. It holds lines back only until the first object: the next line of a pipe may arrive much later.
+ * would be refused. Lines are held back only until the first object: the next line of a pipe may arrive much later.
  */
 async function* objects(all: AsyncIterable<Line>, name: string): AsyncGenerator<Line> {
   const held: Line[] = [];
@@ -143,12 +143,12 @@ function refusedEvent({ number: line, bytes }: Line, name: string): InputEvent {
     if (typeof row['body'] === 'string') return { number, line, bytes: Buffer.from(row['body']) };
     if (typeof row['bodyBase64'] === 'string') return { number, line, bytes: Buffer.from(row['bodyBase64'], 'base64') };
   } catch {
-    // Reported below.
+    // The failure is reported below.
   }
   throw new InputError(`${name}: line ${line} is not a line of a refused file (expected a JSON object with "body")`);
 }
 
-/** The code of a system error (`ENOENT`), or its message if it has no code. */
+/** Returns the code of a system error, such as `ENOENT`, or its message if it has no code. */
 export function codeOf(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   return code ?? message;

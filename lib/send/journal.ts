@@ -1,12 +1,13 @@
-// Keeps a sender's unsettled events on disk, so that a crash loses none.
+// Stores a sender's unsettled events on disk, so that none are lost in a crash.
 //
-// One JSON object on each line: {"put":1,"body":"…"} ("bodyBase64" if the bytes are not UTF-8), later {"settled":1}.
+// Each line is a JSON object: {"put":1,"body":"…"} ("bodyBase64" if the bytes are not UTF-8), later {"settled":1}.
 //
-// Invariants: `put` resolves after fsync, so an unsettled event is in the file when the process or the machine crashes.
-// A settled line is written without fsync. If it is lost, the event is sent once more and is a duplicate.
+// Invariants: `put` resolves after fsync, so an unsettled event is in the file if the process or the machine crashes.
+// A `settled` line is written without fsync. If the line is lost, the event is sent once more and is a duplicate.
 //
-// Simultaneous puts share one fsync. After REWRITE_BYTES the file is rewritten without settled events. One process at a
-// time uses it (lease.ts). If another process takes the lease from a frozen one, `put` of the frozen process rejects.
+// Simultaneous puts share one fsync. When the file has grown by REWRITE_BYTES, it is rewritten without settled
+// events. Only one process at a time uses the file (lease.ts). If another process takes the lease of a frozen
+// process, `put` rejects in the frozen one.
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { open, rename, rm, type FileHandle } from 'node:fs/promises';
@@ -57,7 +58,7 @@ export class Journal {
     this.#next = Math.max(0, ...[...unsettled].slice(-1)) + 1;
   }
 
-  /** Opens or creates a journal. Rejects if another process has it open, and if a line is damaged. */
+  /** Opens or creates a journal. Rejects if another process has the journal open, or if a line is damaged. */
   static async open(path: string, system: ClockAndRandom): Promise<Journal> {
     const name = resolve(path);
     const lease = await Lease.take(`${name}.lock`, system);
@@ -75,14 +76,14 @@ export class Journal {
     }
   }
 
-  /** The unsettled events of earlier processes, in their order. */
+  /** Yields the unsettled events of earlier processes, in their order. */
   async *resumed(): AsyncGenerator<Entry> {
     if (this.#resumedBytes === 0) return;
     for await (const row of rows(this.#path, this.#resumedBytes - 1))
       if (row.put !== undefined) yield { number: row.put, body: bodyOf(row) };
   }
 
-  /** Resolves with the event's number when it is on disk. After one rejection every call rejects. */
+  /** Resolves with the event's number when the event is on disk. After one rejection, every call rejects. */
   async put(body: Buffer): Promise<number> {
     const number = this.#next++;
     const content = isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
@@ -93,11 +94,11 @@ export class Journal {
     return number;
   }
 
-  /** Marks an event that must not be sent again. */
+  /** Records that the event must not be sent again. */
   settle(number: number): void {
     this.#unsettled.delete(number);
     this.#pending.push(`${JSON.stringify({ settled: number } satisfies Row)}\n`);
-    // The next put, or close, reports a failure.
+    // The next call of `put` or `close` reports a failure.
     void this.#written().catch(() => undefined);
   }
 
@@ -110,9 +111,9 @@ export class Journal {
     }
   }
 
-  /** Resolves when all lines that are pending now are written. */
+  /** Resolves when all pending lines are written. */
   async #written(): Promise<void> {
-    // The current write may not contain the latest lines. The next one does.
+    // The current write may not contain the latest lines, but the next one does.
     if (this.#writing !== undefined) await this.#writing;
     this.#writing ??= this.#write().finally(() => (this.#writing = undefined));
     await this.#writing;
@@ -130,13 +131,13 @@ export class Journal {
       if (puts) await this.#synced();
       await this.#appended(Buffer.byteLength(text));
     } catch (cause) {
-      // The last line may be incomplete, so nothing may follow it.
+      // The last line may be incomplete, so nothing may be written after it.
       this.#failure = { cause };
       throw cause;
     }
   }
 
-  /** Rejects if the lines went to a replaced file, or if another process has read the file before they were synced. */
+  /** Syncs the file. Rejects if the file was replaced, or if another process may have read the file before the sync. */
   async #synced(): Promise<void> {
     if (!(await isAt(this.#file, this.#path))) throw new Error(`${this.#path}: the journal was removed or replaced`);
     await this.#file.datasync();
@@ -161,7 +162,7 @@ interface Rewritten {
   readonly bytes: number;
 }
 
-/** Replaces the journal by one that contains only the unsettled events. */
+/** Replaces the journal with one that contains only the unsettled events. */
 async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<number>): Promise<Rewritten> {
   await rm(`${path}.new`, { force: true });
   const file = await open(`${path}.new`, 'wx', OWNER_ONLY);
@@ -176,7 +177,7 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
     await file.sync();
     if (!(await lease.isHeld()) || !(await isAt(file, `${path}.new`))) throw takenOver(path);
     await rename(`${path}.new`, path);
-    // A rename is durable after a sync of its folder.
+    // A rename is durable only after its folder has been synced.
     const folder = await open(dirname(path), 'r');
     await folder.sync().finally(() => folder.close());
     return { file, bytes };
@@ -186,7 +187,7 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
   }
 }
 
-/** Ignores a last line that a crash truncated, because its event was not sent yet. */
+/** Yields the rows of a journal. Ignores a last line that a crash truncated, because its event was not sent yet. */
 async function* rows(path: string, endByte = Number.POSITIVE_INFINITY): AsyncGenerator<Row> {
   let damaged = 0;
   for await (const { number, bytes } of lines(createReadStream(path, { end: endByte }) as AsyncIterable<Buffer>)) {

@@ -1,18 +1,18 @@
-// A lock file that one process at a time holds, next to the file that it protects.
+// A lock file next to the file that it protects. Only one process at a time holds it.
 //
-// Process ids are not used, because containers that share a volume can have equal ones. The lock file is created with
-// O_EXCL and contains the boot id of the holder's machine, a random token, and a number that a heartbeat increases. If
-// the number does not change for the time of a lease, the holder has ended.
+// Process ids are not used, because processes in containers that share a volume can have the same id. The lock file
+// is created with O_EXCL and contains the boot id of the holder's machine, a random token, and a number that a
+// heartbeat increments. If the number does not change for the duration of a lease, the holder is dead.
 //
-// A holder that is frozen for longer can lose the lease while it writes: its lock file is removed or replaced. So it
-// calls `isHeld` after each fsync.
+// A holder that is frozen for longer can lose the lease during a write, because another process removes or replaces
+// its lock file. The holder therefore calls `isHeld` after each fsync.
 import { readFileSync } from 'node:fs';
 import { link, open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import type { Clock, ClockAndRandom, Timer } from '../process/clock.ts';
 
 const HEARTBEAT_MS = 300;
 const LEASE_MS = 3_000;
-/** Network file systems show the heartbeat of a holder on another machine late. */
+/** Applies to a holder on another machine, because network file systems show its heartbeat late. */
 const REMOTE_LEASE_MS = 10_000;
 
 interface Holder {
@@ -35,7 +35,7 @@ export class Lease {
     this.#holder = holder;
   }
 
-  /** Rejects if another process holds the lease. */
+  /** Acquires the lease. Rejects if another process holds it. */
   static async take(path: string, { clock, random }: ClockAndRandom): Promise<Lease> {
     const holder = { bootId: bootIdOfMachine(), token: random.bytes(16).toString('hex') };
     for (;;) {
@@ -64,19 +64,19 @@ export class Lease {
   }
 
   #renew(): void {
-    // A failed write is a missing heartbeat.
+    // If the write fails, this heartbeat is skipped.
     this.#beating = this.#beating.then(() => this.#write()).catch(() => undefined);
   }
 
   async #write(): Promise<void> {
     this.#beat += 1;
-    // The length is constant, so that a reader never sees a part.
+    // The length is constant, so that a reader never sees part of a record.
     const text = JSON.stringify({ ...this.#holder, beat: this.#beat });
     await this.#file.write(`${text.padEnd(150)}\n`, 0);
   }
 }
 
-/** True if the path still names the open file. */
+/** True if the path still refers to the open file. */
 export async function isAt(file: FileHandle, path: string): Promise<boolean> {
   const [own, named] = await Promise.all([file.stat(), stat(path).catch(() => undefined)]);
   return named !== undefined && own.ino === named.ino && own.dev === named.dev;
@@ -89,7 +89,7 @@ async function created(path: string): Promise<FileHandle | undefined> {
   });
 }
 
-/** Removes the lock file of a holder that has ended. Rejects if the holder has not. */
+/** Removes the lock file if its holder is dead. Rejects if the holder is alive. */
 async function removeEnded(path: string, own: Omit<Holder, 'beat'>, clock: Clock): Promise<void> {
   const text = await textOf(path);
   if (text === undefined) return;
@@ -101,7 +101,8 @@ async function removeEnded(path: string, own: Omit<Holder, 'beat'>, clock: Clock
     if (now === undefined) return;
     if (now !== text) throw new Error(`another process has this journal open (${path})`);
   }
-  // If two processes do this at the same time, the slower one may move the lock of the faster one. It moves it back.
+  // If two processes do this at the same time, the slower one may rename the lock file of the faster one. Then it
+  // restores that file.
   const moved = `${path}.${own.token}`;
   await rename(path, moved).catch(() => undefined);
   if ((await textOf(moved)) !== text) await link(moved, path).catch(() => undefined);
@@ -118,7 +119,7 @@ function bootIdIn(text: string): string | undefined {
   }
 }
 
-/** Linux's id of the current boot, or one value for all machines on other systems. */
+/** Returns Linux's id of the current boot. Other systems have one value for all machines. */
 function bootIdOfMachine(): string {
   try {
     return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

@@ -1,7 +1,7 @@
-// Splits a byte stream into lines without changing their bytes, and skips blank lines. It holds one line, of at most
-// LINE_BYTES_MAX, and one chunk in memory.
+// Splits a byte stream into lines without changing their bytes, and skips blank lines. At most one line, up to
+// LINE_BYTES_MAX, and one chunk are in memory.
 
-/** `number` counts from 1 and includes blank lines. */
+/** `number` starts at 1 and includes blank lines. */
 export interface Line {
   readonly number: number;
   readonly bytes: Buffer;
@@ -37,5 +37,5 @@ export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line
   if (!blank(bytes)) yield { number: number + 1, bytes };
 }
 
-/** White space of JSON (RFC 8259, section 2). */
+/** True if the line contains only the white space of JSON (RFC 8259, section 2). */
 const blank = (bytes: Buffer): boolean => bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);

@@ -1,11 +1,11 @@
-// A connection to the gateway with several requests at a time. After a failure it connects again.
+// A connection to the gateway with several requests at a time. After a failure, it is opened again.
 //
 // States: closed (no socket) -> connecting -> open -> closed. A request opens a closed pipeline.
 //
-// Invariants: requests are written in order. Those of one turn of the event loop share a write unless they are long. If
-// the connection fails, only the first unanswered request fails; the others are returned to be sent again, which their
-// ids make safe. After a failure, requests are sent one at a time for RECOVERY_ANSWERS answers, because some servers
-// and proxies do not support pipelining.
+// Invariants: requests are written in order. Requests of the same turn of the event loop share a write unless they
+// are long. If the connection fails, only the first unanswered request fails. The others are returned to be sent
+// again, which is safe because of their ids. After a failure, requests are sent one at a time for RECOVERY_ANSWERS
+// answers, because some servers and proxies do not support pipelining.
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../process/clock.ts';
 import { AnswerReader } from './answer-reader.ts';
@@ -13,30 +13,30 @@ import { tryOf, unansweredTry, type Try } from './try.ts';
 
 const RECOVERY_ANSWERS = 32;
 
-/** The approximate maximum of one write. */
+/** The approximate maximum size of one write. */
 const WRITE_BYTES = 65_536;
 
 export interface Request {
   readonly body: Buffer;
   readonly requestId: string;
   readonly settle: (result: Try) => void;
-  /** The time limit, on the monotonic clock. */
+  /** The time, on the monotonic clock, at which the request is overdue. */
   dueMs: number;
-  /** True after its connection failed because of another request. It received a new time limit once. */
+  /** True if the connection failed because of another request. The request gets a new time limit only once. */
   displaced: boolean;
   isSent: boolean;
 }
 
 export interface PipelineOptions {
   readonly clock: Clock;
-  /** Starts a connection, and calls `ready` when it is writable. */
+  /** Starts a connection, and calls `ready` when the socket is writable. */
   readonly connect: (ready: () => void) => Socket;
   readonly depth: number;
-  /** For the message of an overdue request. */
+  /** Appears in the message of an overdue request. */
   readonly timeoutMs: number;
-  /** The header of a request. */
+  /** Returns the header of a request. */
   readonly headOf: (request: Request) => string;
-  /** Called when there is room for more requests. `displaced` must be sent again. */
+  /** Called when there is room for more requests. The requests in `displaced` must be sent again. */
   readonly onRoom: (displaced: readonly Request[]) => void;
 }
 
@@ -47,7 +47,7 @@ export class Pipeline {
   #socket: Socket | undefined;
   #isOpen = false;
   #reader = new AnswerReader();
-  /** Unanswered requests, in order. The first #written of them were written. */
+  /** Unanswered requests, in order. The first #written of them have been written. */
   #requests: Request[] = [];
   #written = 0;
   #flushes = false;
@@ -59,7 +59,7 @@ export class Pipeline {
     this.#options = options;
   }
 
-  /** The number of requests that it accepts now. */
+  /** The number of requests that the pipeline accepts now. */
   get room(): number {
     return (this.#recovery > 0 ? 1 : this.#options.depth) - this.#requests.length;
   }
@@ -75,7 +75,7 @@ export class Pipeline {
     this.#watch();
   }
 
-  /** Settles all requests as unanswered. */
+  /** Closes the connection, and settles all requests as unanswered. */
   close(): void {
     const requests = this.#requests;
     this.#drop();
@@ -106,7 +106,10 @@ export class Pipeline {
     this.#options.clock.turnEnd(() => this.#flush());
   }
 
-  /** A long request ends a write, so that the write's callback reports when that request was sent. */
+  /**
+   * Writes the waiting requests. A long request ends the batch, so that the callback of the write reports when that
+   * request was sent.
+   */
   #flush(): void {
     this.#flushes = false;
     const socket = this.#socket;
@@ -151,7 +154,7 @@ export class Pipeline {
     }
   }
 
-  /** Ends the connection if a server refused a body that it has not read, because it may never read the rest. */
+  /** Closes the connection if a request was refused before its body was sent: the server may never read the rest. */
   #endUnlessSent(request: Request): void {
     const socket = this.#socket;
     this.#options.clock.turnEnd(() => {
@@ -159,9 +162,9 @@ export class Pipeline {
     });
   }
 
-  /** `cause` is the failure of the first request, or undefined if the connection ends after an answer. */
+  /** Closes the connection. `cause` is the failure of the first request; `undefined` after an answer. */
   #end(cause: Error | undefined): void {
-    // Requests that were not written do not fail, unless the connection could not be opened.
+    // A request that was not written does not fail, unless the connection could not be opened.
     const failed = cause !== undefined && (this.#written > 0 || !this.#isOpen) ? this.#requests.shift() : undefined;
     const displaced = this.#requests;
     if (failed !== undefined || displaced.length > 0) this.#recovery = RECOVERY_ANSWERS;
@@ -182,7 +185,7 @@ export class Pipeline {
     this.#reader = new AnswerReader();
   }
 
-  /** One timer for the connection, which costs less than one for each request. */
+  /** Starts one timer for the connection, which costs less than one for each request. */
   #watch(): void {
     const [first] = this.#requests;
     if (first === undefined || this.#timer !== undefined) return;

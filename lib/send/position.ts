@@ -1,8 +1,8 @@
-// FILE.position: the line at which an interrupted run continues. It is written once a second and at the end of the run,
-// and removed when the run is complete.
+// FILE.position records the line after which an interrupted run continues. The file is written about once a second
+// and when a run stops early, and removed when the run is complete.
 //
-// Invariant: all events up to that line were settled. Later events may be settled too. The next run sends those again,
-// at most as many as were in flight, and the gateway answers "duplicate". The digest of the line detects another file.
+// Invariant: all events up to that line were settled. Later events may be settled too. The next run sends those
+// again, and the gateway answers "duplicate". The digest of the line shows whether the input file has changed.
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../process/clock.ts';
@@ -11,7 +11,7 @@ const WRITE_INTERVAL_MS = 1_000;
 
 /** A line with an event. */
 export interface FileLine {
-  /** Counts from 1 and includes blank lines. */
+  /** The first line is 1, and blank lines are included. */
   readonly line: number;
   readonly bytes: Buffer;
 }
@@ -33,13 +33,13 @@ export class Position {
   readonly path: string;
   readonly #url: string;
   readonly #before: Written | undefined;
-  /** In the order of the file, from the first unsettled event. */
+  /** The events that were begun, in file order, starting with the first unsettled one. */
   readonly #begun: Begun[] = [];
   #last: FileLine | undefined;
   readonly #clock: Clock;
   #writtenMs: number;
 
-  /** Ignores the file of a run to another gateway. */
+  /** Ignores the position of a run that sent to another gateway. */
   constructor(file: string, url: string, clock: Clock) {
     this.#clock = clock;
     this.#writtenMs = clock.ms();
@@ -48,18 +48,18 @@ export class Position {
     this.#before = writtenAt(this.path, url);
   }
 
-  /** The last line that this run skips, or 0. */
+  /** The last line that this run skips, or 0 if it skips none. */
   get line(): number {
     return this.#before?.line ?? 0;
   }
 
-  /** True if an earlier run settled the event. `changed` if the file is not the one of that run. */
+  /** Returns true if an earlier run settled the event, and `changed` if the file has changed since that run. */
   passed({ line, bytes }: FileLine): boolean | 'changed' {
     if (this.#before === undefined || line > this.#before.line) return false;
     return line < this.#before.line || digest(bytes) === this.#before.sha256 || 'changed';
   }
 
-  /** Must be called in the order of the file. Call the returned function when the event is settled. */
+  /** Registers an event, in file order. The caller must call the returned function when the event is settled. */
   begin(at: FileLine): () => void {
     const begun = { at, settled: false };
     this.#begun.push(begun);

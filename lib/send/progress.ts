@@ -1,5 +1,6 @@
-// Progress on standard error. On a terminal one line is rewritten: the percentage of the input, the events, their rate,
-// and the reason for the latest retry. On a pipe only reasons for waiting are written, at most one in ten seconds.
+// Shows progress on standard error. On a terminal, one line is updated: the percentage of the input, the number of
+// events, their rate, and the reason for the latest retry. If standard error is not a terminal, only reasons for
+// waiting are written, at most one every ten seconds.
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Input } from './input.ts';
 import { reasonOf, type Retry } from './sender.ts';
@@ -47,7 +48,7 @@ export class ProgressLine {
     this.#stderr.write('\n');
   }
 
-  /** `45 % | 12345 events | 2310 events/s | 12 s left`. The first and last part need an input with a size. */
+  /** Returns `45 % | 12345 events | 2310 events/s | 12 s left`, or only the middle if the input has no size. */
   #text(): string {
     const seconds = (this.#clock.ms() - this.#startMs) / 1000;
     const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];

@@ -1,5 +1,5 @@
-// The refused events of a run and their answers, a JSON object on each line. The first event creates the file. Existing
-// files are never changed.
+// The refused events of a run and their answers, one JSON object on each line. The file is created when the first
+// event is refused. Existing files are never changed.
 import { isUtf8 } from 'node:buffer';
 import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
@@ -8,13 +8,13 @@ import type { SendResult } from './sender.ts';
 
 const OWNER_ONLY = 0o600;
 
-/** `name`, or the first of `name.2`, `name.3` … that does not exist. */
+/** Returns `name`, or the first of `name.2`, `name.3` … that does not exist. */
 export function freeName(name: string): string {
   if (!existsSync(name)) return name;
   for (let number = 2; ; number += 1) if (!existsSync(`${name}.${number}`)) return `${name}.${number}`;
 }
 
-/** The reason that `path` cannot be created, or undefined. Creates and removes the file to find out. */
+/** Returns the reason why `path` cannot be created, or undefined. Creates and removes the file to find out. */
 export function whyUnwritable(path: string): string | undefined {
   try {
     closeSync(openSync(path, 'wx', OWNER_ONLY));
@@ -37,7 +37,7 @@ export class RefusedFile {
     this.path = path;
   }
 
-  /** True if it contains an event. */
+  /** True if the file contains an event. */
   get written(): boolean {
     return this.#written;
   }

@@ -1,7 +1,7 @@
 // The sender as a library: `import { sendEvents } from 'ingest-client'`.
 //
-// Every event that was started has a result. `accepted` means that the gateway's queue has the event. A caller that
-// reads results slowly slows down the sending.
+// Every event that was sent has a result, unless the run fails. `accepted` means that the event is in the gateway's
+// queue. A caller that reads results slowly slows down the sending.
 import { SystemClock, SystemRandom } from '../process/clock.ts';
 import { flowOf, GatewayClient, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
 import { Journal } from './journal.ts';
@@ -11,53 +11,55 @@ import type { Try } from './try.ts';
 export { NO_ANSWER } from './try.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
-/** The code of an event that JSON.stringify cannot serialize, so that it was not sent. */
+/** The code of an event that was not sent because JSON.stringify cannot serialize it. */
 export const UNSERIALIZABLE = 'UNSERIALIZABLE';
 
 const SYSTEM = { clock: new SystemClock(), random: new SystemRandom() };
 
 /**
- * An event: the text or the bytes of one JSON object, sent unchanged, or an object for JSON.stringify. All producers of
- * a gateway share ids, so begin yours with your name.
+ * An event: the text or the bytes of one JSON object, which are sent unchanged, or an object for JSON.stringify. All
+ * producers of a gateway share one set of ids, so begin yours with your name.
  */
 export type EventInput = string | Uint8Array | { readonly id: string; readonly type: string };
 
 export interface SendEventsOptions {
-  /** The gateway, such as `https://gateway:8443`. `/events` is added. http is allowed to this machine, for tests. */
+  /**
+   * The gateway's URL, such as `https://gateway:8443`, without `/events`. For tests, http to this machine is allowed.
+   */
   readonly url: string | URL;
-  /** PEM texts of the producer's certificate and its key, which https requires. */
+  /** The PEM texts of the producer's certificate and key, which are required for https. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
-  /** PEM text of the authority of the gateway's certificate. The default is the authorities that Node trusts. */
+  /** The PEM text of the authority that signed the gateway's certificate. By default, Node's authorities are used. */
   readonly ca?: string | Buffer;
   /** A bearer token, if the gateway requires one. */
   readonly token?: string;
-  /** The maximum of events in flight, limited by `connections` x `pipelining`. Default 64. */
+  /** The maximum number of events in flight, limited by `connections` x `pipelining`. The default is 64. */
   readonly concurrency?: number;
-  /** Connections to the gateway. Default 4, or `concurrency` if `pipelining` is 1. */
+  /** The number of connections to the gateway. The default is 4, or `concurrency` if `pipelining` is 1. */
   readonly connections?: number;
-  /** The maximum of unanswered requests on a connection, 1 to 32. Default 16. */
+  /** The maximum number of unanswered requests on a connection, from 1 to 32. The default is 16. */
   readonly pipelining?: number;
-  /** Tries for one event. Default 10. */
+  /** The maximum number of tries for one event. The default is 10. */
   readonly tries?: number;
-  /** The time limit of one try, up to the last byte of its answer. Default 30,000. */
+  /** The time limit of one try in milliseconds, up to the last byte of its answer. The default is 30,000. */
   readonly timeoutMs?: number;
-  /** The maximum of events per second. By default there is no limit. */
+  /** The maximum number of events per second. By default, there is no limit. */
   readonly ratePerS?: number;
-  /** Aborts the run. Events that wait for another try have the result `interrupted`. */
+  /** Aborts the run. Events that are waiting for another try have the result `interrupted`. */
   readonly signal?: AbortSignal;
-  /** Called before the pause of each retry. */
+  /** Called before the pause that precedes each retry. */
   readonly onRetry?: (retry: Retry) => void;
 }
 
 export interface JournalOptions<T> extends SendEventsOptions {
   /**
-   * A file of unsettled events. An event is in it, after fsync, before its first try. Unsettled events of earlier runs
-   * are sent first, and the `event` of their results is the bytes. An event leaves the file when the caller requests
-   * the result after its own.
+   * The path of a file of unsettled events. Each event is written to the file and synced before its first try.
+   * Unsettled events of earlier runs are sent first, and the `event` in their results is a Buffer. An event is marked
+   * as settled in the file when the caller requests the result after its own.
    */
   readonly journal: string;
-  /** Called when the journal has the event, so that its source may forget it. */
+  /** Called when the event is in the journal, so that its source may discard it. */
   readonly onJournaled?: (event: T) => void;
 }
 
@@ -79,9 +81,9 @@ const OPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Sends events and yields their results, in the order in which they settle. The call throws a TypeError or a
- * RangeError for wrong options. The generator throws errors of `events`, and SendingStopped if no event can be
- * accepted: the server is not trusted, or the first ten answers are 401 or 403.
+ * Sends events and yields their results in the order in which they settle. The call throws a TypeError or a
+ * RangeError for invalid options. The generator throws the errors of `events`. It throws SendingStopped if no event
+ * can be accepted, because the server is not trusted or because the first ten answers are all 401 or 403.
  */
 export function sendEvents<T extends EventInput>(
   events: AsyncIterable<T> | Iterable<T>,
@@ -134,7 +136,7 @@ async function* sendDirectly<T extends EventInput>(
   }
 }
 
-/** An event and its number in the journal. */
+/** An event, and its number after it was added to the journal. */
 interface Journaled<T> {
   readonly event: T;
   number?: number;
@@ -183,13 +185,13 @@ function clientOf(options: SendEventsOptions, flow: Flow, timeoutMs: number): Ga
   return new GatewayClient({ ...SYSTEM, ...flow, url, identity: { cert, key, ca, token }, timeoutMs });
 }
 
-/** The default of `max` is the longest time of Node's timers. */
+/** The default of `max` is the longest delay that Node's timers accept. */
 function wholeNumber(name: string, value: number | undefined, max = 2 ** 31 - 1): void {
   if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= max)) return;
   throw new RangeError(`${name} ${value}: expected a whole number from 1 to ${max}`);
 }
 
-/** The bytes to send, or the refusal of an object that cannot be serialized. */
+/** Returns the bytes to send, or the refusal of an object that cannot be serialized. */
 function bodyOf(event: EventInput): Buffer | Try {
   if (typeof event === 'string') return Buffer.from(event);
   if (event instanceof Uint8Array) return Buffer.from(event.buffer, event.byteOffset, event.byteLength);

@@ -1,10 +1,11 @@
-// Sends a bounded number of events at a time, and repeats those that the answer allows to repeat.
+// Sends a bounded number of events at a time, and sends an event again if its answer allows that.
 //
-// Invariants: a run does not send an accepted event again. At most `concurrency` events are being sent or wait for the
-// reader of the results, so a reader that stops also stops the sending. The order of events is not kept.
+// Invariants: a run does not send an accepted event again. At most `concurrency` events are being sent or have
+// results that the caller has not read, so sending stops if the caller stops reading. The order of events is not
+// kept.
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
-// shorter than the gateway's Retry-After. After `triesMax` tries the event is refused, with its last answer.
+// shorter than the gateway's Retry-After. After `triesMax` tries, the event is refused with its last answer.
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
@@ -13,7 +14,7 @@ import type { Try } from './try.ts';
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** The run stops if its first answers are this number of 401 or 403, because all events would be refused. */
+/** If the first UNAUTHORIZED_MAX answers are all 401 or 403, the run stops, because every event would be refused. */
 const UNAUTHORIZED_MAX = 10;
 
 /** The result of one event. `answerMs` is the duration of the last try. */
@@ -21,10 +22,13 @@ export type SendResult<T> =
   | {
       readonly kind: 'accepted';
       readonly event: T;
-      /** The gateway already had an event with this id, and with another body if `differs`. It keeps the first body. */
+      /**
+       * True if the gateway already had an event with this id. `differs` is true if that event has another body,
+       * which the gateway keeps.
+       */
       readonly duplicate: boolean;
       readonly differs: boolean;
-      /** The answer's X-Request-Id, which is in the gateway's log. */
+      /** The answer's X-Request-Id, which is also in the gateway's log. */
       readonly requestId: string | undefined;
       readonly tries: number;
       readonly answerMs: number;
@@ -32,12 +36,12 @@ export type SendResult<T> =
   | {
       readonly kind: 'refused';
       readonly event: T;
-      /** The answer's `code`; NO_ANSWER if no gateway answered. */
+      /** The answer's `code`, or NO_ANSWER if no gateway answered. */
       readonly code: string;
-      /** 0 without an answer. */
+      /** 0 if there was no answer. */
       readonly status: number;
       readonly answer: unknown;
-      /** True if the tries were used up. The event may be accepted later. */
+      /** True if all tries were used. The event may be accepted later. */
       readonly retryable: boolean;
       readonly requestId: string | undefined;
       readonly tries: number;
@@ -54,23 +58,26 @@ export interface Retry {
   readonly pauseMs: number;
 }
 
-/** The server is not trusted, or does not accept this producer, so that no event can be accepted. */
+/** Thrown if no event can be accepted, because the server is not trusted or does not accept this producer. */
 export class SendingStopped extends Error {
   override readonly name = 'SendingStopped';
 }
 
 export interface SenderOptions<T> extends ClockAndRandom {
-  /** One try. A rejection ends the run. */
+  /** Tries to send the event once. A rejection ends the run. */
   readonly send: (event: T) => Promise<Try>;
   readonly concurrency: number;
   readonly triesMax: number;
-  /** The maximum of events started per second. `undefined` disables the limit. */
+  /** The maximum number of events started per second. `undefined` disables the limit. */
   readonly ratePerS: number | undefined;
   readonly signal: AbortSignal;
   readonly onRetry: (retry: Retry) => void;
 }
 
-/** Throws SendingStopped and errors of `events`, after the results of all events that were answered. */
+/**
+ * Sends events and yields their results. After the results of all answered events, it throws SendingStopped or the
+ * error of `events`, if any.
+ */
 export async function* sendAll<T>(
   events: AsyncIterable<T> | Iterable<T>,
   options: SenderOptions<T>,
@@ -81,7 +88,7 @@ export async function* sendAll<T>(
     yield* run.results(source);
   } finally {
     run.stop();
-    // Not awaited, because the source may be waiting for its next event.
+    // The promise is not awaited, because the source may be waiting for its next event.
     void Promise.resolve(source.return?.()).catch(() => undefined);
   }
 }
@@ -90,7 +97,7 @@ class Run<T> {
   readonly #options: SenderOptions<T>;
   readonly #stopped = new AbortController();
   readonly #signal: AbortSignal;
-  /** Functions that end the current pauses. One listener calls all of them: Node warns about more than ten. */
+  /** Functions that end the current pauses. One listener calls them all, because Node warns about more than ten. */
   readonly #pauses = new Set<() => void>();
   readonly #done: SendResult<T>[] = [];
   #sending = 0;
@@ -149,7 +156,7 @@ class Run<T> {
     }
   }
 
-  /** Waits until the rate allows the next event. */
+  /** Waits until the rate limit allows the next event. */
   async #turn(): Promise<void> {
     const { ratePerS, clock } = this.#options;
     if (ratePerS === undefined) return;
@@ -228,7 +235,7 @@ class Run<T> {
   }
 }
 
-/** The reason in an answer or error, printable on a terminal. */
+/** Returns the reason in an answer or error, with control characters escaped. */
 export function reasonOf(answer: unknown): string {
   const { detail, error } = answer as Readonly<Record<string, unknown>>;
   const reason = detail ?? error;

@@ -40,12 +40,11 @@ export class Summary {
     if (result.differs) this.#differing += 1;
   }
 
-  /** `refusedFile`: the file of the refused events, if there are any. */
+  /** `refusedFile` is the path of the file with the refused events, if there are any. */
   json(refusedFile: string | undefined): string {
     return `${JSON.stringify({ ...this.#figures(), refusedFile: refusedFile ?? null })}\n`;
   }
 
-  /** A line for each figure. */
   table(): string {
     const { accepted, duplicate, differing, refused, refusedByCode, interrupted, retries, ...pace } = this.#figures();
     const rows: [name: string, value: string][] = [

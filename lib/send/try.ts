@@ -2,13 +2,14 @@
 import type { GatewayAnswer } from './answer-reader.ts';
 
 /**
- * - `accepted`: the gateway has the event. `duplicate`: it had the id before. `differs`: with another body.
+ * - `accepted`: the gateway has the event. `duplicate` is true if it already had an event with this id, and `differs`
+ *   if that event has another body.
  * - `refused`: the answer does not allow another try.
- * - `retry`: the body says `retryable: true`, or the gateway did not answer (code NO_ANSWER, status 0 without any
- *   answer). The id makes another try safe.
- * - `untrusted`: the server's certificate is not accepted. Nothing was sent, and another try would fail too.
+ * - `retry`: the body contains `retryable: true`, or the gateway did not answer (code NO_ANSWER; status 0 if there
+ *   was no answer at all). The id makes another try safe.
+ * - `untrusted`: the server's certificate was not accepted. Nothing was sent, and another try would fail too.
  *
- * `requestId` is the answer's X-Request-Id, which is in the gateway's log.
+ * `requestId` is the answer's X-Request-Id, which is also in the gateway's log.
  */
 export type Try =
   | {
@@ -31,16 +32,16 @@ interface NotAccepted {
 /** The code of a try that the gateway did not answer. */
 export const NO_ANSWER = 'NO_ANSWER';
 
-/** The characters of a foreign answer, such as a proxy's page, that the result keeps. */
+/** The maximum length of the text that a result keeps of an answer that is not a gateway's, such as a proxy's page. */
 const FOREIGN_ANSWER_LENGTH_MAX = 1_000;
 
-/** Gateways never send more. A larger value by mistake would stop the sender. */
+/** Limits Retry-After. Gateways never send more, and a larger value sent by mistake would stop the sender. */
 const RETRY_AFTER_MAX_MS = 300_000;
 
-/** The form of codes in the API file. Such a code is printable. */
+/** The form of the codes in openapi/events.yaml. Such a code is safe to print. */
 const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Node's errors for a refused server certificate (node:tls, "X509 certificate error codes"). */
+/** Node's error codes for a refused server certificate (node:tls, "X509 certificate error codes"). */
 const TRUST_ERRORS: ReadonlySet<string> = new Set([
   'CERT_CHAIN_TOO_LONG',
   'CERT_HAS_EXPIRED',
@@ -61,7 +62,7 @@ const TRUST_ERRORS: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** The result if a connection failed before the answer was complete. */
+/** Returns the result of a try whose connection failed before the answer was complete. */
 export function unansweredTry({ message, code }: NodeJS.ErrnoException): Try {
   const error = message || String(code);
   if (TRUST_ERRORS.has(code ?? '')) return { kind: 'untrusted', reason: `${error} (${code})` };
@@ -78,8 +79,8 @@ const noAnswer = (status: number, answer: object, requestId: string | undefined)
 });
 
 /**
- * The result for an answer to a request. A 202 must have the event's id, every other answer the request's X-Request-Id.
- * `misplaced`: the answer belongs to another request, so the connection must end.
+ * Returns the result for an answer to a request. A 202 must contain the event's id, and all other answers must have
+ * the request's X-Request-Id. `misplaced`: the answer belongs to another request, so the connection must end.
  */
 export function tryOf(
   answer: GatewayAnswer,
@@ -116,7 +117,7 @@ export function tryOf(
   return inPlace({ kind: 'retry', code, status, answer: members, requestId, afterMs });
 }
 
-/** The members of a JSON object, or undefined for any other text. */
+/** Parses a JSON object. Returns undefined for any other text. */
 function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -126,7 +127,7 @@ function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** Accepts seconds and dates (RFC 9110, section 10.2.3). Returns 0 for other values. */
+/** Parses Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Returns 0 for other values. */
 function retryAfterMs(value: string | undefined, nowMs: number): number {
   if (value === undefined) return 0;
   const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - nowMs;
