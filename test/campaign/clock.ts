@@ -23,7 +23,7 @@ export class Clock {
     };
   }
 
-  /** The server reads the offset later. A call of `arrived` records that the server has the new time. */
+  /** The server reads the offset later. Calling `arrived` records that the server has the new time. */
   set(seconds: number): void {
     this.moves += 1;
     this.#write(seconds);

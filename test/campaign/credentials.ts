@@ -30,7 +30,7 @@ export class Credentials {
     return credentials;
   }
 
-  /** Only every second gateway uses revocation lists, because with them it refuses half a file of authorities. */
+  /** Only every second gateway uses revocation lists, because such a gateway refuses half a file of authorities. */
   environment(at: number): Readonly<Record<string, string>> {
     return {
       ...this.#pki.environment,

@@ -40,7 +40,7 @@ export class JournaledLoad {
     this.service = new Service({ name: 'producer 1', command: process.execPath, args: this.#args, env: {}, history });
   }
 
-  /** Kills the producer, records its events in the ledger, and sends its journal. Rejects at the deadline. */
+  /** Kills the producer, records its events in the ledger, and sends its journaled events. Rejects at the deadline. */
   async drain(ledger: Ledger, deadlineMs: number): Promise<void> {
     await this.service.stop();
     for (const [number, isHeld] of readNotes(this.#notes)) {

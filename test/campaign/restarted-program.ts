@@ -4,7 +4,7 @@ import { TestProcess } from '../support/gateway.ts';
 import type { History } from './history.ts';
 
 const RESTART_MS = 200;
-/** Exit code 4 means that the queue was unavailable, and 5 that a killed consumer still had its place. */
+/** Exit code 4 means that the queue was unavailable, and 5 that a killed consumer still counted as a replica. */
 const EXPECTED_ENDS: readonly unknown[] = [4, 5, 'SIGKILL'];
 
 export interface ServiceOptions {

@@ -8,7 +8,7 @@ const BYTES = 1 << 30;
 /** With this file size limit, existing files can be read, but hardly any file can grow. */
 const FILE_BYTES_MAX = 64 << 10;
 
-// A signal would skip the exit handlers, which unmount the volume and kill the processes.
+// A signal would skip the exit handlers, which unmount the volume and kill the processes, so signals become exits.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 export class Volume {

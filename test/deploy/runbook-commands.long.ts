@@ -169,7 +169,7 @@ function typed(command: string, prometheusUrl: string): string {
   return command;
 }
 
-/** True for the commands for certificates, which runbook.test.ts runs. */
+/** True for certificate commands, which runbook.test.ts runs. */
 const isOfCertificates = (command: string): boolean => /^(?:openssl (?:req|ca|verify)|printf|\[) /.test(command);
 
 describe('the commands of the runbook', () => {

@@ -28,7 +28,7 @@ describe('a move from one server to a Redis Cluster, under load', () => {
     atEnd(() => before.stop());
     const first = new ProducerLoad(before, 'first');
     await first.more(100);
-    // A consumer of the new queue starts next to the one of the old queue before any gateway uses the new queue.
+    // A consumer for the new queue starts alongside the one for the old queue before any gateway uses the new queue.
     const partitions = { INGEST_QUEUE_PARTITIONS: '4' };
     for (const queue of [{ INGEST_QUEUE_URI: old.uri }, { ...partitions, INGEST_QUEUE_URI: cluster.uri }]) {
       const consumer = new Program('ingest-consumer', {

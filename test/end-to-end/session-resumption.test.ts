@@ -35,7 +35,7 @@ const post = async (connection: RawConnection, id: string): Promise<number> =>
   (await askRaw(connection, postText(event(id)))).status;
 
 async function shortLived(version: string, options: ConnectionOptions) {
-  // On a busy machine, the certificate may expire before the request, so each new one is valid for longer.
+  // On a busy machine, the certificate may expire before the request arrives, so each new one is valid for longer.
   for (let lastsMs = 1_000; ; lastsMs *= 2) {
     const notAfter = new Date(Math.ceil(Date.now() / 1000) * 1000 + lastsMs);
     const certificate = await pki.producer('short', { notAfter });

@@ -29,7 +29,7 @@ before(async () => {
   atEnd(() => Promise.all([replicated.stop(), plain.stop()]).then(() => undefined));
 });
 
-/** Waits until the new master has accepted an event from this gateway. Returns the event's id and the time. */
+/** Waits until the new master has accepted an event from this pipeline. Returns the event's id and the time. */
 async function accepted(pipeline: Pipeline, prefix: string, master: TestRedis) {
   let sent = 0;
   return eventually('the new master takes an event', async () => {

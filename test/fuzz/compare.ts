@@ -1,4 +1,4 @@
-// Compares the gateway's answers with node's reading of the same bytes.
+// Compares the gateway's answers with the requests that node:http reads from the same bytes.
 import { RESPONSES } from '../support/api-file.ts';
 import { repliesIn, type WireReply } from '../support/wire.ts';
 import type { NodeReading } from './node-reading.ts';
@@ -48,7 +48,7 @@ function undocumented({ status, body, headers }: WireReply, isToHead: boolean): 
   return DOCUMENTED.has(name) ? undefined : `${name} is not documented`;
 }
 
-/** Describes how the answer differs from an answer to the request at the same place. */
+/** Describes why the answer does not match the request at the same position, or returns `undefined` if it does. */
 function misread(reply: WireReply, at: number, { requests }: NodeReading): string | undefined {
   const request = requests[at];
   if (request === undefined) return reply.status >= 400 ? undefined : 'node read no such request';
