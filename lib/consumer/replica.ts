@@ -15,8 +15,7 @@ import type { Watch } from './watch.ts';
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
   /**
-   * One per partition, in order. `replicas` counts consumers with a recent sign of life; it is 0 before the first
-   * one.
+   * In partition order. `replicas` is the number of consumers with a recent sign of life; 0 until this one registers.
    */
   readonly readers: readonly (QueueReader & { readonly replicas: number })[];
 }
