@@ -117,7 +117,7 @@ const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
   'land-again': ['since'],
 };
 
-/** Throws a UsageError. `nowMs` is Unix time. */
+/** Throws a UsageError if the arguments are invalid. `nowMs` is Unix time. */
 export function readCommandLine(args: readonly string[], nowMs: number): CommandLine | 'help' | 'version' {
   const { values, positionals } = parsed(args);
   if (values.help) return 'help';
@@ -258,7 +258,7 @@ function none(words: readonly string[]): void {
   if (words.length > 0) throw new UsageError(`unexpected argument ${words[0]}`);
 }
 
-/** Rejects with QueueFailed or WarehouseFailed if either is unavailable. */
+/** Rejects with QueueFailed if the queue is unavailable, or with WarehouseFailed if the warehouse is. */
 export async function runCommand(session: Session, command: Command): Promise<Result> {
   switch (command.kind) {
     case 'status':

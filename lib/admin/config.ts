@@ -2,7 +2,7 @@
 import { Settings, type Environment } from '../process/env.ts';
 import { queueUriOf } from '../process/queue-uri.ts';
 
-/** The configuration is `undefined` if the report has problems. */
+/** `config` is `undefined` if the report has problems. */
 export function readAdminConfig(environment: Environment) {
   const settings = new Settings(environment, 'admin');
   const queueUri = queueUriOf(settings);

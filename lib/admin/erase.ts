@@ -1,10 +1,11 @@
-// `erase`: overwrites events in queue, warehouse and quarantine, so that only id and type remain.
+// `erase`: overwrites events in the queue, the warehouse and the quarantine, so that only id and type remain.
 //
-// Order: the file that is replayed after a restore; a note on the queue for consumers that hold the event; the erased
-// row in the warehouse, so that a frozen consumer finds the id taken; each entry on the queue, in one atomic step
-// (lib/redis/stream/lua/erase.lua); row and quarantine again, because consumers may have written them meanwhile. Each
-// step is repeatable, so an interrupted command is run again. A consumer that commits a quarantine row after all this
-// finds the note and replaces the row (lib/consumer/landing.ts). The runbook lists copies that this does not reach.
+// The ids go to the file that is read after a restore, then to the queue as notes for consumers that hold the events.
+// For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen consumer finds the id
+// taken, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). Finally, the row and the
+// quarantine rows are overwritten, because consumers may have written them meanwhile. Each step is repeatable, so an
+// interrupted command can be run again. A consumer that commits a quarantine row after all this finds the note and
+// replaces the row (lib/consumer/landing.ts). The runbook lists copies that `erase` cannot reach.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
@@ -15,7 +16,7 @@ import { printable } from '../process/printable.ts';
 import { audited, UsageError, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
-/** Time limit for a consumer that holds an entry; longer than another consumer needs to claim it. */
+/** How long to wait for a consumer that holds an entry. Another consumer needs less time to claim it. */
 const HELD_MS = 30_000;
 const POLL_MS = 100;
 
@@ -24,7 +25,7 @@ interface Left {
   readonly copies: readonly QueuedCopy[];
   readonly landed: LandedRow | undefined;
   readonly quarantined: readonly QuarantineBody[];
-  /** The event exists, erased or not. */
+  /** True if the event exists, erased or not. */
   readonly known: boolean;
 }
 
@@ -104,8 +105,8 @@ async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> 
 }
 
 /**
- * The entries of an event that can be found without reading the queue: the one that the id index names, those of the
- * quarantine rows `rows`, and replays. They may be on any stream, so this rejects if one is unavailable.
+ * Returns the entries of an event that can be found without reading the whole queue: the one that the id index names,
+ * those of the quarantine rows `rows`, and replays. They may be on any stream, so this rejects if one is unavailable.
  */
 async function copiesOf(queue: QueueAdmin, id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
   const nameOf = ({ source, entry }: QueuedCopy): string => `${source}/${entry}`;
@@ -132,7 +133,7 @@ async function eraseOne(session: Session, id: string, { copies }: Left, sum: Era
   sum.quarantine += quarantined.length;
 }
 
-/** Inserts the erased row of an event that may not have landed yet. An invalid event never lands. */
+/** Inserts the erased row of an event that may not have landed yet. Skips invalid events, which never land. */
 async function land({ warehouse }: Session, id: string, { producer, body, acceptedAtMs }: QueuedCopy): Promise<void> {
   const event = parseEvent(body);
   if (!event.valid || producer === undefined || producer.includes('\0')) return;
@@ -140,7 +141,7 @@ async function land({ warehouse }: Session, id: string, { producer, body, accept
   await warehouse.land({ id, type: event.type, producer, body: erased, acceptedAtMs });
 }
 
-/** False if a consumer still holds the entry after HELD_MS. */
+/** Returns false if a consumer still holds the entry after HELD_MS. */
 async function eraseCopy(
   { queue, stopped, clock }: Session,
   copy: QueuedCopy,

@@ -1,4 +1,4 @@
-// `event ID`: one event in queue, warehouse and quarantine, of any producer. Also formats bodies and quarantine rows.
+// `event ID`: shows one event, of any producer, in the queue, the warehouse and the quarantine.
 import { isUtf8 } from 'node:buffer';
 import { isErased } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedCopy } from '../ingest/queue-admin.ts';
@@ -78,7 +78,6 @@ const STATES: Readonly<Record<EntryState, string>> = {
 const about = (producer: string, acceptedAtMs: number): string =>
   `  producer ${printable(producer)}, accepted ${timeText(acceptedAtMs)}`;
 
-/** A quarantine row for people. */
 export const rowText = (row: QuarantineBody): string =>
   [
     `quarantine: ${printable(row.entry)}, since ${timeText(row.quarantinedAtMs)}`,
@@ -87,7 +86,6 @@ export const rowText = (row: QuarantineBody): string =>
     bodyText(row.body),
   ].join('\n');
 
-/** A quarantine row for programs. */
 export const rowJson = (row: QuarantineBody): Readonly<Record<string, unknown>> => ({
   entry: row.entry,
   id: row.id,
@@ -101,11 +99,11 @@ export const rowJson = (row: QuarantineBody): Readonly<Record<string, unknown>> 
 
 const HEX_LINE_BYTES = 32;
 
-/** UTF-8 without control characters other than tab and line break. */
+/** True for UTF-8 without control characters other than tab and line break. */
 const isText = (body: Buffer): boolean =>
   isUtf8(body) && printableLines(body.toString('utf8')) === body.toString('utf8');
 
-/** Indented lines. */
+/** Returns the body as indented lines, in hexadecimal if it is not text. */
 export function bodyText(body: Buffer): string {
   if (body.length === 0) return '  (no body)';
   if (isText(body)) return body.toString('utf8').replaceAll(/^/gm, '  ');
@@ -115,6 +113,6 @@ export function bodyText(body: Buffer): string {
   return lines.join('\n');
 }
 
-/** `body`, or `bodyHex` if the body is not UTF-8. */
+/** Returns `body`, or `bodyHex` if the body is not UTF-8. */
 export const bodyJson = (body: Buffer): { readonly body: string } | { readonly bodyHex: string } =>
   isUtf8(body) ? { body: body.toString('utf8') } : { bodyHex: body.toString('hex') };

@@ -1,5 +1,5 @@
-// `land-again --since TIME`: repairs a warehouse that lost rows in a restore or a fail-over. Consumers read the entries
-// since that time again. Existing rows stay, those of quarantined entries too.
+// `land-again --since TIME`: repairs a warehouse that lost rows in a restore or a failover. Consumers read all
+// entries since that time again. Existing rows are kept, including those in the quarantine.
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 

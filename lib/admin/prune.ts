@@ -1,18 +1,19 @@
-// `prune --older-than T`: deletes rows that landed, or entered the quarantine, before a time.
+// `prune --older-than T`: deletes rows that landed, or entered the quarantine, before a given time.
 //
-// An event must not land a second time, so only rows older than PRUNE_AGE_MS_MIN and than the oldest unlanded event
-// are deleted. The earliest of three clocks decides: this machine's, the queue's and the warehouse's.
+// An event must not land a second time, so a row is deleted only if it is older than PRUNE_AGE_MS_MIN and older than
+// the oldest unlanded event. Ages are measured by the earliest of three clocks: this machine's, the queue's and the
+// warehouse's.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { queueStatus } from './status.ts';
 import { counted, durationText, timeText } from './terminal.ts';
 
-/** Rows of one statement, and the pause after it for other writers. */
+/** Number of rows per statement, and the pause after it, in which other writers can proceed. */
 const PAGE = 1_000;
 const PAUSE_MS = 10;
 
-/** Margin between a row and the oldest unlanded event, because an event lands later than it was accepted. */
+/** Margin between a row and the oldest unlanded event, because an event lands later than it is accepted. */
 const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
@@ -48,7 +49,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   });
 }
 
-/** Unix time in milliseconds; `undefined`, with a message, if the clocks differ too much. */
+/** Returns Unix time in milliseconds. If the clocks differ too much, prints a message and returns `undefined`. */
 async function earliestClock({ clock, queue, warehouse, tell }: Session): Promise<number | undefined> {
   const clocks = [{ of: "this machine's", ms: clock.epochMs() }];
   let differMs = 0;

@@ -5,12 +5,11 @@ import { rowJson, rowText } from './event.ts';
 import { audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { bytesText, counted, table, timeText } from './terminal.ts';
 
-/** The rows of a change. */
 export type Selection =
   | { readonly kind: 'entries'; readonly entries: readonly string[] }
   | { readonly kind: 'filter'; readonly filter: QuarantineFilter };
 
-/** Rows of one statement. */
+/** Number of rows per statement. */
 const PAGE = 500;
 
 export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<Result> {
@@ -83,7 +82,7 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
   return dropped < wanted ? RESULT.nothing : RESULT.done;
 }
 
-/** The selection as command-line arguments. */
+/** Formats a selection as command-line arguments. */
 export function selectionText(selection: Selection): string {
   if (selection.kind === 'entries') return selection.entries.join(' ');
   const { filter } = selection;
@@ -93,7 +92,6 @@ export function selectionText(selection: Selection): string {
   ].join(' ');
 }
 
-/** Number of existing rows in a selection. */
 export async function selectedCount({ warehouse }: Session, selection: Selection): Promise<number> {
   if (selection.kind === 'filter') return warehouse.quarantineCount(selection.filter);
   let found = 0;

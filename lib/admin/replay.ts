@@ -1,9 +1,9 @@
 // `quarantine replay`: puts quarantined events back on the queue and waits until they have landed.
 //
-// The consumer deletes a quarantine row after the commit of its event and before it acknowledges the entry
-// (lib/consumer/landing.ts), so the event always has a row, whichever process dies. An interrupted command is run
-// again: an unlanded replay is not queued twice (lib/redis/stream/lua/replay.lua). Rows without a body or a producer
-// are not replayed.
+// The consumer deletes a quarantine row after it commits the event's row and before it acknowledges the entry
+// (lib/consumer/landing.ts), so the event always has a row, whichever process dies. An interrupted command can be run
+// again: a replay that has not landed is not queued twice (lib/redis/stream/lua/replay.lua). Rows without a body or a
+// producer are not replayed.
 import { namesIn } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
@@ -12,25 +12,25 @@ import { selected, selectedCount, selectionText, type Selection } from './quaran
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted } from './terminal.ts';
 
-/** Limits: rows that have not landed yet, and rows and bytes of one call. */
+/** Maximum number of rows that are waiting to land, and of rows and bytes per call. */
 const WINDOW = 256;
 const CALL_ROWS = 32;
 const CALL_BYTES = 4 << 20;
 const POLL_MS = 50;
-/** Time without progress before this checks that a consumer runs. */
+/** After this time without progress, the command checks that a consumer is running. */
 const NO_CONSUMER_MS = 10_000;
 
-/** The entry of a row that has not landed yet. */
+/** The entry on the queue of a row that has not landed yet. */
 interface Waiting extends Replayed {
   readonly stream: QueuedStream;
 }
 
-/** Names of rows by result. */
+/** Rows by result: their number or their names. */
 interface Tally {
   landed: number;
-  /** Refused again. */
+  /** Rows that were refused again. */
   readonly refused: string[];
-  /** Removed from the queue before it landed. */
+  /** Rows whose entries disappeared from the queue before they landed. */
   readonly lost: string[];
   readonly notReplayed: string[];
 }
@@ -66,9 +66,9 @@ class Replaying {
   readonly tally = noneYet();
   /** The entries of rows that have not landed yet, by row name. */
   readonly waiting = new Map<string, Waiting>();
-  /** No consumer runs. */
+  /** True if no consumer is running. */
   deserted = false;
-  /** Rows put on the queue. */
+  /** Number of rows put on the queue. */
   sent = 0;
   readonly #session: Session;
   #movedMs: number;
@@ -123,7 +123,7 @@ class Replaying {
     }
   }
 
-  /** The stream in the row's name (`<queue id>/<stream>/<entry>`), or that of its id. */
+  /** Returns the stream in the row's name (`<queue id>/<stream>/<entry>`), or else the one that its id belongs to. */
   #streamOf({ entry, id, body }: QuarantineBody): QueuedStream {
     const { queue } = this.#session;
     const name = entry.split('/').at(-2);
@@ -139,7 +139,7 @@ class Replaying {
     return states;
   }
 
-  /** Checks once the rows that have not landed yet. */
+  /** Checks all waiting rows once. Pauses if none of them is finished. */
   async #settle(): Promise<void> {
     const before = this.waiting.size;
     const there = await this.#landed();
@@ -154,7 +154,7 @@ class Replaying {
     else await this.#wait();
   }
 
-  /** Handles an entry that left the queue without landing. A replay of an earlier run is queued again. */
+  /** Handles an entry that was acknowledged or deleted without landing. An entry of an earlier run is queued again. */
   async #ended(name: string, refused: boolean): Promise<void> {
     const replayed = this.waiting.get(name);
     this.waiting.delete(name);

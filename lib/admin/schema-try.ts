@@ -1,4 +1,4 @@
-// `schema try`: finds landed events that a schema would refuse, before it is copied into INGEST_SCHEMAS_DIR.
+// `schema try`: finds landed events that a schema would refuse, before the schema is copied into INGEST_SCHEMAS_DIR.
 import { basename } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import { printable } from '../process/printable.ts';

@@ -18,7 +18,6 @@ export class UsageError extends Error {
 export interface Session extends ClockAndRandom {
   readonly queue: QueueAdmin;
   readonly warehouse: WarehouseAdmin;
-  /** Prints JSON instead of text. */
   readonly json: boolean;
   /** Writes to standard output. */
   readonly print: (text: string) => void;
@@ -26,15 +25,14 @@ export interface Session extends ClockAndRandom {
   readonly printed: () => Promise<void>;
   /** Writes a line to standard error. */
   readonly tell: (text: string) => void;
-  /** Reads a schema and returns its check. Rejects for an unusable file. */
+  /** Reads a schema and returns its check. Rejects if the file is unusable. */
   readonly readSchema: (path: string) => Promise<(body: Buffer) => readonly string[]>;
   /** Appends ids to the file that `erase --file` reads after a restore. */
   readonly recordErased: (ids: readonly string[]) => Promise<void>;
-  /** Asks before a change. */
   readonly confirm: (question: string) => Promise<boolean>;
   /** Replaces the progress line on a terminal; an empty text removes it. */
   readonly progress: (text: string) => void;
-  /** Aborts at the first signal. */
+  /** Aborted by the first signal. */
   readonly stopped: AbortSignal;
 }
 
@@ -49,11 +47,11 @@ export interface Tally {
 }
 
 /**
- * Runs a change and records it on standard error and in the warehouse's table `ingest_audit`. `what` is the selection.
- * Rejects with WarehouseFailed if the change cannot be recorded.
+ * Runs a change and records it on standard error and in the warehouse's table `ingest_audit`. `what` is the
+ * selection. Rejects with WarehouseFailed if the change cannot be recorded.
  *
- * Invariant: the row is written before the change begins. Its count is added when the change ends or fails, so a row
- * without a count belongs to a program that was killed.
+ * Invariant: the audit row is written before the change begins. Its count is added when the change finishes or fails,
+ * so a row without a count means that the command was killed.
  */
 export async function audited(
   session: Pick<Session, 'warehouse' | 'tell' | 'clock' | 'random'>,

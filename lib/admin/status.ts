@@ -1,4 +1,4 @@
-// `status`: size of the queue, progress of landing, replicas and quarantine. Names the parts that do not answer.
+// `status`: shows queue, landing progress, replicas and quarantine, and names the parts that do not answer.
 import {
   QueueFailed,
   type QueueAdmin,
@@ -45,7 +45,7 @@ export async function showStatus(session: Session): Promise<Result> {
   return RESULT.done;
 }
 
-/** The streams that answer, and why the others do not. Rejects if none answers. */
+/** Returns the status of the streams that answer, and the failures of the others. Rejects if none answers. */
 export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus> {
   const answers = await Promise.allSettled(streams.map((stream) => stream.status()));
   const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
@@ -100,7 +100,7 @@ function queueLines(status: QueueStatus): string[] {
   return lines;
 }
 
-/** `many`: names the partitions of the server. */
+/** `many`: there are several servers, so the partitions of each are named. */
 function serverLines(
   { name, partitions, memoryBytes, memoryLimitBytes, faults }: ServerStatus,
   many: boolean,

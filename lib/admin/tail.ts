@@ -1,7 +1,7 @@
-// `tail`: events as they reach the queue, read outside the consumer group.
+// `tail`: shows events as they reach the queue, read outside the consumer group.
 //
-// Limits: one read of each stream every INTERVAL_MS, of at most ENTRIES_MAX entries and about BYTES_MAX. If a stream
-// grows faster, this skips to its end and prints the number of skipped events.
+// Limits: each stream is read every INTERVAL_MS, up to ENTRIES_MAX entries and about BYTES_MAX. If a stream grows
+// faster, the command skips to its end and prints the number of skipped events.
 import { namesIn } from '../ingest/erased.ts';
 import type { QueuedStream, StreamEntry } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -14,15 +14,15 @@ const INTERVAL_MS = 200;
 const ENTRIES_FIRST = 16;
 const ENTRIES_MAX = 256;
 const BYTES_MAX = 1 << 20;
-/** Full reads in a row before this skips to the end of the stream. */
+/** After this many full reads in a row, the command skips to the end of the stream. */
 const FULL_READS_MAX = 5;
-/** Maximum number of entries read in one stream to find the last ones. */
+/** Maximum number of entries read per stream to find the last events. */
 const SEARCHED_MAX = 10_000;
 const WINDOW_FIRST_MS = 50;
 const WINDOW_GROWTH = 8;
 
 export interface Tailing {
-  /** Types and producers may contain `*`. */
+  /** `type` and `producer` may contain `*`. */
   readonly type: string | undefined;
   readonly producer: string | undefined;
   /** Number of existing events to show first. */
@@ -148,7 +148,7 @@ class Reading {
     return this.#stream.after(after, this.#count);
   }
 
-  /** Chooses the size of the next read by the bytes of this one. */
+  /** Chooses the size of the next read by the size of the bodies in this one. */
   #fit(entries: readonly StreamEntry[]): void {
     const bytes = entries.reduce((sum, { body }) => sum + body.length, 0);
     const fitting = Math.floor((BYTES_MAX * entries.length) / Math.max(1, bytes));
@@ -199,6 +199,6 @@ function isBefore(one: string, other: string): boolean {
 const inOrder = (events: readonly Event[]): readonly Event[] =>
   events.toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
 
-/** Converts a pattern, in which `*` is any text, to a regular expression. */
+/** Converts a pattern, in which `*` matches any text, to a regular expression. */
 const patternOf = (text = '*'): RegExp =>
   new RegExp(`^${text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/\*+/g, '.*')}$`, 's');

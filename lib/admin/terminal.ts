@@ -34,14 +34,14 @@ export function durationText(ms: number): string {
 
 export const countText = (count: number): string => count.toLocaleString('en-US');
 
-/** `one row`, `2 rows`. */
+/** Returns a phrase such as `1 row` or `2 rows`. */
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${countText(count)} ${count === 1 ? one : many}`;
 
-/** RFC 3339, UTC, milliseconds. */
+/** Formats a time as in RFC 3339, in UTC with milliseconds. */
 export const timeText = (ms: number): string => new Date(ms).toISOString();
 
-/** Only the word `yes` agrees, so that Enter alone changes nothing. An abort is a no. */
+/** Returns true only for the word `yes`, so that Enter alone changes nothing. An abort means no. */
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
