@@ -1,5 +1,4 @@
-// ingest-admin: shows and repairs the contents of the queue and the warehouse. This file wires up the program and
-// maps failures to exit codes.
+// ingest-admin: shows and repairs the contents of the queue and the warehouse. This file wires up the program.
 import { appendFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { HELP, readCommandLine, runCommand, type Command, type CommandLine } from '../lib/admin/command-line.ts';
@@ -95,10 +94,7 @@ function exitCodeOf(cause: unknown): number {
   return cause instanceof UsageError ? EXIT.configuration : NOT_DONE;
 }
 
-/**
- * Returns a signal that aborts on the first SIGINT or SIGTERM. The program then finishes the current step and stops.
- * A second signal makes it exit immediately.
- */
+/** The first signal stops the program after the current step. A second one makes it exit immediately. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
@@ -106,7 +102,6 @@ function stopSignal(): AbortSignal {
   return stop.signal;
 }
 
-/** Reports the failure on standard error and returns the exit code. */
 function failed(cause: unknown): number {
   if (cause instanceof QueueFailed) complain(`the queue: ${cause.message}`);
   else if (cause instanceof WarehouseFailed) complain(`the warehouse: ${cause.message}`);

@@ -1,5 +1,4 @@
-// ingest-consumer: lands the queue's events in the warehouse. This file wires up the program and maps failures to
-// exit codes.
+// ingest-consumer: lands the queue's events in the warehouse. This file wires up the program.
 import './early-signals.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { problem } from '../lib/ingest/errors.ts';

@@ -1,5 +1,4 @@
-// ingest-gateway: accepts events and queues them. This file wires up the program, and starts and stops its parts in
-// order.
+// ingest-gateway: accepts events and queues them. This file wires up the program and stops its parts in order.
 import './early-signals.ts';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';

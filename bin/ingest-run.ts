@@ -1,9 +1,8 @@
 // `make ingest-run` starts a private Redis (unless INGEST_QUEUE_URI is set), a consumer with a SQLite warehouse
 // (unless INGEST_WAREHOUSE_URI is set), and the gateway. Then it prints commands to try.
 //
-// All parts are stopped on Ctrl-C or SIGTERM, or if one of them exits: the gateway first, because it needs the queue
-// to drain, and Redis last. Each part has its own process group, so that Ctrl-C in a terminal reaches only this
-// process.
+// All parts are stopped on Ctrl-C or SIGTERM, or if one exits: the gateway first, because it needs the queue to
+// drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal reaches only this process.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';

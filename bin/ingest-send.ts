@@ -94,7 +94,6 @@ interface BegunEvent extends InputEvent {
   readonly settled: () => void;
 }
 
-/** Registers each event with `position` before the event is sent. */
 async function* begun(events: AsyncIterable<InputEvent>, position: Position | undefined): AsyncGenerator<BegunEvent> {
   for await (const event of events) yield { ...event, settled: position?.begin(event) ?? (() => undefined) };
 }
@@ -111,10 +110,7 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
 
-/**
- * Returns a signal that aborts on the first SIGINT or SIGTERM. The program then waits for the events in flight. A
- * second signal makes it exit immediately.
- */
+/** The first signal stops the program after the events in flight. A second one makes it exit immediately. */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

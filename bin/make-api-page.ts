@@ -53,10 +53,7 @@ ${licenses.join('\n').replaceAll('--', '- -')}
 `;
 }
 
-/**
- * Escapes `</script` and `<!--`, which HTML interprets inside a script. In the bundle and in JSON, both occur only in
- * strings, where the escape sequence is valid.
- */
+/** Escapes `</script` and `<!--`, which HTML interprets in a script. Both occur only in strings of the two scripts. */
 function inScript(text: string): string {
   return text.replaceAll(/<(?=\/script|!--)/gi, String.raw`\x3c`);
 }

@@ -1,10 +1,9 @@
 // `make package` builds the packages that users install. The code is compiled to JavaScript, because Node does not
 // strip types from files in node_modules.
 //
-// For each package, bin/packages has a manifest and a tsconfig.json that lists the entry points. The package contains
-// all modules that the entry points import, and launchers, Lua files, pages and documents. The output,
-// NAME-VERSION.tgz and a bill of materials, NAME-VERSION.cdx.json (CycloneDX), is written to the folder named by the
-// first argument, or to `package/`.
+// For each package, bin/packages has a manifest and a tsconfig.json with its entry points. The package contains the
+// modules that these import, launchers, Lua files, pages and documents. The output, NAME-VERSION.tgz and a bill of
+// materials, NAME-VERSION.cdx.json (CycloneDX), is written to the folder in the first argument, or to `package/`.
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';

@@ -5,7 +5,6 @@ import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 import { SYSTEM } from './system.ts';
 
-/** Runs a daemon in this process. Exits if `runDaemon` returns an exit code. */
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   process.title = daemon.name;
   process.exitCode = EXIT.fatal;

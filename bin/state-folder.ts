@@ -23,10 +23,7 @@ export function withRunning(environment: Environment): Environment {
   }
 }
 
-/**
- * Locks the folder until `release` is called or this process exits. Rejects if another run, or the Redis server of an
- * earlier run, still uses the folder.
- */
+/** Locks the folder until this process exits. Rejects if another run, or an earlier run's Redis, still uses it. */
 export async function holdFolder(folder: string) {
   const path = join(folder, 'run.json');
   // The operating system releases the lock on a SQLite file when the process exits, even after SIGKILL.

@@ -23,10 +23,7 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   );
 }
 
-/**
- * Connects to the warehouse and returns a sentence about its state. Rejects with a StartFailure: with exit code 2 for
- * TablesDiffer, and with 5 for all other failures.
- */
+/** Returns a sentence about the warehouse. Rejects with a StartFailure: exit code 2 for TablesDiffer, otherwise 5. */
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
   const path = sqlitePath(uri);
@@ -57,7 +54,6 @@ const warehouseFailure = (uri: string, why: string): StartFailure => {
   );
 };
 
-/** Opens the warehouse for ingest-admin. It connects on first use. */
 export function openWarehouseAdmin(uri: string): WarehouseAdmin {
   const path = sqlitePath(uri);
   return path === undefined ? createPostgresAdmin(uri, SYSTEM) : createSqliteAdmin(path, SYSTEM.clock);

@@ -64,7 +64,6 @@ export function clientIdentity(
   return { certificate, producer, uris: names.uris, untilMs: verdict.untilMs };
 }
 
-/** Returns the verdict for a trusted producer that lacks the audience. */
 export const audienceMissing = (producer: string, audience: string, untilMs: number): Verdict => ({
   kind: 'audienceMissing',
   producer,

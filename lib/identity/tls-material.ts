@@ -158,7 +158,6 @@ function revocationsOf(
   });
 }
 
-/** Rejects if `loadTlsMaterial` does. */
 export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
   const { cert, key, clientCa, clientCrl } = files;
   const paths = [cert, key, clientCa, ...(clientCrl === undefined ? [] : [clientCrl])];

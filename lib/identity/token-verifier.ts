@@ -151,9 +151,7 @@ function failure(cause: unknown, nowMs: number): Verdict {
   return unauthenticated('the token is not valid');
 }
 
-/**
- * True if the token is bound to the certificate. jose checks the types of claims such as `exp`, but not of these two.
- */
+/** True if the token is bound to the certificate. jose does not check the types of these claims. */
 function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
   if (confirmation !== undefined) {
     const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');

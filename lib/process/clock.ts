@@ -9,7 +9,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** A pending call that `after` or `every` scheduled. */
 export interface Timer {
-  /** Cancels the call. */
   close(): unknown;
   /** Lets the process exit before the call is made. */
   unref(): unknown;

@@ -23,7 +23,6 @@ export interface Daemon<C> {
   readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
 }
 
-/** The orderly stop of a daemon. */
 export interface Stop {
   readonly deadlineMs: number;
   /** What happens to unfinished work at the deadline, for a log line. */
@@ -33,7 +32,6 @@ export interface Stop {
 
 export type OnStop = (stop: Stop) => void;
 
-/** The process in which a daemon runs. */
 export interface DaemonProcess {
   readonly clock: Clock;
   readonly args: readonly string[];
@@ -76,7 +74,6 @@ export async function runDaemon<C>(daemon: Daemon<C>, host: DaemonProcess): Prom
   }
 }
 
-/** Runs `--check` or `--check=connect`. Rejects with a StartFailure. */
 async function check<C>(
   daemon: Daemon<C>,
   { config, report }: ReadConfig<C>,
@@ -91,7 +88,6 @@ async function check<C>(
   return EXIT.clean;
 }
 
-/** The versions and settings that the first line of the log contains. */
 const startFields = (name: string, environment: Environment) => ({
   version: version(),
   revision: revision(),

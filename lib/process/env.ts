@@ -21,7 +21,6 @@ export interface BindAddress {
 /** True if only this machine can connect to the address. */
 export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host);
 
-/** Returns `host:port`, with an IPv6 host in brackets. */
 export const addressText = ({ host, port }: BindAddress): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 
@@ -120,7 +119,6 @@ export class Settings {
     return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: this.log };
   }
 
-  /** Treats an empty value as unset. */
   #text(key: string): string | undefined {
     const value = this.#environment[key];
     return value === '' ? undefined : value;

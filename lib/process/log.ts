@@ -60,10 +60,7 @@ interface LogLine {
 
 const STYLES = { debug: 'gray', warn: 'yellow', error: 'red', fatal: 'red' } as const;
 
-/**
- * Converts a JSON line of pino to text for people. pino-pretty does the same, but would add thirteen packages to
- * every installation.
- */
+/** Converts a JSON line to text for people. pino-pretty does the same, but would install thirteen packages. */
 export function textLine(json: string, colors: boolean): string {
   let line: LogLine;
   try {

@@ -39,7 +39,6 @@ const MODES: ReadonlyMap<string, Mode> = new Map([
   ['-V', 'version'],
 ]);
 
-/** Throws a StartFailure if an argument is unknown. */
 export function modeOf(args: readonly string[]): Mode {
   let mode: Mode = 'run';
   for (const arg of args) {

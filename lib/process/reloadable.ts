@@ -13,10 +13,7 @@ import type { Log } from './log.ts';
 import { messageOf } from './message-of.ts';
 
 const INTERVAL_MS = 250;
-/**
- * Refused files are tried again after this time, because they can become good without a change. For example, a
- * revocation list may become valid later.
- */
+/** Refused files are tried again after this time. For example, a revocation list can become valid without a change. */
 const RETRY_MS = 30_000;
 
 export interface Reloading<T> {

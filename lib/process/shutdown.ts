@@ -8,7 +8,6 @@ export const signalExit = (signal: StopSignal): number => 128 + SIGNAL_NUMBERS[s
 
 let listener: ((signal: StopSignal) => void) | undefined;
 
-/** Replaces the listener for SIGTERM and SIGINT. */
 export function onStopSignals(next: (signal: StopSignal) => void): void {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, next);

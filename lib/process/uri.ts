@@ -55,7 +55,6 @@ function urlOf(value: string, scheme: string): URL | undefined {
   return one.startsWith(`${scheme}//`) && isUrl(one) ? new URL(one) : undefined;
 }
 
-/** Returns the path in a `sqlite:` URI, and undefined for any other URI. */
 export const sqlitePath = (uri: string): string | undefined =>
   uri.startsWith(SQLITE) ? decodeURIComponent(uri.slice(SQLITE.length)) : undefined;
 

@@ -1,4 +1,3 @@
-// Parses the command line of ingest-send.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';

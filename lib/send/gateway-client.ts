@@ -37,8 +37,7 @@ export function flowOf(asked: { [name in keyof Flow]?: number | undefined }): Fl
 }
 
 /**
- * Parses the URL of a gateway: `https://host:port`, or `http` to this machine for tests. Throws a TypeError that
- * names the mistake.
+ * Parses the URL of a gateway, or an `http` URL of this machine for tests. Throws a TypeError that names the mistake.
  */
 export function gatewayUrl(value: string | URL): URL {
   if (!URL.canParse(String(value))) throw new TypeError(`${String(value)}: expected an https URL`);
@@ -119,10 +118,7 @@ export class GatewayClient {
     }
   }
 
-  /**
-   * Returns the connection with the most room, or undefined if all are full. Opens a new connection instead if that
-   * one is not idle and there are fewer than `connections`.
-   */
+  /** Returns the connection with the most room, or a new one if that one is not idle and `connections` allows it. */
   #pipelineWithRoom(): Pipeline | undefined {
     const { connections } = this.#options;
     let best: Pipeline | undefined;
@@ -145,7 +141,6 @@ function connectorTo(url: URL, identity: SenderIdentity): ConstructorParameters<
   return (ready) => connectTls(named, ready).setNoDelay(true);
 }
 
-/** Returns the first lines of every request. */
 function requestStart(url: URL, { token }: SenderIdentity): string {
   return [
     `POST ${url.pathname.replace(/\/$/, '')}/events HTTP/1.1`,

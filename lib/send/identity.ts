@@ -1,10 +1,7 @@
 // Checks the producer's certificate and key before anything is sent.
 import { createSecureContext } from 'node:tls';
 
-/**
- * A producer's credentials as PEM texts, and its token. Without `ca`, Node's default authorities are trusted. An http
- * URL needs none of the PEM texts.
- */
+/** PEM texts and a token. Without `ca`, Node's default authorities are trusted. An http URL needs no PEM texts. */
 export interface SenderIdentity {
   readonly cert: string | Buffer | undefined;
   readonly key: string | Buffer | undefined;

@@ -51,7 +51,6 @@ export class Lease {
     }
   }
 
-  /** True if this process still holds the lease. */
   isHeld(): Promise<boolean> {
     return isAt(this.#file, this.#path);
   }

@@ -34,7 +34,6 @@ export interface PipelineOptions {
   readonly depth: number;
   /** Appears in the message of an overdue request. */
   readonly timeoutMs: number;
-  /** Returns the header of a request. */
   readonly headOf: (request: Request) => string;
   /** Called when there is room for more requests. The requests in `displaced` must be sent again. */
   readonly onRoom: (displaced: readonly Request[]) => void;
@@ -106,10 +105,7 @@ export class Pipeline {
     this.#options.clock.turnEnd(() => this.#flush());
   }
 
-  /**
-   * Writes the waiting requests. A long request ends the batch, so that the callback of the write reports when that
-   * request was sent.
-   */
+  /** A long request ends the batch, so that the callback of the write reports when that request was sent. */
   #flush(): void {
     this.#flushes = false;
     const socket = this.#socket;

@@ -37,7 +37,6 @@ export class RefusedFile {
     this.path = path;
   }
 
-  /** True if the file contains an event. */
   get written(): boolean {
     return this.#written;
   }

@@ -22,10 +22,7 @@ export type SendResult<T> =
   | {
       readonly kind: 'accepted';
       readonly event: T;
-      /**
-       * True if the gateway already had an event with this id. `differs` is true if that event has another body,
-       * which the gateway keeps.
-       */
+      /** True if the gateway already had this id, with another body if `differs`. The gateway keeps the first body. */
       readonly duplicate: boolean;
       readonly differs: boolean;
       /** The answer's X-Request-Id, which is also in the gateway's log. */
@@ -74,10 +71,7 @@ export interface SenderOptions<T> extends ClockAndRandom {
   readonly onRetry: (retry: Retry) => void;
 }
 
-/**
- * Sends events and yields their results. After the results of all answered events, it throws SendingStopped or the
- * error of `events`, if any.
- */
+/** Throws SendingStopped and the errors of `events`, but only after the results of all answered events. */
 export async function* sendAll<T>(
   events: AsyncIterable<T> | Iterable<T>,
   options: SenderOptions<T>,
@@ -235,7 +229,6 @@ class Run<T> {
   }
 }
 
-/** Returns the reason in an answer or error, with control characters escaped. */
 export function reasonOf(answer: unknown): string {
   const { detail, error } = answer as Readonly<Record<string, unknown>>;
   const reason = detail ?? error;

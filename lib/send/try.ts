@@ -62,7 +62,6 @@ const TRUST_ERRORS: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** Returns the result of a try whose connection failed before the answer was complete. */
 export function unansweredTry({ message, code }: NodeJS.ErrnoException): Try {
   const error = message || String(code);
   if (TRUST_ERRORS.has(code ?? '')) return { kind: 'untrusted', reason: `${error} (${code})` };
@@ -117,7 +116,6 @@ export function tryOf(
   return inPlace({ kind: 'retry', code, status, answer: members, requestId, afterMs });
 }
 
-/** Parses a JSON object. Returns undefined for any other text. */
 function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text);

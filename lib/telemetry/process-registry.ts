@@ -9,7 +9,6 @@ export async function exposition(registry: Registry): Promise<{ readonly content
   return { contentType: registry.contentType, text: await registry.metrics() };
 }
 
-/** Returns a registry with prom-client's process metrics and `ingest_build_info`. */
 export function processRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
