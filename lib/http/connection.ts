@@ -149,7 +149,6 @@ export class Connection<T> implements Wire {
     this.#socket.destroy();
   }
 
-  /** Schedules a flush at the end of this turn of the event loop. */
   wake(): void {
     if (this.#awake) return;
     this.#awake = true;

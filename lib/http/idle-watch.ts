@@ -12,7 +12,6 @@ export interface Progress {
   readonly headSinceMs: number | undefined;
   readonly bodySinceMs: number | undefined;
   readonly owing: boolean;
-  /** Bytes of answers that the client has not read yet. */
   readonly unreadBytes: number;
   readonly requests: number;
   /** True if an accepted authority signed the client's certificate. */

@@ -72,7 +72,6 @@ export const processRoutes = <M = never>(state: ProcessState): Route<M | Handler
   route<M | Handler>('/metrics', { GET: () => scrape(state) }),
 ];
 
-/** `pages` are additional answers to GET and HEAD, by path. */
 export function createProcessEndpoints(
   state: ProcessState,
   problem: ProblemOf,

@@ -5,9 +5,7 @@ import { SocketAddress, type Socket } from 'node:net';
 
 export interface ProxyHeader {
   readonly bytes: number;
-  /**
-   * The client's address; `undefined` for the balancer's own connection (LOCAL) or a client without an IP address.
-   */
+  /** The client's address; `undefined` for a connection of the balancer itself (LOCAL) or a client without an IP. */
   readonly address: string | undefined;
 }
 

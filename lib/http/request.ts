@@ -14,10 +14,7 @@ export type Refused = (typeof FAULTS)[ProtocolFault]['refusal'];
 export interface RequestListener {
   /** Called if the client closes the connection before the whole body has arrived. */
   aborted(): void;
-  /**
-   * Called if the rest of the request is unreadable or late. Answers, and closes the connection. Returns false if the
-   * request already has an answer.
-   */
+  /** Answers a request whose rest is unreadable or late, and closes. Returns false if it already has an answer. */
   fault(fault: ProtocolFault): boolean;
 }
 
@@ -57,7 +54,6 @@ export interface RequestHead {
 
 export interface HttpRequest {
   readonly head: RequestHead;
-  /** Set once by the handler. */
   listener: RequestListener | undefined;
   /**
    * The whole body, if it arrived with the head; otherwise, call `receive`. The handler clears this after reading, so
@@ -66,9 +62,7 @@ export interface HttpRequest {
   body: Buffer | undefined;
   readonly gone: boolean;
 
-  /**
-   * True if the missing part of the body may be longer than `bytes`, or if the client is waiting for 100 (Continue).
-   */
+  /** True if more than `bytes` of the body may be missing, or if the client is waiting for 100 (Continue). */
   restMayExceed(bytes: number): boolean;
   /** Reads a body that has not arrived yet, up to `bytesMax` bytes. Call this at most once. */
   receive(bytesMax: number, taker: BodyTaker): void;

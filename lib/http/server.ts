@@ -40,9 +40,7 @@ export interface ServerHandlers<T> extends ConnectionHandlers<T, Connection<T>> 
   /** Returns the complete response to a request in plain HTTP. */
   readonly plainHttp: () => string;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
-  /**
-   * `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if its header was not read.
-   */
+  /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
   readonly handshakeFailure: (reason: string, address: string) => void;
 }
 
@@ -79,7 +77,6 @@ export class HttpsServer<T> {
   readonly #limits: ServerLimits;
   readonly #host: ConnectionHost<T, Connection<T>>;
   readonly #connections = new Map<Connection<T>, Socket>();
-  /** Open TCP connections whose TLS handshake is not done. */
   readonly #handshakes = new Map<Socket, Arrival<T>>();
   /** All TCP connections, including closed ones, because `tlsClientError` may be emitted after the close. */
   readonly #arrivals = new WeakMap<Socket, Arrival<T>>();
@@ -113,8 +110,7 @@ export class HttpsServer<T> {
     this.#server = createServer({
       ...tls,
       ...TLS_OPTIONS,
-      // The application checks the certificate, so a client with a bad one gets an HTTP answer, not a failed
-      // handshake.
+      // The application checks the certificate: a client with a bad one gets an HTTP answer, not a failed handshake.
       requestCert: true,
       rejectUnauthorized: false,
       ALPNProtocols: ['http/1.1'],
@@ -231,7 +227,6 @@ export class HttpsServer<T> {
     return arrival;
   }
 
-  /** Accepts a balancer's connection, and reads its header before the handshake. */
   #acceptPassedOn(socket: Socket, from: BlockList): void {
     socket.on('error', () => undefined); // A 'close' event follows.
     const balancer = socket.remoteAddress;

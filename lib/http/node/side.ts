@@ -15,10 +15,7 @@ import { NodeRequest, type NodeRequestOwner } from './request.ts';
 /** `open`: more input may arrive; `ended`: the client has ended its side; `closed`: the connection is closed. */
 type InputState = 'open' | 'ended' | 'closed';
 
-/**
- * `open`: node:http may receive input up to the next request; `used`: it has received that; `in line`: the side
- * waits.
- */
+/** `open`: node:http may receive input up to the next request; `used`: it has done so; `in line`: this side waits. */
 type Turn = 'open' | 'used' | 'in line';
 
 const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
@@ -28,14 +25,14 @@ const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
 };
 
 const HEAD_SLICE_BYTES = 256;
-/** Used in a body whose end is unknown or near. */
+/** Maximum slice of a body whose end is unknown or near. */
 const BODY_END_SLICE_BYTES = 1_024;
 const BODY_SLICE_BYTES = 65_536;
 
 // Fact: node:http needs 2 µs per chunk, and one read of a socket returns up to 11,000 chunks of one byte. 60 such
 // bodies delayed other requests by 14 seconds. Choice: a body without an announced length waits in line after its
 // first bytes. Effect: a delay of 0.2 seconds (test/end-to-end/short-pieces.long.ts).
-/** Bytes of such a body that are fed before it waits in line, and then in each of its turns. */
+/** Bytes of a body without an announced length that are fed before it waits in line, and then in each of its turns. */
 const CHUNKED_FIRST_BYTES = 2_048;
 const CHUNKED_TURN_BYTES = 16_384;
 

@@ -26,7 +26,6 @@ export class PlainReader {
   #at = 0;
   /** The beginning of a head, already removed from `#bytes`. */
   #begun = '';
-  /** The request whose body is still arriving. */
   #arriving: PlainRequest | undefined;
   #requests = 0;
   #headSinceMs: number | undefined;
@@ -193,10 +192,7 @@ export class PlainRequest implements HttpRequest {
   readonly startMs: number;
   listener: RequestListener | undefined;
   gone = false;
-  /**
-   * The whole response, or only its head if the body is in `answerBody`. The connection sets this and the next three
-   * fields.
-   */
+  /** The response, or its head if the body is in `answerBody`. The connection sets this and the next three fields. */
   answer: string | undefined;
   answerBody: readonly Buffer[] = NO_PARTS;
   answerIsAscii = true;
