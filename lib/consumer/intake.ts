@@ -23,9 +23,7 @@ const READ_AHEAD_BATCHES = 2;
  * below 300 MiB; with a limit of 16 MiB, it exceeded 380 MiB (test/end-to-end/large-bodies.long.ts).
  */
 const BYTES_MAX = 4 << 20;
-/** Target size of one read. */
 const READ_BYTES = BYTES_MAX / 4;
-/** Number of simultaneous reads in a backlog. */
 export const READS_AT_ONCE = 4;
 /**
  * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: all reads together

@@ -113,7 +113,6 @@ export class Landing {
     }
   }
 
-  /** Returns the ids of the events that have been erased. */
   #erased(entries: readonly Entered[]): Promise<ReadonlySet<string>> {
     return this.#reader.erased(entries).catch((cause: unknown) => {
       throw new QueueStepFailed(messageOf(cause), { cause });
@@ -126,7 +125,6 @@ export class Landing {
     throw cause;
   }
 
-  /** Returns the number of entries that fit into one transaction. */
   #endOfTransaction(entries: readonly Entered[]): number {
     let weight = 0;
     for (const [at, { body }] of entries.entries()) {

@@ -79,7 +79,6 @@ function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts
   return { ...placeOf(delivery), id: notes.id ?? found.id, type: found.type, producer, body };
 }
 
-/** Returns the rejection of an event that the warehouse refused. */
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
   const { type: _, ...rest } = event;
   return { ...rest, code, reason: `${code}: ${words}` };

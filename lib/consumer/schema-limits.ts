@@ -99,7 +99,6 @@ function* children(schema: Schema, place: string): Generator<Child> {
   }
 }
 
-/** Yields a schema and all its subschemas. */
 function* subschemas(schema: Schema, place: string, depth = 0): Generator<Omit<Child, 'keyword'>> {
   if (depth > DEPTH_MAX) throw new Refused(`${place}: nested deeper than ${DEPTH_MAX}`);
   yield { place, schema };
