@@ -14,36 +14,33 @@ import { type Durability, type QueueObserver, StreamQueue } from './stream-queue
 export interface StreamsOptions extends ClockAndRandom {
   readonly log: Log;
   readonly uri: string;
-  /** Used for a Redis Cluster only. */
   readonly partitions: number;
   readonly limits: {
     readonly enqueueTimeoutMs: number;
-    /** The longest accepted body: consumers read as many entries at a time as it allows. */
+    /** The longest accepted body, which determines how many entries consumers read at a time. */
     readonly bodyBytesMax: number;
   };
   readonly durability: Omit<Durability, 'connections'>;
-  /** `onReport` also receives the partition's number. */
   readonly observer?: Pick<QueueObserver, 'onCall'> & {
     readonly onReport?: (report: QueueReport, partition: string) => void;
   };
 }
 
-/** Shown by `CLIENT LIST`. */
 const NAME = 'ingest-gateway';
 
-/** The accepting side of one stream. The caller opens its connection. */
+/** The accepting side of one stream. The caller opens the connection. */
 export interface AcceptingStream {
   readonly connection: RedisConnection;
   readonly queue: StreamQueue;
 }
 
-/** In order of partitions. `makes`: see QueuePartition. */
+/** Returns the streams in partition order. `makes`: see QueuePartition. */
 export function acceptingStreams(options: StreamsOptions, makes = true): readonly AcceptingStream[] {
   const { uri, partitions, limits, durability, observer, clock, random } = options;
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
   const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
   const alone = parts.length === 1;
-  // The flushes of all partitions in this turn come first, so their calls leave in one write.
+  // Runs after all partitions have flushed in this turn, so their calls are sent in one write.
   const gather = (write: () => void): void => clock.turnEnd(write);
   const shared = new SharedClients((server) => new ByteClient({ uri: server, name: NAME, clock, random, gather }));
   return parts.map((part, at) => {
@@ -64,7 +61,7 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
 
 const LOOK_MS = 25;
 
-/** Connects, and polls until every stream accepts events. Returns the reason if none does in time or one is refused. */
+/** Waits until every stream accepts events. Returns a reason if one is refused or none accepts in time. */
 async function whyNotStarted(
   streams: readonly AcceptingStream[],
   clock: Clock,
@@ -84,7 +81,7 @@ async function whyNotStarted(
     );
     if (states.every(({ available }) => available)) return undefined;
     if (refusal !== undefined) return refusal;
-    // A rewrite may take minutes. Meanwhile the gateway listens and is not ready.
+    // A rewrite of the append-only file may take minutes. Meanwhile, the gateway listens but is not ready.
     if (streams.every(({ queue }, at) => states[at]?.available === true || queue.awaitsRewrite)) return undefined;
     if (clock.ms() > deadline) {
       const reason = states.find((state) => !state.available)?.reason ?? '';
@@ -94,9 +91,7 @@ async function whyNotStarted(
   }
 }
 
-/**
- * Waits until the queue accepts events. Rejects with a StartFailure that names `uri`, the value of INGEST_QUEUE_URI.
- */
+/** Waits until the queue accepts events. Rejects with a StartFailure that names `uri`. */
 export async function startQueue(
   uri: string,
   streams: readonly AcceptingStream[],

@@ -1,7 +1,7 @@
-// The script calls without a reply, their time limit, and the server's silence.
+// Script calls that have no reply yet, their time limit, and the server's silence.
 //
-// Invariants: each submission is settled once. A call is given up only after it was written and the sockets were read
-// at least once after its deadline. The server is stalled from the first call that is given up until it sends anything.
+// Invariants: each submission is settled once. A call is given up only if it was written and the sockets were read at
+// least once after its deadline. The server is stalled from the first call that is given up until it sends anything.
 import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
@@ -20,7 +20,6 @@ export class Call {
     return this.#settled;
   }
 
-  /** Settles each of its submissions by `settle`, once. */
   settle(settle: (submission: Submission, at: number) => void): void {
     if (this.#settled) return;
     this.#settled = true;
@@ -32,10 +31,9 @@ export class OutstandingCalls {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #onOverdue: () => void;
-  /** Oldest first. */
+  /** The oldest call is first. */
   readonly #calls: Call[] = [];
   #deadline: Timer | undefined;
-  /** Set while the server is silent. */
   #stalledSinceMs: number | undefined;
 
   /** `onOverdue` is called for each call that is given up, before its submissions become unavailable. */
@@ -45,7 +43,6 @@ export class OutstandingCalls {
     this.#onOverdue = onOverdue;
   }
 
-  /** A reply is overdue. */
   get stalled(): boolean {
     return this.#stalledSinceMs !== undefined;
   }
@@ -54,7 +51,7 @@ export class OutstandingCalls {
     return this.#stalledSinceMs === undefined ? 0 : this.#clock.ms() - this.#stalledSinceMs;
   }
 
-  /** The server sent something, or the connection was lost and no reply is due. */
+  /** Call this when the server has sent something, or when the connection was lost and no reply is due. */
   serverSpoke(): void {
     this.#stalledSinceMs = undefined;
   }
@@ -63,7 +60,6 @@ export class OutstandingCalls {
     this.#stalledSinceMs ??= sinceMs;
   }
 
-  /** Registers a call that was just written. */
   began(submissions: readonly Submission[]): Call {
     assert(submissions.length > 0);
     const call = new Call(submissions, this.#clock.ms());
@@ -86,20 +82,19 @@ export class OutstandingCalls {
     for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
   }
 
-  // Fact: a timer for each request costs more than the check. Choice: one timer for the oldest unsettled call.
+  // Fact: a timer per call costs more than this check. Choice: one timer for the oldest unsettled call.
   #armDeadline(inMs: number): void {
     assert(this.#deadline === undefined);
-    // Fact: after a long turn (a burst of handshakes, garbage collection), timers run before sockets are read, and a
-    // reply that arrived in time would be late. Choice: sockets are read before a call is given up, and the deadline is
-    // compared with the time before that read. With the time after it, an overloaded gateway with turns longer than the
-    // time-out gave up every call of the turn before, and accepted nothing.
+    // Fact: after a long turn (a burst of handshakes, garbage collection), timers run before sockets are read, so a
+    // reply that arrived in time would seem late. Choice: sockets are read before a call is given up, and the
+    // deadline is compared with the time before that read. If it were compared with the time after it, an overloaded
+    // gateway would give up every call.
     this.#deadline = this.#clock.after(inMs, () => {
       const beforePollMs = this.#clock.ms();
       this.#clock.turnEnd(() => this.#expire(beforePollMs));
     });
   }
 
-  /** Gives up the calls that were overdue at `now`. Sockets were read since then. */
   #expire(now: number): void {
     this.#deadline = undefined;
     for (const call of this.#calls) {

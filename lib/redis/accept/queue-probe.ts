@@ -1,6 +1,6 @@
 // The state of the queue, from periodic probes and from refused or overdue calls.
 //
-// Invariants: the queue is available only if a probe succeeded lately. If the server is silent for STALL_MAX_MS, the
+// Invariants: the queue is available only if a recent probe succeeded. If the server is silent for STALL_MAX_MS, the
 // owner reconnects. Each change is logged once.
 import { NOT_ASKED, type QueueState } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
@@ -11,17 +11,13 @@ import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer } from '../wire/errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
 
-/**
- * If the enqueue time-out is longer, the probe may take as long: the queue is unavailable meanwhile, and events are
- * refused only after their own time-out.
- */
+/** A probe may take as long as the enqueue timeout, so that events are refused only after their own timeout. */
 const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;
 /** After this long without a reply, the connection is replaced. */
 const STALL_MAX_MS = 3_000;
 
 interface QueueProbeOptions {
-  /** An accepting call without events. */
   readonly call: () => Promise<unknown>;
   readonly connection: RedisConnection;
   readonly calls: OutstandingCalls;
@@ -37,7 +33,6 @@ export class QueueProbe {
   readonly #timer: Timer;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
-  /** The reason why the queue accepts no events, or `undefined`. */
   #reason: string | undefined = NOT_ASKED;
 
   constructor(options: QueueProbeOptions) {
@@ -54,9 +49,7 @@ export class QueueProbe {
     return { available: true };
   }
 
-  /**
-   * Probes once with a write that changes nothing, which fails if Redis is full or read-only. Returns the new state.
-   */
+  /** Probes with a write that changes nothing, which fails if Redis is full or read-only. Returns the new state. */
   async ask(): Promise<QueueState> {
     if (this.#asking) return this.state();
     this.#asking = true;
@@ -67,7 +60,7 @@ export class QueueProbe {
       calls.serverSpoke();
       this.says(undefined);
     } catch (cause) {
-      // A frozen server is detected even without events: its connection may be dead.
+      // This detects a frozen server or a dead connection even if there are no events.
       if (cause instanceof NoAnswer) calls.serverSilent(clock.ms() - this.#timeoutMs);
       this.says(connection.ready ? messageOf(cause) : connection.lastError);
     } finally {
@@ -76,7 +69,7 @@ export class QueueProbe {
     return this.state();
   }
 
-  /** Sets the reason, or `undefined` if the queue accepts events, and logs a change. */
+  /** Sets the reason why the queue accepts no events, or `undefined`, and logs a change. */
   says(reason: string | undefined): void {
     if (reason === this.#reason) return;
     const before = this.#reason;

@@ -1,13 +1,14 @@
 // Accepting calls that replicas must acknowledge: a WAIT follows each call.
 //
-// Invariant: a reply is returned only after `replicas` replicas have everything that the master had written when it ran
-// the call. A call that wrote nothing (all ids were known, or a probe) does not show when those ids were written, and
-// whether WAIT covers them depends on the server's version. So another write and a second WAIT follow it.
+// Invariant: a reply is returned only after `replicas` replicas have everything that the master had written when it
+// ran the call. A call that wrote nothing (all its ids were known, or it is a probe) does not show when those ids
+// were written, and whether WAIT covers them depends on the server's version. So another write and a second WAIT
+// follow.
 //
-// Fact: WAIT blocks every later command of its connection; one connection with calls of 9 events loses half of the
+// Fact: WAIT blocks every later command on its connection. One connection with calls of 9 events loses half of the
 // throughput. Choice: CONNECTIONS take turns. Lookups use the queue's own connection.
 //
-// Limit: WAIT is not consensus. A fail-over to a replica without an event loses it.
+// Limit: WAIT is not consensus. A failover to a replica that lacks an event loses it.
 import assert from 'node:assert/strict';
 import type { RedisConnection } from '../server/client.ts';
 import { NoConnection } from '../wire/errors.ts';
@@ -17,12 +18,12 @@ import type { Argument, Sender } from '../wire/script.ts';
 
 export const CONNECTIONS = 4;
 
-/** Too few replicas acknowledged in time: the event is on the master, and a fail-over may lose it. */
+/** Too few replicas acknowledged in time. The event is on the master, but a failover may lose it. */
 class NotReplicated extends Error {
   override readonly name = 'NotReplicated';
 }
 
-/** The share of a call's time that WAIT may use. */
+/** WAIT may use this share of a call's timeout. */
 const WAIT_SHARE = 0.6;
 
 interface ReplicatedSenderOptions {
@@ -51,7 +52,7 @@ export class ReplicatedSender implements Sender<Reply> {
     for (const connection of this.#options.connections) connection.open();
   }
 
-  /** Sends a call of accept.lua. */
+  /** `command` must call accept.lua, because the reply shows whether it wrote anything. */
   async send(command: readonly Argument[]): Promise<Reply> {
     const connection = this.#next();
     const answer = connection.send(command);

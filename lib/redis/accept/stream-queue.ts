@@ -1,11 +1,11 @@
 // The accepting side of the queue on one Redis Stream.
 //
-// A submission is pending (this turn of the event loop), then outstanding (sent, no reply), then settled. All
-// submissions of a turn travel in one script call, which Redis runs atomically.
+// A submission is pending (this turn of the event loop), then outstanding (sent, no reply), then settled. The
+// submissions of a turn share script calls, which Redis runs atomically.
 //
-// Invariants: each submission is settled once, within the time-out plus the lateness of one timer. `accepted` and
-// `duplicate` come from Redis only. While a call is overdue, the queue refuses events immediately, so a frozen server
-// keeps at most one time-out's worth of submissions in memory.
+// Invariants: each submission is settled once, within the timeout plus the lateness of one timer. `accepted` and
+// `duplicate` come only from Redis. While a call is overdue, the queue refuses events immediately, so a frozen
+// server leaves at most one timeout's worth of submissions in memory.
 import assert from 'node:assert/strict';
 import {
   type Outcome,
@@ -34,34 +34,30 @@ import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
 import { QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
 
-// Fact: Redis runs one script at a time, at about 8 µs for each event, and the arguments of a call are joined into one
-// string. Choice: calls are bounded in events and characters; the next call carries the rest.
+// Fact: Redis runs one script at a time, at about 8 µs per event, and the arguments of a call are joined into one
+// string. Choice: calls are limited in events and characters. The next call carries the rest.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
 const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
 const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
 
-/** By the digits of accept.lua's reply. */
+/** Indexed by the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
 const DIGIT_ZERO = 0x30;
 
-/** Protection of accepted events against a failure of the server. */
 export interface Durability {
-  /** A server that may lose accepted events is refused (`require`) or logged (`warn`). */
+  /** A server that may lose accepted events is refused with `require`, and logged with `warn`. */
   readonly level: 'warn' | 'require';
-  /** An event is accepted once this many replicas have it. */
   readonly replicas: number;
-  /** Accepting calls that wait for replicas take turns on these. The queue opens and closes them. */
+  /** Accepting calls that wait for replicas take turns on these connections. The queue opens and closes them. */
   readonly connections: readonly RedisConnection[];
 }
 
 const WARN: Durability = { level: 'warn', replicas: 0, connections: [] };
 
 export interface QueueObserver {
-  /** Called once for each answered call, with its duration in seconds and its number of events. */
   readonly onCall?: (seconds: number, events: number) => void;
-  /** Called with each report of the trimmer, every few seconds. */
   readonly onReport?: (report: QueueReport) => void;
 }
 
@@ -70,7 +66,6 @@ export interface StreamQueueOptions {
   readonly log: Log;
   readonly part: QueuePartition;
   readonly connection: RedisConnection;
-  /** How long a submission waits for a reply, in milliseconds. */
   readonly enqueueTimeoutMs: number;
   readonly durability?: Durability;
   readonly observer?: QueueObserver;
@@ -87,7 +82,6 @@ export class StreamQueue implements Queue {
   readonly #makes: boolean;
   readonly #identity: KnownIdentity;
   readonly #durability: DurabilityCheck;
-  /** The connection, or the sender that waits for replicas. */
   readonly #accepting: Sender<Reply>;
   readonly #replicated: ReplicatedSender | undefined;
 
@@ -115,7 +109,7 @@ export class StreamQueue implements Queue {
     this.#durability = new DurabilityCheck({ ...durability, log: this.#log });
     if (durability.replicas > 0) {
       this.#replicated = new ReplicatedSender({ ...durability, stream, timeoutMs: this.#timeoutMs });
-      // Opened in parallel with the queue's own connection: a start has five seconds for all of them.
+      // Opens in parallel with the queue's own connection, because startup has five seconds for all of them.
       this.#replicated.open();
     }
     this.#accepting = this.#replicated ?? this.#connection;
@@ -159,8 +153,8 @@ export class StreamQueue implements Queue {
   submit(submission: Submission): void {
     this.#pending.push(submission);
     if (this.#pending.length > 1) return;
-    // Fact: sockets that become readable together are read in one poll phase, which the check phase follows. Choice:
-    // calls are sent there, so the events of a turn share one call, and a single event waits for no timer.
+    // Sockets that become readable together are read in one poll phase. The calls are sent in the check phase after
+    // it, so the events of a turn share one call, and a single event waits for no timer.
     this.#clock.turnEnd(this.#flush);
   }
 
@@ -177,7 +171,7 @@ export class StreamQueue implements Queue {
     return [this.state()];
   }
 
-  /** The server is still rewriting its append-only file, and no connection is used before. */
+  /** True if the connection waits for the server to finish rewriting its append-only file. */
   get awaitsRewrite(): boolean {
     return !this.#connection.ready && this.#awaitsRewrite;
   }
@@ -209,12 +203,10 @@ export class StreamQueue implements Queue {
     return ACCEPT.run(this.#accepting, command);
   }
 
-  /**
-   * Sends one call with as many submissions from index `from` on as it may carry. Returns the index of the next one.
-   */
+  /** Sends one call with as many submissions, from index `from`, as fit. Returns the index of the next one. */
   #send(submissions: readonly Submission[], from: number): number {
     assert(from < submissions.length);
-    // Fact: one more argument costs every event. Choice: only a call with notes has it.
+    // Fact: an additional argument costs every event. Choice: only calls with notes have one.
     const hasNotes = submissions.some(({ notes }) => notes !== undefined);
     const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
     const command: Argument[] = [...ACCEPT.command(this.#stream), retention];
@@ -257,13 +249,12 @@ export class StreamQueue implements Queue {
   #refused(call: Call, cause: unknown): void {
     this.#calls.remove(call);
     if (this.#connection.ready) {
-      this.#calls.serverSpoke(); // A refusal is an answer, too.
+      this.#calls.serverSpoke(); // A refusal is also a reply.
       this.#probe.says(messageOf(cause));
     }
     settleAll(call, 'unavailable');
   }
 
-  /** Never rejects: without a reply in time the lookup is `unavailable`. */
   async #lookUp(id: string, producer: string, timeoutMs: number): Promise<QueueLookup> {
     const args = [String(this.#retentionMs), producer, this.#identity.index.field(id)];
     try {
@@ -279,7 +270,6 @@ export class StreamQueue implements Queue {
     }
   }
 
-  /** Rejects with a QueueRefusal if this program must not use the server of a new connection. */
   async #inspect(server: Server, waits: boolean): Promise<void> {
     await assertRights(server, this.#stream, 'gateway', waits ? [['wait', '', '1 1']] : []);
     await this.#identity.ask(server);

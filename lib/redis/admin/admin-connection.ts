@@ -1,4 +1,4 @@
-// A connection of ingest-admin: opened at first use. Each failure, including a missing reply, is a QueueFailed.
+// A connection of ingest-admin, opened on first use. `telling` converts every failure to a QueueFailed.
 import { QueueFailed } from '../../ingest/queue-admin.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -17,11 +17,8 @@ const ANSWER_TIMEOUT_MS = 10_000;
 export interface AdminConnectionOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
   readonly log: Log;
-  /** Prefix of failure messages, for a queue of several streams. */
   readonly name?: string | undefined;
-  /** See RedisConnection. */
   readonly inspect?: (server: Server) => Promise<void>;
-  /** Creates the client; a ByteClient by default. */
   readonly client?: ((uri: string, name: string) => Client) | undefined;
 }
 
@@ -29,7 +26,7 @@ export class AdminConnection {
   readonly #clock: Clock;
   readonly #connection: RedisConnection;
   readonly #name: string | undefined;
-  /** With a plain URI, a node of a Redis Cluster is reported as such. */
+  /** If true, an error reports that the server belongs to a Redis Cluster. */
   readonly #plain: boolean;
   #opening: Promise<void> | undefined;
 
@@ -41,7 +38,7 @@ export class AdminConnection {
     if (inspect !== undefined) this.#connection.tell({ inspect });
   }
 
-  /** Parsed replies. Failures are not QueueFailed: use it within `telling`. */
+  /** Parses replies. Failures are not QueueFailed, so use it within `telling`. */
   readonly values: Server = { send: async (command) => (await this.send(command)).value() };
 
   send(command: readonly Argument[]): Promise<Reply> {
@@ -52,14 +49,12 @@ export class AdminConnection {
     return withTimeout(this.#clock, script.run(this.#connection, command), ANSWER_TIMEOUT_MS);
   }
 
-  /** Connects if necessary, runs `work`, and converts its failure to a QueueFailed. */
   async telling<T>(work: () => Promise<T>): Promise<T> {
     try {
       await (this.#opening ??= this.#open());
       return await work();
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
-      // NOSCRIPT is handled by the sender of the script.
       if (cause instanceof RedisError && cause.code === 'NOSCRIPT') throw cause;
       const refusal = this.#plain ? clusterRefusal(cause) : cause;
       const message = messageOf(refusal);

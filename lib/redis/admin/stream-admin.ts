@@ -1,4 +1,4 @@
-// The streams of the queue as ingest-admin sees them.
+// The queue port of ingest-admin on Redis Streams.
 import { namesIn } from '../../ingest/erased.ts';
 import type {
   EntryState,
@@ -29,11 +29,10 @@ import { Script, type Argument, type Server } from '../wire/script.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 
-/** Bytes of values that one call of count.lua should read, because it blocks Redis. */
+/** One call of count.lua should read at most this many bytes, because it blocks Redis. */
 const COUNT_BYTES = 4 << 20;
 const COUNT_ENTRIES_FIRST = 16;
 const COUNT_ENTRIES_MAX = 1_000;
-/** Entries that one call of states.lua checks. */
 const STATES_MAX = 16;
 
 const SCRIPTS = {
@@ -53,7 +52,6 @@ interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect' | 'u
 
 interface QueueAdminOptions extends PartitionsOptions, Pick<AdminConnectionOptions, 'log' | 'client'> {
   readonly uri: string;
-  /** Used for a Redis Cluster only. */
   readonly partitions: number;
 }
 
@@ -83,7 +81,7 @@ export class StreamAdmin implements QueuedStream {
     this.name = stream;
     this.#stream = stream;
     const inspect = async (server: Server): Promise<void> => {
-      // The metadata may be on another node that is unavailable. Without it, this stream can still be shown.
+      // The metadata may be on an unavailable node. The status of this stream can be shown without it.
       this.#identity = await identify(server).catch((cause: unknown) => {
         if (makes || cause instanceof QueueRefusal) throw cause;
         this.#unidentified = cause;
@@ -228,7 +226,7 @@ export class StreamAdmin implements QueuedStream {
     return this.#connection.close();
   }
 
-  /** By now the name may belong to another event: see Delivery. */
+  /** Throws if the entry was read from another server, where its name may belong to another event: see Delivery. */
   #assertReadHere(servers = 0): void {
     if (servers !== this.#histories.of(this))
       throw new Error('the queue is on another server since its entries were read; run again');
@@ -251,7 +249,6 @@ export class StreamAdmin implements QueuedStream {
     return this.#connection.run(script, [...script.command(this.#stream), ...args]);
   }
 
-  /** Keeps the entries of one event. */
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
     const servers = this.#histories.of(this);
     const { deliveries } = entriesOf(reply, this.#source);
@@ -269,10 +266,9 @@ async function clockOf(server: Server): Promise<number> {
   return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
 }
 
-/** The name just before the first entry of a time. */
+/** Returns the name just before the first entry of a time. */
 const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms) - 1}-18446744073709551615`);
 
-/** The number of entries that the next call may read, from the entries and bytes that the last one read. */
 function pageEntries(count: number, entries: number, bytes: number): number {
   const fitting = Math.floor((COUNT_BYTES * entries) / Math.max(1, bytes));
   return Math.max(1, Math.min(4 * count, fitting, COUNT_ENTRIES_MAX));
@@ -289,7 +285,6 @@ async function partitionStatus(server: Server, stream: string): Promise<Omit<Par
   return { stream, events: Number(events), memoryBytes, unread, pending, oldestUnlandedMs, replicas };
 }
 
-/** Members that hold entries or give signs of life. */
 async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
   const [members, signs, nowMs] = await Promise.all([
     server.send(['XINFO', 'CONSUMERS', stream, GROUP]).catch((cause: unknown) => {
@@ -316,7 +311,6 @@ async function replicasOf(server: Server, stream: string): Promise<readonly Repl
     .filter(({ holds, signMs }) => holds > 0 || signMs !== undefined);
 }
 
-/** The server's estimate for the stream and the slices of its id index. */
 async function memoryOf(server: Server, stream: string): Promise<number | undefined> {
   const ids = keyOf(stream, 'ids');
   try {

@@ -1,10 +1,8 @@
-// Reads entries for one member of the consumer group: first its own pending ones after a lost reply, then those of dead
+// Reads entries for one member of the consumer group: its own pending entries after a lost reply, then those of dead
 // or frozen members, then new ones.
 //
-// Invariants: after a lost reply, this member's pending entries are read again before another member can claim them.
-// Entries of other members are claimed every CLAIM_INTERVAL_MS, before new ones are read, because they are older.
-//
-// Limit: ANSWER_TIMEOUT_MS without a byte of the reply, in addition to the block time; then the connection is replaced.
+// Invariants: after a lost reply, this member reads its pending entries again before another member can claim them.
+// If no byte of a reply arrives for ANSWER_TIMEOUT_MS plus the block time, the connection is replaced.
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/client.ts';
@@ -17,12 +15,10 @@ import { GROUP } from '../stream/layout.ts';
 
 export const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
-/** A claim stops after this many bytes. */
 const CLAIM_BYTES = 4 << 20;
 
 interface EntryReadingOptions {
   readonly clock: Clock;
-  /** Used only for reading. */
   readonly connection: RedisConnection;
   readonly stream: string;
   readonly member: string;
@@ -35,9 +31,9 @@ export class EntryReading {
   readonly #options: EntryReadingOptions;
   readonly #claimScript = new Script('claim.lua');
   #claimedMs = Number.NEGATIVE_INFINITY;
-  /** The entry at which the next claim begins; '-' is the first. */
+  /** The entry at which the next claim starts; '-' means the first. */
   #claimCursor = '-';
-  /** The last of its own pending entries that it has read again. Set after a lost reply only. */
+  /** The last of this member's own pending entries that was read again. Set only after a lost reply. */
   #againFrom: string | undefined;
 
   constructor(options: EntryReadingOptions) {
@@ -45,12 +41,11 @@ export class EntryReading {
     options.connection.tell({ onLost: () => (this.#againFrom = '0') });
   }
 
-  /** After a change of servers, entries in hand are read again, because they may not be acknowledged there. */
+  /** Needed after a change of servers, because entries in hand cannot be acknowledged on the new server. */
   readAgain(): void {
     this.#againFrom = '0';
   }
 
-  /** The next read claims from the first entry on. */
   begin(): void {
     this.#claimedMs = Number.NEGATIVE_INFINITY;
     this.#claimCursor = '-';
@@ -63,7 +58,7 @@ export class EntryReading {
 
   async #read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     if (this.#againFrom !== undefined) {
-      // Entries of a lost reply belong to this member. Entries in hand are delivered once more.
+      // The entries of a lost reply are pending for this member. Entries in hand are delivered again.
       const own = await this.#readGroup(max, 0, this.#againFrom);
       this.#againFrom = own.last;
       if (own.deliveries.length > 0) return own.deliveries;
@@ -101,10 +96,9 @@ export class EntryReading {
       if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
       throw cause;
     });
-    // The server ended the block: the stream was deleted, or the server is not a master. The next command reports
-    // which.
+    // UNBLOCKED: the stream was deleted, or the server is no longer a master. The next command reports which.
     if (reply === undefined) return this.#readGroup(max, 0, from);
-    // An array with one stream (its name and its entries), or null.
+    // The reply is null, or an array with one stream: its name and its entries.
     if (reply.array() === undefined) return { deliveries: [], last: undefined };
     reply.array();
     reply.text();
@@ -121,7 +115,7 @@ export class EntryReading {
       );
     } catch (cause) {
       if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      // If Redis replies with an error, no entries were lost, except by a script that failed halfway.
+      // After an error reply, no entries were lost, unless a script failed halfway.
       const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
       if (lost) this.#againFrom ??= '0';
       if (cause instanceof NoAnswer) this.#options.connection.restart('the server does not answer');

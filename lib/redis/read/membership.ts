@@ -1,6 +1,5 @@
-// The membership of a replica in the consumer group, renewed by a sign of life each second.
-//
-// Invariant: a replica without a sign for REPLICA_LEASE_MS is not counted until it gives one again.
+// The membership of a replica in the consumer group, renewed by a sign of life every second. A replica without a sign
+// for REPLICA_LEASE_MS is not counted until it gives another one.
 import { hostname } from 'node:os';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import type { Clock, Random, Timer } from '../../process/clock.ts';
@@ -14,7 +13,7 @@ const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
 const MEMBER_IDLE_MAX_MS = 10 * 60_000;
 const TIDY_INTERVAL_MS = 60_000;
 
-/** A unique name: two members of one name would share their pending entries. */
+/** The name must be unique: two members with the same name would share their pending entries. */
 export const memberName = (random: Random): string => `${hostname()}-${process.pid}-${random.uuid().slice(0, 8)}`;
 
 interface MembershipOptions {
@@ -40,7 +39,7 @@ export class Membership {
     this.#tidiedMs = options.clock.ms();
   }
 
-  /** The replicas with a recent sign of life, including this one. */
+  /** The number of replicas with a recent sign of life, including this one. */
   get replicas(): number {
     return this.#replicas;
   }
@@ -51,16 +50,15 @@ export class Membership {
     return true;
   }
 
-  /** Gives signs of life as soon as the queue accepts them, without asking for a place. */
+  /** Gives signs of life as soon as the queue accepts them, even if the maximum of replicas is reached. */
   registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
     if (this.#signs !== undefined) return;
     this.#signs = this.#options.clock.every(SIGN_OF_LIFE_INTERVAL_MS, () => void this.#showLife());
-    // Without a first sign, others would consider this member dead during the first interval.
+    // Without an immediate sign, others would consider this member dead during the first interval.
     void this.#showLife();
   }
 
-  /** Stops the signs, and leaves the group if the queue is reachable. */
   async end(reachable: boolean): Promise<void> {
     this.#signs?.close();
     if (reachable) await this.#leaveGroup(0).catch(() => undefined);
@@ -74,7 +72,7 @@ export class Membership {
     return replicas;
   }
 
-  /** A replica that was frozen for longer than its lease may have lost its place. It warns and continues. */
+  /** A replica that was frozen for longer than its lease may have lost its place. It logs a warning and continues. */
   async #showLife(): Promise<void> {
     const { clock, log } = this.#options;
     try {
@@ -87,7 +85,6 @@ export class Membership {
       this.#tidiedMs = clock.ms();
       await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
     } catch (cause) {
-      // The reading side logs that the queue is unavailable.
       log.debug({ err: cause }, 'no sign of life sent');
     }
   }

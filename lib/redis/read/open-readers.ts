@@ -16,13 +16,12 @@ const REGISTER_INTERVAL_MS = 250;
 
 interface ReadersOptions extends ClockAndRandom {
   readonly uri: string;
-  /** Used for a Redis Cluster only. */
   readonly partitions: number;
   readonly log: Log;
   readonly onReport: (report: QueueReport, partition: string) => void;
 }
 
-/** In order of partitions. All readers have one name, so operators see one replica. */
+/** Returns the readers in partition order. They all have the same name, so operators see one replica. */
 export function streamReaders({ uri, partitions, log, onReport, ...system }: ReadersOptions): readonly StreamReader[] {
   const parts = queuePartitions(uri, partitions, system);
   const name = memberName(system.random);
@@ -35,7 +34,7 @@ export function streamReaders({ uri, partitions, log, onReport, ...system }: Rea
 
 /**
  * Connects and registers on every reachable stream; the others follow later. Throws a StartFailure if no stream is
- * reachable, or if one has the maximum of replicas.
+ * reachable, or if one already has the maximum of replicas.
  */
 export async function joinReplicas(
   readers: readonly StreamReader[],
@@ -57,7 +56,7 @@ export async function joinReplicas(
     log.error({ reason }, 'the queue is reachable but accepts no commands; starting and waiting');
   }
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;
-  // In order, so that one of two consumers that start together gets a place on every stream.
+  // Streams are registered in order, so that one of two consumers that start together gets a place on every stream.
   for (const reader of reachable) {
     if ((await placeOn(reader, replicasMax, deadline, clock, stopped, log)) !== 'taken') continue;
     throw new StartFailure(
@@ -68,7 +67,6 @@ export async function joinReplicas(
   }
 }
 
-/** `unknown`: the queue refused, or the program was stopped. */
 async function placeOn(
   reader: StreamReader,
   replicasMax: number,

@@ -1,8 +1,8 @@
 // The reading side of the queue on a Redis Stream: one member of the consumer group `warehouse`. It delivers an entry
 // again until the entry is acknowledged.
 //
-// Two connections: a blocked XREADGROUP delays every later command of its connection. A connection without a reply for
-// ANSWER_TIMEOUT_MS is replaced, because the server is frozen or the network is cut.
+// It uses two connections, because a blocked XREADGROUP delays every later command on its connection. A connection
+// without a reply for ANSWER_TIMEOUT_MS is replaced, because the server is frozen or the network is cut.
 import {
   GroupVanished,
   type AcceptedEvent,
@@ -29,17 +29,14 @@ import { GROUP, keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
-/** Entries of one acknowledgement, which blocks Redis. */
+/** Limits the entries per XACK, because it blocks Redis. */
 const ACKNOWLEDGE_MAX = 1_000;
 
 export interface StreamReaderOptions extends ClockAndRandom {
   readonly part: QueuePartition;
   readonly log: Log;
-  /** A new name by default. */
   readonly name?: string;
-  /** Creates both clients; ByteClients by default. */
   readonly client?: (uri: string, name: string) => Client;
-  /** Called with each report of the trimmer, every few seconds. */
   readonly onReport?: (report: QueueReport) => void;
 }
 
@@ -56,7 +53,7 @@ export class StreamReader implements QueueReader {
 
   readonly #histories = new Histories();
   #hasRead = false;
-  /** A new connection found a group that has read nothing, although this member has read from it. */
+  /** True if a new connection found a group that has read nothing although this member has read from it. */
   #vanished = false;
   #closing: Promise<void> | undefined;
 
@@ -97,16 +94,12 @@ export class StreamReader implements QueueReader {
     return this.#identity.bodyBytesMax;
   }
 
-  /**
-   * Connects, and keeps trying. Resolves with false if a connection is not established within `timeoutMs`. Rejects with
-   * a QueueRefusal if this program must not use the queue.
-   */
+  /** Connects, and keeps trying. Resolves with false if a connection is not ready within `timeoutMs`. */
   async open(timeoutMs: number): Promise<boolean> {
     const opened = await Promise.all([this.#reading, this.#control].map((one) => one.opened(timeoutMs)));
     return !opened.includes(false);
   }
 
-  /** Never holds a secret. */
   get lastError(): string {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
   }
@@ -115,7 +108,7 @@ export class StreamReader implements QueueReader {
     return this.#membership.replicas;
   }
 
-  /** The servers reply but accept no commands yet: they are replicas or loading their data. */
+  /** True if the servers reply but accept no commands yet, because they are replicas or loading their data. */
   get waiting(): boolean {
     return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
   }
@@ -126,7 +119,6 @@ export class StreamReader implements QueueReader {
     return true;
   }
 
-  /** See Membership. */
   registerLater(replicasMax: number): void {
     this.#membership.registerLater(replicasMax);
     this.#trimmer.start();
@@ -134,7 +126,7 @@ export class StreamReader implements QueueReader {
 
   async join(): Promise<boolean> {
     this.#entries.begin();
-    // The queue may have been deleted and created again since the connection was made.
+    // The queue may have been recreated since the connection was established.
     const server: Server = { send: (command) => this.#command(command) };
     await this.#identity.ask(server);
     this.#identity.keepAsking(server);

@@ -1,13 +1,12 @@
-// Questions to servers that need not be the master, each on its own short-lived connection.
+// Queries servers that need not be the master, each on its own short-lived connection.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { Server } from '../wire/script.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 
-/** For the connection and the replies together. A frozen or unreachable server costs as long. */
+/** Covers connecting and all replies. A frozen or unreachable server delays the caller this long. */
 const TIMEOUT_MS = 1_000;
 
-/** Connects and runs `ask`. Rejects if the server is unavailable or does not reply in time. */
 export async function askOnce<T>(
   system: ClockAndRandom,
   uri: string,
@@ -20,7 +19,7 @@ export async function askOnce<T>(
   const server: Server = { send: (command) => client.sendCommand(command).then((reply) => reply.value()) };
   const answer = ready.then(() => ask(server));
   void client.connect();
-  // Only the first of the two results is used.
+  // The race uses only the first result, so a later rejection must be handled here.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {
     return await withTimeout(system.clock, Promise.race([lost, answer]), timeoutMs);
@@ -30,7 +29,7 @@ export async function askOnce<T>(
 }
 
 /**
- * Asks several servers in turn, from number `first` on, and returns the first result. Rejects with the last failure.
+ * Asks the servers in turn, starting with number `first`. Returns the first result or rejects with the last failure.
  */
 export async function askAny<T>(
   system: ClockAndRandom,

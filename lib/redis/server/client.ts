@@ -1,11 +1,11 @@
 // One supervised connection to the master of a queue (Redis 7.0 or newer, or Valkey).
 //
-// Commands are sent only in state `ready` and fail immediately otherwise. They are not queued: their senders would have
-// given up before the reply, and such a queue would have no bound.
+// Commands are sent only in state `ready` and fail immediately otherwise. They are not queued, because their senders
+// would have given up before the reply, and such a queue would be unbounded.
 //
-// Invariant: a connection is ready only after its server has reported that it is a master and `inspect` has passed. If
-// the inspection fails, a command meets a code of NOT_MASTER, or the owner calls `restart`, the client is replaced, at
-// most once in REOPEN_INTERVAL_MS. With a MasterLookup, the master is looked up again each time.
+// Invariant: a connection is ready only after its server has reported that it is a master and `inspect` has passed.
+// The client is replaced, at most once per REOPEN_INTERVAL_MS, if the inspection fails, if a command receives a code
+// in NOT_MASTER, or if the owner calls `restart`. A MasterLookup is asked again each time.
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument, Server } from '../wire/script.ts';
@@ -18,7 +18,6 @@ import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS, withTimeout } from '../wire/deadline.
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 
-/** Limit for the last replies at shutdown, if the server is frozen. */
 const CLOSE_TIMEOUT_MS = 500;
 
 /** A ByteClient, or one partition's share of one (shared-clients.ts). It reconnects by itself. */
@@ -36,14 +35,13 @@ export interface Client {
 const REOPEN_INTERVAL_MS = 1_000;
 
 export interface ConnectionOptions extends ClockAndRandom {
-  /** A `redis://` or `rediss://` URI, or a lookup that returns one. */
   readonly uri: string | MasterLookup;
   readonly name: string;
   readonly log: Log;
 }
 
 export interface ConnectionListener {
-  /** Checks whether this program may use a new connection's server. If it rejects, the connection is closed. */
+  /** Rejects if this program must not use the new connection's server. The connection is then closed. */
   readonly inspect?: (server: Server) => Promise<void>;
   readonly onReady?: () => void;
   readonly onLost?: (reason: string) => void;
@@ -51,10 +49,10 @@ export interface ConnectionListener {
   readonly onRefused?: (refusal: QueueRefusal) => void;
 }
 
-/** `paused`: there is no client, and the next attempt is due later. */
+/** `paused` means that there is no client and the next attempt is due later. */
 type State = 'new' | 'looking up' | 'connecting' | 'inspecting' | 'ready' | 'paused' | 'closed';
 
-/** The states that may follow each one. A client that is ready again is inspected again. */
+/** The states that may follow each state. A client that reconnected by itself is inspected again. */
 const NEXT: Readonly<Record<State, readonly State[]>> = {
   new: ['looking up', 'connecting', 'closed'],
   'looking up': ['connecting', 'paused', 'closed'],
@@ -73,21 +71,19 @@ export class RedisConnection {
   readonly #watch: MasterWatch;
   #state: State = 'new';
   #client: Client | undefined;
-  /** Counts inspections: the result of an earlier one is ignored. */
+  /** Counts inspections, so that the result of an earlier one is ignored. */
   #inspection = 0;
-  /** Limits connecting and inspecting, or ends a pause. */
+  /** Limits the time for connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
   #lastError = 'not connected yet';
   #waiting = false;
-  /** `host:port` of the current server, and of the last one that was ready. */
   #server = '';
   #readyServer: string | undefined;
-  /** The reply that ended the last client, for the next lookup. */
+  /** The error reply that made the last client unusable, for the next lookup. */
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
 
-  /** `make` creates an unconnected client; a ByteClient by default. */
   constructor(
     options: ConnectionOptions,
     make = (uri: string, name: string): Client => new ByteClient({ ...options, uri, name }),
@@ -97,34 +93,31 @@ export class RedisConnection {
     this.#make = make;
   }
 
-  /** Adds a listener. Call it before `open`. */
+  /** Adds or replaces callbacks. Must be called before `open`. */
   tell(listener: ConnectionListener): void {
     this.#listener = { ...this.#listener, ...listener };
   }
 
-  /** The same connection with parsed replies. */
   readonly values: Server = { send: (command) => this.send(command).then((reply) => reply.value()) };
 
   get ready(): boolean {
     return this.#state === 'ready' && this.#client?.isReady === true;
   }
 
-  /** Bytes that the server has sent on this connection; 0 if the client does not count them. */
   get bytesReceived(): number {
     return this.#client?.bytesReceived ?? 0;
   }
 
-  /** The server replies but accepts no writes, for example because it is a replica: waiting or a fail-over helps. */
+  /** True if the server replies but accepts no writes, because it is a replica, loading or full. */
   get waiting(): boolean {
     return !this.ready && this.#waiting;
   }
 
-  /** The reason why the connection is not ready. It never holds a secret. */
+  /** The reason why the connection is not ready. It contains no secrets. */
   get lastError(): string {
     return this.#lastError;
   }
 
-  /** Connects, and keeps trying. */
   open(): void {
     if (this.#state !== 'new' && this.#state !== 'paused') return;
     const { uri, clock } = this.#options;
@@ -133,10 +126,7 @@ export class RedisConnection {
     else void this.#lookUp(uri);
   }
 
-  /**
-   * Connects, and resolves with true if the connection is ready within `timeoutMs`. Rejects with a QueueRefusal. For
-   * owners without their own listeners for `onReady` and `onRefused`.
-   */
+  /** Connects, and returns true if the connection is ready within `timeoutMs`. Replaces `onReady` and `onRefused`. */
   async opened(timeoutMs: number): Promise<boolean> {
     if (this.ready) return true;
     const ready = new Promise<void>((resolve, reject) => this.tell({ onReady: resolve, onRefused: reject }));
@@ -150,17 +140,13 @@ export class RedisConnection {
     }
   }
 
-  /**
-   * Sends one command. Rejects immediately while the connection is not ready. It has no time limit: the caller sets
-   * one, and `restart` ends calls without a reply.
-   */
+  /** Sends one command, or rejects immediately if the connection is not ready. Sets no time limit. */
   send(command: readonly Argument[]): Promise<Reply> {
     if (this.#state !== 'ready' || this.#client === undefined)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
     return this.#client.sendCommand(command);
   }
 
-  /** Replaces the client and fails its outstanding commands. Does nothing without a client. */
   restart(reason: string, waiting = false): void {
     const client = this.#client;
     if (client === undefined) return;
@@ -257,7 +243,7 @@ export class RedisConnection {
     this.#become('ready');
     const before = this.#readyServer;
     this.#readyServer = this.#server;
-    // After a fail-over, the log line has both servers.
+    // After a failover, the log line names both servers.
     const moved = before === undefined || before === this.#server ? {} : { before };
     this.#options.log.info({ server: this.#server, ...moved }, 'connected to the queue');
     this.#listener.onReady?.();
@@ -266,7 +252,6 @@ export class RedisConnection {
   #failed(client: Client, cause: unknown): void {
     if (client !== this.#client) return;
     const reason = messageOf(cause);
-    // By now the master may be another server.
     if (typeof this.#options.uri !== 'string') this.restart(reason);
     else this.#lost('connecting', reason);
   }

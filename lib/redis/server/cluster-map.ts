@@ -1,15 +1,15 @@
-// The master of a key's slot in a Redis Cluster.
+// Finds the master of a key's slot in a Redis Cluster.
 //
-// Each CLUSTER SLOTS goes to the next node in turn, so that an isolated node does not mislead for long. The nodes are
-// those of the last reply and of the URI. MOVED is followed without a question. ASK is not followed: while its slot
-// migrates, a partition refuses events, and producers send again.
+// Each CLUSTER SLOTS goes to the next node in turn, so an isolated node does not mislead for long. The nodes are
+// those of the last reply and of the URI. MOVED is followed without asking. ASK is not followed: while its slot
+// migrates, a partition refuses events, and producers send them again.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
 import { askAny } from './ask-once.ts';
 import type { MasterLookup } from './master-lookup.ts';
 import type { RedisValue } from '../wire/reply.ts';
 
-/** One reply serves all partitions, which often ask together. */
+/** Partitions often ask together, so one reply serves all of them for this long. */
 const FRESH_MS = 100;
 
 export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' | 'cluster' }>;
@@ -17,14 +17,13 @@ export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' |
 interface SlotRange {
   readonly from: number;
   readonly to: number;
-  /** `host:port`, the master first. */
+  /** `host:port` of each node, with the master first. */
   readonly nodes: readonly string[];
 }
 
 export class ClusterMap {
   readonly #address: ClusterAddress;
   readonly #system: ClockAndRandom;
-  /** The slot of each key, once a node has reported it. */
   readonly #slots = new Map<string, number | undefined>();
   #ranges: Promise<readonly SlotRange[]> | undefined;
   #askedMs = 0;

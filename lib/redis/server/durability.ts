@@ -1,31 +1,26 @@
-// The protection of accepted events on a server. A 202 promises that the server evicts no keys, writes an append-only
-// file, and has the configured number of replicas.
+// Checks how well a server protects accepted events. A 202 promises that the server evicts no keys, writes an
+// append-only file and has the configured number of replicas.
 import type { Log } from '../../process/log.ts';
 import { QueueRefusal, RewriteRunning } from '../wire/errors.ts';
 import type { Server } from '../wire/script.ts';
 import { serverHistory, serverInfo } from './facts.ts';
 
 interface DurabilityCheckOptions {
-  /** Refuses an unsafe server, or logs it. */
   readonly level: 'warn' | 'require';
-  /** The number of replicas that accepting calls wait for. */
   readonly replicas: number;
   readonly log: Log;
 }
 
 export class DurabilityCheck {
   readonly #options: DurabilityCheckOptions;
-  /** The history of a server that was seen without a rewrite. A later rewrite replaces a complete file. */
+  /** The history of a server that was seen without a rewrite. Any later rewrite replaces a complete file. */
   #settled: string | undefined;
 
   constructor(options: DurabilityCheckOptions) {
     this.#options = options;
   }
 
-  /**
-   * If durability is required, rejects with a QueueRefusal for an unsafe server, or with RewriteRunning for a server
-   * that is still rewriting its append-only file.
-   */
+  /** With `require`, rejects with a QueueRefusal, or with RewriteRunning while the append-only file is rewritten. */
   async check(server: Server): Promise<void> {
     const { level, replicas, log } = this.#options;
     const history = await serverHistory(server);
@@ -41,7 +36,7 @@ export class DurabilityCheck {
   }
 }
 
-/** The faults, for an operator. If the server does not report a setting, that is a fault. */
+/** Returns the faults, for an operator. A setting that the server does not report is a fault. */
 export async function durabilityFaults(server: Server): Promise<readonly string[]> {
   const faults: string[] = [];
   const policy = (await serverInfo(server, 'memory')).get('maxmemory_policy');
@@ -64,17 +59,15 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
 
 export interface AofRewrite {
   readonly fault: string;
-  /** The first rewrite of a promoted replica: until it ends, no file has the accepted events. */
+  /** True for the first rewrite of a promoted replica. Until it finishes, no file contains the accepted events. */
   readonly isFirst: boolean;
 }
 
 /**
- * The append-only rewrite in progress, or `undefined`.
- *
- * Fact (Redis 7.0.15): after a full synchronization, and after CONFIG SET appendonly yes, a server writes to no file
- * that a restart would read until its first rewrite has ended. A replica that was promoted meanwhile and then killed
- * came back empty. INFO marks such a rewrite only by two facts: no earlier rewrite has ended since the start, and a
- * promoted replica has the history of its former master.
+ * After a full synchronization, and after CONFIG SET appendonly yes, a server (Redis 7.0.15) writes no file that a
+ * restart would read until its first rewrite has finished. A replica that was promoted meanwhile and then killed came
+ * back empty. INFO shows such a rewrite only indirectly: no rewrite has finished since the server started, and a
+ * promoted replica reports the history of its former master.
  */
 export async function aofRewrite(server: Server): Promise<AofRewrite | undefined> {
   const persistence = await serverInfo(server, 'persistence');
@@ -91,7 +84,6 @@ export async function aofRewrite(server: Server): Promise<AofRewrite | undefined
   };
 }
 
-/** The faults of a gateway that waits for this many replicas. */
 export async function replicationFaults(server: Server, replicas: number): Promise<readonly string[]> {
   const told = (await serverInfo(server, 'replication')).get('connected_slaves');
   if (told === undefined)

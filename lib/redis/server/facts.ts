@@ -3,7 +3,7 @@ import { RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import type { Server } from '../wire/script.ts';
 
-/** The fields of a section of INFO; empty if the server refuses the command, as managed servers do. */
+/** Returns the fields of a section of INFO; empty if the server refuses the command, as managed servers do. */
 export async function serverInfo(server: Server, section: string): Promise<Map<string, string>> {
   const text = await server.send(['INFO', section]).catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code !== 'LOADING') return '';
@@ -17,23 +17,18 @@ export async function serverInfo(server: Server, section: string): Promise<Map<s
   return fields;
 }
 
-/**
- * The name of the server's history of writes. It changes with each start and promotion. `undefined` if not reported.
- */
+/** Returns the name of the server's history of writes, if reported. It changes with each start and promotion. */
 export async function serverHistory(server: Server): Promise<string | undefined> {
   return (await serverInfo(server, 'replication')).get('master_replid');
 }
 
-/** The name and version, e.g. `Redis 7.0.15`, from the section `server`. */
+/** Returns, for example, `Redis 7.0.15`, from the section `server` of INFO. */
 export function serverName(server: ReadonlyMap<string, string>): string {
   const valkey = server.get('valkey_version');
   return valkey === undefined ? `Redis ${server.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
 }
 
-/**
- * Error codes of a server that is not a master now: a replica, with or without its master, or a server that is loading
- * its data. After a fail-over it may stay so, while its name leads to another server.
- */
+/** Error codes of a replica or of a server that is loading its data. */
 const NOT_MASTER: ReadonlySet<string> = new Set(['READONLY', 'MASTERDOWN', 'LOADING']);
 
 /** Error codes of a master that accepts no writes for now. */
@@ -42,15 +37,11 @@ const REFUSING: ReadonlySet<string> = new Set(['NOREPLICAS', 'MISCONF', 'OOM', '
 export const isNotMaster = (cause: unknown): cause is RedisError =>
   cause instanceof RedisError && NOT_MASTER.has(cause.code);
 
-/** Another server has the key's slot. */
 export const isMoved = (cause: unknown): cause is RedisError => cause instanceof RedisError && cause.code === 'MOVED';
 
 export const isRefusing = (cause: unknown): boolean => cause instanceof RedisError && REFUSING.has(cause.code);
 
-/**
- * The reply to HELLO, which every user may send; empty if the server does not know the command. Rejects without a
- * reply, and if the server is not a master.
- */
+/** Returns the reply to HELLO, which every user may send. Rejects if the server is not a master. */
 export async function serverHello(server: Server): Promise<ReadonlyMap<string, RedisValue>> {
   const hello = await server.send(['HELLO']).catch((cause: unknown) => {
     if (cause instanceof RedisError && !isNotMaster(cause)) return [];
@@ -59,7 +50,6 @@ export async function serverHello(server: Server): Promise<ReadonlyMap<string, R
   return Array.isArray(hello) ? fieldsOf(hello) : new Map();
 }
 
-/** Rejects with a RedisError if the server reports that it is not a master. */
 export async function assertMaster(server: Server): Promise<void> {
   const role = (await serverHello(server)).get('role');
   if (role !== undefined && role !== 'master')
@@ -67,23 +57,19 @@ export async function assertMaster(server: Server): Promise<void> {
 }
 
 /**
- * The servers that connections to one stream have met, identified by their histories of writes.
- *
- * An entry is changed by name only on the server that it was read from: a server that lacks the last writes of its
- * predecessor may give the same names to other entries (see Delivery.servers).
+ * The servers that connections to one stream have met, identified by their histories of writes. An entry is changed
+ * by name only on the server that it was read from: see Delivery.servers.
  */
 export class Histories {
   readonly #met: string[] = [];
   readonly #now = new Map<object, number>();
 
-  /**
-   * The number of a connection's server, in the order in which servers were met; 0 if the server reports no history.
-   */
+  /** Returns the number of a connection's server, in the order in which the servers were met. */
   of(connection: object): number {
     return this.#now.get(connection) ?? 0;
   }
 
-  /** Asks the server of a new connection. Returns true if the connection had another server before. */
+  /** Asks a new connection's server for its history. Returns true if the connection had another server before. */
   async meet(server: Server, connection: object): Promise<boolean> {
     const history = (await serverHistory(server)) ?? '';
     const known = this.#met.indexOf(history);

@@ -1,11 +1,11 @@
-// The lookup of a queue's master, and a watch for a master that was replaced and does not report it.
+// Looks up a queue's master, and watches for a replaced master that does not report the change itself.
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { RedisError } from '../wire/errors.ts';
 
 export interface MasterLookup {
-  /** The URI of the master now. Asked before each connection; `cause` is the server's reply that ended the last one. */
+  /** Returns the current master's URI. Called before each connection; `cause` is the reply that ended the last one. */
   readonly find: (cause: RedisError | undefined) => Promise<string>;
-  /** The interval of the watch. Unset if a replaced master reports it itself. */
+  /** The interval of the watch; unset if a replaced master reports the change itself. */
   readonly watchMs?: number;
 }
 
@@ -17,7 +17,7 @@ export class MasterWatch {
     this.#clock = clock;
   }
 
-  /** Polls until the master is another server than `uri`, then calls `onOther` once. */
+  /** Polls until the master is a server other than `uri`, then calls `onOther` once. */
   begin(lookup: MasterLookup, uri: string, onOther: () => void): void {
     this.end();
     if (lookup.watchMs === undefined) return;

@@ -1,10 +1,10 @@
-// The master that Sentinel watches. All sentinels are asked, and the majority of the replies decides, because a
-// sentinel may be isolated or not know of a fail-over yet.
+// The master that Sentinel watches. All sentinels are asked, and the most frequent reply decides, because a sentinel
+// may be isolated or not know of a failover yet.
 //
-// Fact (Redis 7.0, SENTINEL FAILOVER): after a planned fail-over, the old master accepts writes for another 8 to 10 s,
+// Fact (Redis 7.0, SENTINEL FAILOVER): after a planned failover, the old master accepts writes for another 8 to 10 s,
 // and those are lost. Choice: a connection checks every WATCH_MS whether its server is still the master.
 //
-// The user and password of the URI are the master's. A sentinel gets them only if it requires a password.
+// The user and password in the URI are the master's. A sentinel receives them only if it requires a password.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { askOnce } from './ask-once.ts';
@@ -14,9 +14,9 @@ import type { ClusterAddress } from './cluster-map.ts';
 import { RedisError } from '../wire/errors.ts';
 
 const WATCH_MS = 500;
-/** For one sentinel. Longer than elsewhere, because it matters only if the others disagree. */
+/** Time limit for one sentinel. It is long, because it matters only if the others disagree. */
 const ANSWER_TIMEOUT_MS = 2_000;
-/** One reply serves all connections of a process. */
+/** One reply serves all connections of a process for this long. */
 const FRESH_MS = 100;
 
 export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom): MasterLookup {
@@ -31,7 +31,6 @@ export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom):
   return { find, watchMs: WATCH_MS };
 }
 
-/** Rejects if no sentinel names a master, if possible with a sentinel's own words. */
 function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {
   const master = async (server: Server): Promise<string> => {
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
@@ -60,7 +59,7 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: Cloc
           (uri) => {
             const count = (votes.get(uri) ?? 0) + 1;
             votes.set(uri, count);
-            // A frozen or isolated sentinel must not delay the others.
+            // A frozen or isolated sentinel must not delay the lookup.
             if (count > hosts.length / 2) end();
           },
           (cause: unknown) => causes.push(cause),
@@ -72,7 +71,6 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: Cloc
   });
 }
 
-/** A reply tells an operator more than a missing one. */
 function reasonFor(causes: readonly unknown[]): Error {
   const said = causes.find((cause) => cause instanceof UnknownMaster || cause instanceof RedisError);
   if (said instanceof Error) return said;

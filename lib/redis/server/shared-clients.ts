@@ -1,11 +1,12 @@
-// One connection for all partitions of a queue with the same master.
+// One connection for all partitions of a queue that have the same master.
 //
-// Fact: each connection costs a gateway one write and one read for each call, so eight partitions cost eight in a turn.
-// Choice: partitions share a connection, and the calls of a turn leave in one write. Effect: `BENCH_CASES=partitions
-// make bench`. Each partition has its own client, and may give up its own commands only.
+// Fact: each connection costs a gateway one write and one read per call, so eight partitions cost eight of each per
+// turn. Choice: partitions share a connection, and the calls of a turn are sent in one write. Effect:
+// `BENCH_CASES=partitions make bench`.
 //
-// Invariant: a connection with a given-up command stays with its current users, and nobody else joins it before that
-// command has its reply. So an owner that gives up a silent server gets a new connection.
+// Invariants: each partition has its own client, and gives up only its own commands. No client joins a connection
+// that owes the reply to a command that was given up, so an owner that gives up a silent server gets a new
+// connection.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { ByteClient } from '../wire/byte-client.ts';
@@ -15,7 +16,6 @@ import type { Client } from './client.ts';
 
 export class SharedClients {
   readonly #make: (uri: string) => ByteClient;
-  /** The latest connection of each URI. */
   readonly #links = new Map<string, Link>();
 
   constructor(make: (uri: string) => ByteClient) {
@@ -35,7 +35,6 @@ export class SharedClients {
   }
 }
 
-/** A connection and its users. */
 class Link {
   readonly client: ByteClient;
   readonly #sharers = new Set<EventEmitter>();
@@ -56,7 +55,7 @@ class Link {
     assert(!this.#ended);
     this.#sharers.add(sharer);
     if (!this.client.isReady) return;
-    // An owner that joins an established connection receives the events of a new one.
+    // An owner that joins an established connection still receives `ready`.
     queueMicrotask(() => {
       if (this.#sharers.has(sharer) && this.client.isReady) sharer.emit('ready');
     });
@@ -80,7 +79,7 @@ class Link {
 class SharedClient extends EventEmitter implements Client {
   readonly #find: () => Link;
   #link: Link | undefined;
-  /** Replies arrive in order, so this one is the last. */
+  /** Replies arrive in order, so the reply to the latest command is the last one. */
   #lastAnswer: Promise<unknown> | undefined;
 
   constructor(find: () => Link) {
@@ -106,7 +105,6 @@ class SharedClient extends EventEmitter implements Client {
     return answer;
   }
 
-  /** Waits for its own outstanding replies only. */
   async close(): Promise<void> {
     await this.#lastAnswer?.catch(() => undefined);
     this.destroy();

@@ -1,10 +1,10 @@
-// The entries of a stream: notes as accept.lua expects them, and deliveries from the bytes of a reply.
+// Formats notes for accept.lua, and parses the entries of a stream from the bytes of a reply.
 import type { Delivery, EventNotes } from '../../ingest/queue.ts';
 import { isUtf8 } from 'node:buffer';
 import { TIME_MS_MAX } from '../../ingest/warehouse.ts';
 import type { Reply } from '../wire/reply.ts';
 
-/** Further members of an entry as alternating names and values, each followed by a line feed. */
+/** Formats further members of an entry: alternating names and values, each followed by a line feed. */
 export const membersOf = (notes: EventNotes = {}): string =>
   Object.entries(notes)
     .map(([name, value]) => `${name}\n${value}\n`)
@@ -12,22 +12,20 @@ export const membersOf = (notes: EventNotes = {}): string =>
 
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 
-/** The members of every entry, those of a replay, and the notes. */
 const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
 const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', ...NOTES].map((name) => Buffer.from(name));
 const NOTES_FROM = MEMBERS.length - NOTES.length;
-/** A valid name of a quarantine row. Other values of `replayOf`, from other writers, name no row. */
+/** A valid name of a quarantine row. Entries of other writers may have any value in `replayOf`. */
 const ROW_NAME = /^[^\p{Cc}]{1,256}$/u;
 const NO_NOTES: EventNotes = Object.freeze({});
 
-/** The entries of one reply, without deleted entries, which have only a name. */
+/** The entries of one reply. Deleted entries, which have only a name, are left out. */
 export interface ReadEntries {
   readonly deliveries: readonly Delivery[];
-  /** The last entry's name, deleted or not. */
+  /** The name of the last entry, even if it was deleted. */
   readonly last: string | undefined;
 }
 
-/** Reads an array of entries. `source`: see Delivery. */
 export function entriesOf(reply: Reply, source: string): ReadEntries {
   const deliveries: Delivery[] = [];
   let last: string | undefined;
@@ -40,11 +38,10 @@ export function entriesOf(reply: Reply, source: string): ReadEntries {
   return { deliveries, last };
 }
 
-/** Adds the number of the server to deliveries: see Delivery. */
+/** Adds the server's number to deliveries: see Delivery.servers. */
 export const readFrom = (servers: number, deliveries: readonly Delivery[]): readonly Delivery[] =>
   servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
 
-/** `undefined` if the entry was deleted. */
 function deliveryOf(reply: Reply, entry: string, source: string): Delivery | undefined {
   const members = reply.array();
   if (members === undefined) return undefined;
@@ -78,7 +75,7 @@ function deliveryOf(reply: Reply, entry: string, source: string): Delivery | und
   return ROW_NAME.test(row) ? { ...delivery, replayOf: row } : delivery;
 }
 
-/** The member `acceptedAt` if it is a time, or the time of the entry's name. */
+/** Returns the member `acceptedAt` if it is a time, or the time in the entry's name. */
 function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
   const text = member === undefined || member.length > TIME_DIGITS_MAX ? '' : member.toString('latin1');
   return /^\d+$/.test(text) ? Math.min(Number(text), TIME_MS_MAX) : acceptedAtMs(entry);
@@ -86,8 +83,8 @@ function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
 
 const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
 
-// Fact: a producer sends many events, and decoding a string costs more than comparing bytes. Choice: the last producer
-// is kept, as a copy, because the bytes belong to a large reply.
+// Fact: a producer sends many events, and decoding a string costs more than comparing bytes. Choice: the last
+// producer is cached. Its bytes are copied, because they are part of a large reply.
 let lastBytes: Buffer = Buffer.alloc(0);
 let lastProducer: string | undefined = '';
 function producerOf(reply: Reply): string | undefined {

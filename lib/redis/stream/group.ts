@@ -1,5 +1,5 @@
-// The consumer group of a stream. The first program creates it at the stream's beginning, before it uses the stream. A
-// group that was destroyed by hand is created again by the consumer or with the next connection.
+// The consumer group of a stream. The first program creates it at the beginning of the stream. If the group was
+// destroyed by hand, the consumer or the next connection creates it again.
 import { RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import { Script, type Server } from '../wire/script.ts';
@@ -7,15 +7,12 @@ import { GROUP } from './layout.ts';
 
 const script = new Script('join.lua');
 
-/** Creates the group if it is missing. Resolves with true if it was. */
+/** Creates the group if it is missing. Resolves with true if it was missing. */
 export async function makeGroup(server: Server, stream: string): Promise<boolean> {
   return (await script.run(server, [...script.command(stream), GROUP])) === 1;
 }
 
-/**
- * The same for a new connection. It reads first, because a server that refuses writes allows that. Resolves with true
- * if the group has read nothing yet.
- */
+/** Reads first, because a server that refuses writes allows reads. Returns true if the group has read nothing. */
 export async function ensureGroup(server: Server, stream: string): Promise<boolean> {
   const groups = await server.send(['XINFO', 'GROUPS', stream]).catch((cause: unknown) => {
     if (cause instanceof RedisError && /no such key/.test(cause.message)) return [];

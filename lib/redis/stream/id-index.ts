@@ -1,18 +1,19 @@
-// The parts of an event in the id index (accept.lua): the field of its id, and digests of its producer and body, by
-// which a repeated id is compared without reading its entry. All are keyed with the queue's secret, so no client can
-// construct two ids with one field, or two bodies with one digest.
+// The id index (accept.lua) has a field for each id, and digests of the event's producer and body, so that a repeated
+// id is compared without reading its entry. All are keyed with the queue's secret, so no client can construct two ids
+// with the same field, or two bodies with the same digest.
 import { hash } from 'node:crypto';
 
-/** 84 bits. Redis allocates 16 bytes for a field of at most 14, and 32 or more for a longer one. */
+/** 84 bits. Redis allocates 16 bytes for a field of up to 14 characters, and 32 or more for a longer one. */
 const FIELD_CHARACTERS = 14;
 /** 48 bits. */
 const DIGEST_CHARACTERS = 8;
 const PRODUCERS_MAX = 4_096;
 
 /**
- * Fact: a SHA-256 that begins with the key takes 0.4 µs for an id. HMAC takes 0.75, and protects complete digests only;
- * these are a quarter of one. Choice: the former. Effect: among 172 million ids (2,000/s for 24 hours), two ids with
- * one field have a probability below 10 ^ -9. The second one would be refused as a repeat.
+ * Fact: a SHA-256 that begins with the key takes 0.4 µs per id. HMAC takes 0.75 µs, and its additional protection
+ * matters only for complete digests, but these are truncated. Choice: SHA-256. Effect: among 172 million ids (2,000/s
+ * for 24 hours), the probability that two ids have the same field is below 10 ^ -9. The second event would be refused
+ * as a repeat.
  */
 export class IdIndex {
   readonly #secret: string;
@@ -26,7 +27,7 @@ export class IdIndex {
     return hash('sha256', this.#secret + id, 'base64url').slice(0, FIELD_CHARACTERS);
   }
 
-  /** The digests of both. The prefixes differ from every id, because ids hold no control characters. */
+  /** Returns both digests. Their prefixes differ from every id, because ids contain no control characters. */
   digests(producer: string, text: string): string {
     return this.#producer(producer) + this.#digest(`\u0002${text}`);
   }

@@ -1,7 +1,7 @@
-// The queue's identity: a small hash `{<stream>}:queue`, created at first use. It holds the version of the stored
-// format, the number of partitions, a random id, the secret of the id index, and the longest body that gateways accept,
-// which only grows. A queue of several partitions has one identity, `{ingest}:queue`. Each new connection reads it
-// first.
+// The queue's identity: a small hash `{<stream>}:queue`, created on first use. It contains the version of the stored
+// format, the number of partitions, a random id, the secret of the id index, and the longest body that gateways
+// accept, which only grows. The partitions on a Redis Cluster share one identity, `{ingest}:queue`. Each new
+// connection reads the identity first.
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { serverHello } from '../server/facts.ts';
@@ -17,16 +17,15 @@ export interface QueueIdentity {
   /** The key of the id index (32 hexadecimal digits), or '' if there is no queue. */
   readonly secret: string;
   readonly partitions: number;
-  /** The longest body that any gateway accepts, in bytes, if one has reported it. */
   readonly bodyBytesMax: number | undefined;
 }
 
-/** Error codes of a cluster's node for a key on another node. */
+/** Error codes of a cluster node for a key that is on another node. */
 const ELSEWHERE: ReadonlySet<string> = new Set(['MOVED', 'ASK', 'CLUSTERDOWN']);
 
 const CLUSTER = 'this is a Redis Cluster: use redis+cluster://';
 
-/** Converts a cluster node's reply behind a plain URI to a refusal, and returns any other cause. */
+/** Converts the error of a cluster node to a refusal. Returns any other cause unchanged. */
 export function clusterRefusal(cause: unknown): unknown {
   if (!(cause instanceof RedisError) || !ELSEWHERE.has(cause.code)) return cause;
   return new QueueRefusal(`${CLUSTER} (${cause.message})`);
@@ -42,34 +41,32 @@ type StoredIdentity = readonly [
   secret: string | null,
 ];
 
-/** Identifies a queue on a server that holds its stream; `known` is the last result. */
 export type Identify = (server: Server, known?: QueueIdentity) => Promise<QueueIdentity>;
 
 export interface IdentityOptions {
   readonly random: Random;
   readonly partitions?: number;
-  /** The URI names one server for all keys, as by default. */
+  /** True, the default, if the URI names one server for all keys. */
   readonly plain?: boolean;
-  /** The longest body that the caller accepts, in bytes; 0 if it accepts none. */
   readonly accepts?: number;
-  /** Creates a missing identity and reports longer bodies, as by default. If false, writes nothing. */
+  /** If true, the default, creates a missing identity and reports longer bodies. If false, writes nothing. */
   readonly makes?: boolean;
-  /** If the metadata was deleted since, the secret stays the same. */
+  /** The last result. Its secret is used again if the metadata was deleted. */
   readonly known?: QueueIdentity | undefined;
 }
 
 /**
- * Returns the identity of this stream's queue, and creates it if necessary; without `makes`, a missing one has no id.
- * Rejects with a QueueRefusal if the format version or the number of partitions differs.
+ * Creates the identity if necessary. Without `makes`, a missing identity has no id. Rejects with a QueueRefusal if
+ * the format version or the number of partitions differs.
  */
 export async function queueIdentity(
   server: Server,
   stream: string,
   { random, partitions = 1, plain = true, accepts = 0, makes = true, known }: IdentityOptions,
 ): Promise<QueueIdentity> {
-  // A node that serves the stream's slot by chance would work until the slot moves.
+  // A node that happens to serve the stream's slot would work only until the slot moves.
   if (plain && (await serverHello(server)).get('mode') === 'cluster') throw new QueueRefusal(CLUSTER);
-  // It reads first, because a server that refuses writes allows that.
+  // Reads first, because a server that refuses writes allows reads.
   const stored = await server
     .send(['HMGET', keyOf(stream, 'queue'), 'format', 'partitions', 'id', 'bodyBytesMax', 'secret'])
     .catch((cause: unknown) => {
@@ -97,7 +94,7 @@ export async function queueIdentity(
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;
 
-/** If the server refuses writes, the stored identity is still usable. */
+/** Updates the identity if necessary. If the server refuses writes, the stored identity is still usable. */
 async function whole(
   stored: StoredIdentity,
   accepts: number,
@@ -123,8 +120,8 @@ async function tell(
 const ASK_INTERVAL_MS = 10_000;
 
 /**
- * The queue's identity for one side of it. It is read with each connection and every ASK_INTERVAL_MS, because a gateway
- * with longer bodies may have started, or the metadata may have been deleted by hand.
+ * The identity is read with each connection and every ASK_INTERVAL_MS, because a gateway with longer bodies may have
+ * started, or the metadata may have been deleted by hand.
  */
 export class KnownIdentity {
   readonly #stream: string;
@@ -140,7 +137,7 @@ export class KnownIdentity {
     this.#identify = identify;
   }
 
-  /** See Delivery.source. Before the first reply it names the stream only. */
+  /** See Delivery.source. Before the first reply, it contains only the stream. */
   get source(): string {
     return `${this.#known?.id ?? ''}/${this.#stream}`;
   }
@@ -153,14 +150,12 @@ export class KnownIdentity {
     return this.#index;
   }
 
-  /** Rejects as `queueIdentity` does. */
   async ask(server: Server): Promise<void> {
     const secret = this.#known?.secret;
     this.#known = await this.#identify(server, this.#known);
     if (this.#known.secret !== secret) this.#index = new IdIndex(this.#known.secret);
   }
 
-  /** A missing reply is ignored until the next interval. */
   keepAsking(server: Server): void {
     this.#asking ??= this.#clock.every(ASK_INTERVAL_MS, () => void this.ask(server).catch(() => undefined));
   }

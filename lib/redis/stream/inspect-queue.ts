@@ -1,4 +1,4 @@
-// The check of a queue by `--check=connect`, and the failures of a start because of the queue.
+// Checks a queue for `--check=connect`, and describes startup failures that the queue causes.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { createLog } from '../../process/log.ts';
 import { maskedUri } from '../../process/uri.ts';
@@ -13,20 +13,18 @@ import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
 
 const CONNECT_MS = 5_000;
-/** Failures are in the result, so these connections do not log them. */
+/** The result reports failures, so these connections do not log them. */
 const QUIET = createLog('check', 'error');
 
-/** A failed start because of the queue (exit 4). */
 export const queueFailure = (uri: string, why: string): StartFailure =>
   new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
 
-/** A failed start without a connection to the queue (exit 4). */
 export const queueAway = (uri: string, reason: string): StartFailure => {
   const remedy = isPasswordRefused(reason) ? 'check user and password' : 'check that the server runs and is reachable';
   return queueFailure(uri, `${queueIsAway(reason)}; ${remedy}`);
 };
 
-/** A failed start because this program must not use the queue: exit 4, or 2 if its own setting is wrong. */
+/** If this program must not use the queue, the exit code is 4, or 2 if its own setting is wrong. */
 export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
   refusal instanceof SettingRefused
     ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
@@ -34,15 +32,11 @@ export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =
 
 export interface InspectedQueue {
   readonly uri: string;
-  /** Used for a Redis Cluster only. */
   readonly partitions: number;
   readonly program: 'gateway' | 'consumer';
 }
 
-/**
- * Connects without writing anything, and returns a sentence about the servers and streams. Rejects with a StartFailure
- * if the program could not use one of them.
- */
+/** Connects without writing anything. Returns a sentence about the queue, or rejects with a StartFailure. */
 export async function inspectQueue(queue: InspectedQueue, system: ClockAndRandom): Promise<string> {
   const parts = queuePartitions(queue.uri, queue.partitions, { ...system, makes: false });
   const found = await Promise.all(parts.map((part) => inspectPartition(queue, part, system)));
@@ -76,7 +70,7 @@ async function inspectPartition(
   }
 }
 
-/** XINFO, because a gateway may have no right to XLEN. A missing stream has no events. */
+/** Uses XINFO, because a gateway may have no right to XLEN. A missing stream has no events. */
 async function streamLength(server: Server, stream: string): Promise<number> {
   try {
     const about = (await server.send(['XINFO', 'STREAM', stream])) as readonly RedisValue[];

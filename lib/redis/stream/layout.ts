@@ -1,10 +1,8 @@
-// Names of the queue's keys and group, which all programs share.
-
 /** The stream, or the prefix of several streams. */
 export const STREAM = 'ingest';
 
 export const GROUP = 'warehouse';
 
-/** Another key of the queue, in the same slot of a Redis Cluster. */
+/** The hash tag keeps all keys of the queue in the same slot of a Redis Cluster as its stream. */
 export const keyOf = (stream: string, kind: 'erased' | 'ids' | 'queue' | 'replicas' | 'waited'): string =>
   `{${stream}}:${kind}`;

@@ -1,5 +1,5 @@
-// The streams of the queue that a URI names: `ingest` on one server or on a master that Sentinel watches, `ingest-a`
-// and `ingest-b` with a dispatcher, `ingest-0`, `ingest-1` … on a Redis Cluster.
+// The streams of the queue that a URI names: `ingest` on one server or on a master that Sentinel watches; `ingest-a`
+// and `ingest-b` with a dispatcher; or `ingest-0`, `ingest-1`, … on a Redis Cluster.
 import { RETENTION_MS } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
@@ -13,21 +13,21 @@ import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity 
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
 import { keyOf, STREAM } from './layout.ts';
 
-/** For this long, the partitions of a cluster share one reply. */
+/** The partitions of a cluster share one reply for this long. */
 const IDENTITY_FRESH_MS = 1_000;
 
 export interface QueuePartition {
   readonly stream: string;
   readonly uri: string | MasterLookup;
   readonly identify: Identify;
-  /** If false, for a check: creates neither metadata nor group, and trims nothing. */
+  /** False for a check, which creates neither metadata nor a group, and trims nothing. */
   readonly makes: boolean;
   readonly retentionMs: number;
 }
 
 export type PartitionsOptions = ClockAndRandom & Pick<IdentityOptions, 'accepts' | 'makes'>;
 
-/** In order. `count` is used for a Redis Cluster only. Throws if the configuration would refuse the URI. */
+/** `count` is used for a Redis Cluster only. Throws if the configuration would refuse the URI. */
 export function queuePartitions(
   uri: string,
   count: number,
@@ -80,8 +80,8 @@ function dispatcherStreams(
 }
 
 /**
- * True if `server` has no metadata of `stream`. Rejects if it has metadata of the other stream: swapped hosts would
- * hide the events of both, and look up each id on the wrong queue.
+ * True if `server` has no metadata of `stream`. Rejects if the hosts are swapped, which would hide the events of both
+ * streams, and look up each id on the wrong queue.
  */
 async function isUnknown(server: Server, stream: string, other: string): Promise<boolean> {
   const has = async (name: string): Promise<boolean> =>
@@ -98,7 +98,7 @@ async function isUnknown(server: Server, stream: string, other: string): Promise
   return true;
 }
 
-/** The identity of a queue on a cluster. If its node is unavailable, the last reply is used. */
+/** Returns the identity of a queue on a cluster, or the last known one if its node is unavailable. */
 function clusterIdentity(
   lookup: MasterLookup,
   system: ClockAndRandom,
@@ -120,7 +120,7 @@ function clusterIdentity(
           asking = undefined;
           if (cause instanceof QueueRefusal) throw cause;
           if (known !== undefined) return known;
-          // MOVED and READONLY of this key say nothing about the partition that asks.
+          // MOVED and READONLY are hidden, because they concern the metadata's key and not the partition that asks.
           throw new Error(`the queue's metadata cannot be read (${messageOf(cause)})`);
         },
       );

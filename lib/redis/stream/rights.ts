@@ -1,14 +1,11 @@
-// Checks the rights of the Redis user for each connection: if a command were missing in the middle of accepting, an
-// event could be appended without its id.
-//
-// The commands are listed by hand. Tests run both programs with the rules of deploy/install.md, the fewest that pass
-// here.
+// Checks the rights of the Redis user on each connection: if a command were refused in the middle of accepting, an
+// event could be appended without its id. The commands are listed by hand. Tests run both programs with the rules in
+// deploy/install.md, the fewest that pass this check.
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replays' | 'erased' | 'replicas';
-/** A command, its key, and the other arguments that it needs. */
 type Right = readonly [command: string, key: Key, rest: string];
 
 const SHARED: readonly Right[] = [
@@ -71,7 +68,7 @@ export async function assertRights(
   more: readonly Right[] = [],
 ): Promise<void> {
   const rights = [...RIGHTS[program], ...more].flat();
-  // Asking leaves no trace in the server's log of refusals; trying would.
+  // rights.lua only asks, because a refused command would be added to the server's log of refusals.
   const asked = script.run(server, [...script.command(), stream, ...rights]);
   const missing = await asked.catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);

@@ -1,7 +1,6 @@
-// Trims a stream and its id index every few seconds with trim.lua, which has the rules. All processes share one run, so
-// the cost does not depend on their number.
-//
-// Trimming continues while the queue is idle or Redis is full. A failed run is repeated at the next interval.
+// Trims a stream and its id index every few seconds with trim.lua, which has the rules. All processes share one run,
+// so the cost does not depend on their number. Trimming continues while the queue is idle or Redis is full. A failed
+// run is repeated at the next interval.
 import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -10,20 +9,17 @@ import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;
-/**
- * Other processes reuse a report for this long. It is shorter than INTERVAL_MS, so a single process trims each time.
- */
+/** Processes share a report for this long. It is shorter than INTERVAL_MS, so a single process trims each time. */
 const SHARED_MS = 1_500;
 const ANSWER_TIMEOUT_MS = 5_000;
-/** Entries that one call removes, because it blocks Redis. */
+/** Limits the entries that one call removes, because it blocks Redis. */
 const CALL_ENTRIES = 1_000;
-/** Between calls. */
 const PAUSE_MS = 10;
 
 interface TrimmerOptions {
   readonly server: Server;
   readonly stream: string;
-  /** How long an acknowledged entry stays. Other entries are never removed. */
+  /** How long an acknowledged entry is kept. Other entries are never removed. */
   readonly retentionMs: number;
   readonly clock: Clock;
   readonly log: Log;
@@ -56,7 +52,7 @@ export class StreamTrimmer {
     this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => void this.trim());
   }
 
-  /** Does nothing if another process trimmed the stream within `sharedMs`. Never rejects. */
+  /** Removes nothing if another process trimmed the stream within `sharedMs`. Never rejects. */
   trim(sharedMs = SHARED_MS): Promise<void> {
     this.#trimming ??= this.#trimAll(sharedMs).finally(() => (this.#trimming = undefined));
     return this.#trimming;
@@ -75,7 +71,6 @@ export class StreamTrimmer {
     }
   }
 
-  /** Makes one call. Resolves with true if there is more to remove. */
   async #call(sharedMs: number): Promise<boolean> {
     const { server, stream, retentionMs, clock, log, onReport } = this.#options;
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
@@ -83,7 +78,7 @@ export class StreamTrimmer {
     const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
     const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as TrimReply;
-    // The server read its clock between the two readings of this one.
+    // The server read its clock between this process's two readings.
     const clockSkewMs =
       serverMs === undefined ? undefined : Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
     const reported = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);

@@ -1,11 +1,11 @@
-// A Redis client whose replies are bytes that the caller reads (reply.ts). It writes a command immediately.
+// A Redis client whose replies are bytes that the caller parses (reply.ts). It writes a command immediately.
 //
-// Fact: the client of the package `redis` creates a value for each part of a reply, and delays commands until the next
-// check phase or until a large reply is decoded. Choice: this client does neither. Effect: a gateway takes 43 µs
-// instead of 51 for an event at saturation, and 85 instead of 100 at half of that (`BENCH_CASES=saturation,latency make
-// bench`).
+// Fact: the client of the package `redis` creates a value for each part of a reply, and delays commands until the
+// next check phase or until a large reply is decoded. Choice: this client does neither. Effect: a gateway takes 43 µs
+// instead of 51 per event at saturation, and 85 instead of 100 at half that load
+// (`BENCH_CASES=saturation,latency make bench`).
 //
-// It reconnects with growing pauses. If the connection breaks, every outstanding command fails; none is queued.
+// It reconnects after increasing pauses. If the connection breaks, every outstanding command fails; none is queued.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
@@ -21,21 +21,18 @@ const READ_BYTES = 64 << 10;
 
 interface ByteClientOptions extends ClockAndRandom {
   readonly uri: string;
-  /** Shown by `CLIENT LIST`. */
   readonly name: string;
-  /** Calls `write` now or at the end of the turn; now by default. */
+  /** Calls `write` immediately, the default, or at the end of the turn. */
   readonly gather?: (write: () => void) => void;
 }
 
-/** A caller waiting for a reply. */
 interface Waiter {
   readonly resolve: (reply: Reply) => void;
-  /** With the server's RedisError, or with the reason for a missing reply. */
   readonly reject: (cause: Error) => void;
   readonly owner: EventEmitter;
 }
 
-/** `lost`: the next attempt is due after a pause. */
+/** `lost` means that the next attempt is due after a pause. */
 type State = 'new' | 'connecting' | 'ready' | 'lost' | 'closed';
 
 const NEXT: Readonly<Record<State, readonly State[]>> = {
@@ -46,12 +43,11 @@ const NEXT: Readonly<Record<State, readonly State[]>> = {
   closed: ['closed'],
 };
 
-/** Replaces a caller that gave up. */
 const ABANDONED: Waiter = { resolve: () => undefined, reject: () => undefined, owner: new EventEmitter() };
 
 /**
- * Emits `ready` each time it is connected, `error` each time it loses or fails to make a connection, and `refused` with
- * each RedisError from the server.
+ * Emits `ready` after each connection, `error` each time a connection is lost or cannot be established, and `refused`
+ * with each RedisError from the server.
  */
 export class ByteClient extends EventEmitter {
   readonly #options: Required<ByteClientOptions>;
@@ -77,7 +73,7 @@ export class ByteClient extends EventEmitter {
     return this.#state === 'ready';
   }
 
-  /** While this grows, a reply is still arriving. */
+  /** While this number grows, a reply is still arriving. */
   get bytesReceived(): number {
     return this.#bytesReceived;
   }
@@ -87,14 +83,13 @@ export class ByteClient extends EventEmitter {
     return Promise.resolve();
   }
 
-  /** `owner` receives `refused` with a RedisError, and may abandon the command. */
+  /** `owner` receives `refused` with each RedisError, and may abandon the command. */
   sendCommand(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
     return this.#state === 'ready'
       ? this.#ask(command, owner)
       : Promise.reject(new NoConnection('there is no connection to the queue'));
   }
 
-  /** Gives up this owner's outstanding commands. */
   abandon(owner: EventEmitter, cause: Error): void {
     for (const [at, waiter] of this.#waiters.entries()) {
       if (waiter.owner !== owner) continue;
@@ -103,12 +98,11 @@ export class ByteClient extends EventEmitter {
     }
   }
 
-  /** A reply is due for a command that was given up. */
+  /** True if the reply to an abandoned command is still due. */
   get owesAbandoned(): boolean {
     return this.#waiters.includes(ABANDONED);
   }
 
-  /** Waits for outstanding replies, then closes. */
   async close(): Promise<void> {
     while (this.#waiters.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
     this.destroy();
@@ -131,10 +125,10 @@ export class ByteClient extends EventEmitter {
     const { protocol, hostname, port } = new URL(uri);
     // A URI has brackets around an IPv6 address.
     const address = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: port === '' ? DEFAULT_PORT : Number(port) };
-    // Only a name may be sent before the server's certificate (RFC 6066, section 3).
+    // Only a host name may be sent as the server name (RFC 6066, section 3).
     const shown = isIP(address.host) === 0 ? { servername: address.host } : {};
     const assembler = new ReplyAssembler();
-    // Fact: a socket allocates 64 KiB for each read, and a reply to a gateway has 30 bytes. Choice: one block for all
+    // Fact: a socket allocates 64 KiB per read, but a reply to a gateway has 30 bytes. Choice: one block for all
     // reads, which is emptied immediately. Effect: a PING takes 18 µs of this process instead of 21.
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
     const callback = (bytes: number): boolean => {
@@ -142,7 +136,7 @@ export class ByteClient extends EventEmitter {
       try {
         for (const reply of assembler.push(buffer, bytes)) this.#settle(reply);
       } catch (fault) {
-        // Later replies could not be matched with their commands.
+        // After bytes that are not RESP2, replies could not be matched with their commands.
         socket.destroy(fault as Error);
       }
       return true;
@@ -249,7 +243,6 @@ export class ByteClient extends EventEmitter {
     socket?.destroy();
     for (const waiter of this.#waiters.splice(0)) waiter.reject(cause);
     this.emit('idle');
-    // A listener may have closed it.
     if (this.#state !== 'lost') return;
     const { clock, random } = this.#options;
     this.#retry = clock.after(reconnectPauseMs(this.#retries, random), () => this.#open());

@@ -1,4 +1,4 @@
-// Time limits for replies and for attempts to connect, and the pauses between attempts.
+// Time limits for replies and connection attempts, and the pauses between attempts.
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { NoAnswer } from './errors.ts';
 import { pauseMs } from '../../process/backoff.ts';
@@ -6,9 +6,9 @@ import { pauseMs } from '../../process/backoff.ts';
 /**
  * Rejects with NoAnswer after `timeoutMs`. The promise continues, and its later result is dropped.
  *
- * The time begins after the next check phase, when the client has written the command. Before it ends, sockets are read
- * once, so a reply that arrived while this process was busy is in time. If `received` counts bytes, a reply that is
- * still arriving gets the same time again, because a slow link is not a silent server.
+ * The time starts after the next check phase, when the client has written the command. Sockets are read once before
+ * the time is up, so a reply that arrived while this process was busy is in time. If `received` counts bytes, a reply
+ * that is still arriving gets the same time again, because a slow link is not a silent server.
  */
 export function withTimeout<T>(
   clock: Clock,
@@ -38,11 +38,10 @@ export function withTimeout<T>(
   });
 }
 
-/** For connecting and greeting together. */
+/** Covers connecting and greeting. */
 export const CONNECT_TIMEOUT_MS = 2_000;
 const PAUSE_FIRST_MS = 50;
 export const PAUSE_MAX_MS = 500;
 
-/** `retries` starts at 0. */
 export const reconnectPauseMs = (retries: number, random: Random): number =>
   pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction());

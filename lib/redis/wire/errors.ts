@@ -1,5 +1,3 @@
-// The failures of commands to Redis.
-
 /** An error reply: the command was not run, or was run and refused. */
 export class RedisError extends Error {
   override readonly name = 'RedisError';
@@ -12,10 +10,9 @@ export class RedisError extends Error {
   }
 }
 
-/** The stream or its group does not exist. */
 export const isNoGroup = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';
 
-/** There was no reply in time, so the command may have been run. */
+/** No reply arrived in time, so the command may have been run. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
@@ -25,7 +22,6 @@ export class NoConnection extends Error {
   override readonly name = 'NoConnection';
 }
 
-/** The server is rewriting its append-only file, and this program must wait for that. */
 export class RewriteRunning extends Error {
   override readonly name = 'RewriteRunning';
 }
@@ -40,9 +36,8 @@ export class SettingRefused extends QueueRefusal {
   override readonly name = 'SettingRefused';
 }
 
-/** The server refused the password, or requires one. */
+/** True if the server refused the password or requires one. */
 export const isPasswordRefused = (reason: string): boolean => /^(WRONGPASS|NOAUTH) /.test(reason);
 
-/** A clause for a queue without a connection. `reason` is e.g. a connection's `lastError`. */
 export const queueIsAway = (reason: string): string =>
   isPasswordRefused(reason) ? `the queue refused the password (${reason})` : `the queue does not answer (${reason})`;

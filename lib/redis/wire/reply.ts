@@ -1,16 +1,15 @@
 // The bytes of one RESP2 reply (redis.io/docs/reference/protocol-spec), and a reader for them.
 //
-// Fact: a client that creates a value for each part of a reply creates eight objects for an entry, of which the
-// consumer needs two; with their garbage they took half of its thread. Choice: a reply stays bytes, and the caller, who
-// knows its form, reads the parts that it needs. Effect: the bench case `landing`.
+// Fact: a client that creates a value for each part of a reply creates eight objects per entry, although the consumer
+// needs only two. With their garbage, they took half of its thread. Choice: a reply stays bytes, and the caller,
+// which knows its form, reads the parts that it needs. Effect: the bench case `landing`.
 
 import assert from 'node:assert/strict';
 import { RedisError } from './errors.ts';
 
-/** A reply, or a part of one, as a value. */
 export type RedisValue = string | number | null | readonly RedisValue[];
 
-/** A list of alternating names and values. */
+/** Converts a list of alternating names and values. */
 export function fieldsOf(list: readonly RedisValue[]): ReadonlyMap<string, RedisValue> {
   const fields = new Map<string, RedisValue>();
   for (let at = 0; at + 1 < list.length; at += 2) fields.set(String(list[at]), list[at + 1] ?? null);
@@ -27,22 +26,17 @@ const RETURN = 0x0d;
 const CRLF_BYTES = 2;
 const BLOCK_BYTES = 256 << 10;
 
-/** Unlike a Buffer from Node's pool, its memory is freed with its last view. */
+/** Unlike memory from Node's pool, this memory is freed with its last view. */
 const ownBlock = (bytes: number): Buffer => Buffer.from(new ArrayBuffer(bytes));
 
-/** Assembles replies from pieces of any size. */
 export class ReplyAssembler {
   #block = ownBlock(BLOCK_BYTES);
   #length = 0;
-  /** Bytes of the reply that were scanned. */
   #at = 0;
-  /** Parts of the reply that are still missing. */
+  /** The number of parts that the reply still lacks. */
   #missing = 1;
 
-  /**
-   * Copies the first `bytes` of a piece, and returns the replies that are complete. Throws if a part is not RESP2,
-   * because the rest cannot be read then.
-   */
+  /** Returns the replies that are complete. Throws if a part is not RESP2, because the rest could not be read. */
   push(piece: Buffer, bytes: number): Reply[] {
     this.#makeRoom(bytes);
     this.#length += piece.copy(this.#block, this.#length, 0, bytes);
@@ -59,7 +53,7 @@ export class ReplyAssembler {
     this.#block = larger;
   }
 
-  /** Continues the scan. Each part is scanned once, however many pieces it arrives in. */
+  /** Returns true if the reply is complete. Each part is scanned once, however many pieces it arrives in. */
   #whole(): boolean {
     const block = this.#block;
     const length = this.#length;
@@ -84,7 +78,7 @@ export class ReplyAssembler {
     return missing === 0;
   }
 
-  /** Returns the complete reply. Its parts are views, so a reply that fills most of the block keeps the block. */
+  /** Returns the complete reply. Its parts are views, so a large reply takes over the block. */
   #take(): Reply {
     assert(this.#missing === 0 && this.#at <= this.#length);
     const block = this.#block;
@@ -117,19 +111,16 @@ export class Reply {
     this.#bytes = bytes;
   }
 
-  /** The same reply, from its beginning. */
   again(): Reply {
     return new Reply(this.#bytes);
   }
 
-  /** Set if the reply is an error. */
   get error(): RedisError | undefined {
     return this.#bytes[0] === ERROR
       ? new RedisError(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES))
       : undefined;
   }
 
-  /** The next part as a value, for small and rare replies. */
   value(): RedisValue {
     const kind = this.#bytes[this.#at];
     if (kind === INTEGER) return this.integer();
@@ -144,12 +135,11 @@ export class Reply {
     return line;
   }
 
-  /** The next part is a string. */
   get isString(): boolean {
     return this.#bytes[this.#at] === STRING && this.#bytes[this.#at + 1] !== MINUS;
   }
 
-  /** Enters an array and returns its length, or `undefined` for null, which has two forms. */
+  /** Enters an array and returns its length, or `undefined` for null, which has two encodings. */
   array(): number | undefined {
     const size = this.#size(this.#bytes[this.#at] === STRING && this.#bytes[this.#at + 1] === MINUS ? STRING : ARRAY);
     return size < 0 ? undefined : size;
@@ -159,7 +149,7 @@ export class Reply {
     return this.#size(INTEGER);
   }
 
-  /** A string's bytes, as a view of the reply. */
+  /** Reads a string, as a view of the reply. */
   bytes(): Buffer {
     const size = this.#size(STRING);
     const from = this.#at;
@@ -167,7 +157,7 @@ export class Reply {
     return this.#bytes.subarray(from, from + size);
   }
 
-  /** Skips the next part if it equals `wanted`. */
+  /** Skips the next part and returns true if it equals `wanted`; otherwise changes nothing. */
   passes(wanted: Uint8Array): boolean {
     const before = this.#at;
     const size = this.#size(STRING);
@@ -179,7 +169,6 @@ export class Reply {
     return true;
   }
 
-  /** An ASCII string. */
   text(): string {
     const size = this.#size(STRING);
     const from = this.#at;
@@ -187,7 +176,6 @@ export class Reply {
     return this.#bytes.toString('latin1', from, from + size);
   }
 
-  /** A UTF-8 string. */
   utf8(): string {
     return this.bytes().toString('utf8');
   }
@@ -205,7 +193,7 @@ export class Reply {
     return true;
   }
 
-  /** The number in a part's first line: its length or its value. */
+  /** Reads the number in a part's first line: the length of a string or array, or an integer. */
   #size(kind: number): number {
     if (this.#bytes[this.#at] !== kind) throw new Error('the queue sent a reply of an unexpected form');
     const size = integerAt(this.#bytes, this.#at + 1);

@@ -1,7 +1,7 @@
-// A Lua script, called by its SHA-1. The text is sent only if the server does not know it.
+// A Lua script, called by its SHA-1. The text is sent only if the server does not know the script.
 //
-// Scripts instead of a function library: gateways of two versions can share a server, because a script is named by its
-// content, and a server that restarts empty needs no preparation.
+// Scripts are used instead of a function library, because a script is identified by its content: gateways of two
+// versions can share a server, and a server that restarts empty needs no preparation.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { RedisError } from './errors.ts';
@@ -14,7 +14,6 @@ export interface Sender<Answer> {
   send(command: readonly Argument[]): Promise<Answer>;
 }
 
-/** A server with parsed replies. */
 export type Server = Sender<RedisValue>;
 
 const SCRIPTS = new URL('../stream/lua/', import.meta.url);
@@ -23,25 +22,22 @@ export class Script {
   readonly #text: string;
   readonly #sha1: string;
 
-  /**
-   * `file` and `shared` are names in stream/lua; the script may use the functions of the shared files. Throws if a file
-   * is missing: the installation is broken.
-   */
+  /** `file` and `shared` are files in stream/lua. */
   constructor(file: string, ...shared: readonly string[]) {
     const text = readFileSync(new URL(file, SCRIPTS), 'utf8');
-    // The first line declares what the script may do, and must stay first.
+    // The first line declares what the script may do, so it must remain first.
     const end = text.indexOf('\n') + 1;
     const functions = shared.map((name) => readFileSync(new URL(name, SCRIPTS), 'utf8')).join('');
     this.#text = text.slice(0, end) + functions + text.slice(end);
     this.#sha1 = createHash('sha1').update(this.#text).digest('hex');
   }
 
-  /** Begins a command for this script, with one key or none. The caller appends the arguments. */
+  /** Starts a command for this script, with one key or none. The caller appends the arguments. */
   command(key?: string): string[] {
     return key === undefined ? ['EVALSHA', this.#sha1, '0'] : ['EVALSHA', this.#sha1, '1', key];
   }
 
-  /** Sends a command from `command`. After NOSCRIPT, nothing was run, and it is sent again with the text. */
+  /** Sends a command from `command`, and sends it again with the text if the server does not know the script. */
   run<Answer>(server: Sender<Answer>, command: readonly Argument[]): Promise<Answer> {
     return server.send(command).catch((cause: unknown) => {
       if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;

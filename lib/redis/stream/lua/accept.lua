@@ -1,22 +1,21 @@
 #!lua
--- Accepts a batch of events atomically: each is appended to the stream and noted in the id index, or neither. Redis
--- runs one script at a time, so two producers with one id are decided here. No entry is read.
+-- Accepts a batch of events atomically: each is appended to the stream and recorded in the id index, or neither.
+-- Redis runs one script at a time, so this script decides between two producers with the same id. It reads no entry.
 --
 -- KEYS[1]  the stream
--- ARGV[1]  retention in milliseconds, at most 10 ^ 10. Alone it makes the call a probe, which writes nothing but is
---          refused like a write (full, read-only, loading, cannot persist). ` notes` may follow the number
--- ARGV     for at most 1,000 events: first each one's index field; then for each its digests (id-index.ts) followed by
---          the producer, its body, and with ` notes` its further members (alternating names and values, each ended by a
---          line feed)
--- Reply    a digit for each event: 0 accepted, 1 duplicate, 2 another producer's id, 3 duplicate with another body
+-- ARGV[1]  retention in milliseconds, at most 10 ^ 10, and optionally ` notes`. Alone, it makes the call a probe,
+--          which writes nothing but is refused like a write (server full, read-only, loading, cannot persist)
+-- ARGV     for at most 1,000 events: first the index field of each; then for each its digests (id-index.ts) followed
+--          by the producer, its body, and with ` notes` its further members (alternating names and values, each
+--          followed by a line feed)
+-- Reply    one digit per event: 0 accepted, 1 duplicate, 2 another producer's id, 3 duplicate with a different body
 --
--- The id index has one large hash for each slice of time, `{stream}:ids:<start>`. The first event after a third of
--- retention begins a new slice, which is named by its time. `{stream}:ids` lists the starts, newest first. New ids go
--- in the newest slice, and all slices are searched. trim.lua deletes a slice when its youngest id is past retention and
--- has landed.
+-- The id index has one large hash per slice of time, `{stream}:ids:<start>`. The first event after a third of
+-- retention starts a new slice. `{stream}:ids` lists the starts, newest first. New ids are added to the newest slice,
+-- and all slices are searched. trim.lua deletes a slice when its youngest id is past retention and has landed.
 --
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds.
--- Effect: the index has up to 1.33 times the ids within retention; with halves it would have up to 1.5 times.
+-- Effect: the index has up to 1.33 times the ids within retention; with halves, it would have up to 1.5 times.
 local SLICES = 3
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
@@ -25,19 +24,19 @@ local width = retention and 2 or 3
 retention = retention or tonumber(match(ARGV[1], '^%d+'))
 local count = (#ARGV - 1) / (width + 1)
 if count == 0 then return '' end
--- Digests and producer of event n are argument `before + n * width`.
+-- The digests and producer of event n are in argument `before + n * width`.
 local before = count + 2 - width
 
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local starts = call('GET', ids) or ''
 
--- Fact: TIME, and a MINID in each call's first XADD, take a tenth of a call. Choice: XADD names the entries, which also
--- keeps them in order when the clock goes back, and the clock is read only for a known id.
+-- Fact: TIME, and a MINID in each call's first XADD, take a tenth of a call. Choice: XADD names the entries, which
+-- keeps them in order even if the clock goes back, and the clock is read only for a known id.
 
--- Fact: a `redis.call` costs more than its command. Choice: a whole call uses one HMGET for each slice and one HSET.
--- Effect: 0.57 of the CPU time for each event of an HSETNX into a small hash for each id, in calls of 8 on a queue of
--- 10,000 events, and 0.4 of it on 1,000,000.
+-- Fact: a `redis.call` costs more than the command that it runs. Choice: each call uses one HMGET per slice and one
+-- HSET. Effect: in calls of 8, an event takes 0.57 of the CPU time of an HSETNX into a small hash per id on a queue
+-- of 10,000 events, and 0.4 of it on 1,000,000.
 local known = nil
 for start in string.gmatch(starts, '%d+') do
   local values = call('HMGET', ids .. ':' .. start, unpack(ARGV, 2, count + 1))
@@ -57,12 +56,12 @@ if known and call('EXISTS', stream) == 0 then
 end
 local keeps = known and retained(stream, retention)
 
--- Events are written before ids. If an error came between them, an event could be there twice, which the warehouse
--- detects. The other order could lose one.
+-- Events are written before ids. If an error occurred in between, an event could be stored twice, which the warehouse
+-- detects. In the other order, an event could be lost.
 --
--- Fact: in a large hash, a field takes 16 bytes if it has at most 14, a value 32 if it has at most 30, and their entry
--- 32. Choice: fields of at most 14 bytes, and values of 28: two digests, and the entry's name without its first 3
--- digits, which the slice's start has. Effect: deploy/RUNBOOK.md, Sizing.
+-- Fact: in a large hash, a field of up to 14 bytes takes 16 bytes, a value of up to 30 takes 32, and their entry
+-- takes 32. Choice: fields of at most 14 bytes, and values of 28: two digests, and the entry's name without its first
+-- 3 digits, which are in the slice's start. Effect: deploy/RUNBOOK.md, Sizing.
 local newest = match(starts, '^%d+')
 local firsts, noted, size, first = {}, {}, 0, nil
 local refused = nil

@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- Claims entries that other members took long ago and never acknowledged, oldest first.
+-- Claims entries that other members received long ago and never acknowledged, oldest first.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, this member's name, the idle time in milliseconds, the first entry to check, the maximum of
---          entries, the bytes after which it stops, and the lease of a replica in milliseconds
--- Reply    the entry at which the next call begins ('0-0' at the end of the list), and the claimed entries
+-- ARGV     the group, this member's name, the idle time in milliseconds, the first entry to check, the maximum number
+--          of entries, the number of bytes after which it stops, and the lease of a replica in milliseconds
+-- Reply    the entry at which the next call starts ('0-0' at the end of the list), and the claimed entries
 --
--- A reply exceeds the maximum of bytes by one body at most. An entry that was deleted by hand stays on the list until
+-- A reply exceeds the limit of bytes by at most one body. An entry that was deleted by hand stays on the list until
 -- trim.lua removes it and reports it. XAUTOCLAIM would remove it without a trace.
 --
--- After the server's clock has gone back, the idle time of earlier entries is negative. XPENDING shows 0 for them, but
--- its filter `IDLE -1` leaves them out. Such an entry is claimed when its holder gives no sign of life.
+-- After the server's clock has gone back, the idle time of earlier entries is negative. XPENDING shows it as 0, but
+-- its filter `IDLE -1` excludes those entries. They are claimed when their holder gives no sign of life.
 local stream, group, me = KEYS[1], ARGV[1], ARGV[2]
 local idle, cursor, max = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local bytes, lease = tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -2,8 +2,8 @@
 -- Counts one page of the entries that the consumer group has read.
 --
 -- KEYS[1]  the stream
--- ARGV     the group, the entry before the first one, and the maximum of entries
--- Reply    the last entry (nothing at the end), the number of entries, and the bytes of their values
+-- ARGV     the group, the entry before the first one, and the maximum number of entries
+-- Reply    the last entry (nothing on the last page), the number of entries, and the bytes of their values
 local _, _, _, _, place = group_place(KEYS[1], ARGV[1], 0)
 local page = redis.call('XRANGE', KEYS[1], '(' .. ARGV[2], place, 'COUNT', ARGV[3])
 local bytes = 0

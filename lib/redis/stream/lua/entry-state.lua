@@ -1,5 +1,6 @@
--- The state of an entry for a consumer group, and the member that holds it: 'unread', 'held', 'done' (acknowledged) or
--- 'gone' (deleted and not pending). A missing group has read nothing, because it will be created at the beginning.
+-- entry_state returns the state of an entry for a consumer group, and the member that holds it. The states are
+-- 'unread', 'held', 'done' (acknowledged) and 'gone' (deleted and not pending). A missing group has read nothing,
+-- because it will be created at the beginning.
 local function last_delivered(stream, group)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   if groups.err then return '0-0' end

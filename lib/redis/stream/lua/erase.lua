@@ -1,17 +1,17 @@
 #!lua flags=allow-oom
--- Replaces an entry by one with another body, in one atomic step. Entries cannot be changed, so the new one is at the
--- end of the stream: the group reads it again, and lands it if the old one had not landed.
+-- Replaces an entry with one that has another body, in one atomic step. Entries cannot be changed, so the new one is
+-- appended to the stream. The group reads it again, and lands it if the old one had not landed.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, the entry, the new body, the lease of a replica in milliseconds, the quarantine name of the old
 --          entry, and the id's field in the id index
--- Reply    'erased'; 'gone' if the entry does not exist; 'held' if a living member holds it: nothing was changed,
+-- Reply    'erased'; 'gone' if the entry does not exist; 'held' if a live member holds it: nothing was changed,
 --          because that member would land the old body
 --
--- An entry of a dead member is acknowledged. The new entry keeps the other members, the time of acceptance, and the
--- quarantine name, so it makes no second row. The id index and the note of a replay point to it.
+-- An entry of a dead member is acknowledged. The new entry keeps the other members, the time of acceptance and the
+-- quarantine name, so it creates no second row. The id index and the note of a replay are changed to name it.
 local stream, group, entry, body, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
--- The digest of an erased body. No body has it, so a repeat is a duplicate with another body.
+-- The digest of an erased body. No body has it, so a retry is a duplicate with a different body.
 local NO_BODY = string.rep('.', DIGEST)
 local tag = '{' .. stream .. '}:'
 local call = redis.call

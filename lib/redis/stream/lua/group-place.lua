@@ -1,8 +1,7 @@
--- The progress of a consumer group on a stream of this length. A missing group has read nothing.
---
--- Returns the number of unread entries and the first one's name, the number of pending entries and the first one's name
--- (nil if there is none), and the last entry that the group has read. After deletions by hand Redis does not know the
--- number of unread entries ("lag" is nil). Then it is the stream's length, an upper bound.
+-- Returns the progress of a consumer group on a stream of this length: the number of unread entries and the first
+-- one's name, the number of pending entries and the first one's name (nil if there is none), and the last entry that
+-- the group has read. A missing group has read nothing. After deletions by hand, Redis does not know the number of
+-- unread entries ("lag" is nil), so it is the stream's length, an upper bound.
 local function group_place(stream, group, length)
   local place, lag = '0-0', nil
   local groups = redis.pcall('XINFO', 'GROUPS', stream)

@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Creates a queue's identity at its first use, and returns it. It is a few bytes, so it is written on a full server
--- too.
+-- Creates a queue's identity on first use, and returns it. It is a few bytes, so it is written even on a full server.
 --
 -- KEYS[1]  the stream
 -- ARGV     format version, number of partitions and queue id for a new identity; the longest body in bytes that the

@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- The lag of a consumer group. A missing group has read nothing.
+-- Returns the lag of a consumer group.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group
--- Reply    the number of unread entries, the number of pending entries, and the age of the oldest of both in
+-- Reply    the number of unread entries, the number of pending entries, and the age of the oldest one in
 --          milliseconds, or 0
 local unread, next, pending, held = group_place(KEYS[1], ARGV[1], redis.call('XLEN', KEYS[1]))
 

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Moves the consumer group back, so that it reads the entries after a given one again. It never moves it forward, which
--- would skip unread entries.
+-- Moves the consumer group back, so that it reads the entries after a given one again. It never moves the group
+-- forward, which would skip unread entries.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, the entry, and how many entries after it the group has read
@@ -12,7 +12,7 @@ local placeMs, placeNumber = string.match(place, '^(%d+)-(%d+)$')
 local is_back = tonumber(ms) < tonumber(placeMs) or ms == placeMs and tonumber(number) < tonumber(placeNumber)
 if not is_back then return 0 end
 
--- Redis computes the lag from the number of entries that the group has read.
+-- Redis computes the lag from the number of entries that the group has read, so this number is set too.
 local added = 0
 local about = redis.call('XINFO', 'STREAM', stream)
 for at = 1, #about, 2 do

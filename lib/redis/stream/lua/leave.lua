@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Removes members of a consumer group without pending entries. Deleting a member would drop its pending entries, so the
--- check and the deletion are one atomic step.
+-- Removes members without pending entries from a consumer group. Deleting a member would drop its pending entries, so
+-- the check and the deletion are one atomic step.
 --
 -- KEYS[1]  the stream
 -- ARGV     the group, a member's name, and milliseconds. With 0, this member leaves and is no longer a replica;
---          otherwise all other members leave that have been idle for longer
+--          otherwise all other members that have been idle for longer are removed
 local stream, group, name, idle = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 if idle == 0 then redis.call('ZREM', '{' .. stream .. '}:replicas', name) end
 

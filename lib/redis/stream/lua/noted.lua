@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Returns the entries that can be found without reading the stream: those of some quarantine rows, the replays of these
--- rows, and the last replay of an event.
+-- Returns the entries that can be found without reading the stream: those that quarantine rows name, the replays of
+-- these rows, and the last replay of an event.
 --
 -- KEYS[1]  the stream
 -- ARGV     the prefix of the stream's own row names (`<queue id>/<stream>/`), the event's id, and the rows

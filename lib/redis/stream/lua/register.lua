@@ -2,15 +2,15 @@
 -- Registers a consumer replica, or renews its sign of life, in one atomic step.
 --
 -- KEYS[1]  the stream
--- ARGV     the replica's name, the lease in milliseconds, and the maximum of replicas (0: no limit)
--- Reply    the number of replicas, including this one; -1 if the maximum is reached and it was not registered
+-- ARGV     the replica's name, the lease in milliseconds, and the maximum number of replicas (0: no limit)
+-- Reply    the number of replicas, including this one; -1 if the maximum is reached and this one was not registered
 local replicas = '{' .. KEYS[1] .. '}:replicas'
 local name, lease, max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 redis.call('ZREMRANGEBYSCORE', replicas, '-inf', now - lease)
--- Signs from before the clock went back. A living replica gives another one within a second.
+-- These signs are from before the clock went back. A live replica gives another one within a second.
 redis.call('ZREMRANGEBYSCORE', replicas, now + lease, '+inf')
 if max > 0 and not redis.call('ZSCORE', replicas, name) and redis.call('ZCARD', replicas) >= max then return -1 end
 redis.call('ZADD', replicas, now, name)

@@ -1,16 +1,17 @@
 #!lua
--- Appends quarantined entries to the stream, past the id index, in one atomic step.
+-- Appends quarantined entries to the stream in one atomic step, bypassing the id index.
 --
 -- KEYS[1]  the stream
--- ARGV     the group; '1' to append an entry again whose last replay was acknowledged; and for each entry the name of
---          its quarantine row, the producer, the body, the time of first acceptance (Unix milliseconds), the further
---          members (alternating names and values, each ended by a line feed), and its id or ''
--- Reply    for each its entry, and 1 if this call appended it
+-- ARGV     the group; '1' to append an entry again if its last replay was acknowledged; and for each entry the name
+--          of its quarantine row, the producer, the body, the time of first acceptance (Unix milliseconds), the
+--          further members (alternating names and values, each followed by a line feed), and its id or ''
+-- Reply    for each entry its name, and 1 if this call appended it
 --
--- `{stream}:replays` has the entry of each row; under a line feed and an id, the last entry of this id; and under a
--- line feed alone, the last entry of all. trim.lua deletes it when that one has landed. A replay that has not landed is
--- not appended again, so an interrupted command can be repeated. If it was acknowledged, the caller checks first that
--- its row still exists. A lost note costs a second entry, which the warehouse recognizes by its id.
+-- `{stream}:replays` records the last entry of each row; under a line feed and an id, the last entry of that id; and
+-- under a line feed alone, the last entry of all. trim.lua deletes it when the last entry has landed. A replay that
+-- has not landed is not appended again, so an interrupted command can be repeated. If a replay was acknowledged, the
+-- caller first checks that its row still exists. If a note is lost, a second entry is appended, which the warehouse
+-- recognizes by its id.
 local stream, group = KEYS[1], ARGV[1]
 local replays = '{' .. stream .. '}:replays'
 local entries = {}

@@ -1,5 +1,5 @@
--- Returns a function: true if the id index still knows this entry, because it is within retention or may not have
--- landed. The trimmer's last report (trim.lua) knows which entries have landed; later ones may not have.
+-- Returns a function: true if the id index still knows an entry, because the entry is within retention or may not
+-- have landed. Entries later than the trimmer's last report (trim.lua) may not have landed.
 local function retained(stream, retention)
   local time = redis.call('TIME')
   local past = time[1] * 1000 + math.floor(time[2] / 1000) - retention

@@ -1,8 +1,8 @@
 #!lua flags=no-writes
--- Returns the commands and keys that a program needs and the user of this connection lacks. It runs none of them.
+-- Returns the commands and keys that a program needs and this connection's user lacks. It runs none of the commands.
 --
 -- ARGV     the stream; for each command its name, the kind of its key (see KEYS_OF) or '', and its other arguments,
---          joined by blanks
+--          separated by spaces
 local stream = ARGV[1]
 local tag = '{' .. stream .. '}:'
 local KEYS_OF = { [''] = '', stream = stream, ids = tag .. 'ids', slice = tag .. 'ids:1', queue = tag .. 'queue',

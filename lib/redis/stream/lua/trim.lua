@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
--- Removes entries that the queue need not keep, and reports the lag of the group. Any number of processes may call it,
--- also while the server is full or the queue idle. If another process called it within ARGV[5], it returns that report.
+-- Removes entries that the queue need not keep, and reports the lag of the group. Any number of processes may call
+-- it, even while the server is full or the queue is idle. If another process called it within ARGV[5], it returns
+-- that report.
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds, the caller's clock (Unix milliseconds), the consumer group, the approximate
---          maximum of removed entries, and how long a report is shared, in milliseconds
--- Reply    removed entries; 1 if there are more, or 0; unlanded entries; the age of the oldest one in milliseconds; all
---          entries; used memory and its limit in bytes (0: no limit; both -1 if not reported); the names that were
---          removed from the group's list; and the server's clock
+--          maximum number of removed entries, and how long a report is shared, in milliseconds
+-- Reply    the number of removed entries; 1 if there are more, or 0; the number of unlanded entries; the age of the
+--          oldest one in milliseconds; the number of all entries; used memory and its limit in bytes (0: no limit;
+--          both -1 if not reported); the names removed from the group's list; and the server's clock
 --
--- Invariant: an entry is removed only if it is past retention by the server's clock and the caller's, and the group has
--- acknowledged it and all entries before it. A missing group has acknowledged nothing. A slice of the id index
--- (accept.lua) is removed when its youngest id is past retention and older than every unlanded entry; so are the notes
--- of replays.
+-- Invariant: an entry is removed only if it is past retention by the server's clock and the caller's, and the group
+-- has acknowledged it and all entries before it. A missing group has acknowledged nothing. A slice of the id index
+-- (accept.lua) is removed when its youngest id is past retention and older than every unlanded entry; so are the
+-- notes of replays.
 --
--- An entry that was deleted by hand while it was pending would block trimming forever. It is removed from the group's
--- list when it is the oldest one there.
+-- An entry that was deleted by hand while it was pending would block trimming forever, so it is removed from the
+-- group's list when it is the oldest one there.
 local ERASURE_MS = 48 * 3600000
 local call, match = redis.call, string.match
 local stream, group, limit = KEYS[1], ARGV[3], tonumber(ARGV[4])
@@ -28,7 +29,7 @@ local function fields(list)
   return named
 end
 
--- Compares the names of entries. A number is the first entry of that time.
+-- Compares the names of entries. A number means the first entry of that time.
 local function before(one, other)
   local oneMs, oneNumber = match(one, '^(%d+)-?(%d*)$')
   local otherMs, otherNumber = match(other, '^(%d+)-?(%d*)$')
@@ -79,11 +80,10 @@ local dropped, more = 0, #gone == limit and 1 or 0
 if length > 0 then
   local bound = earlier(past, unlanded)
   dropped = call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', limit)
-  -- `~` removes whole nodes up to the limit. The rest, less than a node, is removed entry by entry.
+  -- `~` removes only whole nodes, up to the limit. The rest, less than a node, is removed exactly.
   if dropped >= limit / 2 then more = 1 else dropped = dropped + call('XTRIM', stream, 'MINID', '=', bound) end
 end
 
--- Past retention, and older than every unlanded entry.
 local function is_over(entry)
   return before(entry, past) and not (unlanded and not before(entry, unlanded))
 end
@@ -104,7 +104,7 @@ if starts and more == 0 then
   end
 end
 
--- An erasure is noted for 48 hours, and while an event that was accepted before it may still land.
+-- An erasure is noted for 48 hours, and as long as an event that was accepted before it may still land.
 local over_ms = server_now - ERASURE_MS
 if unlanded then over_ms = math.min(over_ms, tonumber(match(unlanded, '^%d+'))) end
 call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
@@ -112,7 +112,7 @@ call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
 local last_replay = call('HMGET', replays, '\n')[1]
 if last_replay and is_over(last_replay) then call('UNLINK', replays) end
 
--- Managed servers refuse INFO, and so do users without the right to it.
+-- Managed servers refuse INFO, and some users have no right to it.
 local info = redis.pcall('INFO', 'memory')
 info = type(info) == 'string' and info or ''
 local look = {
