@@ -1,8 +1,8 @@
 // The authorities and revocation lists against which client certificates are checked.
 //
 // OpenSSL checks signatures, constraints, usages, path lengths and lists, but only during the handshake. This file
-// handles changes while a connection is open. `judge` also returns the time at which a certificate or a list expires,
-// and the verdict with it. `keeps` decides whether a connection may stay open when the material is replaced.
+// handles changes while a connection is open. `judge` also returns the time at which its verdict expires, because a
+// certificate or a list does. `keeps` decides whether a connection may stay open when the material is replaced.
 //
 // Invariant: both fail closed. Closing a connection without need costs its client only another handshake.
 import type { X509Certificate } from 'node:crypto';

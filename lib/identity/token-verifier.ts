@@ -36,7 +36,7 @@ const ALGORITHMS = [
   'Ed25519',
 ];
 const KEY_SERVER_TIMEOUT_MS = 2_000;
-/** Keys from a URL, and verdicts based on them, are valid for this long, so a withdrawn key may be too. */
+/** Keys from a URL, and verdicts based on them, are valid for this long, even if a key is withdrawn. */
 const KEYS_AGE_MS = 600_000;
 /** A verdict reached without the right key is valid for this long. Then the token is verified again. */
 const UNKNOWN_FOR_MS = 500;

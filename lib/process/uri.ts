@@ -73,7 +73,7 @@ function missingScheme(value: string, schemes: readonly string[]): string | unde
   return schemes.find((scheme) => scheme !== SQLITE && isUrl(`${scheme}//${value}`));
 }
 
-/** True if an @ follows the host, because the "host" is then part of a user or password that is not percent-encoded. */
+/** True if an @ follows the host, so the "host" is really part of a user or password that is not percent-encoded. */
 const isCutByPassword = ({ pathname, search, hash }: URL): boolean => /@/.test(pathname + search + hash);
 
 /** Returns the value of `key` in quotes, for messages. Passwords, tokens and malformed URIs are masked. */

@@ -1,8 +1,7 @@
 // Sends a bounded number of events at a time, and sends an event again if its answer allows that.
 //
-// Invariants: a run does not send an accepted event again. At most `concurrency` events are being sent or have
-// results that the caller has not read, so sending stops if the caller stops reading. The order of events is not
-// kept.
+// Invariants: a run does not send an accepted event again. At most `concurrency` events are being sent or have unread
+// results, so sending stops if the caller stops reading. The order of events is not kept.
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
 // shorter than the gateway's Retry-After. After `triesMax` tries, the event is refused with its last answer.

@@ -32,7 +32,7 @@ interface NotAccepted {
 /** The code of a try that the gateway did not answer. */
 export const NO_ANSWER = 'NO_ANSWER';
 
-/** The maximum length of the text that a result keeps of an answer that is not a gateway's, such as a proxy's page. */
+/** The maximum length of the text kept from an answer that is not a gateway's, such as a proxy's page. */
 const FOREIGN_ANSWER_LENGTH_MAX = 1_000;
 
 /** Limits Retry-After. Gateways never send more, and a larger value sent by mistake would stop the sender. */

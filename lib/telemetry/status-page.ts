@@ -1,5 +1,5 @@
-// The status page and the runbook that it links to. Both are static: the browser requests `metrics` and
-// `health/ready` for the status page.
+// The status page and the runbook that it links to. Both are static: the page itself requests `metrics` and
+// `health/ready`.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
