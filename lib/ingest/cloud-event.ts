@@ -87,7 +87,7 @@ export function typeAdvice(body: Buffer): string | undefined {
   );
 }
 
-/** Returns `<source> <id>`, or a fault. It is unique per pair, because a source is a URI reference without spaces. */
+/** Returns `<source> <id>`, which is unique because a source is a URI reference without spaces, or a fault. */
 export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
   const path = '/source';
   const { source } = JSON.parse(text) as { readonly source?: unknown };

@@ -65,7 +65,6 @@ const SPACE = 0x20;
 const QUOTE = 0x22;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
-/** In ASCII, `[` and `{` differ in this bit only, and so do `]` and `}`. */
 const BRACE_BIT = 0x20;
 const isOpener = (unit: number): boolean => (unit | BRACE_BIT) === 0x7b;
 const isCloser = (unit: number): boolean => (unit | BRACE_BIT) === 0x7d;
@@ -210,7 +209,6 @@ function openers(text: string, bracket: string): number {
   return count;
 }
 
-/** If the text is not JSON, the result does not matter, because the text is refused either way. */
 function passesDepth(text: string): boolean {
   let depth = 0;
   for (let at = 0; at < text.length; at += 1) {

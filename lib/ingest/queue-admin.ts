@@ -18,7 +18,6 @@ export interface PartitionStatus {
   readonly name: string;
   readonly stream: string;
   readonly events: number;
-  /** The server's estimate for the stream and its id index together. */
   readonly memoryBytes: number | undefined;
   readonly unread: number;
   readonly pending: number;
@@ -39,7 +38,6 @@ export interface ServerStatus {
 export interface QueueStatus {
   readonly servers: readonly ServerStatus[];
   readonly partitions: readonly PartitionStatus[];
-  /** Errors of the partitions that could not be read. */
   readonly away: readonly string[];
 }
 
@@ -91,18 +89,14 @@ export interface StreamStatus {
 export interface QueuedStream {
   readonly name: string;
   status(): Promise<StreamStatus>;
-  /** Returns the server's time in Unix milliseconds. */
   clock(): Promise<number>;
-  /** `added` counts all entries that the stream ever had. */
+  /** `added` counts all entries that the stream has ever had. */
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }>;
   after(entry: string, count: number): Promise<readonly StreamEntry[]>;
   /** Finds the entry through the id index, whoever its producer is. */
   find(id: string): Promise<QueuedCopy | undefined>;
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
-  /**
-   * Appends entries, bypassing the id index, unless a row's last replay has not landed yet. `again` also repeats an
-   * acknowledged replay.
-   */
+  /** Appends entries, unless a row's last replay has not landed yet. `again` also repeats an acknowledged replay. */
   replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
   states(entries: readonly string[]): Promise<readonly EntryState[]>;
   replicasAlive(): Promise<number>;

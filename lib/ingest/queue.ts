@@ -69,7 +69,6 @@ export interface Delivery {
   readonly entry: string;
   /** `<queue id>/<stream>`. Together with `entry`, it is unique across all queues. */
   readonly source: string;
-  /** `undefined` if missing or not UTF-8. */
   readonly producer: string | undefined;
   readonly body: Buffer | undefined;
   readonly notes: EventNotes;
@@ -78,9 +77,9 @@ export interface Delivery {
   /** The quarantine row that this entry replays. The row is removed once the event has landed. */
   readonly replayOf?: string;
   /**
-   * The number of the server that the entry was read from; unset for 0. A server that lost its predecessor's last
-   * writes may give their entry names to other events, so an entry is changed by name only on the server that it was
-   * read from.
+   * The number of the server that the entry was read from; unset for 0. After a failover, a server that lacks the
+   * last writes may give the names of their entries to other events, so an entry is changed by name only on the
+   * server that it was read from.
    */
   readonly servers?: number;
 }
@@ -98,7 +97,6 @@ export interface QueueReport {
   /** A lower bound of the difference between this process's clock and the queue's. */
   readonly clockSkewMs?: number;
   readonly memoryBytes: number | undefined;
-  /** 0 if the server has no limit; `undefined` if it does not report one. */
   readonly memoryLimitBytes: number | undefined;
 }
 
@@ -119,10 +117,7 @@ export interface QueueReader {
    * reply, it may return unacknowledged entries again. Entries from one source are in order.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
-  /**
-   * Returns how many entries were still pending. Another member that considered this one dead may have acknowledged
-   * the rest.
-   */
+  /** Returns how many entries were still pending. Another member may have claimed and acknowledged the rest. */
   acknowledge(entries: readonly EntryName[]): Promise<number>;
   /** Returns the ids of events that an operator erased after they were accepted. They land without their bodies. */
   erased(events: readonly AcceptedEvent[]): Promise<ReadonlySet<string>>;

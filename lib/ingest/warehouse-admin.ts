@@ -50,7 +50,6 @@ export interface AuditRecord {
   readonly actor: string;
   readonly command: string;
   readonly what: string;
-  /** `undefined` until the change is complete. */
   readonly changed: number | undefined;
 }
 
@@ -72,7 +71,7 @@ export interface WarehouseAdmin {
   drop(entries: readonly string[]): Promise<number>;
   /** Returns the warehouse's time in Unix milliseconds, if it has a clock. */
   clock(): Promise<number | undefined>;
-  /** Examines the next `limit` old rows, and removes those that match `pruning` and were also accepted before it. */
+  /** Examines the next `limit` old rows. Removes those that match `pruning` and were accepted before `beforeMs`. */
   prune(pruning: Pruning, from: PruneCursor | undefined, limit: number): Promise<Pruned>;
   /** Inserts an event's row, unless its id already has a row or the warehouse refuses the event. */
   land(event: LandingEvent): Promise<void>;

@@ -30,7 +30,6 @@ export interface Dialect {
   /** Converts a parameter (RFC 3339, or text from `exact`) to a time. */
   readonly time: (parameter: string) => string;
   readonly afterAllTimes: string;
-  /** Converts a JSON array of strings to a query that returns them as rows. */
   readonly texts: (parameter: string) => string;
 }
 

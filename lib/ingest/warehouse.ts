@@ -60,7 +60,6 @@ export interface QuarantinedEntry {
 }
 
 export interface QuarantinedEvent {
-  /** `<queue id>/<stream>`. */
   readonly source: string;
   readonly entry: string;
   readonly producer: string;
@@ -71,8 +70,8 @@ export interface QuarantinedEvent {
 const ROW_DIGEST_CHARACTERS = 16;
 
 /**
- * A server that lost its predecessor's last writes may give their entry names to other events, so the name of a
- * quarantine row includes a digest of the event. The digest covers the queue's id, which no client knows.
+ * After a failover, a server that lacks the last writes may give the names of their entries to other events, so the
+ * name of a quarantine row includes a digest of the event. The digest covers the queue's id, which no client knows.
  */
 export function quarantineRowName({ source, entry, producer, id, body }: QuarantinedEvent): string {
   const digest = createHash('sha256').update(JSON.stringify([source, producer, id]));
@@ -80,7 +79,7 @@ export function quarantineRowName({ source, entry, producer, id, body }: Quarant
   return `${source}/${entry}~${digest.digest('hex').slice(0, ROW_DIGEST_CHARACTERS)}`;
 }
 
-/** Encodes a NUL, which a text column cannot hold, as `\0`. Only the quarantine stores names this way. */
+/** Encodes a NUL, which a text column cannot hold, as `\0`, and doubles backslashes. Used only for the quarantine. */
 export function storableText(name: string): string {
   return name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0');
 }
@@ -200,7 +199,6 @@ export interface Warehouse {
    * BatchTooSlow. Repeating the same batch is safe.
    */
   land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
-  /** Inserts quarantine rows, and leaves existing rows unchanged. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
   /** Deletes the quarantine rows of events that have landed after a replay. */
   release(rows: readonly string[]): Promise<void>;
