@@ -1,7 +1,7 @@
 -- Returns the progress of a consumer group on a stream of this length: the number of unread entries and the first
 -- one's name, the number of pending entries and the first one's name (nil if there is none), and the last entry that
--- the group has read. A missing group has read nothing. After deletions by hand, Redis does not know the number of
--- unread entries ("lag" is nil), so it is the stream's length, an upper bound.
+-- the group has read. After deletions by hand, Redis does not know the number of unread entries ("lag" is nil), so
+-- the stream's length is returned as an upper bound. A missing group has read nothing.
 local function group_place(stream, group, length)
   local place, lag = '0-0', nil
   local groups = redis.pcall('XINFO', 'GROUPS', stream)

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Creates a queue's identity on first use, and returns it. It is a few bytes, so it is written even on a full server.
+-- Creates a queue's identity on first use, and returns it. An identity is a few bytes, so a full server accepts it
+-- too.
 --
 -- KEYS[1]  the stream
 -- ARGV     format version, number of partitions and queue id for a new identity; the longest body in bytes that the

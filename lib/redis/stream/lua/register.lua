@@ -10,7 +10,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 redis.call('ZREMRANGEBYSCORE', replicas, '-inf', now - lease)
--- These signs are from before the clock went back. A live replica gives another one within a second.
+-- Removes signs from before the clock went back. A live replica gives another one within a second.
 redis.call('ZREMRANGEBYSCORE', replicas, now + lease, '+inf')
 if max > 0 and not redis.call('ZSCORE', replicas, name) and redis.call('ZCARD', replicas) >= max then return -1 end
 redis.call('ZADD', replicas, now, name)

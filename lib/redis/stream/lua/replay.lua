@@ -7,11 +7,11 @@
 --          further members (alternating names and values, each followed by a line feed), and its id or ''
 -- Reply    for each entry its name, and 1 if this call appended it
 --
--- `{stream}:replays` records the last entry of each row; under a line feed and an id, the last entry of that id; and
--- under a line feed alone, the last entry of all. trim.lua deletes it when the last entry has landed. A replay that
--- has not landed is not appended again, so an interrupted command can be repeated. If a replay was acknowledged, the
--- caller first checks that its row still exists. If a note is lost, a second entry is appended, which the warehouse
--- recognizes by its id.
+-- `{stream}:replays` is a hash of entry names. A row's field names the row's last replay, the field of a line feed
+-- and an id names the id's last replay, and the field of a line feed alone names the last replay of all. trim.lua
+-- deletes the hash when that one has landed. A replay that has not landed is not appended again, so an interrupted
+-- command can be repeated. If a replay was acknowledged, the caller first checks that its row still exists. If a
+-- field is lost, a second entry is appended, which the warehouse recognizes by its id.
 local stream, group = KEYS[1], ARGV[1]
 local replays = '{' .. stream .. '}:replays'
 local entries = {}

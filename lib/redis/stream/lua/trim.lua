@@ -104,7 +104,7 @@ if starts and more == 0 then
   end
 end
 
--- An erasure is noted for 48 hours, and as long as an event that was accepted before it may still land.
+-- An erasure is noted for 48 hours, or for as long as an event that was accepted before it may still land.
 local over_ms = server_now - ERASURE_MS
 if unlanded then over_ms = math.min(over_ms, tonumber(match(unlanded, '^%d+'))) end
 call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
