@@ -2,7 +2,7 @@
 // be killed, frozen, full or read-only, forget scripts, have a wrong clock, or return without its last writes, as a
 // promoted replica does. Scripts remain atomic, and earlier writes are kept. A blocking read is repeated after each
 // command that may have added an entry.
-import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { hash } from 'node:crypto';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
@@ -12,17 +12,20 @@ import { clockFrom, TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 import { START_EPOCH_MS } from './schedule.ts';
 
-/** The kind of each script, and text from its description that identifies the script. */
-const SCRIPTS: readonly (readonly [kind: string, text: string])[] = [
-  ['accept', 'Accepts a batch'],
-  ['claim', 'Takes over what'],
-  ['trim', 'Drops what the queue'],
-  ['find', 'Looks one event up'],
-  ['erase', 'Replaces an entry'],
-  ['replay', 'Puts quarantined entries'],
-  ['register', 'Counts a consumer replica'],
-  ['look', '#!lua flags=no-writes'],
-];
+/** The scripts that the simulation tells apart, and the end of their texts. */
+const SCRIPTS: readonly (readonly [kind: string, code: string])[] = [
+  'accept',
+  'claim',
+  'trim',
+  'find',
+  'erase',
+  'replay',
+  'register',
+].map((kind) => {
+  const text = readFileSync(new URL(`../../lib/redis/stream/lua/${kind}.lua`, import.meta.url), 'utf8');
+  return [kind, text.slice(text.indexOf('\n') + 1)];
+});
+const READ_ONLY = '#!lua flags=no-writes';
 /** Commands whose answers are part of the trace, because they depend on events and not on this machine. */
 const TOLD = new Set(['accept', 'claim', 'find', 'XREADGROUP', 'XACK', 'erase', 'replay']);
 /** Commands that change neither the stream nor the pending list. */
@@ -141,7 +144,8 @@ export class RedisServer {
   kindOf(command: readonly Argument[]): string {
     const [name, text] = command.slice(0, 2).map(String);
     if (name === 'EVAL' && text !== undefined) {
-      const kind = SCRIPTS.find(([, first]) => text.includes(first))?.[0] ?? 'script';
+      const known = SCRIPTS.find(([, code]) => text.endsWith(code))?.[0];
+      const kind = known ?? (text.startsWith(READ_ONLY) ? 'look' : 'script');
       this.#kinds.set(hash('sha1', text), kind);
       return kind;
     }
