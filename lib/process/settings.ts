@@ -76,7 +76,7 @@ export const SETTINGS = Object.freeze({
     DAEMONS,
     LOG_FORMATS,
     'auto',
-    '`json`: one object per line; `text`: lines for people to read; `auto`: text if standard output is a terminal',
+    '`json`: one object per line; `text`: human-readable lines; `auto`: text if standard output is a terminal',
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: text(
     DAEMONS,
