@@ -93,7 +93,7 @@ export interface QueuedStream {
   /** `added` counts all entries that the stream has ever had. */
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }>;
   after(entry: string, count: number): Promise<readonly StreamEntry[]>;
-  /** Finds the entry through the id index, whoever its producer is. */
+  /** Finds the entry through the id index, for any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
   /** Appends entries, unless a row's last replay has not landed yet. `again` also repeats an acknowledged replay. */

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Returns the entries that the id index names for an id, whoever their producer is.
+-- Returns the entries that the id index names for an id, for all producers.
 --
 -- KEYS[1]  the stream
 -- ARGV     the id's field
