@@ -28,7 +28,7 @@ export class Bench {
     return { label: plan.label, execute: () => measure(this.environment, plan, this.duration) };
   }
 
-  /** A run that puts several servers under load in turns. */
+  /** A run that puts several servers under load in alternating slices of time. */
   beside(plans: readonly SidePlan[], pairs: readonly Pair<string>[]): JointRun {
     return {
       labels: plans.map(({ label }) => label),

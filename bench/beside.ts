@@ -1,5 +1,5 @@
-// Measures several running servers in turns (turns.ts explains why). The load runs in this process. A server is idle
-// while its load is off.
+// Measures several running servers in alternating slices of time (turns.ts explains why). The load runs in this
+// process. A server is idle while its load is off.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import type { Duration } from './measure.ts';
 import { CpuBook } from './process-cost.ts';

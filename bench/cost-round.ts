@@ -11,7 +11,7 @@ import type { CostRound } from './gate-verdict.ts';
 import { FASTIFY, GATEWAY, type Subject } from './subjects.ts';
 import { neighbourRatio } from './turns.ts';
 
-/** Applies to each side of a pair. Three seconds are 60 pairs of slices. */
+/** The time for each side of a pair. Three seconds is enough for 60 slices of 50 ms on each side. */
 const DURATION = { seconds: 3, warmupSeconds: 3 };
 
 /**

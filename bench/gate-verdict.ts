@@ -12,8 +12,8 @@ import { NOISE_MAX, noise, spread, type Spread } from './statistics.ts';
 export const FOREIGN_SHARE_MAX = 0.2;
 
 /**
- * Up to this share, a round's costs are valid. Ratios tolerate more noise than latencies do, but servers that are
- * starved of CPU time batch differently.
+ * Up to this share of CPU time used by other processes, a round's costs are valid. Ratios tolerate more noise than
+ * latencies do, but servers that are starved of CPU time batch differently.
  */
 export const FOREIGN_SHARE_ROUND_MAX = 0.4;
 

@@ -1,5 +1,5 @@
-// CPU time and memory of processes (Linux, proc(5)). CpuBook has a resolution of 10 ms, about half a percent of three
-// seconds. Processes that exit between two readings are not counted.
+// CPU time and memory of processes (Linux, proc(5)). CpuBook has a resolution of 10 ms, about 0.3 % of a three-second
+// run. Processes that exit between two readings are not counted.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 

@@ -104,7 +104,7 @@ const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamp
 
 /** Metrics that any other process distorts. */
 const OF_TIME: readonly MetricName[] = ['p50Ms', 'p99Ms', 'ratePerS', 'answeredShare', 'refusedShare'];
-/** Metrics that other processes distort only on a crowded machine, through the CPU caches. */
+/** Metrics that other processes distort only on a heavily loaded machine, through the CPU caches. */
 const OF_CPU: readonly MetricName[] = ['serverUs', 'redisUs', 'totalUs'];
 
 /**

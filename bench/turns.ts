@@ -1,4 +1,4 @@
-// Puts servers under load in turns, in short slices of time, and computes the ratios of pairs of servers.
+// Puts servers under load by turns, in short slices of time, and computes the ratios of pairs of servers.
 //
 // Fact: on a shared machine, the speed of a core changes within a second. In runs of three seconds, one after the
 // other, the CPU time per event of the same floor varied from 42 to 85 µs, and the ratios of such runs varied from
@@ -34,7 +34,7 @@ export interface PairSlices {
   readonly slices: Pair<readonly Slice[]>;
 }
 
-/** Puts each side under load for a total of `seconds`, in turns. */
+/** Puts each side under load for a total of `seconds`, by turns. */
 export async function warmUp(sides: readonly Sliced[], seconds: number): Promise<void> {
   for (let turn = 0; turn < turnsIn(seconds); turn += 1) for (const side of sides) await side.slice(SLICE_MS);
 }

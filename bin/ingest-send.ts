@@ -110,7 +110,10 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
 
-/** The first signal stops the program after the events in flight. A second one makes it exit immediately. */
+/**
+ * Returns a signal that aborts on the first SIGINT or SIGTERM, so that the program stops once the events in flight have
+ * been answered. A second signal makes it exit immediately.
+ */
 function stopSignal(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

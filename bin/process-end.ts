@@ -5,7 +5,7 @@ import { complainer } from './output.ts';
 /** Exits immediately, for example after a second signal or at a deadline. Unwritten output is lost. */
 export const endNow = (code: number): never => process.exit(code);
 
-/** Exits when standard output and standard error have been written, or when a signal arrives. */
+/** Exits when standard output and standard error have been flushed, or when a signal arrives. */
 export async function endWritten(code: number): Promise<never> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => endNow(code));
   await Promise.all([process.stdout, process.stderr].map(written));

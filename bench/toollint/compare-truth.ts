@@ -3,8 +3,8 @@
 //
 //   bin/node bench/toollint/compare-truth.ts REPOSITORY COMMITS --config FILE
 //
-// Compares each of the last COMMITS commits along the first parent with its predecessor, in the changed files, in
-// three ways: with the predecessor's report, with its baseline file, and with its baseline file but without git. A
+// Compares each of the last COMMITS commits along the first-parent history with its predecessor, in the changed files,
+// in three ways: with the predecessor's report, with its baseline file, and with its baseline file but without git. A
 // new finding is called known if its file has no more findings with the same rule and message (digits masked) than
 // before. Such a finding can still be new, if an old one was removed and another one added, so the share is an upper
 // bound. Exits with code 1 if the share exceeds 5 %. Clones the repository into a temporary folder.

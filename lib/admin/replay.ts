@@ -123,7 +123,10 @@ class Replaying {
     }
   }
 
-  /** Returns the stream in the row's name (`<queue id>/<stream>/<entry>`), or else the one that its id belongs to. */
+  /**
+   * Returns the stream named in the row's `entry` (`<queue id>/<stream>/<entry>`). If the queue has no such stream,
+   * returns the one that the event's id maps to.
+   */
   #streamOf({ entry, id, body }: QuarantineBody): QueuedStream {
     const { queue } = this.#session;
     const name = entry.split('/').at(-2);

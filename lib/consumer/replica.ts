@@ -14,9 +14,7 @@ import type { Watch } from './watch.ts';
 
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
-  /**
-   * In partition order. `replicas` is the number of consumers with a recent sign of life; 0 until this one registers.
-   */
+  /** In partition order. `replicas` is the number of consumers with a recent heartbeat; 0 until this one registers. */
   readonly readers: readonly (QueueReader & { readonly replicas: number })[];
 }
 

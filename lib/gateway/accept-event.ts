@@ -50,7 +50,7 @@ const CONFLICT = problem(
     'such as shop/1042',
 );
 
-// An event in the form of an erased one would be treated as erased, and no schema would be applied to it.
+// An event that looks like an erased one would be treated as erased and would skip schema validation.
 const ERASED: InvalidEvent = {
   valid: false,
   detail: 'the event has the form of one that an operator erased',

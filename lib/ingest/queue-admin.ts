@@ -10,7 +10,7 @@ export class QueueFailed extends Error {
 export interface Replica {
   readonly name: string;
   readonly holds: number;
-  /** Milliseconds since the last sign of life, if the replica is considered alive. */
+  /** Milliseconds since the last heartbeat, if the replica is considered alive. */
   readonly signMs: number | undefined;
 }
 

@@ -105,8 +105,8 @@ export interface QueueReader {
   /** The longest body that any gateway accepts, in bytes, if known. */
   readonly bodyBytesMax: number | undefined;
   /**
-   * Registers this process as a replica until `close`. Resolves with false if `replicasMax` others have given a sign
-   * of life within REPLICA_LEASE_MS. Atomic.
+   * Registers this process as a replica until `close`. Resolves with false if `replicasMax` others have sent a
+   * heartbeat within REPLICA_LEASE_MS. Atomic.
    */
   register(replicasMax: number): Promise<boolean>;
   /** Joins the group. Resolves with true if the group was missing and was created at the beginning of the queue. */
@@ -126,7 +126,7 @@ export interface QueueReader {
   close(): Promise<void>;
 }
 
-/** A replica without a sign of life is considered alive for this long. */
+/** A replica is considered alive for this long after its last heartbeat. */
 export const REPLICA_LEASE_MS = 5_000;
 
 export class GroupVanished extends Error {

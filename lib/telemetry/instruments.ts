@@ -1,7 +1,7 @@
-// Counters, gauges and histograms that cost one addition on the hot path. prom-client reads them when it is scraped.
+// Counters, gauges and histograms that cost one addition on the hot path. prom-client reads them on each scrape.
 //
-// Fact: prom-client's `inc` and `observe` build a string key from the labels on every call. Choice: the caller keeps
-// a reference to the counter for its labels. A scrape reads all values synchronously, so they belong to one moment.
+// Fact: prom-client's `inc` and `observe` build a string key from the labels on every call. Choice: the caller keeps a
+// reference to the counter for its labels. A scrape reads all values synchronously, so they form a consistent snapshot.
 import type { Registry } from 'prom-client';
 
 export class Counter {

@@ -1,4 +1,4 @@
-// A pseudorandom generator with a seed (Mulberry32).
+// A seeded pseudorandom number generator (Mulberry32).
 
 export class Random {
   #state: number;

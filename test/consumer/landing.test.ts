@@ -10,7 +10,7 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
 
-/** Halving a batch never needs this many failures. */
+/** More failures than repeatedly halving a batch can cause. */
 const FAILURES_MAX = 50;
 const KIB = 1 << 10;
 const MIB = 1 << 20;
@@ -35,7 +35,10 @@ interface UnderTest {
   readonly landAll: (batch: readonly Entered[]) => Promise<string[]>;
 }
 
-/** Lands on a real SQLite file. `slow` selects batches that time out, `fails` calls of `haveLanded` that fail. */
+/**
+ * Lands events in a real SQLite file. `slow` selects the batches that time out, and `fails` selects the calls to
+ * `haveLanded` that fail.
+ */
 async function start(
   t: TestContext,
   slow: (batch: readonly LandingEvent[]) => boolean = () => false,

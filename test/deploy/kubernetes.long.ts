@@ -1,5 +1,5 @@
-// Validates the objects that kubectl renders from deploy/kubernetes with the compiled schemas and the types of
-// kubernetes-models, which reject unknown members.
+// Renders deploy/kubernetes with kubectl, and validates the objects against the compiled schemas and the types of
+// kubernetes-models. The types reject unknown members.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -237,7 +237,8 @@ describe('a daemon that is stopped', () => {
     assert.deepEqual((await told(never, 'SIGTERM', 'SIGINT'))[1], [
       ...['warn', 'second signal: ending immediately', 'SIGINT'],
     ]);
-    // Unlike a real process, the daemon in this test outlives its exit and also logs that the deadline has passed.
+    // In this test, exiting only records the code, so the daemon keeps running and also logs that the deadline has
+    // passed.
     assert.deepEqual((await told(() => Promise.reject(new Error('a bug')), 'SIGTERM')).slice(0, 2), [
       ['info', 'stopping', 'SIGTERM'],
       ['fatal', 'stopping failed', 'a bug'],

@@ -119,7 +119,7 @@ describe('the master that Sentinel watches', () => {
     assert.equal(lookup.find(undefined), asked, 'asked once for all who ask together');
     assert.equal(await asked, found);
     assert.ok((lookup.watchMs ?? 0) > 0, 'a planned fail-over is looked for');
-    // A reply tells an operator more than a failed connection, so the error names the reply.
+    // A sentinel's answer tells an operator more than a failed connection does, so the error reports the answer.
     await assert.rejects(nowhere([dead, one.port], 'another').find(undefined), {
       message: 'the sentinels know no master named another',
     });

@@ -12,8 +12,8 @@ describe('a rolling restart', () => {
     'behind a load balancer fails no request and loses no event',
     { timeout: 60_000 + RESTARTS * 90_000 },
     async (t) => {
-      // The balancer checks readiness every second and stops sending within three seconds, or later on a busy
-      // machine.
+      // The balancer checks readiness every second. It stops sending to a gateway that is not ready within three
+      // seconds, or later on a busy machine.
       const drain = { INGEST_DRAIN_DELAY_MS: '6000', INGEST_DRAIN_TIMEOUT_MS: '30000' };
       const fleet = await Fleet.start(false, drain);
       const balancer = await LoadBalancer.start(fleet.gateways);

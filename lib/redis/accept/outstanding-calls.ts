@@ -1,7 +1,8 @@
-// Script calls that have no reply yet, their time limit, and the server's silence.
+// Script calls that are waiting for a reply, their time limit, and how long the server has been stalled.
 //
 // Invariants: each submission is settled once. A call is given up only if it was written and the sockets were read at
-// least once after its deadline. The server is stalled from the first call that is given up until it sends anything.
+// least once after its deadline. The server is considered stalled from the first call that is given up until it sends
+// anything.
 import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';

@@ -1,5 +1,5 @@
-// The membership of a replica in the consumer group, renewed by a sign of life every second. A replica without a sign
-// for REPLICA_LEASE_MS is not counted until it gives another one.
+// The membership of a replica in the consumer group, renewed by a heartbeat every second. A replica without a heartbeat
+// for REPLICA_LEASE_MS is not counted until it sends another one.
 import { hostname } from 'node:os';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import type { Clock, Random, Timer } from '../../process/clock.ts';
@@ -39,7 +39,7 @@ export class Membership {
     this.#tidiedMs = options.clock.ms();
   }
 
-  /** The number of replicas with a recent sign of life, including this one. */
+  /** The number of replicas with a recent heartbeat, including this one. */
   get replicas(): number {
     return this.#replicas;
   }
@@ -50,12 +50,12 @@ export class Membership {
     return true;
   }
 
-  /** Gives signs of life as soon as the queue accepts them, even if the maximum of replicas is reached. */
+  /** Sends heartbeats as soon as the queue accepts them, even if the maximum of replicas is reached. */
   registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
     if (this.#signs !== undefined) return;
     this.#signs = this.#options.clock.every(SIGN_OF_LIFE_INTERVAL_MS, () => void this.#showLife());
-    // Without an immediate sign, others would consider this member dead during the first interval.
+    // Without an immediate heartbeat, others would consider this member dead during the first interval.
     void this.#showLife();
   }
 

@@ -1,11 +1,12 @@
-// A Redis client whose replies are bytes that the caller parses (reply.ts). It writes a command immediately.
+// A Redis client that returns replies as bytes for the caller to parse (reply.ts). By default, it writes each command
+// immediately.
 //
-// Fact: the client of the package `redis` creates a value for each part of a reply, and delays commands until the
-// next check phase or until a large reply is decoded. Choice: this client does neither. Effect: a gateway takes 43 µs
-// instead of 51 per event at saturation, and 85 instead of 100 at half that load
-// (`BENCH_CASES=saturation,latency make bench`).
+// Fact: the `redis` package's client creates a value for each part of a reply, and delays commands until the next check
+// phase or until a large reply is decoded. Choice: this client does neither. Effect: a gateway takes 43 µs instead of
+// 51 per event at saturation, and 85 instead of 100 at half that load (`BENCH_CASES=saturation,latency make bench`).
 //
-// It reconnects after increasing pauses. If the connection breaks, every outstanding command fails; none is queued.
+// This client reconnects after increasing pauses. If the connection breaks, every outstanding command fails; none is
+// queued.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';

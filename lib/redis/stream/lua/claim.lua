@@ -9,8 +9,8 @@
 -- A reply exceeds the limit of bytes by at most one body. An entry that was deleted by hand stays on the list until
 -- trim.lua removes it and reports it. XAUTOCLAIM would remove it without a trace.
 --
--- After the server's clock has gone back, the idle time of earlier entries is negative. XPENDING shows it as 0, but
--- its filter `IDLE -1` excludes those entries. They are claimed when their holder gives no sign of life.
+-- After the server's clock has been set back, the idle time of earlier entries is negative. XPENDING shows it as 0, but
+-- its filter `IDLE -1` excludes those entries. They are claimed when their holder sends no heartbeat.
 local stream, group, me = KEYS[1], ARGV[1], ARGV[2]
 local idle, cursor, max = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local bytes, lease = tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Registers a consumer replica, or renews its sign of life, in one atomic step.
+-- Registers a consumer replica, or records its heartbeat, in one atomic step.
 --
 -- KEYS[1]  the stream
 -- ARGV     the replica's name, the lease in milliseconds, and the maximum number of replicas (0: no limit)
@@ -10,7 +10,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 redis.call('ZREMRANGEBYSCORE', replicas, '-inf', now - lease)
--- Removes signs from before the clock went back. A live replica gives another one within a second.
+-- Removes heartbeats from before the clock was set back. A live replica sends another within a second.
 redis.call('ZREMRANGEBYSCORE', replicas, now + lease, '+inf')
 if max > 0 and not redis.call('ZSCORE', replicas, name) and redis.call('ZCARD', replicas) >= max then return -1 end
 redis.call('ZADD', replicas, now, name)
