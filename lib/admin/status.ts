@@ -94,7 +94,7 @@ function queueLines(status: QueueStatus): string[] {
     ]);
     lines.push(
       '',
-      ...table([['replica', 'partition', 'holds', 'sign of life'], ...shown], [2]).map((line) => `  ${line}`),
+      ...table([['replica', 'partition', 'holds', 'heartbeat'], ...shown], [2]).map((line) => `  ${line}`),
     );
   }
   return lines;

@@ -45,7 +45,7 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     queueUp: gauge('ingest_queue_up', '1 if this replica can read this partition of the queue, else 0.'),
     replicas: gauge(
       'ingest_consumer_replicas',
-      'Consumers with a recent sign of life, this one included; the smallest number of all partitions.',
+      'Consumers with a recent heartbeat, this one included; the smallest number of all partitions.',
     ),
     replicasFull: gauge(
       'ingest_consumer_replicas_full',

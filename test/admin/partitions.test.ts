@@ -106,7 +106,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
     after(() => Promise.all([consumer.kill(), closeQueue()]));
 
     it('shows every partition and every server', async () => {
-      const status = await eventually('the consumer has given a sign of life in each', async () => {
+      const status = await eventually('the consumer has sent a heartbeat in each', async () => {
         const look = await admin.json<{ queue: Status }>(0, 'status');
         return look.queue.partitions.every(({ replicas }) => replicas.length === 1) && look.queue;
       });

@@ -38,7 +38,7 @@ const members = async (): Promise<unknown[]> =>
   ((await redis.command('XINFO', 'CONSUMERS', STREAM, GROUP)) as unknown[][]).map(([, name]) => name);
 
 describe('a replica', () => {
-  it('counts a replica once, however often it gives a sign of life', async () => {
+  it('counts a replica once, however often it sends a heartbeat', async () => {
     assert.equal(await register('one'), 1);
     assert.equal(await register('one'), 1);
     assert.equal(await register('two'), 2);
@@ -54,7 +54,7 @@ describe('a replica', () => {
     assert.equal(await register('three', 2), 2);
   });
 
-  it('does not count a replica after its lease, or with a sign from before the clock went back', async () => {
+  it('does not count a replica after its lease, or with a heartbeat from before the clock was set back', async () => {
     const now = Date.now();
     for (const [name, at] of [
       ['dead', now - LEASE_MS - 1],

@@ -346,7 +346,7 @@ describe('several pages, and unusual entries', () => {
     assert.ok((await admin.status()).partition.oldestUnlandedMs > Date.now() - 60_000, 'the oldest of both kinds');
   });
 
-  it('erases an entry of a member whose sign of life is too old', async (t) => {
+  it('erases an entry of a member whose heartbeat is too old', async (t) => {
     const admin = openAdmin(t);
     await openReader(t);
     await add('*', 'held');

@@ -85,7 +85,7 @@ export class Membership {
       this.#tidiedMs = clock.ms();
       await this.#leaveGroup(MEMBER_IDLE_MAX_MS);
     } catch (cause) {
-      log.debug({ err: cause }, 'no sign of life sent');
+      log.debug({ err: cause }, 'no heartbeat sent');
     }
   }
 
