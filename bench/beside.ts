@@ -47,8 +47,8 @@ export async function beside(
       const redis = await start(environment.redis());
       servers.push([plan, redis, await start(plan.subject.start(environment, redis))]);
     }
-    // Opens connections only after all servers have started. Otherwise, those to the first server would be idle for
-    // seconds.
+    // Opens connections only after all servers have started. Otherwise, the connections to the first server would be
+    // idle for seconds.
     for (const [{ label, load }, redis, server] of servers) {
       const metered = { serverUs: [server.pid], redisUs: [redis.pid], totalUs: [server.pid, redis.pid] };
       sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered, load));

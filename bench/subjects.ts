@@ -40,7 +40,7 @@ export const FLOOR: Subject = {
   start: (environment) => environment.peer('floor.ts'),
 };
 
-/** The same server, awaiting one Redis reply per request: the minimum cost of a server with a queue. */
+/** The same server, but each request waits for one reply from Redis: the minimum cost of a server with a queue. */
 export const FLOOR_WITH_REDIS: Subject = {
   name: 'floor with Redis',
   start: (environment, redis) => environment.peer('floor.ts', { REDIS_PORT: String(redis.port) }),

@@ -1,5 +1,5 @@
-// An open loop on bare TLS sockets. Requests are due at a fixed rate and latency is measured from the due time, so
-// the delay of every waiting request is charged to a stalled server.
+// An open loop on bare TLS sockets. Requests are due at a fixed rate and latency is measured from the due time, so a
+// stalled server is charged with the delay of every waiting request.
 //
 // All due requests of a connection are sent in one write (HTTP/1.1 pipelining). This makes requests cheap enough to
 // overload a server that runs on the other core. Every 503 must contain `"retryable":true`.

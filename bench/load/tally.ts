@@ -6,7 +6,7 @@ const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99
 
 export class Tally {
   readonly #statuses: Record<string, number> = {};
-  // Records microseconds, up to one minute.
+  // Records latencies in microseconds, up to one minute.
   readonly #histogram = build({
     lowestDiscernibleValue: 1,
     highestTrackableValue: 60_000_000,

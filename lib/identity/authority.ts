@@ -4,7 +4,7 @@
 // required, only the audience in the token is valid.
 //
 // Invariant: a request is judged by the current trust material. When the material changes, verdicts are dropped. A
-// connection that the new material does not keep is closed after its pending answers.
+// connection that the new material does not keep is closed once its pending answers have been sent.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
 import type { ClientTrust } from './client-trust.ts';

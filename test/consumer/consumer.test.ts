@@ -191,7 +191,7 @@ describe('a consumer with several batches under way', () => {
       await new Promise((resolve) => setTimeout(resolve, 200));
       return before > held && before === (await pending()) && before;
     });
-    // Three batches being landed and the waiting one have at most 16 × BATCH_MAX entries each.
+    // Three batches that are being landed and one that is waiting contain at most 16 × BATCH_MAX entries each.
     assert.ok(read <= 4 * 16 * BATCH_MAX && read < 2_000, String(read));
     release.abort();
     await eventually('all has landed', async () => (await store.count()) === 2_000);

@@ -1,4 +1,4 @@
-// The errors that the library throws on purpose. The message of a ReportFailure is one line with the fault and the
+// The errors that the library throws deliberately. The message of a ReportFailure is one line with the fault and the
 // remedy.
 
 /** With any of these codes, the program exits with 2 and writes no document. */
