@@ -59,7 +59,7 @@ class SwitchedLoop implements AnswerSink {
   run(untilMs: number): Promise<number> {
     this.#untilMs = untilMs;
     this.#count = 0;
-    // The answer to the request of `openAll` has made this count negative.
+    // `openAll` sends a request that is not counted here, so its answer leaves this count negative.
     this.#open = 0;
     return new Promise((resolve, reject) => {
       this.#done = resolve;

@@ -134,8 +134,8 @@ const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
 ];
 
 /**
- * Compares events with the rows of their ids; the result is keyed by the event's index. This is a separate statement,
- * because the INSERT's snapshot lacks a row that another transaction committed while the INSERT waited for it.
+ * Compares each event with the row that has its id; the result is keyed by the event's index. This is a separate
+ * statement, because the INSERT's snapshot lacks a row that another transaction committed while the INSERT waited.
  */
 async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
   const { rows } = await pool.query<ComparedRow & { at: number }>(COMPARED, [

@@ -69,7 +69,7 @@ async function started(environment: Readonly<Record<string, string>>) {
 const codedHead = (body: Buffer): string =>
   requestText('POST /events', [JSON_FIELD, GZIP, `Content-Length: ${body.length}`]);
 
-/** Returns a compressed body that takes a thread some ten milliseconds to decode, within the ratio limit. */
+/** Returns a compressed body that stays within the ratio limit but takes a thread about 10 ms to decode. */
 function heavy(members: object): Buffer {
   const parts = Array.from({ length: 100 }, () => randomBytes(500).toString('hex').padEnd(40_000, 'x'));
   return gzipSync(JSON.stringify({ ...members, text: parts.join('') }));

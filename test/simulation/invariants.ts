@@ -212,7 +212,7 @@ export class Invariants {
     return rows.map(({ entry }) => entry);
   }
 
-  /** Records that rows which are old enough to prune may be removed. */
+  /** Marks rows that are old enough to be pruned as possibly removed. */
   prune(wallOffMs: number): void {
     const before = START_EPOCH_MS + this.#nowMs() + wallOffMs - PRUNE_AGE_MS_MIN;
     for (const { id, producer, landed_at } of this.#store.rowsAfter(0))
