@@ -30,7 +30,7 @@ if (found.data?.status !== 'accepted') throw new Error('not accepted');
 say([found.data.status, found.data.id, found.data.event['total']]);
 const refused = await client.POST('/events', { body: { id: 'b', type: 'two words' } });
 if (refused.error === undefined) throw new Error('not refused');
-// These types match the API file, and neither allows `undefined`.
+// These types match the API file, and neither allows undefined.
 const code: 'INVALID_EVENT' | 'INVALID_COMPRESSION' | 'UNAUTHORIZED_PRODUCER' | 'PRODUCER_DISABLED' | 'TYPE_NOT_ALLOWED' | 'REQUEST_TIMEOUT'
   | 'EVENT_ID_CONFLICT' | 'PRODUCER_RATE_LIMITED' | 'HEADERS_TOO_LARGE' | 'INTERNAL' | 'QUEUE_UNAVAILABLE'
   | 'QUEUE_OVERLOADED' = refused.error.code;
