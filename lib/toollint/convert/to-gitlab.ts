@@ -28,7 +28,6 @@ function issueOf(finding: Finding, { scan }: ReportHeader): Record<string, unkno
   return {
     description: message.toWellFormed(),
     check_name: ruleId,
-    // GitLab requires unique fingerprints.
     fingerprint: occurrence === 1 ? fingerprint : hash('sha256', `${fingerprint}:${occurrence}`),
     severity: ruleId === PARSE_ERROR_RULE ? 'blocker' : SEVERITIES[severity],
     location: { path: location.path ?? scan.target?.path ?? '.', lines: { begin: location.line ?? 1 } },

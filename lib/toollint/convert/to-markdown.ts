@@ -15,7 +15,6 @@ import {
 const ROWS_MAX = 100;
 const BYTES_MAX = 65_536;
 const CELL_UNITS_MAX = 300;
-/** Space for the line that counts the remaining findings. */
 const TAIL_BYTES = 200;
 
 export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {

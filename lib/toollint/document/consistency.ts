@@ -19,7 +19,6 @@ export type InvariantSink = (number: number, pointer: string, message: string) =
 
 const OWN_INVARIANTS: ReadonlySet<number> = new Set([13, 17, 19, 21]);
 
-/** Reports problems of findings first, in their order, then those of the other members. */
 export function checkConsistency(report: Report, tell: InvariantSink): void {
   const isOwn = report.tool.name === TOOL_NAME;
   const sink: InvariantSink = (number, pointer, message) => {

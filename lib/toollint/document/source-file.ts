@@ -42,7 +42,6 @@ export function sourceBelow(root: string, path: string): string {
   }
 }
 
-/** Returns true if the path exists or cannot be checked. */
 export function mayExist(absolute: string): boolean {
   try {
     lstatSync(absolute);
