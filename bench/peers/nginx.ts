@@ -67,7 +67,7 @@ async function workerOf(master: number): Promise<number> {
 }
 
 function configuration({ certificates }: BenchEnvironment, port: number, script: string): string {
-  // The worker of a root master would run as user nobody, who cannot read the folder.
+  // If root started nginx, its worker would run as `nobody`, which cannot read the folder.
   const user = process.getuid?.() === 0 ? 'user root;' : '';
   return `
 load_module /usr/lib/nginx/modules/ndk_http_module.so;

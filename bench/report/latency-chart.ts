@@ -54,7 +54,8 @@ export function latencyChart(summaries: readonly CaseSummary[]): string | undefi
 
   const paths = shown.map(({ name, points }, at) => {
     const path = points.map(([percentile, ms]) => `${across(percentile).toFixed(1)},${up(ms).toFixed(1)}`).join(' ');
-    return `<polyline class="line c${at % COLORS.length}${name.startsWith('gateway') ? '' : ' other'}" points="${path}"/>`;
+    const other = name.startsWith('gateway') ? '' : ' other';
+    return `<polyline class="line c${at % COLORS.length}${other}" points="${path}"/>`;
   });
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" \
 aria-label="Latency by percentile, in milliseconds">

@@ -1,8 +1,8 @@
 // `POST /events`, from the head of a request to its answer. This is the hot path.
 //
-// Each step may answer the request: authority (401, 403) → quota (403, 429) → media type and coding (415) → announced
-// size (413) → admission (503) → body (413, 408, 400) → envelope (400) → type (403) → queue (202, 202 shed, 409,
-// 503). The producer is checked before the body is read.
+// Each step may answer the request: authority (401, 403), quota (403, 429), media type and coding (415), announced
+// size (413), admission (503), body (413, 408, 400), envelope (400), type (403), queue (202, 202 shed, 409, 503). The
+// producer is checked before the body is read.
 import { problem } from '../ingest/errors.ts';
 import { isErased } from '../ingest/erased.ts';
 import { parseEvent, type InvalidEvent } from '../ingest/event.ts';

@@ -47,7 +47,7 @@ export class Admission {
     return this.#bytes;
   }
 
-  /** Returns `undefined` if there is no room. */
+  /** Returns `undefined` if a limit is reached. */
   admit(producer: string, bytes: number): Admitted | undefined {
     const known = this.#holdings.get(producer);
     const holding = known ?? { events: 0, bytes: 0 };
@@ -61,7 +61,7 @@ export class Admission {
     return { producer, holding, bytes };
   }
 
-  /** Admits more bytes of an event in flight. Returns false if there is no room. */
+  /** Admits more bytes of an event in flight. Returns false if a limit is reached. */
   grow(admitted: Admitted, bytes: number): boolean {
     const { holding } = admitted;
     // A producer's only event may fill the free room, as if its length had been announced.

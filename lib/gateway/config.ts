@@ -21,7 +21,7 @@ export type GatewayConfig = NonNullable<ReturnType<typeof readGatewayConfig>['co
 export const HEADER_BYTES_MAX = 16_384;
 export const HEADERS_MAX = 100;
 
-/** Returns the report, and the configuration if there are no problems. Times are in milliseconds, sizes in bytes. */
+/** Returns the report, and the configuration if the report has no problems. Times in milliseconds, sizes in bytes. */
 export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');

@@ -112,9 +112,9 @@ export interface QueueReader {
   /** Joins the group. Resolves with true if the group was missing and was created at the beginning of the queue. */
   join(): Promise<boolean>;
   /**
-   * Returns up to `max` entries: first those that another member has held for at least `idleMs`, then new ones. Waits
-   * up to `waitMs` if there are none. Rejects with GroupVanished if the queue or the group was deleted. After a lost
-   * reply, it may return unacknowledged entries again. Entries from one source are in order.
+   * Returns up to `max` entries: first those that another member has held for at least `idleMs`, then new ones. If the
+   * queue has neither, waits up to `waitMs`. Rejects with GroupVanished if the queue or the group was deleted. After a
+   * lost reply, it may return unacknowledged entries again. Entries from one source are in order.
    */
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
   /** Returns how many entries were still pending. Another member may have claimed and acknowledged the rest. */

@@ -225,7 +225,7 @@ export const SETTINGS = Object.freeze({
     200,
     [0, HOUR_MS],
     'ms',
-    'time for which a stopping gateway keeps listening after it is no longer ready. ' +
+    'time that a stopping gateway keeps listening after it reports that it is not ready. ' +
       'This delay plus the enqueue timeout must be shorter than the drain timeout',
   ),
   INGEST_SHED_MS: integer(

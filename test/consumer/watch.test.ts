@@ -8,18 +8,21 @@ import { eventually, temporaryFolder } from '../support/scope.ts';
 
 const BALLAST_BYTES = 20 << 20;
 
+const consumerOf = (redis: TestRedis): Program =>
+  new Program('ingest-consumer', {
+    env: {
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+    },
+  });
+
 describe('the size of the queue', () => {
   it('is in the gauges, and in a warning above 80 % of the limit', async () => {
     const redis = await TestRedis.start();
     // The ballast makes the memory of connections a small part of the total, as in a real queue.
     await redis.command('SETRANGE', 'ballast', String(BALLAST_BYTES), 'x');
-    const program = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
-      },
-    });
+    const program = consumerOf(redis);
     const replica = { program, url: await program.listening() };
     const metric = (name: string): Promise<number> => metricOf(replica, `ingest_queue_${name}`);
     await eventually('a reading', async () => (await metric('memory_bytes')) > 0);
@@ -42,13 +45,7 @@ describe('the size of the queue', () => {
 
   it('disappears from the gauges after the queue was unavailable for a while', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
-    const program = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
-      },
-    });
+    const program = consumerOf(redis);
     const replica = { program, url: await program.listening() };
     await eventually('a reading', async () => (await metricOf(replica, 'ingest_queue_memory_bytes')) > 0);
     await redis.signal('SIGKILL');
@@ -64,13 +61,7 @@ describe('the clock of a consumer', () => {
   it('is compared with a Redis two hours ahead, in a gauge and in the log', async () => {
     const redis = await TestRedis.startWithClock();
     redis.setClock(2);
-    const program = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
-      },
-    });
+    const program = consumerOf(redis);
     const replica = { program, url: await program.listening() };
     const logged = JSON.parse(await program.line(/the clock differs from the queue's by 7\d{3} s/)) as {
       level: string;

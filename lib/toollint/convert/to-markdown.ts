@@ -38,7 +38,12 @@ export function* summaryText(report: Report, options: ConvertOptions): Generator
 
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';
 
-const VERDICTS = { 'not-evaluated': '', passed: '✅ passed', warning: '⚠️ warning', failed: '❌ failed' } as const;
+const VERDICTS = {
+  'not-evaluated': '',
+  passed: '✅ passed',
+  warning: '⚠️ warning',
+  failed: '❌ failed',
+} as const;
 
 function headText(report: Report): string {
   const { execution, summary, selection, gate } = report;
