@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { audienceUri } from '../lib/identity/producer-identity.ts';
 import { producerCertificate } from '../lib/identity/development-certificates.ts';
 import { processEnvironment } from '../lib/process/env.ts';
+import { messageOf } from '../lib/process/message-of.ts';
 import { EXIT } from '../lib/process/program.ts';
 import { complainer, print } from './output.ts';
 
@@ -21,6 +22,6 @@ try {
       `  --cert ${resolve(made.cert)} --key ${resolve(made.key)} --ca ${resolve(made.ca)}\n`,
   );
 } catch (cause) {
-  complainer('dev-cert')(cause instanceof Error ? cause.message : String(cause));
+  complainer('dev-cert')(messageOf(cause));
   process.exitCode = EXIT.configuration;
 }

@@ -8,7 +8,9 @@ import { mkdirSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../lib/process/free-port.ts';
+import { messageOf } from '../lib/process/message-of.ts';
 import { trialText } from '../lib/process/trial-text.ts';
+import { sqliteUri } from '../lib/process/uri.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
 import { holdFolder } from './state-folder.ts';
@@ -39,7 +41,7 @@ try {
 } catch (cause) {
   // While the parts are being stopped, it is expected that some of them never started.
   if (!stopping) {
-    complain(cause instanceof Error ? cause.message : String(cause));
+    complain(messageOf(cause));
     exitCode = 1;
     await stop();
   }
@@ -55,9 +57,7 @@ async function main(): Promise<void> {
   const database = elsewhere === undefined ? join(stateDir, 'warehouse.db') : undefined;
   const made = {
     ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }),
-    ...(database === undefined
-      ? {}
-      : { INGEST_WAREHOUSE_URI: `sqlite:${database.split('/').map(encodeURIComponent).join('/')}` }),
+    ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: sqliteUri(database) }),
   };
   folder.publish(made);
   const env = {

@@ -1,7 +1,8 @@
 // Selects the SQLite or the PostgreSQL adapter from the warehouse's URI.
 import type { WarehouseAdmin } from '../lib/ingest/warehouse-admin.ts';
 import { TablesDiffer, type Warehouse } from '../lib/ingest/warehouse.ts';
-import { maskedUri, sqlitePath } from '../lib/process/uri.ts';
+import { maskedUri, sqlitePath, sqliteUri } from '../lib/process/uri.ts';
+import { messageOf } from '../lib/process/message-of.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { createPostgresAdmin } from '../lib/postgres/admin.ts';
 import { inspectPostgres } from '../lib/postgres/inspect.ts';
@@ -38,16 +39,17 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {
-    const why = cause instanceof Error && cause.message !== '' ? cause.message : 'unknown error';
+    const why = messageOf(cause);
     throw cause instanceof TablesDiffer ? new StartFailure(EXIT.configuration, why) : warehouseFailure(uri, why);
   } finally {
     await warehouse.close();
   }
 }
 
-/** The message of a WarehouseMisconfigured already begins with the masked URI, so that prefix is removed. */
+/** The message of a WarehouseMisconfigured already begins with this name, so that prefix is removed. */
 const warehouseFailure = (uri: string, why: string): StartFailure => {
-  const name = `${maskedUri(uri)}: `;
+  const path = sqlitePath(uri);
+  const name = `${path === undefined ? maskedUri(uri) : sqliteUri(path)}: `;
   return new StartFailure(
     EXIT.warehouse,
     `INGEST_WAREHOUSE_URI=${name}${why.startsWith(name) ? why.slice(name.length) : why}`,

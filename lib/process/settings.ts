@@ -63,7 +63,7 @@ export const SETTINGS = Object.freeze({
     BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],
     CONSUMER,
-    'the warehouse: `sqlite:<path>` or `postgres://user:password@host/database`; ' +
+    'the warehouse: `sqlite:<path>`, percent-encoded, or `postgres://user:password@host/database`; ' +
       'without it, the gateway looks up events only in the queue, which keeps them for 24 hours',
   ),
   INGEST_STATE_DIR: text(

@@ -1,7 +1,7 @@
 // Parses URIs in settings, including lists of hosts. Finds mistakes in them and masks their secrets.
 
 /** A URI with several hosts: `scheme://[user:password@]host:port,host:port/path?query`. */
-export interface ListUri {
+interface ListUri {
   /** The scheme, including the colon. */
   readonly scheme: string;
   readonly hosts: readonly string[];
@@ -57,6 +57,8 @@ function urlOf(value: string, scheme: string): URL | undefined {
 
 export const sqlitePath = (uri: string): string | undefined =>
   uri.startsWith(SQLITE) ? decodeURIComponent(uri.slice(SQLITE.length)) : undefined;
+
+export const sqliteUri = (path: string): string => `${SQLITE}${path.split('/').map(encodeURIComponent).join('/')}`;
 
 function isPercentEncoded(parts: readonly string[]): boolean {
   try {

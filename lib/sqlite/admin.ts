@@ -7,6 +7,7 @@ import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.
 import { adminOfTables } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
+import { sqliteUri } from '../process/uri.ts';
 import { CODE, openFile, refuses } from './file.ts';
 
 // Row ids ascend as rows land, and the oldest rows are deleted first, so this is an upper bound of the number of
@@ -29,7 +30,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   const same = (text: string): string => text;
 
   return {
-    place: `sqlite:${path}`,
+    place: sqliteUri(path),
     ...adminOfTables({
       rows: (sql, ...values) => telling((database) => database.prepare(numbered(sql)).all(...values)),
       change: (sql, ...values) => telling((database) => Number(database.prepare(numbered(sql)).run(...values).changes)),

@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
+import { sqliteUri } from '../process/uri.ts';
 
 /** How long a call waits for another writer. */
 const BUSY_TIMEOUT_MS = 2_000;
@@ -168,8 +169,8 @@ function knownVersion(database: DatabaseSync, path: string, steps: readonly Step
   const known = newestOf(steps);
   const why = found < known ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
   if (why === undefined) return found;
-  if (found === known) throw tablesDiffer(`sqlite:${path}`, why);
+  if (found === known) throw tablesDiffer(sqliteUri(path), why);
   throw new WarehouseMisconfigured(
-    `sqlite:${path}: the schema has version ${found}, and this program knows ${known}: ${why}`,
+    `${sqliteUri(path)}: the schema has version ${found}, and this program knows ${known}: ${why}`,
   );
 }

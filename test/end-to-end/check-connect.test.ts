@@ -105,8 +105,8 @@ describe('a SQLite file', () => {
   it('passes if it can be created or migrated, and is not changed', { tags: ['long'] }, async () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'file'), '');
-    const newer = `${temporaryFolder()}/newer.db`;
-    const database = new DatabaseSync(newer);
+    const other = temporaryFolder();
+    const database = new DatabaseSync(`${other}/newer file.db`);
     database.exec('PRAGMA user_version = 99');
     database.close();
     const cases = [
@@ -115,7 +115,11 @@ describe('a SQLite file', () => {
       [`${folder}/file/yet.db`, 5, /no file can be created in .*\/file \(ENOTDIR\)/],
       [folder, 5, /is a directory/],
       [`${folder}/file`, 0, /no tables yet; the consumer creates them when it starts/],
-      [newer, 5, /=sqlite:[^ ]*newer.db: the schema has version 99, and this program knows \d+/],
+      [
+        `${other}/newer%20file.db`,
+        5,
+        /=sqlite:[^ ]*newer%20file.db: the schema has version 99, and this program knows \d+/,
+      ],
     ] as const;
     const ended = await Promise.all(
       cases.map(([path]) =>

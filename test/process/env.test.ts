@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import fc from 'fast-check';
 import { addressText, isLoopback, Settings, type Environment } from '../../lib/process/env.ts';
-import { maskedUri, shown, sqlitePath } from '../../lib/process/uri.ts';
+import { maskedUri, shown, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
 import { KNOWN_KEYS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -282,6 +282,7 @@ describe('a URI', () => {
       uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: value }, 'INGEST_WAREHOUSE_URI')[1].length;
     assert.deepEqual(['sqlite:/var/a%20b%25.db', 'sqlite:/var/100%.db'].map(read), [0, 1]);
     assert.equal(sqlitePath('sqlite:/var/a%20b%25.db'), '/var/a b%.db');
+    assert.equal(sqliteUri('/var/a b%.db'), 'sqlite:/var/a%20b%25.db');
     assert.equal(sqlitePath('postgres://h/db'), undefined);
   });
 

@@ -80,7 +80,7 @@ describe('the table of settings', () => {
     const help = settingsHelp('gateway');
     for (const row of [
       'Settings, from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it):\n',
-      '  INGEST_WAREHOUSE_URI (default: none)\n      the warehouse: sqlite:<path> or postgres://user:password@host/',
+      '  INGEST_WAREHOUSE_URI (default: none)\n      the warehouse: sqlite:<path>, percent-encoded, or postgres://',
       '  INGEST_QUEUE_URI (required)\n      the queue: redis://[user:password@]host:port[/db],',
       '  INGEST_GATEWAY_ADDR (default: 127.0.0.1:8443; host:port or [v6]:port, port 0 for any free one)\n      ',
       '  INGEST_TOKEN_REQUIRED (default: 0; 0 or 1)\n      ',
