@@ -87,10 +87,12 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     telemetry: { log, metrics, spans },
   });
   // Watching starts first, so that files that change while the gateway waits for the queue are reloaded too.
-  const watched = watchFiles(files, { gateway, quotas, metrics }, log, SYSTEM.clock);
+  const watched = watchFiles(config, files, { gateway, quotas, metrics }, log, SYSTEM.clock);
   await startQueue(config.queueUri, streams, SYSTEM.clock, QUEUE_START_MS);
   warehouse?.probe().catch((cause: unknown) => {
-    log.warn({ reason: messageOf(cause) }, 'the warehouse is unavailable or cannot be used: look-ups fail');
+    if (gateway.state.draining()) return;
+    const text = 'the warehouse did not pass its check at startup: look-ups answer 503 until it can be queried';
+    log.warn({ reason: messageOf(cause) }, text);
   });
   const endpoints = config.adminAddress && createProcessEndpoints(gateway.state, problem, SYSTEM, statusPages());
   if (config.adminAddress !== undefined && endpoints !== undefined)

@@ -102,7 +102,7 @@ function warnOfCompany(settings: Settings, environment: Environment): void {
   if (bodyBytes > inFlightBytes)
     settings.warning(
       `INGEST_BODY_BYTES_MAX (${bodyBytes}) is more than INGEST_IN_FLIGHT_BYTES_MAX (${inFlightBytes}): ` +
-        'longer events than that are always refused as overload',
+        'an event longer than that is admitted only while no other event is in flight',
     );
   const admin = settings.get('INGEST_ADMIN_ADDR');
   if (admin === undefined || admin.port === 0) return;

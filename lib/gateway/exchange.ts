@@ -71,7 +71,7 @@ export class Exchange implements RequestListener {
     return this.#trace;
   }
 
-  /** `undefined` before the verdict, and if the client is not a producer. */
+  /** `undefined` before the verdict, and if the certificate is not trusted. Set for a producer without the audience. */
   get producer(): string | undefined {
     const { judged } = this.connection.context;
     return judged && producerOf(judged.verdict);

@@ -137,6 +137,7 @@ export interface WatchedFiles {
 
 /** Applies changes to the files while the gateway is running. */
 export function watchFiles(
+  config: GatewayConfig,
   { material, keys, verifier, producers }: GatewayFiles,
   { gateway, quotas, metrics }: FileUsers,
   log: Log,
@@ -155,6 +156,7 @@ export function watchFiles(
   });
   verifier?.onChange(() => gateway.forgetVerdicts());
   watch(producers, 'producers', (changed) => {
+    for (const warning of audienceWarnings(config, changed)) log.warn(warning);
     quotas?.replace(changed);
     gateway.forgetVerdicts();
   });

@@ -93,7 +93,7 @@ describe('an id is the same in the answer, the queue and the lookup', () => {
 it('a gateway whose warehouse is unavailable starts, logs a warning and accepts events', async () => {
   const unreachable = 'postgres://nobody@127.0.0.1:1/none';
   const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: unreachable });
-  await gateway.line(/the warehouse is unavailable or cannot be used: look-ups fail/);
+  await gateway.line(/the warehouse did not pass its check at startup: look-ups answer 503 until it can be queried/);
   const other = gateway.client(await pki.producer('one'));
   assert.equal((await other.post(event('without-a-warehouse'))).status, 202);
   assert.equal((await other.find('without-a-warehouse')).status, 503);

@@ -125,7 +125,7 @@ describe('the files of a running gateway', () => {
       quotas: { replace: (rows: Producers) => void told.push(String(rows.rulesFor('shop').disabled)) },
       metrics,
     };
-    const watched = watchFiles(files, users, log, new VirtualClock());
+    const watched = watchFiles(config, files, users, log, new VirtualClock());
     const kinds = ['tls', 'token_keys', 'producers'];
     const samples = async (name: string): Promise<number[]> => {
       const text = await metrics.registry.metrics();
@@ -147,10 +147,13 @@ describe('the files of a running gateway', () => {
     assert.deepEqual(await samples('ingest_reload_current'), [0, 0, 0]);
     assert.deepEqual(told, []);
     pki.write('server.pem', pki.server.certificate);
-    pki.write('producers.json', '{"producers":{"shop":{"disabled":"moved"}}}');
+    pki.write('producers.json', '{"producers":{"shop":{"disabled":"moved","audience":["other"]}}}');
     pki.write('jwks.json', jwks(issuer));
     watched.reload();
     await eventually('each is in use', () => told.length === 4);
+    const warnings = lines.filter(({ level }) => level === 'warn').map(({ msg }) => String(msg));
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0] ?? '', /^INGEST_PRODUCERS_FILE=.*"shop" grants the audience "other"/);
     assert.deepEqual(told.toSorted(), ['forget', 'forget', 'moved', 'tls']);
     assert.deepEqual(await samples('ingest_reloads_total'), [1, 1, 1]);
     assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
