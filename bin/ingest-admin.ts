@@ -12,7 +12,7 @@ import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/pr
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
 import { complainer, print, showStep } from './output.ts';
-import { endNow, endWritten, onOutputFailure, written } from './process-end.ts';
+import { endNow, endWritten, onOutputFailure, stopSignal, written } from './process-end.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
@@ -53,7 +53,7 @@ function session(
   warehouse: Session['warehouse'],
   stateDir: string,
 ): Session {
-  const stopped = stopSignal();
+  const stopped = stopSignal(NOT_DONE);
   return {
     ...SYSTEM,
     queue,
@@ -92,14 +92,6 @@ function exitCodeOf(cause: unknown): number {
   if (cause instanceof WarehouseFailed) return EXIT.warehouse;
   if (cause instanceof StartFailure) return cause.exitCode;
   return cause instanceof UsageError ? EXIT.configuration : NOT_DONE;
-}
-
-/** The first signal stops the program after the current step. A second one makes it exit immediately. */
-function stopSignal(): AbortSignal {
-  const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const)
-    process.on(signal, () => (stop.signal.aborted ? endNow(NOT_DONE) : stop.abort()));
-  return stop.signal;
 }
 
 function failed(cause: unknown): number {

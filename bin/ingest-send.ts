@@ -13,7 +13,7 @@ import { sendAll, SendingStopped } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { complainer, print } from './output.ts';
 import { SYSTEM } from './system.ts';
-import { endNow, endWritten, onOutputFailure } from './process-end.ts';
+import { endWritten, onOutputFailure, stopSignal } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 
@@ -51,7 +51,8 @@ async function run(settings: SendSettings, input: Input, position: Position | un
   const client = new GatewayClient({ ...SYSTEM, ...settings, ...settings.flow });
   const progress = settings.quiet ? undefined : new ProgressLine(input, process.stderr, SYSTEM.clock);
   const refused = new RefusedFile(settings.refusedFile);
-  const interrupted = stopSignal();
+  // After the first signal, the program waits for the answers to the events in flight.
+  const interrupted = stopSignal(EXIT.interrupted);
   const summary = new Summary(SYSTEM.clock);
   let failure: unknown;
   try {
@@ -108,18 +109,6 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
     return EXIT.interrupted;
   }
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
-}
-
-/**
- * Returns a signal that aborts on the first SIGINT or SIGTERM, so that the program stops once the events in flight have
- * been answered. A second signal makes it exit immediately.
- */
-function stopSignal(): AbortSignal {
-  const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.on(signal, () => (stop.signal.aborted ? endNow(EXIT.interrupted) : stop.abort()));
-  }
-  return stop.signal;
 }
 
 // The exit code reports whether the events were accepted, so a closed standard output does not change it.

@@ -5,6 +5,14 @@ import { complainer } from './output.ts';
 /** Exits immediately, for example after a second signal or at a deadline. Unwritten output is lost. */
 export const endNow = (code: number): never => process.exit(code);
 
+/** Returns a signal that aborts on the first SIGINT or SIGTERM. A second one makes the program exit with `code`. */
+export const stopSignal = (code: number): AbortSignal => {
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.on(signal, () => (stop.signal.aborted ? endNow(code) : stop.abort()));
+  return stop.signal;
+};
+
 /** Exits when standard output and standard error have been flushed, or when a signal arrives. */
 export async function endWritten(code: number): Promise<never> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => endNow(code));

@@ -12,7 +12,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --url URL          the gateway (default https://127.0.0.1:8443)
   --cert FILE        client certificate, PEM   } default: the development certificates
   --key FILE         its key, PEM              } that a gateway made in INGEST_STATE_DIR
-  --ca FILE          the gateway's CA, PEM     } (.ingest)
+  --ca FILE          the gateway's CA, PEM     } (.ingest); with --cert, --ca defaults to Node's authorities
   --token FILE       a bearer token, if the gateway requires one
   --concurrency N    maximum of events in flight, limited by connections x pipelining (default 64)
   --connections N    connections to the gateway (default 4; with --pipelining 1 as many as --concurrency)
@@ -25,7 +25,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --refused FILE     a new file for refused events, created if there are any (default: FILE.refused, or
                      ingest-send.refused for standard input; with a number if that exists)
   --json             print the summary as one JSON object
-  --quiet            print no progress and no reasons for waiting
+  --quiet            print only the summary and errors
   --help, --version
 
 An event is sent again only if the answer's body says "retryable": true, or if no gateway answered. Its id makes that
@@ -36,7 +36,8 @@ The next run of an interrupted file continues after the line in FILE.position. T
 file. This is safe: they are "duplicate", and also "differing" if the gateway has another body for the id.
 Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
 
-Exit codes: 0 all events were accepted, 1 some were not, 2 wrong usage or unreadable input, 130 interrupted.
+Exit codes: 0 all events were accepted, 1 some were not, 2 wrong usage, or a file that cannot be read or written,
+130 interrupted.
 `;
 
 export interface SendSettings {

@@ -11,7 +11,7 @@ import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
 import { overdue, Pipeline, type Request } from './pipeline.ts';
 import { unansweredTry, type Try } from './try.ts';
 
-export interface GatewayClientOptions extends ClockAndRandom {
+interface GatewayClientOptions extends ClockAndRandom {
   /** A URL returned by `gatewayUrl`. */
   readonly url: URL;
   readonly identity: SenderIdentity;

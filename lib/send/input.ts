@@ -5,9 +5,10 @@ import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import { lines, type Line } from './lines.ts';
 import type { FileLine, Position } from './position.ts';
+import { bytesOf } from './stored.ts';
 
 /** Thrown if the input is unusable or incomplete. The message names the file. */
-export class InputError extends Error {
+class InputError extends Error {
   override readonly name = 'InputError';
 }
 
@@ -140,8 +141,8 @@ function refusedEvent({ number: line, bytes }: Line, name: string): InputEvent {
   try {
     const row = JSON.parse(bytes.toString('utf8')) as Readonly<Record<string, unknown>>;
     const number = typeof row['line'] === 'number' ? row['line'] : line;
-    if (typeof row['body'] === 'string') return { number, line, bytes: Buffer.from(row['body']) };
-    if (typeof row['bodyBase64'] === 'string') return { number, line, bytes: Buffer.from(row['bodyBase64'], 'base64') };
+    const body = bytesOf(row);
+    if (body !== undefined) return { number, line, bytes: body };
   } catch {
     // The failure is reported below.
   }

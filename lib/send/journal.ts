@@ -8,28 +8,24 @@
 // Simultaneous puts share one fsync. When the file has grown by REWRITE_BYTES, it is rewritten without settled
 // events. Only one process at a time uses the file (lease.ts). If another process takes the lease of a frozen
 // process, `put` rejects in the frozen one.
-import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 import { open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
 import { lines } from './lines.ts';
+import { bodyMembers, bytesOf, OWNER_ONLY, type BodyMembers } from './stored.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
-
-const OWNER_ONLY = 0o600;
 
 export interface Entry {
   readonly number: number;
   readonly body: Buffer;
 }
 
-interface Row {
+interface Row extends BodyMembers {
   readonly put?: number;
   readonly settled?: number;
-  readonly body?: string;
-  readonly bodyBase64?: string;
 }
 
 export class Journal {
@@ -79,22 +75,23 @@ export class Journal {
   /** Yields the unsettled events of earlier processes, in their order. */
   async *resumed(): AsyncGenerator<Entry> {
     if (this.#resumedBytes === 0) return;
-    for await (const row of rows(this.#path, this.#resumedBytes - 1))
-      if (row.put !== undefined) yield { number: row.put, body: bodyOf(row) };
+    for await (const row of rows(this.#path, this.#resumedBytes - 1)) {
+      const body = bytesOf(row);
+      if (row.put !== undefined && body !== undefined) yield { number: row.put, body };
+    }
   }
 
   /** Resolves with the event's number when the event is on disk. After one rejection, every call rejects. */
   async put(body: Buffer): Promise<number> {
     const number = this.#next++;
-    const content = isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
     this.#unsettled.add(number);
-    this.#pending.push(`${JSON.stringify({ put: number, ...content } satisfies Row)}\n`);
+    this.#pending.push(`${JSON.stringify({ put: number, ...bodyMembers(body) } satisfies Row)}\n`);
     this.#puts = true;
     await this.#written();
     return number;
   }
 
-  /** Records that the event must not be sent again. */
+  /** Records that the event need not be sent again. */
   settle(number: number): void {
     this.#unsettled.delete(number);
     this.#pending.push(`${JSON.stringify({ settled: number } satisfies Row)}\n`);
@@ -207,6 +204,3 @@ function rowOf(line: Buffer): Row | undefined {
     return undefined;
   }
 }
-
-const bodyOf = ({ body, bodyBase64 = '' }: Row): Buffer =>
-  body === undefined ? Buffer.from(bodyBase64, 'base64') : Buffer.from(body);

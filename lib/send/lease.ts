@@ -9,6 +9,7 @@
 import { readFileSync } from 'node:fs';
 import { link, open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import type { Clock, ClockAndRandom, Timer } from '../process/clock.ts';
+import { OWNER_ONLY } from './stored.ts';
 
 const HEARTBEAT_MS = 300;
 const LEASE_MS = 3_000;
@@ -82,7 +83,7 @@ export async function isAt(file: FileHandle, path: string): Promise<boolean> {
 }
 
 async function created(path: string): Promise<FileHandle | undefined> {
-  return open(path, 'wx', 0o600).catch((cause: unknown) => {
+  return open(path, 'wx', OWNER_ONLY).catch((cause: unknown) => {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return undefined;
     throw cause;
   });

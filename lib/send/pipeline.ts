@@ -13,7 +13,7 @@ import { tryOf, unansweredTry, type Try } from './try.ts';
 
 const RECOVERY_ANSWERS = 32;
 
-/** The approximate maximum size of one write. */
+/** A batch ends with the request whose body brings the total of the bodies to this many bytes. */
 const WRITE_BYTES = 65_536;
 
 export interface Request {
@@ -22,12 +22,12 @@ export interface Request {
   readonly settle: (result: Try) => void;
   /** The time, on the monotonic clock, at which the request is overdue. */
   dueMs: number;
-  /** True if the connection failed because of another request. The request gets a new time limit only once. */
+  /** True if its connection ended before its own answer. The request gets a new time limit only once. */
   displaced: boolean;
   isSent: boolean;
 }
 
-export interface PipelineOptions {
+interface PipelineOptions {
   readonly clock: Clock;
   /** Starts a connection, and calls `ready` when the socket is writable. */
   readonly connect: (ready: () => void) => Socket;

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../process/clock.ts';
+import { OWNER_ONLY } from './stored.ts';
 
 const WRITE_INTERVAL_MS = 1_000;
 
@@ -75,7 +76,7 @@ export class Position {
     if (this.#last === undefined) return;
     const { line, bytes } = this.#last;
     const text: Written = { url: this.#url, line, sha256: digest(bytes) };
-    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: 0o600 });
+    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: OWNER_ONLY });
     renameSync(`${this.path}.new`, this.path);
   }
 

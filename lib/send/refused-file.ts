@@ -1,12 +1,10 @@
 // The refused events of a run and their answers, one JSON object on each line. The file is created when the first
 // event is refused. Existing files are never changed.
-import { isUtf8 } from 'node:buffer';
 import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import type { InputEvent } from './input.ts';
 import type { SendResult } from './sender.ts';
-
-const OWNER_ONLY = 0o600;
+import { bodyMembers, OWNER_ONLY } from './stored.ts';
 
 /** Returns `name`, or the first of `name.2`, `name.3` … that does not exist. */
 export function freeName(name: string): string {
@@ -42,11 +40,9 @@ export class RefusedFile {
   }
 
   async add({ event, code, status, answer }: SendResult<InputEvent> & { kind: 'refused' }): Promise<void> {
-    const body = isUtf8(event.bytes)
-      ? { body: event.bytes.toString('utf8') }
-      : { bodyBase64: event.bytes.toString('base64') };
     const file = await (this.#file ??= open(this.path, 'wx', OWNER_ONLY));
-    await file.appendFile(`${JSON.stringify({ line: event.number, code, status, answer, ...body })}\n`);
+    const row = { line: event.number, code, status, answer, ...bodyMembers(event.bytes) };
+    await file.appendFile(`${JSON.stringify(row)}\n`);
     this.#written = true;
   }
 
