@@ -27,13 +27,13 @@ const LAYERS = {
     types: [],
     packages: ['node:', 'ajv', 're2js'],
   },
-  admin: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:', 'cli-progress'] },
+  admin: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:'] },
   // ingest-client has no dependencies: of other folders send imports only what has none either.
   send: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
-  redis: { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
+  redis: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   // Six rooms: accept, read and admin do not know each other.
   'redis/wire': { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
-  'redis/server': { folders: ['wire', 'ingest', 'process'], types: [], packages: ['node:', 'redis'] },
+  'redis/server': { folders: ['wire', 'ingest', 'process'], types: [], packages: ['node:'] },
   'redis/stream': { folders: ['wire', 'server', 'ingest', 'process'], types: [], packages: ['node:'] },
   'redis/accept': { folders: ['wire', 'server', 'stream', 'ingest', 'process'], types: [], packages: ['node:'] },
   'redis/read': { folders: ['wire', 'server', 'stream', 'ingest', 'process'], types: [], packages: ['node:'] },

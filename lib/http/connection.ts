@@ -275,7 +275,8 @@ export class Connection<T> implements Wire {
       if (request.answer !== undefined && (this.#host.turn.answered += 1) >= ANSWERED_A_TURN_MAX) break;
       if (this.#plain.arriving === undefined && this.#plain.unread === 0) break;
     }
-    if (bytes !== undefined) this.#plain.push(bytes); // For node:http.
+    // The connection is being handed over: node:http gets these bytes.
+    if (bytes !== undefined) this.#plain.push(bytes);
     if (this.#plain.unread > 0) this.pause();
     else this.resume();
   }

@@ -42,7 +42,10 @@ export class Authority {
 
   readonly context = (): ClientContext => ({ trust: this.#trust, judged: undefined });
 
-  /** `authorization` is the Authorization field. Returns a promise only if a new token must be verified. */
+  /**
+   * `authorization` is the Authorization field. Returns a promise if the verdict depends on the token and no earlier
+   * verdict applies.
+   */
   judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;

@@ -32,7 +32,7 @@ export interface Stop {
 
 export type OnStop = (stop: Stop) => void;
 
-export interface DaemonProcess {
+interface DaemonProcess {
   readonly clock: Clock;
   readonly args: readonly string[];
   readonly environment: Environment;

@@ -16,7 +16,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
 
 /** `auto` selects text if standard output is a terminal, and JSON otherwise. */
-export type LogFormat = (typeof LOG_FORMATS)[number];
+type LogFormat = (typeof LOG_FORMATS)[number];
 
 export interface LogOptions {
   readonly level: LogLevel;

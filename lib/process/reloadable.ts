@@ -29,7 +29,7 @@ export interface Reloading<T> {
 }
 
 /** `lastGood` is undefined during startup. If the promise rejects, the files are refused. */
-export type Parse<T> = (lastGood: T | undefined) => Promise<T>;
+type Parse<T> = (lastGood: T | undefined) => Promise<T>;
 
 /** Reads files or folders of files. Rejects if `parse` does. */
 export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {

@@ -74,7 +74,8 @@ export class PlainReader {
 
   /**
    * Continues reading, with the `bytes` that have just arrived. Returns the next request if it `mayBegin`, or `body`
-   * if the arriving body is now complete.
+   * if the arriving body is now complete. `more` means that nothing can be returned before more input arrives, a
+   * handler decides about the body, or the next request `mayBegin`.
    */
   next(bytes: Buffer | undefined, mayBegin: boolean): PlainRequest | 'body' | 'more' | 'not plain' {
     if (bytes !== undefined) this.push(bytes);
