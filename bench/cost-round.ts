@@ -27,7 +27,7 @@ export async function costRound(environment: BenchEnvironment, base?: Subject): 
   ];
   // Fact: when `base` was in only one pair, its Redis received half as many events as the gateway's Redis, which used
   // 1.09 times as much CPU time per event. Choice: every two servers form a pair, and the pipelined gateway is paired
-  // with a second plain one, so that all receive the same load.
+  // with a second plain one, so that both sides of each pair receive the same load.
   const peers = subjects.flatMap(({ name }, at) =>
     subjects.slice(at + 1).map((other) => ({ of: name, against: other.name })),
   );

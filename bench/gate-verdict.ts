@@ -17,7 +17,7 @@ export const FOREIGN_SHARE_MAX = 0.2;
  */
 export const FOREIGN_SHARE_ROUND_MAX = 0.4;
 
-export const ROUNDS_MIN = 3;
+const ROUNDS_MIN = 3;
 
 /** The ratios of CPU time per event from one round at saturation (cost-round.ts). */
 export interface CostRound {
@@ -61,7 +61,7 @@ export interface Step {
  * The largest increase that a change may cause unrecorded. Without this limit, several small increases would each
  * pass.
  */
-export const STEP_MAX = 1.04;
+const STEP_MAX = 1.04;
 
 export interface GateVerdict {
   readonly outcome: 'pass' | 'worse' | 'too noisy';

@@ -1,6 +1,6 @@
 // `make bench-gate` compares p99 at a fixed rate (autocannon) with the latency target. It also compares the CPU time
 // per event with the budget, as ratios to a peer and to the commit in BENCH_BASE (cost-round.ts). Every round starts
-// fresh processes. While the verdict is "too noisy", the gate adds rounds, up to ROUNDS_MAX or three minutes. Exit
+// fresh processes. While the verdict is "too noisy", the gate adds rounds, up to ROUNDS_MAX or TIME_MAX_MS. Exit
 // codes: 0 for pass, 1 for worse, 3 for no verdict.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const P99_MAX_MS = 200;
 const FIXED_RATE_PER_S = 2_000;
 const ROUNDS_FIRST = 5;
 const ROUNDS_MAX = 7;
-/** No round starts later than this. A round lasts about 30 s. */
+/** No round starts later than this. A round lasts about 30 s, and 45 s with BENCH_BASE. */
 const TIME_MAX_MS = 150_000;
 
 const LATENCY_DURATION = { seconds: 5, warmupSeconds: 2 };

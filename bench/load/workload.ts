@@ -22,7 +22,7 @@ export function eventBody(id: string, bytes: number): string {
   return `${head}${'x'.repeat(Math.max(0, bytes - head.length - 3))}"}}`;
 }
 
-export function postRequest(body: string): string {
+function postRequest(body: string): string {
   return (
     'POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nX-Request-Id: bench\r\n' +
     `Content-Length: ${body.length}\r\n\r\n${body}`

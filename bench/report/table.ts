@@ -46,7 +46,7 @@ function spreadOf({ figures }: LabelSummary): string {
 }
 
 /** Returns a line such as `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; goal: at most 1.10, missed`. */
-export function comparisonLine({
+function comparisonLine({
   metric,
   of,
   against,

@@ -14,9 +14,10 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { renamed } from '../../lib/toollint/compare/baseline.ts';
-import { baselineText, masked, readBaselineFile } from '../../lib/toollint/compare/baseline-file.ts';
+import { baselineText, readBaselineFile } from '../../lib/toollint/compare/baseline-file.ts';
 import { matchFindings } from '../../lib/toollint/compare/finding-match.ts';
 import { changesSince, type SourceChanges } from '../../lib/toollint/compare/source-changes.ts';
+import { masked } from '../../lib/toollint/document/fingerprint.ts';
 import { analyse } from '../../lib/toollint/scan/analyse.ts';
 import { type Finding, memorySource } from '../../lib/toollint/toollint.ts';
 

@@ -8,25 +8,15 @@ export { changesSince, type SourceChanges } from './compare/source-changes.ts';
 export { convert, type Format, FORMATS } from './convert/convert.ts';
 export type { ConvertOptions } from './convert/converter.ts';
 export { importReport, type ImportOptions } from './convert/import.ts';
-export {
-  type DocumentSource,
-  DOCUMENT_BYTES_MAX,
-  fileSource,
-  memorySource,
-  streamSource,
-} from './document/document-source.ts';
+export type { DocumentSource } from './document/document-source.ts';
+export { DOCUMENT_BYTES_MAX, fileSource, memorySource, streamSource } from './document/document-source.ts';
 export { type FailureCode, Interrupted, ReportFailure } from './document/failure.ts';
 export { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from './document/fingerprint.ts';
 export { mergeReports } from './document/merge-reports.ts';
 export { writeWhole } from './document/output-file.ts';
 export { type Inspection, inspectReport as validate, openReport, type Problem } from './document/read-report.ts';
-export {
-  isReport,
-  reportJsonSchema as schema,
-  type Finding,
-  type Report,
-  type ReportHeader,
-} from './document/report-schema.ts';
+export type { Finding, Report, ReportHeader } from './document/report-schema.ts';
+export { isReport, reportJsonSchema as schema } from './document/report-schema.ts';
 export { reportText, type TextSink } from './document/report-writer.ts';
 export { gate } from './gate/gate.ts';
 export { BUILT_IN_GATES, chosenGate, type GateCondition, type GateConfig } from './gate/gate-config.ts';

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { commitsIn, isBaselineFile, isDay, isSameBaseline } from '../compare/baseline-file.ts';
 import { changesSince, git, type SourceChanges } from '../compare/source-changes.ts';
 import { counted } from '../convert/plain-text.ts';
@@ -65,6 +65,7 @@ export async function baselineOptions(
           accept: accept === undefined ? undefined : { rules: accept, acceptance: { reason, until, owner } },
           prune: prune === true,
           commit: await headOf(scope.root),
+          isElsewhere: dirname(resolve(io.cwd, name)) !== resolve(io.cwd, scope.root),
         }
       : undefined;
   if (update !== undefined && !existsSync(resolve(io.cwd, name))) return { update };

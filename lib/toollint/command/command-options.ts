@@ -62,6 +62,12 @@ export function countOption(name: string, text: string): number {
   return value;
 }
 
+export function checkTimestamp(timestamp: string | undefined): void {
+  if (timestamp === undefined) return;
+  if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(timestamp) || Number.isNaN(Date.parse(timestamp)))
+    throw usageFailure(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
+}
+
 /** The path `-` stands for standard input. */
 export async function inputSource(path: string, io: ProgramIo): Promise<DocumentSource> {
   if (path === '-') return streamSource(io.stdin, 'standard input', { signal: io.signal });

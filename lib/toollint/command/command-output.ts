@@ -124,12 +124,10 @@ export async function writeOutput(
   throwIfInterrupted(io.signal);
   for (const { format, file } of plan.targets) {
     const options = { ...plan.options, ...extra };
+    const inFile = { ...options, color: false, width: Infinity };
     if (format === 'sarif') for (const text of sarifNotes(report, options)) note(io, text);
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
-    else
-      await writeWhole(file.path, file.name, (sink) =>
-        convert(report, format, sink, { ...options, color: false, width: Infinity }),
-      );
+    else await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, inFile));
   }
 }
 

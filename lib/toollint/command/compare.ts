@@ -12,7 +12,7 @@ import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'>;
 
 export interface CompareOutcome extends Judgment {
-  /** The current report with all findings, and with the gate and selection of the comparison. */
+  /** The current report with all findings, and with the execution, gate and selection of the comparison. */
   readonly current: Report;
   readonly comparison: Comparison;
 }
@@ -48,6 +48,7 @@ export async function compare(
   );
   const { comparison } = judged;
   if (comparison === undefined) throw new Error('a comparison has a baseline');
-  const { selection, gate: verdict } = judged.report;
-  return { ...judged, comparison, current: { ...current, selection, gate: verdict } };
+  const { report } = judged;
+  const { parseErrors } = report.summary;
+  return { ...judged, comparison, current: { ...current, ...report, findings, summary: { ...summary, parseErrors } } };
 }

@@ -36,6 +36,8 @@ export interface BaselineUpdate {
   readonly prune?: boolean;
   /** The commit of the scanned files. */
   readonly commit?: string | undefined;
+  /** True if the baseline file is not in the root, which may then be the wrong folder. */
+  readonly isElsewhere?: boolean;
 }
 
 /** The findings of a scan, an import or a report, before the baseline, the gate and the filter are applied. */
@@ -80,8 +82,8 @@ export async function judge(found: Found, options: JudgeOptions): Promise<Judgme
   const linterName = linter === undefined ? undefined : `${linter.name} ${linter.version}`;
   const judgment = { report, errors, notes, linter: linterName, baseline, comparison };
   if (update === undefined || known === undefined || matched === undefined) return judgment;
-  if (execution.status !== 'complete' || known.errorsOnly) {
-    const reason = known.errorsOnly ? 'it lists errors only' : 'the analysis is not complete';
+  const reason = reasonToLeave(known, execution, update, found);
+  if (reason !== undefined) {
     notes.push(`the baseline is left as it is, because ${reason}`);
     return judgment;
   }
@@ -197,6 +199,20 @@ function executionOf(diagnostics: Diagnostic[], totalFiles: number): ReportHeade
   if (diagnostics.length > 0) return { status: 'incomplete', diagnostics };
   if (totalFiles > 0) return { status: 'complete', diagnostics };
   return { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyze was found' }] };
+}
+
+/** From a wrong folder, all files of the baseline would seem deleted. */
+function reasonToLeave(
+  { entries, expired, errorsOnly }: Baseline,
+  { status }: ReportHeader['execution'],
+  { isElsewhere = false }: BaselineUpdate,
+  { exists }: Found,
+): string | undefined {
+  if (errorsOnly) return 'it lists errors only';
+  if (status !== 'complete') return 'the analysis is not complete';
+  const all = [...entries, ...expired];
+  const areGone = all.length > 0 && !all.some(({ finding: { location } }) => exists(location.path ?? '.'));
+  return isElsewhere && areGone ? 'none of its files is under the root' : undefined;
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Report } from '../document/report-schema.ts';
 import { mayExist } from '../document/source-file.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import { BASELINE_OPTIONS, baselineOptions, checkBaselineFlags, writeBaseline } from './baseline-options.ts';
-import { gateFrom, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
+import { checkTimestamp, gateFrom, parseCommand, VERDICT_OPTIONS } from './command-options.ts';
 import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { EXIT_OK } from './exit-code.ts';
 import { type Found, judge } from './judge.ts';
@@ -29,6 +29,7 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   const { values, positionals } = parseCommand(args, IMPORT_OPTIONS);
   const usage = 'usage: toollint import --from sarif FILE...';
   if (values.from !== 'sarif') throw usageFailure(usage);
+  checkTimestamp(values.timestamp);
   checkBaselineFlags(values, values.timestamp);
   const gate = await gateFrom(values, io);
   checkGateNeeds(gate, values.baseline !== undefined);
@@ -53,13 +54,9 @@ function foundIn({ tool, findings, execution, summary, scan }: Report, root: str
   const [linter = tool] = lintersOf({ tool });
   const reason = 'SARIF does not list the files and rules that were checked';
   return {
-    tool,
-    linter,
-    findings,
+    ...{ tool, linter, findings, scan, notes: [] },
     diagnostics: execution.diagnostics,
     totalFiles: summary.totalFiles,
-    scan,
-    notes: [],
     exists: (path) => mayExist(join(root, path)),
     doubtsOf: (missing) => Promise.resolve(new Map(missing.map((entry) => [entry, reason]))),
   };

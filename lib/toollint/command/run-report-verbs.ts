@@ -87,26 +87,20 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const [basePath = '', currentPath = ''] = exactly(2, positionals, 'toollint compare BASE CURRENT');
   const gate = await gateFrom(values, io);
   const plan = await planOutput(values, io, [basePath]);
-  const [base, current] = [await inputSource(basePath, io), await inputSource(currentPath, io)];
-  const outcome = await compare(base, current, {
+  const base = await inputSource(basePath, io);
+  const outcome = await compare(base, await inputSource(currentPath, io), {
     quiet: values.quiet === true,
     gate,
     changes: await changesSinceBaseline(base, values.renames, { root: io.cwd }),
   });
-  const { report, comparison } = outcome;
+  const { report, comparison, current } = outcome;
   for (const text of outcome.notes) note(io, text);
   const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif' || format === 'html');
   await writeOutput({ ...plan, targets: targets.get(false) ?? [] }, report, io);
   const news = new Set(comparison.news);
-  const { gate: verdict, selection } = report;
-  await writeOutput(
-    { ...plan, targets: targets.get(true) ?? [] },
-    { ...outcome.current, gate: verdict, selection },
-    io,
-    {
-      baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
-      absent: comparison.fixed.map(({ finding }) => finding),
-    },
-  );
+  await writeOutput({ ...plan, targets: targets.get(true) ?? [] }, current, io, {
+    baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
+    absent: comparison.fixed.map(({ finding }) => finding),
+  });
   return verdictOf(plan, values, outcome, io);
 }

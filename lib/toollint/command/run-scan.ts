@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { usageFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
 import { BASELINE_OPTIONS, baselineOptions, checkBaselineFlags, writeBaseline } from './baseline-options.ts';
-import { gateFrom, parseCommand, type Values, VERDICT_OPTIONS } from './command-options.ts';
+import { checkTimestamp, gateFrom, parseCommand, type Values, VERDICT_OPTIONS } from './command-options.ts';
 import { planOutput, verdictOf, writeOutput } from './command-output.ts';
 import { note, type ProgramIo, ProgressLine } from './program-io.ts';
 import { scan, type ScanOptions } from './scan.ts';
@@ -26,7 +26,7 @@ type ScanValues = Values<typeof SCAN_OPTIONS>;
 export async function runScan(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, SCAN_OPTIONS);
   const options = scanOptions(values, positionals, io);
-  checkTimestamp(values);
+  checkTimestamp(values.timestamp);
   checkBaselineFlags(values, options.timestamp);
   checkPrune(values, positionals);
   const gate = await gateFrom(values, io);
@@ -84,10 +84,4 @@ function extensionsOf(lists: readonly string[]): string[] {
   if (endings.some((ending) => !/^[A-Za-z0-9_.-]+$/u.test(ending)))
     throw usageFailure('--ext needs endings as in --ext js,ts');
   return [...new Set(endings)].sort();
-}
-
-function checkTimestamp({ timestamp }: ScanValues): void {
-  if (timestamp === undefined) return;
-  if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(timestamp) || Number.isNaN(Date.parse(timestamp)))
-    throw usageFailure(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
 }

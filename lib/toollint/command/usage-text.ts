@@ -45,7 +45,7 @@ const TEXTS = {
   import FILE...         convert another linter's output to a report
   merge REPORT...        join the reports of shards or packages
   validate FILE...       check reports: schema and consistency
-  compare BASE CURRENT   list new and fixed findings
+  compare BASE CURRENT   list new findings and count the others
   explain FINDING        print why a finding is new, known, fixed or not verifiable
   gate REPORT            evaluate a gate on a report
   convert REPORT         turn a report into another format
@@ -109,8 +109,8 @@ exit codes: 0 valid, 1 invalid, 2 a file cannot be read
 `,
   compare: `usage: toollint compare BASE CURRENT
 
-Writes CURRENT with selection.baseline and only the findings that are new against BASE.
-With --to sarif all findings are written, each with its baselineState.
+Writes CURRENT with only the findings that are new against BASE, and counts the others in selection.baseline.
+SARIF and HTML list all but the not verifiable ones, each with its state.
 
   --quiet                 list errors only
 ${RENAMES_HELP}${SILENT_HELP}

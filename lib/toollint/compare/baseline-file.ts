@@ -8,7 +8,7 @@ import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
-import { placeHalf } from '../document/fingerprint.ts';
+import { masked, placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import type { Finding, Severity } from '../document/report-schema.ts';
 import { isObject, readJson } from '../document/strict-json.ts';
@@ -75,10 +75,6 @@ function lineOf({ finding, accepted }: BaselineEntry): string {
   });
 }
 
-export function masked(message: string): string {
-  return message.replace(/[0-9]+/gu, '#');
-}
-
 /** Throws ReportFailure for an invalid line, for example after a merge conflict. */
 export function readBaselineFile(source: DocumentSource) {
   const { name } = source;
@@ -135,11 +131,7 @@ function acceptanceOf(value: unknown): Acceptance | string {
   if (typeof reason !== 'string' || reason === '') return 'an acceptance without a reason';
   if (until !== undefined && !isDay(until)) return 'an acceptance until no day';
   if (owner !== undefined && typeof owner !== 'string') return 'an acceptance whose owner is no text';
-  return {
-    reason,
-    ...(until === undefined ? {} : { until }),
-    ...(owner === undefined ? {} : { owner }),
-  };
+  return { reason, until, owner };
 }
 
 export function isDay(value: unknown): value is string {

@@ -2,9 +2,9 @@
 // hunk, a finding is also known by its rule, its message (numbers masked) and its flagged text. Each entry matches
 // only once, so one more finding of the same kind is new.
 import { anchorIn } from '../document/extension.ts';
-import { lineAnchor } from '../document/fingerprint.ts';
+import { lineAnchor, masked } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
-import { type BaselineEntry, masked } from './baseline-file.ts';
+import type { BaselineEntry } from './baseline-file.ts';
 import { type Hunk, hunkAt, type SourceChanges } from './source-changes.ts';
 
 export interface Current {

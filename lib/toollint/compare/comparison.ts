@@ -1,6 +1,6 @@
 // Compares findings with a baseline: they are new, unchanged, fixed, or not verifiable.
 import { ENGINE_RULE } from '../document/consistency.ts';
-import { literalGlob, matchesAny } from '../document/file-pattern.ts';
+import { isLiteralGlob, literalGlob, matchesAny } from '../document/file-pattern.ts';
 import { isUnder } from '../document/report-path.ts';
 import type { BaselineCounts, Finding, ReportHeader } from '../document/report-schema.ts';
 import type { Baseline } from './baseline.ts';
@@ -77,7 +77,7 @@ export function doubtsIn(
     unparsed.some(({ relativePath }) => relativePath !== undefined && isUnder(path, relativePath));
   // toollint's own scans list their files, so most patterns are literal.
   const listed = new Set(scan.include);
-  const patterns = scan.include.filter((glob) => /(?<!\\)[*?{[(]/u.test(glob));
+  const patterns = scan.include.filter((glob) => !isLiteralGlob(glob));
   const isIncluded = (path: string) =>
     scan.include.length === 0 || listed.has(literalGlob(path)) || matchesAny(path, patterns);
   const inScope = (path: string) => {

@@ -8,9 +8,10 @@
 //
 // The result does not depend on the order of the findings. Occurrence numbers are ignored, because they differ in a
 // filtered report. The time is linear, even for 100,000 equal findings.
+import { masked } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { isNeverBaselined } from './baseline.ts';
-import { type BaselineEntry, masked } from './baseline-file.ts';
+import type { BaselineEntry } from './baseline-file.ts';
 import { type Current, type Pair, pairChangedLines } from './changed-lines.ts';
 import { hunkAt, lineNow, type SourceChanges } from './source-changes.ts';
 

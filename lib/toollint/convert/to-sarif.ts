@@ -1,6 +1,7 @@
 // Writes SARIF 2.1.0 (OASIS) with one run. It omits primaryLocationLineHash, which GitHub's uploader computes.
 import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
 import { endOf, fixOf, flaggedTextOf, type Linter, lintersOf, ruleTextsOf } from '../document/extension.ts';
+import { isLiteralGlob } from '../document/file-pattern.ts';
 import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { listText } from '../document/report-writer.ts';
@@ -99,7 +100,7 @@ const artifactOf = (path: string) => ({ uri: pathUri(path), uriBaseId: '%SRCROOT
  * has no location.
  */
 function projectPathOf({ scan, findings }: Report, { projectFile }: ConvertOptions): string {
-  const [first] = scan.include.filter((glob) => !/(?<!\\)[*?{[(]/u.test(glob));
+  const first = scan.include.find(isLiteralGlob);
   const inFile = findings.find(({ location }) => location.path !== undefined && location.path !== '.');
   return projectFile ?? first?.replace(/\\(.)/gu, '$1') ?? inFile?.location.path ?? 'package.json';
 }

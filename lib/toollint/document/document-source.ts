@@ -3,7 +3,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { createReadStream, realpathSync } from 'node:fs';
 import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 
-/** About 600,000 findings. Reading a document needs about five times its size in memory. */
+/** About 600,000 findings. */
 export const DOCUMENT_BYTES_MAX = 256 << 20;
 
 export interface DocumentSource {
@@ -12,8 +12,8 @@ export interface DocumentSource {
 }
 
 /** Throws ReportFailure if the file cannot be read, is a directory or is too long. */
-export async function fileSource(path: string, name: string, bytesMax?: number): Promise<DocumentSource> {
-  return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), name, { bytesMax });
+export async function fileSource(path: string, name: string): Promise<DocumentSource> {
+  return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), name);
 }
 
 export function realFolder(path: string): string {
@@ -27,7 +27,7 @@ export function realFolder(path: string): string {
 export async function streamSource(
   stream: Readable,
   name: string,
-  { bytesMax = DOCUMENT_BYTES_MAX, signal }: { bytesMax?: number | undefined; signal?: AbortSignal | undefined } = {},
+  { signal }: { signal?: AbortSignal | undefined } = {},
 ): Promise<DocumentSource> {
   if (signal !== undefined) addAbortSignal(signal, stream);
   try {
@@ -36,7 +36,8 @@ export async function streamSource(
     for await (const chunk of stream) {
       chunks.push(chunk as Buffer);
       length += (chunk as Buffer).length;
-      if (length > bytesMax) throw new ReportFailure('io', `${name} is longer than the limit of ${bytesMax} bytes`);
+      if (length > DOCUMENT_BYTES_MAX)
+        throw new ReportFailure('io', `${name} is longer than the limit of ${DOCUMENT_BYTES_MAX} bytes`);
     }
     return { name, bytes: Buffer.concat(chunks) };
   } catch (cause) {

@@ -30,6 +30,9 @@ export function literalGlob(path: string): string {
   return path.replace(/[\\*?{}[\]()!+@#]/gu, '\\$&');
 }
 
+/** True for the patterns that `literalGlob` returns, which match only one path. */
+export const isLiteralGlob = (pattern: string) => !/(?<!\\)[*?{[(]/u.test(pattern);
+
 export function normalGlob(pattern: string): string {
   const plain = pattern.replace(/^(?:\.\/)+/u, '');
   return plain.endsWith('/') ? `${plain}**` : plain;

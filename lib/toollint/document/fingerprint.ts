@@ -45,7 +45,9 @@ export function discriminatorOf(messageId: string | undefined, message: string):
   return messageId || maskedText(message);
 }
 
-const maskedText = (text: string) => collapseBlanks(text).replace(/[0-9]+/gu, '#');
+const maskedText = (text: string) => masked(collapseBlanks(text));
+
+export const masked = (text: string) => text.replace(/[0-9]+/gu, '#');
 
 function collapseBlanks(text: string): string {
   return text.replace(/\s+/gu, ' ').trim();

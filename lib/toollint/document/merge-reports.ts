@@ -1,5 +1,5 @@
-// Merges reports from shards, packages or linters. Equal findings appear once. Reports from different tools become a
-// toollint report that names their linters.
+// Merges reports from shards, packages or linters. A finding that several reports share appears once. Reports from
+// different tools become a toollint report that names their linters.
 import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
 import { type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';

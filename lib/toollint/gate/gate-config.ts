@@ -87,7 +87,7 @@ function gateNamed(name: string, own: readonly GateConfig[]): GateConfig {
 }
 
 /** Accepts one gate, a list of gates, or an object with the list as `gates`. */
-export function parseGates(text: string, file: string): GateConfig[] {
+function parseGates(text: string, file: string): GateConfig[] {
   const value = looseJson(text, (fault) => {
     throw refusal(`${file} is ${fault}`);
   });

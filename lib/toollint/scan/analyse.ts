@@ -9,15 +9,8 @@ import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { pathFault, sortedUnique } from '../document/report-path.ts';
 import { mayExist, readSource } from '../document/source-file.ts';
 import type { Finding, Scan } from '../document/report-schema.ts';
-import {
-  findFiles,
-  findStarts,
-  type FoundFile,
-  isNamedBy,
-  isWanted,
-  type SearchRequest,
-  type Start,
-} from './file-search.ts';
+import type { FoundFile, SearchRequest, Start } from './file-search.ts';
+import { findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
 import type { EslintEngine } from './eslint-engine.ts';
 import { PathPrefix } from './path-prefix.ts';
 import { ScanDiagnostics } from './scan-diagnostics.ts';

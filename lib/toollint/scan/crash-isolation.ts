@@ -9,7 +9,8 @@ export type RuleFilter = (ruleId: string) => boolean;
 interface IsolationRequest<T> {
   run(filter: RuleFilter): Promise<T>;
   culpritOf(error: unknown): string | undefined;
-  readonly ruleIds: readonly string[];
+  /** The rules to try, in this order. */
+  readonly ruleIds: Iterable<string>;
 }
 
 /** `result` is `undefined` if the linter throws even without rules. */

@@ -29,6 +29,8 @@ export class EslintEngine {
   readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
   readonly #outer = new Map<string, eslint.ESLint>();
   readonly #asked = new Set<string>();
+  /** Rules that threw before, so that they are tried first. */
+  readonly #culprits = new Set<string>();
   #filter: RuleFilter = () => true;
 
   /** Throws ReportFailure ('config') for an unusable configuration. */
@@ -79,7 +81,7 @@ export class EslintEngine {
   async lint(path: string, text: string): Promise<LintedFile> {
     const ruleIds = (await this.rulesFor(path)) ?? [];
     const { result, crashes, failure } = await lintIsolated({
-      ruleIds,
+      ruleIds: new Set([...this.#culprits, ...ruleIds]),
       culpritOf,
       run: async (filter) => {
         this.#asked.clear();
@@ -88,6 +90,7 @@ export class EslintEngine {
         return linted;
       },
     });
+    for (const { ruleId } of crashes) this.#culprits.add(ruleId);
     if (failure !== undefined) return { messages: [], suppressed: [], ran: [], crashes: [], failure };
     const config = await this.#configFor(path);
     const checked = isOn(config?.linterOptions?.reportUnusedDisableDirectives) && crashes.length === 0;

@@ -101,6 +101,18 @@ describe('an updated baseline', () => {
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'b.jsonl'])).report), [0, 0, 1]);
   });
 
+  it('stays as it is if the scan of another folder than its own finds none of its files', async (t) => {
+    const cwd = await start(t, { 'packages/one/src/a.js': 'var a;\n', 'packages/one/src/b.js': 'let b;\n' });
+    const before = await readFile(join(cwd, 'b.jsonl'), 'utf8');
+    const args = ['scan', '--baseline', '../../b.jsonl', '--update-baseline'];
+    const { stderr } = await toollint(args, { cwd: join(cwd, 'packages/one') });
+    assert.match(stderr, /the baseline is left as it is, because none of its files is under the root/u);
+    assert.equal(await readFile(join(cwd, 'b.jsonl'), 'utf8'), before);
+    await rm(join(cwd, 'packages/one/src/a.js'));
+    await toollint(update, { cwd });
+    assert.deepEqual(await linesIn(join(cwd, 'b.jsonl')), []);
+  });
+
   it('does not accept a rule that throws together with a file that does not parse', async (t) => {
     // The processor returns two blocks for one file, as a Markdown processor does. The first block does not parse,
     // and a rule may throw in the second one.

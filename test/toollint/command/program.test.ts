@@ -240,6 +240,22 @@ describe('the program', () => {
     );
     assert.match(stderr, /1 new, 1 unchanged, 0 fixed/u);
   });
+
+  it('writes the same verdict to every format of a comparison that accepts a parse error', async (t) => {
+    const cwd = await project(t, { 'a.js': 'let a;\n' });
+    const update = ['scan', '--baseline', 'b.jsonl', '--update-baseline', '-o', 'now.json'];
+    await toollint(update, { cwd });
+    await writeFile(join(cwd, 'a.js'), 'let = ;\n');
+    await toollint([...update, '--accept', 'PARSE-ERROR', '--reason', 'a fixture'], { cwd });
+    assert.equal((await toollint(['scan', '-o', 'now.json'], { cwd })).code, 3);
+    const formats = ['report=r.json', 'sarif=r.sarif', 'html=r.html'].flatMap((format) => ['--format', format]);
+    const args = ['compare', 'b.jsonl', 'now.json', '--gate', 'strict', ...formats];
+    assert.equal((await toollint(args, { cwd })).code, 0);
+    const text = async (name: string) => readFile(join(cwd, name), 'utf8');
+    assert.match(await text('r.json'), /"status":"complete"/u);
+    assert.match(await text('r.sarif'), /"executionSuccessful":true.*"executionStatus":"complete"/u);
+    assert.doesNotMatch(await text('r.html'), /incomplete/u);
+  });
 });
 
 describe('the process', () => {

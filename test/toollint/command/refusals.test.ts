@@ -22,6 +22,10 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
   [['scan', '--include', ''], '--include and --exclude need a pattern'],
   [['scan', '--timestamp', 'soon'], "--timestamp needs a time such as 2026-01-31T12:00:00Z, not 'soon'"],
   [
+    ['import', '--from', 'sarif', '--timestamp', 'soon', 'x'],
+    "--timestamp needs a time such as 2026-01-31T12:00:00Z, not 'soon'",
+  ],
+  [
     ['scan', '--timestamp', '2026-13-01T00:00'],
     "--timestamp needs a time such as 2026-01-31T12:00:00Z, not '2026-13-01T00:00'",
   ],

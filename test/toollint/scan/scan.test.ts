@@ -78,6 +78,19 @@ describe('a scan', () => {
     });
   }
 
+  it('searches for a rule that throws a string only in the first file', async (t) => {
+    const one = '{ create: ({ filename }) => { globalThis.toollintRan.push(filename); return {}; } }';
+    const plugin = `{ one: ${one}, boom: { create() { throw 'boom'; } } }`;
+    const config = `globalThis.toollintRan = [];\n${configText(`{ 'own/one': 1, 'own/boom': 1 }`, plugin)}`;
+    const cwd = await project(t, { 'eslint.config.mjs': config, 'a.js': 'a;\n', 'b.js': 'b;\n' });
+    await scanned(cwd, ['a.js', 'b.js']);
+    const { toollintRan: ran } = globalThis as unknown as { toollintRan: string[] };
+    assert.deepEqual(
+      ['a.js', 'b.js'].map((name) => ran.filter((path) => path === join(cwd, name)).length),
+      [3, 2],
+    );
+  });
+
   it('loses only the two rules that throw in one file', async (t) => {
     const plugin = `{ one: { create: () => ({ Program() { throw 'one'; } }) }, two: { create() { throw new Error('two'); } } }`;
     const cwd = await project(t, {
