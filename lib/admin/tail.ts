@@ -3,7 +3,7 @@
 // Limits: each stream is read every INTERVAL_MS, up to ENTRIES_MAX entries and about BYTES_MAX. If a stream grows
 // faster, the command skips to its end and prints the number of skipped events.
 import { namesIn } from '../ingest/erased.ts';
-import type { QueuedStream, StreamEntry } from '../ingest/queue-admin.ts';
+import { QueueFailed, type QueuedStream, type StreamEntry } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { bodyJson, bodyText } from './event.ts';
@@ -54,7 +54,7 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<R
   const begun = await Promise.allSettled(readings.map((reading) => reading.begin(last ?? 0)));
   const failures = begun.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
   if (failures.length === readings.length) throw failures[0];
-  for (const failure of failures) session.tell(messageOf(failure));
+  if (follow) for (const failure of failures) session.tell(messageOf(failure));
   const found = begun.flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
   await show(session, tailing, inOrder(found).slice(-(last ?? 0) || found.length), tally);
   while (follow && !stopped.aborted) {
@@ -63,6 +63,7 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<R
     const read = await Promise.all(readings.map((reading) => reading.more()));
     await show(session, tailing, inOrder(read.flat()), tally);
   }
+  if (!follow && failures.length > 0) throw new QueueFailed(failures.map(messageOf).join('; '));
   return RESULT.done;
 }
 
@@ -70,21 +71,20 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<R
 class Reading {
   readonly #session: Session;
   readonly #stream: QueuedStream;
-  readonly #type: RegExp;
-  readonly #producer: RegExp;
+  readonly #tailing: Tailing;
   /** `undefined` until the stream has answered. */
   #at: string | undefined;
   /** Number of entries added to the stream up to `#at`. */
   #added = 0;
   #count = ENTRIES_FIRST;
   #fullReads = 0;
-  #isAway = false;
+  /** True until `begin` has succeeded, because `tail` reports its failure. */
+  #isAway = true;
 
-  constructor(session: Session, stream: QueuedStream, { type, producer }: Tailing) {
+  constructor(session: Session, stream: QueuedStream, tailing: Tailing) {
     this.#session = session;
     this.#stream = stream;
-    this.#type = patternOf(type);
-    this.#producer = patternOf(producer);
+    this.#tailing = tailing;
   }
 
   /** Moves to the end of the stream and returns its last `last` events. */
@@ -109,6 +109,7 @@ class Reading {
       }
       if (found.length >= last || fromMs === 0 || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
     }
+    this.#isAway = false;
     return found.filter((one) => !isBefore(entry, one.entry));
   }
 
@@ -156,12 +157,13 @@ class Reading {
   }
 
   #matching(entries: readonly StreamEntry[]): readonly Event[] {
+    const { type, producer } = this.#tailing;
     return entries
       .map((entry): Event => {
         const names = namesIn(entry.body);
         return { ...entry, type: names.type, id: entry.noted ?? names.id };
       })
-      .filter(({ type = '', producer = '' }) => this.#type.test(type) && this.#producer.test(producer));
+      .filter((event) => matches(type, event.type) && matches(producer, event.producer));
   }
 }
 
@@ -199,6 +201,17 @@ function isBefore(one: string, other: string): boolean {
 const inOrder = (events: readonly Event[]): readonly Event[] =>
   events.toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
 
-/** Converts a pattern, in which `*` matches any text, to a regular expression. */
-const patternOf = (text = '*'): RegExp =>
-  new RegExp(`^${text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/\*+/g, '.*')}$`, 's');
+/** `*` in a pattern matches any text. Not a regular expression, because it could backtrack on a producer's text. */
+function matches(pattern = '*', name = ''): boolean {
+  const [first = '', ...rest] = pattern.split('*');
+  const last = rest.pop();
+  if (last === undefined) return name === first;
+  if (!name.startsWith(first)) return false;
+  let at = first.length;
+  for (const part of rest) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
+import { QueueFailed, type QueuedStream } from '../../lib/ingest/queue-admin.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { InProcess, log } from './in-process.ts';
 import { eventually } from '../support/scope.ts';
@@ -84,6 +84,18 @@ describe('tail', () => {
     );
   });
 
+  it('matches `*` anywhere in a pattern, and does not backtrack on the text that a producer chose', async (t) => {
+    const long = 'a'.repeat(5_000);
+    for (const producer of ['aba', 'abba', 'shop.1', `${long}b`, long]) await add('*', producer, 'one', 't');
+    const shown = async (pattern: string): Promise<(string | undefined)[]> =>
+      cells((await admin.run(t, `tail -n 10 --producer ${pattern}`)).out).map(([, producer]) => producer);
+    assert.deepEqual(await shown('ab*ba'), ['abba']);
+    assert.deepEqual(await shown('*b*b*'), ['abba']);
+    assert.deepEqual(await shown('shop.*1'), ['shop.1']);
+    assert.deepEqual(await shown('aba'), ['aba']);
+    assert.deepEqual(await shown('*a*a*a*a*b'), [`${long}b`]);
+  });
+
   it('shows bodies only with --bodies, and records that', async (t) => {
     await add('1-1', 'shop', 'one', 't', 'a secret');
     assert.doesNotMatch((await admin.run(t, 'tail -n 1')).out + (await admin.run(t, 'tail -n 1 --json')).out, /secret/);
@@ -119,6 +131,23 @@ describe('tail', () => {
       cells(out).map(([, , , id]) => id),
       ['1', '2', '3', '4'],
     );
+  });
+
+  it('shows the streams that answer and fails if one does not, and with --follow reports that one once', async (t) => {
+    const { queue: real } = admin.session(t);
+    const away = { end: () => Promise.reject(new QueueFailed('ingest-b: it is away')) } as Partial<QueuedStream>;
+    const queue = { ...real, streams: [...real.streams, away as QueuedStream] };
+    await add('*', 'shop', 'one', 't');
+    const { failure, out, err } = await admin.run(t, 'tail -n 1', { queue });
+    assert.ok(failure instanceof QueueFailed);
+    assert.equal(failure.message, 'ingest-b: it is away');
+    assert.deepEqual([cells(out)[0]?.[3], err], ['one', '']);
+    const stop = new AbortController();
+    let rounds = 0;
+    const printed = (): Promise<void> => Promise.resolve(++rounds === 3 ? stop.abort() : undefined);
+    const followed = await admin.run(t, 'tail -n 1 --follow', { queue, stopped: stop.signal, printed });
+    assert.equal(followed.code, 0);
+    assert.equal(followed.err, 'ingest-b: it is away\n');
   });
 
   it('fails if no stream answers', async (t) => {
