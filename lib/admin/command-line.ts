@@ -9,7 +9,7 @@ import { showStatus } from './status.ts';
 import { eraseEvents, idsOf } from './erase.ts';
 import { showEvent } from './event.ts';
 import { pruneRows } from './prune.ts';
-import { dropRows, listRows, showRow, type Selection } from './quarantine.ts';
+import { dropRows, LIST_MAX, listRows, showRow, type Selection } from './quarantine.ts';
 import { replayRows } from './replay.ts';
 import { landAgain } from './land-again.ts';
 import { trySchema } from './schema-try.ts';
@@ -50,7 +50,7 @@ Usage: ingest-admin [options] COMMAND
   --yes                does not ask before a change; each change is a line on standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
   --since T            rows or entries from T (2026-01-31T12:00:00Z) or later, or from the last 30m, 12h, 7d
-  --limit N            at most N rows
+  --limit N            at most N rows, up to ${LIST_MAX}
   --help, --version
 
 ${settingsHelp('admin')}
@@ -238,7 +238,8 @@ function timeOf(option: string, text: string, nowMs: number): number {
 function limitOf(text: string | undefined): number {
   if (text === undefined) return LIST_LIMIT;
   const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (number < 1) throw new UsageError(`--limit ${text}: expected a whole number from 1 to 999999999`);
+  if (number < 1 || number > LIST_MAX)
+    throw new UsageError(`--limit ${text}: expected a whole number from 1 to ${LIST_MAX}`);
   return number;
 }
 

@@ -3,12 +3,14 @@ import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.
 import { printable } from '../process/printable.ts';
 import { rowJson, rowText } from './event.ts';
 import { audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
-import { bytesText, counted, table, timeText } from './terminal.ts';
+import { bytesText, counted, countText, table, timeText } from './terminal.ts';
 
 export type Selection =
   | { readonly kind: 'entries'; readonly entries: readonly string[] }
   | { readonly kind: 'filter'; readonly filter: QuarantineFilter };
 
+/** Maximum number of rows in a list, which is kept in memory. */
+export const LIST_MAX = 10_000;
 /** Number of rows per statement. */
 const PAGE = 500;
 
@@ -21,9 +23,11 @@ export async function listRows(session: Session, filter: QuarantineFilter, limit
   const shown = rows.slice(0, limit);
   if (session.json) printJson(session, shown.map(listedJson));
   else if (shown.length > 0) session.print(`${table([HEAD, ...shown.map(cells)], [2]).join('\n')}\n`);
+  // If a signal arrives before all is printed, the exit code must not be 0.
   await session.printed();
   if (shown.length === 0) session.tell('no such rows in the quarantine');
-  else if (rows.length > limit && !session.json) session.tell('there are older rows; --limit shows more');
+  else if (rows.length > limit && !session.json)
+    session.tell(`there are older rows; --limit shows up to ${countText(LIST_MAX)}`);
   return shown.length === 0 || session.stopped.aborted ? RESULT.nothing : RESULT.done;
 }
 

@@ -5,12 +5,12 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
 
-const ROWS = 20_000;
+const ROWS = 10_000;
 
 describe('a list of more rows than a pipe holds', () => {
   const store = sqliteStore();
   const admin = new Admin({ uri: 'redis://127.0.0.1:1' }, store);
-  const list = ['quarantine', 'list', '--limit', '1000000', '--json'];
+  const list = ['quarantine', 'list', '--limit', String(ROWS), '--json'];
   before(async () => {
     const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     await warehouse.prepare();
