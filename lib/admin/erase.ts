@@ -4,13 +4,14 @@
 // For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen consumer finds the id
 // taken, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). Finally, the row and the
 // quarantine rows are overwritten, because consumers may have written them meanwhile. Each step is repeatable, so an
-// interrupted command can be run again. A consumer that commits a quarantine row after all this finds the note and
-// replaces the row (lib/consumer/landing.ts). The runbook lists copies that `erase` cannot reach.
+// interrupted command can be run again. A consumer that commits a quarantine row after all this replaces it when it
+// finds the note; if it is killed before, erasing again clears the row. The runbook lists copies out of reach.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
-import { streamOf, type QueueAdmin, type QueuedCopy } from '../ingest/queue-admin.ts';
+import { streamOf, type QueueAdmin, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
+import { quarantineRowName } from '../ingest/warehouse.ts';
 import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { audited, UsageError, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
@@ -20,9 +21,14 @@ import { counted, countText } from './terminal.ts';
 const HELD_MS = 30_000;
 const POLL_MS = 100;
 
+interface Found {
+  readonly stream: QueuedStream;
+  readonly copy: QueuedCopy;
+}
+
 /** The copies of an event that are not erased. */
 interface Left {
-  readonly copies: readonly QueuedCopy[];
+  readonly copies: readonly Found[];
   readonly landed: LandedRow | undefined;
   readonly quarantined: readonly QuarantineBody[];
   /** True if the event exists, erased or not. */
@@ -41,7 +47,9 @@ interface Erased {
 }
 
 export async function eraseEvents(session: Session, ids: readonly string[]): Promise<Result> {
-  if (!(await session.confirm(`Erase ${counted(ids.length, 'event')} for good?`))) return RESULT.nothing;
+  const [id = ''] = ids;
+  const what = ids.length === 1 ? `"${printable(id)}"` : counted(ids.length, 'event');
+  if (!(await session.confirm(`Erase ${what} for good?`))) return RESULT.nothing;
   return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, ids, tally));
 }
 
@@ -97,7 +105,7 @@ async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> 
     quarantined.map(({ entry }) => entry),
   );
   return {
-    copies: copies.filter(({ body }) => !isErased(body)),
+    copies: copies.filter(({ copy }) => !isErased(copy.body)),
     landed: landed !== undefined && !isErased(landed.body) ? landed : undefined,
     quarantined: quarantined.filter(({ body }) => !isErased(body)),
     known: landed !== undefined || quarantined.length > 0 || copies.length > 0,
@@ -108,20 +116,25 @@ async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> 
  * Returns the entries of an event that can be found without reading the whole queue: the one that the id index names,
  * those of the quarantine rows `rows`, and replays. They may be on any stream, so this rejects if one is unavailable.
  */
-async function copiesOf(queue: QueueAdmin, id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
-  const nameOf = ({ source, entry }: QueuedCopy): string => `${source}/${entry}`;
-  const found = [(await streamOf(queue, id).find(id)) ?? []].flat();
-  const names = [...new Set([...rows, ...found.map(nameOf)])];
-  const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, names)));
-  return [...new Map([...found, ...noted.flat()].map((copy) => [nameOf(copy), copy])).values()];
+async function copiesOf(queue: QueueAdmin, id: string, rows: readonly string[]): Promise<readonly Found[]> {
+  const indexed = streamOf(queue, id);
+  const first = [(await indexed.find(id)) ?? []].flat();
+  // The entry's own row may have been released, but its replay is still on the queue.
+  const own = first.map((copy) => quarantineRowName({ ...copy, producer: copy.producer ?? '' }));
+  const names = [...new Set([...rows, ...own])];
+  const noted = await Promise.all(
+    queue.streams.map(async (stream) => (await stream.noted(id, names)).map((copy) => ({ stream, copy }))),
+  );
+  const found = [...first.map((copy) => ({ stream: indexed, copy })), ...noted.flat()];
+  return [...new Map(found.map((one) => [`${one.copy.source}/${one.copy.entry}`, one])).values()];
 }
 
 async function eraseOne(session: Session, id: string, { copies }: Left, sum: Erased): Promise<void> {
   const { warehouse } = session;
-  for (const copy of copies) {
+  for (const { stream, copy } of copies) {
     const type = namesIn(copy.body).type;
     await land(session, id, copy);
-    if (await eraseCopy(session, copy, id, erasedBody(id, type))) sum.queue += 1;
+    if (await eraseCopy(session, stream, copy, id, erasedBody(id, type))) sum.queue += 1;
     else sum.held += 1;
   }
   const landed = await warehouse.landed(id);
@@ -143,15 +156,15 @@ async function land({ warehouse }: Session, id: string, { producer, body, accept
 
 /** Returns false if a consumer still holds the entry after HELD_MS. */
 async function eraseCopy(
-  { queue, stopped, clock }: Session,
+  { stopped, clock }: Session,
+  stream: QueuedStream,
   copy: QueuedCopy,
   id: string,
   body: string,
 ): Promise<boolean> {
   const deadline = clock.ms() + HELD_MS;
-  const stream = queue.streams.find(({ name }) => name === copy.stream);
   for (;;) {
-    if ((await stream?.erase(copy, id, body)) !== 'held') return true;
+    if ((await stream.erase(copy, id, body)) !== 'held') return true;
     if (stopped.aborted || clock.ms() > deadline) return false;
     await clock.sleep(POLL_MS, stopped);
   }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { TypeSchemas } from '../../lib/consumer/quarantine.ts';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';
+import { quarantineRowName } from '../../lib/ingest/warehouse.ts';
 import { UsageError } from '../../lib/admin/session.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 
@@ -60,6 +61,20 @@ describe('erase', () => {
     assert.ok(!(await everything()).includes(SECRET));
   });
 
+  it('erases the replay of an earlier row after a later row of the same event was replayed', async (t) => {
+    const { queue } = admin.session(t);
+    const stream = streamOf(queue, 'one');
+    await admin.accept(t, 'one', body('one'));
+    const copy = await stream.find('one');
+    assert.ok(copy !== undefined);
+    const replay = { id: 'one', traceparent: undefined, producer: 'shop', body: copy.body, acceptedAtMs: 1 };
+    const earlier = quarantineRowName({ ...copy, producer: 'shop' });
+    await stream.replay([{ ...replay, replayOf: earlier }], false);
+    await stream.replay([{ ...replay, replayOf: `${copy.source}/9-9~00` }], false);
+    assert.equal((await admin.run(t, 'erase one')).code, 0);
+    assert.ok(!(await everything()).includes(SECRET));
+  });
+
   it('erases the ids in a file, and reports unknown and already erased ones', async (t) => {
     await admin.warehouse.land([
       landing('one', { body: Buffer.from(body('one')) }),
@@ -108,7 +123,7 @@ describe('erase', () => {
     const questions: string[] = [];
     const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
     assert.equal((await admin.run(t, 'erase one', { confirm })).code, 1);
-    assert.deepEqual(questions, ['Erase 1 event for good?']);
+    assert.deepEqual(questions, ['Erase "one" for good?']);
     assert.ok(bytes().includes(SECRET));
     assert.deepEqual(admin.audit(t), []);
   });
