@@ -7,14 +7,14 @@ import { printable, printableLines } from '../process/printable.ts';
 import { RESULT, printJson, type Result, type Session } from './session.ts';
 import { timeText } from './terminal.ts';
 
-export interface Known {
+interface Known {
   readonly queued: QueuedCopy | undefined;
   readonly state: EntryState | undefined;
   readonly landed: LandedRow | undefined;
   readonly quarantined: readonly QuarantineBody[];
 }
 
-export async function known({ queue, warehouse }: Session, id: string): Promise<Known> {
+async function known({ queue, warehouse }: Session, id: string): Promise<Known> {
   const stream = streamOf(queue, id);
   const [queued, landed, quarantined] = await Promise.all([
     stream.find(id),

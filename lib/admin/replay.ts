@@ -2,8 +2,8 @@
 //
 // The consumer deletes a quarantine row after it commits the event's row and before it acknowledges the entry
 // (lib/consumer/landing.ts), so the event always has a row, whichever process dies. An interrupted command can be run
-// again: a replay that has not landed is not queued twice (lib/redis/stream/lua/replay.lua). Rows without a body or a
-// producer are not replayed.
+// again: a replay that has not landed is not queued twice (lib/redis/stream/lua/replay.lua). Rows with the reason
+// `invalid_entry` are not replayed.
 import { namesIn } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
@@ -133,11 +133,11 @@ class Replaying {
     return queue.streams.find((stream) => stream.name === name) ?? streamOf(queue, id ?? namesIn(body).id ?? '');
   }
 
-  async #states(names: readonly string[]): Promise<ReadonlyMap<string, EntryState>> {
+  async #states(): Promise<ReadonlyMap<string, EntryState>> {
     const states = new Map<string, EntryState>();
-    for (const [stream, some] of Map.groupBy(names, (name) => this.waiting.get(name)?.stream)) {
-      const found = await stream?.states(some.map((name) => this.waiting.get(name)?.entry ?? ''));
-      for (const [at, name] of some.entries()) states.set(name, found?.[at] ?? 'gone');
+    for (const [stream, some] of Map.groupBy(this.waiting, ([, { stream }]) => stream)) {
+      const found = await stream.states(some.map(([, { entry }]) => entry));
+      for (const [at, [name]] of some.entries()) states.set(name, found[at] as EntryState);
     }
     return states;
   }
@@ -145,37 +145,37 @@ class Replaying {
   /** Checks all waiting rows once. Pauses if none of them is finished. */
   async #settle(): Promise<void> {
     const before = this.waiting.size;
-    const there = await this.#landed();
-    const states = await this.#states(there);
-    const ended = there.filter((name) => states.get(name) === 'done' || states.get(name) === 'gone');
+    await this.#landed();
+    const ended = [...(await this.#states())].filter(([, state]) => state === 'done' || state === 'gone');
     if (ended.length > 0) {
       // If the row disappeared between the two queries, the event has landed.
-      const left = new Set(await this.#landed());
-      for (const name of ended) if (left.has(name)) await this.#ended(name, states.get(name) === 'done');
+      await this.#landed();
+      for (const [name, state] of ended) {
+        const replayed = this.waiting.get(name);
+        if (replayed !== undefined) await this.#ended(name, replayed, state === 'done');
+      }
     }
     if (this.waiting.size < before) this.#movedMs = this.#session.clock.ms();
     else await this.#wait();
   }
 
   /** Handles an entry that was acknowledged or deleted without landing. An entry of an earlier run is queued again. */
-  async #ended(name: string, refused: boolean): Promise<void> {
-    const replayed = this.waiting.get(name);
+  async #ended(name: string, { fresh }: Waiting, refused: boolean): Promise<void> {
     this.waiting.delete(name);
-    const row = replayed?.fresh === false ? await this.#session.warehouse.quarantineRow(name) : undefined;
+    const row = fresh ? undefined : await this.#session.warehouse.quarantineRow(name);
     if (row !== undefined) await this.#send([row], true);
-    else if (replayed?.fresh === false) this.tally.landed += 1;
+    else if (!fresh) this.tally.landed += 1;
     else (refused ? this.tally.refused : this.tally.lost).push(name);
   }
 
-  /** Removes landed rows from `waiting` and returns the others. */
-  async #landed(): Promise<string[]> {
+  /** Removes landed rows from `waiting`. */
+  async #landed(): Promise<void> {
     const present = await this.#session.warehouse.present([...this.waiting.keys()]);
     for (const name of this.waiting.keys()) {
       if (present.has(name)) continue;
       this.waiting.delete(name);
       this.tally.landed += 1;
     }
-    return [...this.waiting.keys()];
   }
 
   async #wait(): Promise<void> {
