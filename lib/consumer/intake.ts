@@ -27,10 +27,10 @@ const READ_BYTES = BYTES_MAX / 4;
 export const READS_AT_ONCE = 4;
 /**
  * Fact: the sizes of the next bodies are unknown, but gateways publish their maximum. Choice: all reads together
- * return at most READING_BYTES, even if every body has the maximum size; if the maximum is unknown, reads are as
- * small as possible. Effect: with bodies of up to 250 KiB, the consumer stays below 300 MiB, and with 4 MiB below 600
- * MiB (test/end-to-end/large-bodies.long.ts). Short events land 1.1 to 1.35 times as fast as with two reads of 32
- * entries.
+ * return at most READING_BYTES if every body has the maximum size, but at least READ_ENTRIES_LEAST entries each,
+ * divided by the number of streams; if the maximum is unknown, reads are that small. Effect: with bodies of up to 250
+ * KiB, the consumer stays below 300 MiB, and with 4 MiB below 600 MiB (test/end-to-end/large-bodies.long.ts). Short
+ * events land 1.1 to 1.35 times as fast as with two reads of 32 entries.
  */
 const READING_BYTES = 40 << 20;
 const READ_ENTRIES_LEAST = 12;
@@ -38,8 +38,8 @@ const READ_ENTRIES_MOST = 64;
 const READ_ENTRIES_FIRST = 2;
 
 /** Maximum number of entries in one read if a body has up to `bodyBytesMax` bytes. */
-export function readEntriesMax(bodyBytesMax = Number.POSITIVE_INFINITY, streams = 1): number {
-  const entries = Math.floor(READING_BYTES / READS_AT_ONCE / streams / bodyBytesMax);
+export function readEntriesMax(bodyBytesMax: number | undefined, streams: number): number {
+  const entries = Math.floor(READING_BYTES / READS_AT_ONCE / streams / (bodyBytesMax ?? Number.POSITIVE_INFINITY));
   return Math.max(Math.ceil(READ_ENTRIES_LEAST / streams), Math.min(READ_ENTRIES_MOST, entries));
 }
 
@@ -96,7 +96,7 @@ export class Intake {
   }
 
   /** Adds the result of a read of up to `reserved` entries. `full`: the queue probably has more. */
-  add(entries: readonly Entered[], reserved: number, full = entries.length === reserved): void {
+  add(entries: readonly Entered[], reserved: number, full: boolean): void {
     this.#reserved -= reserved;
     this.#backlog = full;
     if (entries.length > 0) {
@@ -115,7 +115,7 @@ export class Intake {
     this.#wakeReader();
   }
 
-  /** Waits for entries and returns all of them; `undefined` after `end`. */
+  /** Waits for entries and returns all of them; `undefined` once it has ended and is empty. */
   async take(): Promise<readonly Entered[] | undefined> {
     while (this.#waiting.length === 0 || this.#filling()) {
       if (this.#ended) return undefined;

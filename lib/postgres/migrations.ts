@@ -1,6 +1,6 @@
 // The schema in PostgreSQL, as a list of steps that only grows. A step and its row in events_migrations are one
-// transaction, so each step runs once. If the newest version is present, nothing else happens, so a role that can
-// only read and insert is sufficient.
+// transaction, so each step runs once. If the newest version is present, nothing else happens, so a role that
+// can only read and insert, and delete from `events_quarantine`, is sufficient.
 //
 // Steps are additive, so older programs work with newer schemas and vice versa. A program refuses a newer schema only
 // if its tables lack a column or require an unknown one (unfitness). Engines without advisory locks work too: a

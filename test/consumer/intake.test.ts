@@ -11,6 +11,10 @@ function entries(count: number, bodyBytes: number, first = 0): Entered[] {
   return Array.from({ length: count }, (_, at) => ({ ...about, entry: `${first + at}-0` }));
 }
 
+/** Adds the result of a read. The queue has more if it was full. */
+const add = (intake: Intake, read: readonly Entered[], reserved: number): void =>
+  intake.add(read, reserved, read.length === reserved);
+
 async function settles(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   void promise.then(() => (settled = true));
@@ -22,7 +26,7 @@ async function grown(wanted: number, readMax: () => number): Promise<Intake> {
   const intake = new Intake({ streams: 1, wanted, readMax });
   for (let reads = 0; reads < 20; reads += 1) {
     const reserved = await intake.reserve();
-    intake.add(entries(reserved, 300), reserved);
+    add(intake, entries(reserved, 300), reserved);
     intake.settle();
     await intake.take();
   }
@@ -33,7 +37,7 @@ describe('the intake', () => {
   it('returns a single event immediately', async () => {
     const intake = await grown(400, () => 100);
     const taking = intake.take();
-    intake.add(entries(1, 300), await intake.reserve());
+    add(intake, entries(1, 300), await intake.reserve());
     assert.equal((await taking)?.length, 1);
   });
 
@@ -42,7 +46,7 @@ describe('the intake', () => {
     const taking = intake.take();
     for (let first = 0; first < 400; first += 100) {
       assert.equal(await settles(taking), false, `with ${first} entries`);
-      intake.add(entries(100, 300, first), await intake.reserve());
+      add(intake, entries(100, 300, first), await intake.reserve());
     }
     assert.deepEqual(
       (await taking)?.map(({ entry }) => entry),
@@ -52,16 +56,16 @@ describe('the intake', () => {
 
   it('returns the waiting entries after a read that was not full', async () => {
     const intake = await grown(400, () => 100);
-    intake.add(entries(100, 300), await intake.reserve());
+    add(intake, entries(100, 300), await intake.reserve());
     const taking = intake.take();
     assert.equal(await settles(taking), false);
-    intake.add(entries(7, 300), await intake.reserve());
+    add(intake, entries(7, 300), await intake.reserve());
     assert.equal((await taking)?.length, 107);
   });
 
   it('returns the waiting entries if the next read may take long', async () => {
     const intake = await grown(400, () => 100);
-    intake.add(entries(100, 300), await intake.reserve());
+    add(intake, entries(100, 300), await intake.reserve());
     const taking = intake.take();
     intake.settle();
     assert.equal((await taking)?.length, 100);
@@ -69,7 +73,7 @@ describe('the intake', () => {
 
   it('has room for two batches, including entries that are being read', async () => {
     const intake = await grown(200, () => 100);
-    for (let reads = 0; reads < 3; reads += 1) intake.add(entries(100, 300), await intake.reserve());
+    for (let reads = 0; reads < 3; reads += 1) add(intake, entries(100, 300), await intake.reserve());
     assert.equal(await intake.reserve(), 100);
     const fifth = intake.reserve();
     assert.equal(await settles(fifth), false);
@@ -79,18 +83,18 @@ describe('the intake', () => {
 
   it('makes reads smaller for large bodies, and holds 4 MiB of bodies', async () => {
     const intake = await grown(2_000, () => 500);
-    intake.add(entries(100, MIB / 4), await intake.reserve());
+    add(intake, entries(100, MIB / 4), await intake.reserve());
     const next = intake.reserve();
     assert.equal(await settles(next), false, '25 MiB wait');
     await intake.take();
     assert.equal(await next, 4);
-    intake.add(entries(4, MIB / 4), 4);
+    add(intake, entries(4, MIB / 4), 4);
     let waiting = 4;
     for (;;) {
       const reserving = intake.reserve();
       if (!(await settles(reserving))) break;
       const reserved = await reserving;
-      intake.add(entries(reserved, MIB / 4), reserved);
+      add(intake, entries(reserved, MIB / 4), reserved);
       waiting += reserved;
     }
     assert.equal(waiting, 16);
@@ -100,7 +104,7 @@ describe('the intake', () => {
     const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
     const read = async (): Promise<number> => {
       const entriesMax = await intake.reserve();
-      intake.add(entries(entriesMax, 300), entriesMax);
+      add(intake, entries(entriesMax, 300), entriesMax);
       return entriesMax;
     };
     const sizes = [];
@@ -108,7 +112,7 @@ describe('the intake', () => {
     assert.deepEqual(sizes, [2, 4, 8, 16, 30, 30]);
     const failed = await intake.reserve();
     intake.slow();
-    intake.add(entries(0, 0), failed);
+    add(intake, entries(0, 0), failed);
     assert.deepEqual([await read(), await read(), await read()], [15, 30, 30]);
     for (let failures = 0; failures < 10; failures += 1) intake.slow();
     assert.equal(await intake.reserve(), 1);
@@ -118,13 +122,13 @@ describe('the intake', () => {
     const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
     for (let reads = 0; reads < 5; reads += 1) {
       assert.equal(await intake.reserve(), 2);
-      intake.add(entries(1, 300), 2);
+      add(intake, entries(1, 300), 2);
     }
   });
 
   it('accepts a single body of any size', async () => {
     const intake = await grown(2_000, () => 500);
-    intake.add(entries(1, 100 * MIB), await intake.reserve());
+    add(intake, entries(1, 100 * MIB), await intake.reserve());
     await intake.take();
     assert.equal(await intake.reserve(), 1);
   });
@@ -132,20 +136,20 @@ describe('the intake', () => {
   // If an unused reservation were not released, reading and landing would wait for each other.
   it('continues to read when small bodies follow large ones', async () => {
     const intake = await grown(2_000, () => 500);
-    intake.add(entries(500, 2_250), await intake.reserve());
-    intake.add(entries(466, 2_250), await intake.reserve());
+    add(intake, entries(500, 2_250), await intake.reserve());
+    add(intake, entries(466, 2_250), await intake.reserve());
     const reserved = await intake.reserve();
     const next = intake.reserve();
     assert.equal(await settles(next), false);
-    intake.add(entries(reserved, 100), reserved);
+    add(intake, entries(reserved, 100), reserved);
     assert.equal(await next, 500);
   });
 
   it('returns each entry to one of several takers', async () => {
     const intake = await grown(100, () => 100);
     const takers = [intake.take(), intake.take()];
-    intake.add(entries(5, 300), await intake.reserve());
-    intake.add(entries(6, 300), await intake.reserve());
+    add(intake, entries(5, 300), await intake.reserve());
+    add(intake, entries(6, 300), await intake.reserve());
     intake.end();
     const counts = await Promise.all([...takers, intake.take()].map(async (taking) => (await taking)?.length ?? 0));
     assert.equal(
@@ -156,7 +160,7 @@ describe('the intake', () => {
 
   it('returns the rest after its end, and then nothing', async () => {
     const intake = await grown(400, () => 100);
-    intake.add(entries(100, 300), await intake.reserve());
+    add(intake, entries(100, 300), await intake.reserve());
     intake.end();
     assert.equal((await intake.take())?.length, 100);
     assert.equal(await intake.take(), undefined);
@@ -165,17 +169,17 @@ describe('the intake', () => {
 
 describe('the entries of one read', () => {
   it('fit into the limit even if all bodies have the maximum length', () => {
-    assert.equal(readEntriesMax(300), 64);
-    assert.equal(readEntriesMax(256 << 10), 40);
-    assert.equal(readEntriesMax(512 << 10), 20);
+    assert.equal(readEntriesMax(300, 1), 64);
+    assert.equal(readEntriesMax(256 << 10, 1), 40);
+    assert.equal(readEntriesMax(512 << 10, 1), 20);
     for (const bytes of [256 << 10, 512 << 10, 768 << 10])
-      assert.ok(READS_AT_ONCE * readEntriesMax(bytes) * bytes <= 40 * MIB);
+      assert.ok(READS_AT_ONCE * readEntriesMax(bytes, 1) * bytes <= 40 * MIB);
   });
 
   it('are few if bodies may be long, or if their maximum is unknown', () => {
-    assert.equal(readEntriesMax(4 * MIB), 12);
-    assert.equal(readEntriesMax(64 * MIB), 12);
-    assert.equal(readEntriesMax(undefined), 12);
+    assert.equal(readEntriesMax(4 * MIB, 1), 12);
+    assert.equal(readEntriesMax(64 * MIB, 1), 12);
+    assert.equal(readEntriesMax(undefined, 1), 12);
   });
 
   it('are fewer after a gateway starts to accept longer bodies', async () => {
@@ -184,7 +188,7 @@ describe('the entries of one read', () => {
     const first = await intake.reserve();
     assert.equal(first, 64);
     readMax = 12;
-    intake.add(entries(first, 300), first);
+    add(intake, entries(first, 300), first);
     assert.equal(await intake.reserve(), 12);
   });
 });
