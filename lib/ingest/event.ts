@@ -79,7 +79,7 @@ const EXPECTED: Readonly<Record<string, string>> = {
   '/type': `must be 1 to ${NAME_CHARACTERS_MAX} characters: words of letters, digits, "_" or "-", joined by dots`,
 };
 
-export type MemberCheck = (event: Readonly<Record<string, unknown>>) => readonly EventFault[];
+type MemberCheck = (event: Readonly<Record<string, unknown>>) => readonly EventFault[];
 
 export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | InvalidEvent {
   if (!isUtf8(body)) return fault('the body is not valid UTF-8');
@@ -174,8 +174,8 @@ function notJson(text: string, cause: unknown): string {
   return `the body is not JSON: Unexpected token in JSON${position}`;
 }
 
-/** For a text of this length, unexpectedToken parses up to 16 prefixes, 1 MiB in all. */
-const LOCATED_LENGTH_MAX = 65_536;
+/** For a text of this length, unexpectedToken parses up to 12 prefixes, 48 KiB in all. */
+const LOCATED_LENGTH_MAX = 4_096;
 
 /** V8 reports no position for an unexpected token. The token ends the shortest prefix with this fault. */
 function unexpectedToken(text: string): number {
