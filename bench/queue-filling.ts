@@ -8,6 +8,7 @@ import { StreamQueue } from '../lib/redis/accept/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
+import { WARN } from '../test/support/partition.ts';
 import { SYSTEM } from '../test/support/system.ts';
 
 const IN_FLIGHT = 1_000;
@@ -48,6 +49,7 @@ export async function fillQueue(redis: RunningServer, count: number, bytes = CAN
       connection,
       enqueueTimeoutMs: 30_000,
       log: createLog('bench', 'error'),
+      durability: WARN,
     });
     for (let filled = 0; filled < count;) {
       const some = Math.min(IN_FLIGHT, count - filled);

@@ -1,8 +1,8 @@
 // `status`: shows queue, landing progress, replicas and quarantine, and names the parts that do not answer.
 import {
   QueueFailed,
+  type PartitionStatus,
   type QueueAdmin,
-  type QueueStatus,
   type ServerStatus,
   type StreamStatus,
 } from '../ingest/queue-admin.ts';
@@ -10,6 +10,12 @@ import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin
 import { printable } from '../process/printable.ts';
 import { RESULT, printJson, type Result, type Session } from './session.ts';
 import { bytesText, counted, countText, durationText, table, timeText } from './terminal.ts';
+
+interface QueueStatus {
+  readonly servers: readonly ServerStatus[];
+  readonly partitions: readonly PartitionStatus[];
+  readonly away: readonly string[];
+}
 
 /** Prints every part that answers, then rejects if a part of the queue or the warehouse does not. */
 export async function showStatus(session: Session): Promise<Result> {

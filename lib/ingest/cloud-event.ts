@@ -11,7 +11,7 @@ import { detailOf, isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type Valid
 /** The name is in lower case. The value has one character per byte. */
 export type CloudEventField = readonly [name: string, value: string];
 
-export interface StructuredEvent {
+interface StructuredEvent {
   readonly valid: true;
   readonly body: Buffer;
 }

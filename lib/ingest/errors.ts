@@ -4,7 +4,7 @@
 // the label values of `ingest_errors_total`. `code`, `status` and `retryable` are contractual (openapi/rules.md, 5),
 // and `title` is stable. The caller adds `detail`, which never contains the text of an internal failure.
 /** `retryAfterS` is the default of the Retry-After header (RFC 9110, section 10.2.3). */
-export interface CatalogueEntry<Code extends string = string> {
+interface CatalogueEntry<Code extends string = string> {
   readonly code: Code;
   readonly status: number;
   readonly retryable: boolean;

@@ -35,12 +35,6 @@ export interface ServerStatus {
   readonly faults: readonly string[];
 }
 
-export interface QueueStatus {
-  readonly servers: readonly ServerStatus[];
-  readonly partitions: readonly PartitionStatus[];
-  readonly away: readonly string[];
-}
-
 export interface QueuedCopy extends EntryName {
   readonly stream: string;
   readonly id: string | undefined;

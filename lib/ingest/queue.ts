@@ -35,7 +35,7 @@ export interface Submission {
   settle(outcome: Outcome): void;
 }
 
-export interface QueuedEvent {
+interface QueuedEvent {
   readonly body: Buffer;
   readonly acceptedAtMs: number;
   readonly traceparent: string | undefined;

@@ -43,7 +43,7 @@ export interface WarehouseCounts {
 }
 
 /** A change made by an operator; see lib/admin/session.ts. */
-export interface AuditRecord {
+interface AuditRecord {
   readonly id: string;
   readonly atMs: number;
   /** `<user>@<host>`. */

@@ -30,7 +30,7 @@ export const TIME_MS_MAX = 8.64e15;
  * - `conflict`: the row with this id belongs to another producer, so the event cannot land.
  */
 export type LandingOutcome = 'landed' | RepeatOutcome;
-export type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
+type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
 
 /** The warehouse compares an event with the row of its id, so no body leaves it. An erased body is `same`. */
 export interface ComparedRow {

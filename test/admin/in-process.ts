@@ -14,11 +14,12 @@ import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
+import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
@@ -101,7 +102,12 @@ export class InProcess {
     t: TestContext,
     { calls, rows, schemas }: Replaced = {},
   ): Promise<{ readonly stop: () => Promise<void> }> {
-    const real = new StreamReader({ ...SYSTEM, part: partitionAt(this.redis.uri), log });
+    const real = new StreamReader({
+      ...SYSTEM,
+      name: memberName(SYSTEM.random),
+      part: partitionAt(this.redis.uri),
+      log,
+    });
     assert.equal(await real.open(20_000), true, real.lastError);
     const calling: QueueReader = {
       bodyBytesMax: undefined,
@@ -143,6 +149,7 @@ export class InProcess {
     const connection = new RedisConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
     const queue = new StreamQueue({
       ...{ clock: SYSTEM.clock, part: partitionAt(this.redis.uri), connection, enqueueTimeoutMs: 10_000, log },
+      durability: WARN,
     });
     t.after(() => queue.close());
     connection.open();

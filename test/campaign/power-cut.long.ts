@@ -12,7 +12,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -30,6 +30,7 @@ async function submitAll(uri: string, ids: readonly string[]): Promise<readonly 
   const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log });
   const queue = new StreamQueue({
     ...{ clock: SYSTEM.clock, part: partitionAt(uri), connection, enqueueTimeoutMs: 30_000, log },
+    durability: WARN,
   });
   connection.open();
   await eventually('the queue takes events', () => connection.ready);

@@ -12,6 +12,7 @@ import {
   type Warehouse,
 } from '../../lib/ingest/warehouse.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
+import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
@@ -61,7 +62,7 @@ describe('a consumer with several batches under way', () => {
 
   const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
     const { metrics, log } = silent();
-    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log });
+    const reader = new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri), log });
     const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
     const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
     const errors: unknown[] = [];
@@ -261,7 +262,7 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
     const log = createLog('test', 'info').child({}, { level: 'silent' });
     log.warn = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
     log.info = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
-    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log });
+    const reader = new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri), log });
     assert.equal(await reader.open(20_000), true, reader.lastError);
     const answers: (string | undefined)[] = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")'];
     const prepare = async (): Promise<string | undefined> => {

@@ -5,6 +5,7 @@ import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import { Replica } from '../../lib/consumer/replica.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
+import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { partitionAt } from '../support/partition.ts';
@@ -67,7 +68,8 @@ const longEvent = (id: string): string => {
 async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<void> {
   const log = createLog('test', 'error').child({}, { level: 'silent' });
   const readers = STREAMS.map(
-    (stream) => new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri, { stream }), log }),
+    (stream) =>
+      new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri, { stream }), log }),
   );
   assert.deepEqual(new Set(await Promise.all(readers.map((reader) => reader.open(20_000)))), new Set([true]));
   const replica = new Replica({

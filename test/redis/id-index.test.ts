@@ -5,7 +5,7 @@ import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -31,6 +31,7 @@ async function openQueue(stream: string): Promise<StreamQueue> {
   const queue = new StreamQueue({
     ...{ clock: new OnceClock(), part: partitionAt(redis.uri, { stream }), connection },
     ...{ enqueueTimeoutMs: 10_000, log: LOG, observer: { onReport: () => (looks += 1) } },
+    durability: WARN,
   });
   atEnd(() => queue.close());
   connection.open();

@@ -10,7 +10,7 @@ import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
 import { STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -33,7 +33,7 @@ async function openQueue(uris: readonly string[], retentionMs?: number): Promise
   const parts = uris.map((uri, at) => {
     const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
-      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG },
+      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG, durability: WARN },
       part: partitionAt(uri, {
         ...{ stream: `${STREAM}-${at}`, identify: identifiedBy(uris.length) },
         ...(retentionMs === undefined ? {} : { retentionMs }),

@@ -10,7 +10,7 @@ import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -48,13 +48,12 @@ async function openQueue(t: TestContext): Promise<StreamQueue> {
   const open = async (makes: boolean): Promise<StreamQueue> => {
     const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
     const queue = new StreamQueue({
-      ...{
-        clock: SYSTEM.clock,
-        part: partitionAt(redis.uri, { makes }),
-        connection,
-        enqueueTimeoutMs: 10_000,
-        log: LOG,
-      },
+      clock: SYSTEM.clock,
+      part: partitionAt(redis.uri, { makes }),
+      connection,
+      enqueueTimeoutMs: 10_000,
+      log: LOG,
+      durability: WARN,
     });
     t.after(() => queue.close());
     connection.open();
@@ -126,7 +125,7 @@ describe('the entries that the server reads', () => {
     const queue = await filled(t, 100);
     await queue.close();
     await read(100);
-    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(redis.uri), log: LOG });
+    const reader = new StreamReader({ ...SYSTEM, name: 'test', part: partitionAt(redis.uri), log: LOG });
     t.after(() => reader.close());
     assert.equal(await reader.open(10_000), true);
     await reader.join();

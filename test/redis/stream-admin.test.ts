@@ -7,9 +7,10 @@ import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import type { Outcome } from '../../lib/ingest/queue.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -34,6 +35,7 @@ async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Prom
   const connection = new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
   const queue = new StreamQueue({
     ...{ clock: SYSTEM.clock, part: partitionAt(server.uri), connection, enqueueTimeoutMs: 10_000, log },
+    durability: WARN,
   });
   t.after(() => queue.close());
   connection.open();
@@ -44,7 +46,7 @@ async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Prom
 }
 
 async function openReader(t: TestContext): Promise<StreamReader> {
-  const reader = new StreamReader({ ...SYSTEM, part: partitionAt(server.uri), log });
+  const reader = new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(server.uri), log });
   t.after(() => reader.close());
   assert.equal(await reader.open(10_000), true);
   await reader.join();

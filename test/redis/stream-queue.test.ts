@@ -10,7 +10,7 @@ import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -34,7 +34,7 @@ async function openQueue(
 ): Promise<StreamQueue> {
   const connection = new RedisConnection({ ...SYSTEM, clock, uri: redis.uri, name: 'test', log: LOG });
   const queue = new StreamQueue({
-    ...{ clock, connection, enqueueTimeoutMs, log: LOG },
+    ...{ clock, connection, enqueueTimeoutMs, log: LOG, durability: WARN },
     part: partitionAt(redis.uri, {
       ...(retentionMs === undefined ? {} : { retentionMs }),
       ...(stream === undefined ? {} : { stream }),

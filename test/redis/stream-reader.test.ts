@@ -3,8 +3,10 @@ import { before, beforeEach, describe, it } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
+import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
+import type { QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { Script, type Argument } from '../../lib/redis/wire/script.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
@@ -21,12 +23,11 @@ before(async () => {
   server = await TestRedis.start(['--appendonly', 'no']);
 });
 
+const readerOf = (part: QueuePartition): StreamReader =>
+  new StreamReader({ ...SYSTEM, part, name: memberName(SYSTEM.random), log: log.child({}, { level: 'silent' }) });
+
 async function openReader(): Promise<StreamReader> {
-  const reader = new StreamReader({
-    ...SYSTEM,
-    part: partitionAt(server.uri),
-    log: log.child({}, { level: 'silent' }),
-  });
+  const reader = readerOf(partitionAt(server.uri));
   assert.equal(await reader.open(20_000), true, reader.lastError);
   return reader;
 }
@@ -132,7 +133,7 @@ describe('a claim', () => {
 describe('the reader of a Redis Stream', () => {
   it('does not acknowledge an entry of a previous server, even if another entry has its name', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
-    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(own.uri), log: log.child({}, { level: 'silent' }) });
+    const reader = readerOf(partitionAt(own.uri));
     assert.equal(await reader.open(20_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
@@ -163,11 +164,7 @@ describe('the reader of a Redis Stream', () => {
     // The reading connection finds the old server, and the other connection finds the new one.
     const found = [old.uri, next.uri];
     const uri = { find: () => Promise.resolve(found.shift() ?? next.uri) };
-    const reader = new StreamReader({
-      ...SYSTEM,
-      part: partitionAt(old.uri, { uri }),
-      log: log.child({}, { level: 'silent' }),
-    });
+    const reader = readerOf(partitionAt(old.uri, { uri }));
     assert.equal(await reader.open(5_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
@@ -184,7 +181,7 @@ describe('the reader of a Redis Stream', () => {
 
   it('reads its entries again from a new server, and acknowledges those', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'yes', '--appendfsync', 'always']);
-    const reader = new StreamReader({ ...SYSTEM, part: partitionAt(own.uri), log: log.child({}, { level: 'silent' }) });
+    const reader = readerOf(partitionAt(own.uri));
     assert.equal(await reader.open(20_000), true, reader.lastError);
     t.after(() => reader.close());
     await reader.join();
@@ -312,11 +309,7 @@ describe('the reader of a Redis Stream', () => {
     await ahead.command('ZADD', `{${STREAM}}:replicas`, String(Number(seconds) * 1_000), 'dead');
     ahead.setClock(0);
 
-    const reader = new StreamReader({
-      ...SYSTEM,
-      part: partitionAt(ahead.uri),
-      log: log.child({}, { level: 'silent' }),
-    });
+    const reader = readerOf(partitionAt(ahead.uri));
     t.after(() => reader.close());
     assert.equal(await reader.open(20_000), true, reader.lastError);
     assert.equal(await reader.register(1), true, 'the place of the dead one is free');
@@ -331,11 +324,7 @@ describe('the reader of a Redis Stream', () => {
   });
 
   it('reports in time that there is no server', async (t) => {
-    const reader = new StreamReader({
-      ...SYSTEM,
-      part: partitionAt('redis://127.0.0.1:1'),
-      log: log.child({}, { level: 'silent' }),
-    });
+    const reader = readerOf(partitionAt('redis://127.0.0.1:1'));
     t.after(() => reader.close());
     assert.equal(await reader.open(300), false);
     assert.match(reader.lastError, /ECONNREFUSED/);

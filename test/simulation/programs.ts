@@ -27,8 +27,10 @@ import type { ClockAndRandom } from '../../lib/process/clock.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { WARN } from '../support/partition.ts';
 import { SYSTEM } from '../support/system.ts';
 import { Random } from '../campaign/random.ts';
 import type { Network } from './network.ts';
@@ -91,6 +93,7 @@ export class Gateway extends Program {
     );
     this.#queue = new StreamQueue({
       ...{ clock: this.system.clock, part: partOf(this.system), connection, enqueueTimeoutMs: ENQUEUE_TIMEOUT_MS, log },
+      durability: WARN,
     });
     const authority = {
       judge: (producer: { readonly name: string }) => ({
@@ -227,7 +230,8 @@ export class Replica extends Program {
     super(world, name);
     const { network, store } = world;
     const client = network.clients(this.actor, this.system.random);
-    this.#reader = new StreamReader({ ...this.system, part: partOf(this.system), log, client });
+    const member = memberName(this.system.random);
+    this.#reader = new StreamReader({ ...this.system, name: member, part: partOf(this.system), log, client });
     const limits = { batchMax: 8, replicasMax: REPLICAS_MAX, streams: 1, slots: new LandingSlots() };
     const telemetry = { metrics: CONSUMER_METRICS, log };
     const warehouse = store.of(this.actor);

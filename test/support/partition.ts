@@ -1,7 +1,10 @@
 // The description of a stream, for tests that open only one side of a queue.
+import type { Durability } from '../../lib/redis/accept/stream-queue.ts';
 import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { SYSTEM } from './system.ts';
+
+export const WARN: Durability = { level: 'warn', replicas: 0, connections: [] };
 
 export function partitionAt(
   uri: string,

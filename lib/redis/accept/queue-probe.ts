@@ -11,7 +11,6 @@ import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer } from '../wire/errors.ts';
 import type { OutstandingCalls } from './outstanding-calls.ts';
 
-/** A probe may take as long as the enqueue timeout, so that events are refused only after their own timeout. */
 const PROBE_INTERVAL_MS = 400;
 const PROBE_TIMEOUT_MS = 600;
 /** After this long without a reply, the connection is replaced. */
@@ -29,6 +28,7 @@ interface QueueProbeOptions {
 
 export class QueueProbe {
   readonly #options: QueueProbeOptions;
+  /** At least PROBE_TIMEOUT_MS, and up to STALL_MAX_MS as long as the enqueue timeout. */
   readonly #timeoutMs: number;
   readonly #timer: Timer;
   #asking = false;

@@ -54,20 +54,18 @@ export interface Durability {
   readonly connections: readonly RedisConnection[];
 }
 
-const WARN: Durability = { level: 'warn', replicas: 0, connections: [] };
-
 export interface QueueObserver {
   readonly onCall?: (seconds: number, events: number) => void;
   readonly onReport?: (report: QueueReport) => void;
 }
 
-export interface StreamQueueOptions {
+interface StreamQueueOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly part: QueuePartition;
   readonly connection: RedisConnection;
   readonly enqueueTimeoutMs: number;
-  readonly durability?: Durability;
+  readonly durability: Durability;
   readonly observer?: QueueObserver;
 }
 
@@ -93,7 +91,7 @@ export class StreamQueue implements Queue {
 
   constructor(options: StreamQueueOptions) {
     this.#connection = options.connection;
-    const { clock, part, durability = WARN, observer = {} } = options;
+    const { clock, part, durability, observer = {} } = options;
     this.#clock = clock;
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#calls = new OutstandingCalls(clock, options.enqueueTimeoutMs, () =>
@@ -158,9 +156,20 @@ export class StreamQueue implements Queue {
     this.#clock.turnEnd(this.#flush);
   }
 
-  find(id: string, producer: string, timeoutMs = this.#timeoutMs): Promise<QueueLookup> {
-    if (this.#calls.stalled) return Promise.resolve({ kind: 'unavailable' });
-    return this.#lookUp(id, producer, timeoutMs);
+  async find(id: string, producer: string): Promise<QueueLookup> {
+    if (this.#calls.stalled) return { kind: 'unavailable' };
+    const args = [String(this.#retentionMs), producer, this.#identity.index.field(id)];
+    try {
+      const found = FIND.run(this.#connection, [...FIND.command(this.#stream), ...args]);
+      const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
+      if ((reply.array() ?? 0) === 0) return { kind: 'unknown' };
+      const [acceptedAtMs, body, traceparent] = [Number.parseInt(reply.text(), 10), reply.bytes(), reply.text()];
+      const event = { acceptedAtMs, body, traceparent: traceparent === '' ? undefined : traceparent };
+      return { kind: 'found', event };
+    } catch (cause) {
+      this.#log.debug({ err: cause }, 'look-up failed');
+      return { kind: 'unavailable' };
+    }
   }
 
   state(): QueueState {
@@ -253,21 +262,6 @@ export class StreamQueue implements Queue {
       this.#probe.says(messageOf(cause));
     }
     settleAll(call, 'unavailable');
-  }
-
-  async #lookUp(id: string, producer: string, timeoutMs: number): Promise<QueueLookup> {
-    const args = [String(this.#retentionMs), producer, this.#identity.index.field(id)];
-    try {
-      const found = FIND.run(this.#connection, [...FIND.command(this.#stream), ...args]);
-      const reply = await withTimeout(this.#clock, found, timeoutMs);
-      if ((reply.array() ?? 0) === 0) return { kind: 'unknown' };
-      const [acceptedAtMs, body, traceparent] = [Number.parseInt(reply.text(), 10), reply.bytes(), reply.text()];
-      const event = { acceptedAtMs, body, traceparent: traceparent === '' ? undefined : traceparent };
-      return { kind: 'found', event };
-    } catch (cause) {
-      this.#log.debug({ err: cause }, 'look-up failed');
-      return { kind: 'unavailable' };
-    }
   }
 
   async #inspect(server: Server, waits: boolean): Promise<void> {

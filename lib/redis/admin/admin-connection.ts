@@ -18,7 +18,7 @@ export interface AdminConnectionOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
   readonly log: Log;
   readonly name?: string | undefined;
-  readonly inspect?: (server: Server) => Promise<void>;
+  readonly inspect: (server: Server) => Promise<void>;
   readonly client?: ((uri: string, name: string) => Client) | undefined;
 }
 
@@ -35,7 +35,7 @@ export class AdminConnection {
     this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
     this.#name = name;
     this.#plain = typeof uri === 'string';
-    if (inspect !== undefined) this.#connection.tell({ inspect });
+    this.#connection.tell({ inspect });
   }
 
   /** Parses replies. Failures are not QueueFailed, so use it within `telling`. */

@@ -23,7 +23,7 @@ import { Histories, serverInfo, serverName } from '../server/facts.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
 import type { QueueIdentity } from '../stream/identity.ts';
-import { isNoGroup, QueueRefusal, RedisError } from '../wire/errors.ts';
+import { isNoGroup, isNoKey, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue, type Reply } from '../wire/reply.ts';
 import { Script, type Argument, type Server } from '../wire/script.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
@@ -115,7 +115,7 @@ export class StreamAdmin implements QueuedStream {
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }> {
     return this.#telling(async () => {
       const about = await this.#connection.values.send(['XINFO', 'STREAM', this.#stream]).catch((cause: unknown) => {
-        if (cause instanceof RedisError && cause.message.includes('no such key')) return [];
+        if (isNoKey(cause)) return [];
         throw cause;
       });
       const fields = fieldsOf(about as readonly RedisValue[]);
@@ -130,7 +130,11 @@ export class StreamAdmin implements QueuedStream {
       const reply = await this.#connection.send(['XRANGE', this.#stream, `(${entry}`, '+', 'COUNT', String(count)]);
       const { deliveries } = entriesOf(reply, this.#stream);
       return deliveries.map(({ entry: name, producer, notes, body = Buffer.alloc(0) }) => ({
-        ...{ stream: this.#stream, entry: name, producer, noted: notes.id, body },
+        stream: this.#stream,
+        entry: name,
+        producer,
+        noted: notes.id,
+        body,
       }));
     });
   }
@@ -288,7 +292,7 @@ async function partitionStatus(server: Server, stream: string): Promise<Omit<Par
 async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
   const [members, signs, nowMs] = await Promise.all([
     server.send(['XINFO', 'CONSUMERS', stream, GROUP]).catch((cause: unknown) => {
-      if (isNoGroup(cause) || (cause instanceof RedisError && /no such key/.test(cause.message))) return [];
+      if (isNoGroup(cause) || isNoKey(cause)) return [];
       throw cause;
     }),
     server.send(['ZRANGE', keyOf(stream, 'replicas'), '0', '-1', 'WITHSCORES']),

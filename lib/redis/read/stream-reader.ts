@@ -21,7 +21,7 @@ import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer } from '../wire/errors.ts';
 import { KnownIdentity } from '../stream/identity.ts';
-import { memberName, Membership } from './membership.ts';
+import { Membership } from './membership.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Argument, Script, Server } from '../wire/script.ts';
@@ -32,10 +32,10 @@ import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 /** Limits the entries per XACK, because it blocks Redis. */
 const ACKNOWLEDGE_MAX = 1_000;
 
-export interface StreamReaderOptions extends ClockAndRandom {
+interface StreamReaderOptions extends ClockAndRandom {
   readonly part: QueuePartition;
   readonly log: Log;
-  readonly name?: string;
+  readonly name: string;
   readonly client?: (uri: string, name: string) => Client;
   readonly onReport?: (report: QueueReport) => void;
 }
@@ -62,7 +62,7 @@ export class StreamReader implements QueueReader {
     const { stream, retentionMs } = part;
     const server = { uri: part.uri, clock, random, name: 'ingest-consumer' };
     this.#clock = clock;
-    this.name = options.name ?? memberName(random);
+    this.name = options.name;
     this.#stream = stream;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);

@@ -93,7 +93,7 @@ export class RedisConnection {
     this.#make = make;
   }
 
-  /** Adds or replaces callbacks. Must be called before `open`. */
+  /** Adds or replaces callbacks. An `inspect` must be set before `open`. */
   tell(listener: ConnectionListener): void {
     this.#listener = { ...this.#listener, ...listener };
   }

@@ -57,7 +57,7 @@ export async function durabilityFaults(server: Server): Promise<readonly string[
   return faults;
 }
 
-export interface AofRewrite {
+interface AofRewrite {
   readonly fault: string;
   /** True for the first rewrite of a promoted replica. Until it finishes, no file contains the accepted events. */
   readonly isFirst: boolean;

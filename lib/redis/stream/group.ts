@@ -1,6 +1,6 @@
 // The consumer group of a stream. The first program creates it at the beginning of the stream. If the group was
 // destroyed by hand, the consumer or the next connection creates it again.
-import { RedisError } from '../wire/errors.ts';
+import { isNoKey } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
@@ -15,7 +15,7 @@ export async function makeGroup(server: Server, stream: string): Promise<boolean
 /** Reads first, because a server that refuses writes allows reads. Returns true if the group has read nothing. */
 export async function ensureGroup(server: Server, stream: string): Promise<boolean> {
   const groups = await server.send(['XINFO', 'GROUPS', stream]).catch((cause: unknown) => {
-    if (cause instanceof RedisError && /no such key/.test(cause.message)) return [];
+    if (isNoKey(cause)) return [];
     throw cause;
   });
   const group = (groups as readonly (readonly RedisValue[])[]).map(fieldsOf).find((one) => one.get('name') === GROUP);

@@ -7,8 +7,8 @@ import { EXIT, StartFailure } from '../../process/program.ts';
 import { RedisConnection } from '../server/client.ts';
 import type { Server } from '../wire/script.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
-import { isPasswordRefused, SettingRefused, queueIsAway, RedisError, QueueRefusal } from '../wire/errors.ts';
-import type { RedisValue } from '../wire/reply.ts';
+import { isNoKey, isPasswordRefused, SettingRefused, queueIsAway, QueueRefusal } from '../wire/errors.ts';
+import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
 
@@ -30,7 +30,7 @@ export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =
     ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
     : queueFailure(uri, refusal.message);
 
-export interface InspectedQueue {
+interface InspectedQueue {
   readonly uri: string;
   readonly partitions: number;
   readonly program: 'gateway' | 'consumer';
@@ -74,9 +74,9 @@ async function inspectPartition(
 async function streamLength(server: Server, stream: string): Promise<number> {
   try {
     const about = (await server.send(['XINFO', 'STREAM', stream])) as readonly RedisValue[];
-    return Number(about[about.indexOf('length') + 1]);
+    return Number(fieldsOf(about).get('length'));
   } catch (cause) {
-    if (cause instanceof RedisError && /no such key/i.test(cause.message)) return 0;
+    if (isNoKey(cause)) return 0;
     throw cause;
   }
 }
