@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
@@ -6,8 +7,9 @@ import { RedisConnection } from '../../lib/redis/server/client.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
 import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
-import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
+import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
 import { STREAM } from '../../lib/redis/stream/layout.ts';
+import { acceptingStreams, startQueue } from '../../lib/redis/accept/open-queue.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
 import { partitionAt, WARN } from '../support/partition.ts';
@@ -28,12 +30,12 @@ const identifiedBy =
     queueIdentity(server, STREAM, { ...SYSTEM, partitions });
 
 async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
-  const gather = (write: () => void): void => SYSTEM.clock.turnEnd(write);
+  const { defer, gather } = new TurnEnd(SYSTEM.clock);
   const shared = new SharedClients((server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather }));
   const parts = uris.map((uri, at) => {
     const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
     const queue = new StreamQueue({
-      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG, durability: WARN },
+      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG, defer, durability: WARN },
       part: partitionAt(uri, {
         ...{ stream: `${STREAM}-${at}`, identify: identifiedBy(uris.length) },
         ...(retentionMs === undefined ? {} : { retentionMs }),
@@ -83,6 +85,28 @@ describe('a queue of several partitions', () => {
     await openQueue(streams(3).map(() => redis.uri));
     assert.equal(await redis.command('HGET', '{ingest}:queue', 'partitions'), '3');
     assert.deepEqual(await redis.command('KEYS', '*:queue'), ['{ingest}:queue']);
+  });
+
+  it('sends the events of a turn in one write at the end of that turn, if they share a server', async (t) => {
+    const uri = `dispatcher://127.0.0.1:${redis.port},127.0.0.1:${redis.port}`;
+    const limits = { enqueueTimeoutMs: 10_000, bodyBytesMax: 1_000 };
+    const durability = { level: 'warn', replicas: 0 } as const;
+    const parts = acceptingStreams({ ...SYSTEM, log: LOG, uri, partitions: 2, limits, durability });
+    atEnd(async () => void (await Promise.all(parts.map(({ queue }) => queue.close()))));
+    await startQueue(uri, parts, SYSTEM.clock, 10_000);
+    const queue = new PartitionedQueue(
+      parts.map((part) => part.queue),
+      'unavailable',
+    );
+    const events = Array.from({ length: 20 }, (_, at) => new Recorded(`turn-${at}`));
+    assert.equal(new Set(events.map(({ id }) => partitionOf(id, 2))).size, 2);
+    const { mock } = t.mock.method(Socket.prototype, 'write');
+    const outcomes = submitAll(queue, events);
+    await new Promise((resolve) => setImmediate(resolve));
+    const writes = mock.calls.map((call) => String(call.arguments[0])).filter((text) => text.includes('"turn-'));
+    assert.equal(writes.length, 1);
+    assert.ok(events.every(({ id }) => writes[0]?.includes(`"${id}"`)));
+    assert.deepEqual(new Set(await outcomes), new Set(['accepted']));
   });
 });
 

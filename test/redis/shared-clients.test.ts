@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
-import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
+import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
 import type { Client } from '../../lib/redis/server/client.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -208,5 +208,37 @@ describe('clients that share a connection', () => {
     await closed;
     await given;
     assert.equal(two.client.isReady, true);
+  });
+});
+
+describe('the end of a turn', () => {
+  it('runs deferred tasks in order, then gathered ones; tasks that they defer run a turn later', async () => {
+    const { defer, gather } = new TurnEnd(SYSTEM.clock);
+    const ran: string[] = [];
+    await new Promise<void>((resolve) => {
+      defer(() => {
+        gather(() => ran.push('write'));
+        defer(() => {
+          gather(() => ran.push('write of the next turn'));
+          ran.push('next turn');
+          setImmediate(resolve);
+        });
+        ran.push('first');
+      });
+      defer(() => ran.push('second'));
+      gather(() => ran.push('immediately'));
+      setImmediate(() => ran.push('after the turn'));
+    });
+    gather(() => ran.push('immediately again'));
+    assert.deepEqual(ran, [
+      'immediately',
+      'first',
+      'second',
+      'write',
+      'after the turn',
+      'next turn',
+      'write of the next turn',
+      'immediately again',
+    ]);
   });
 });

@@ -8,7 +8,7 @@ import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
-import { SharedClients } from '../server/shared-clients.ts';
+import { SharedClients, TurnEnd } from '../server/shared-clients.ts';
 import { type Durability, type QueueObserver, StreamQueue } from './stream-queue.ts';
 
 export interface StreamsOptions extends ClockAndRandom {
@@ -40,18 +40,25 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
   const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
   const alone = parts.length === 1;
-  // Runs after all partitions have flushed in this turn, so their calls are sent in one write.
-  const gather = (write: () => void): void => clock.turnEnd(write);
+  // Partitions of a cluster may have the same master. Two different servers of a dispatcher have nothing to share.
+  const places = new Set(parts.map((part) => (typeof part.uri === 'string' ? part.uri : 'cluster')));
+  const shares = places.size < parts.length;
+  const { defer, gather } = new TurnEnd(clock);
   const shared = new SharedClients((server) => new ByteClient({ uri: server, name: NAME, clock, random, gather }));
   return parts.map((part, at) => {
     const log = alone ? options.log : options.log.child({ partition: at });
     const about = { uri: part.uri, name: NAME, log, clock, random };
     const connect = (connection: string): RedisConnection =>
       new RedisConnection({ ...about, log: log.child({ connection }) });
-    const connection = alone ? new RedisConnection(about) : new RedisConnection(about, (server) => shared.open(server));
+    const connection = new RedisConnection(about, shares ? (server) => shared.open(server) : undefined);
     const length = durability.replicas === 0 ? 0 : CONNECTIONS;
     const queue = new StreamQueue({
-      ...{ clock, log, part, connection, enqueueTimeoutMs },
+      clock,
+      log,
+      part,
+      connection,
+      enqueueTimeoutMs,
+      defer: shares ? defer : undefined,
       durability: { ...durability, connections: Array.from({ length }, (_, n) => connect(`writing-${n}`)) },
       observer: { ...observer, onReport: (report) => observer?.onReport?.(report, String(at)) },
     });

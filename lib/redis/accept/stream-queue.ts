@@ -66,6 +66,8 @@ interface StreamQueueOptions {
   readonly connection: RedisConnection;
   readonly enqueueTimeoutMs: number;
   readonly durability: Durability;
+  /** Runs `flush` at the end of this turn; the clock's `turnEnd` by default. */
+  readonly defer?: ((flush: () => void) => void) | undefined;
   readonly observer?: QueueObserver;
 }
 
@@ -85,6 +87,7 @@ export class StreamQueue implements Queue {
 
   #awaitsRewrite = false;
   #pending: Submission[] = [];
+  readonly #defer: (flush: () => void) => void;
   readonly #calls: OutstandingCalls;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
@@ -93,6 +96,7 @@ export class StreamQueue implements Queue {
     this.#connection = options.connection;
     const { clock, part, durability, observer = {} } = options;
     this.#clock = clock;
+    this.#defer = options.defer ?? ((flush) => clock.turnEnd(flush));
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#calls = new OutstandingCalls(clock, options.enqueueTimeoutMs, () =>
       this.#probe.says(`no answer within ${this.#timeoutMs} ms`),
@@ -153,7 +157,7 @@ export class StreamQueue implements Queue {
     if (this.#pending.length > 1) return;
     // Sockets that become readable together are read in one poll phase. The calls are sent in the check phase after
     // it, so the events of a turn share one call, and a single event waits for no timer.
-    this.#clock.turnEnd(this.#flush);
+    this.#defer(this.#flush);
   }
 
   async find(id: string, producer: string): Promise<QueueLookup> {

@@ -9,6 +9,7 @@
 // connection.
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
+import type { Clock } from '../../process/clock.ts';
 import type { ByteClient } from '../wire/byte-client.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Argument } from '../wire/script.ts';
@@ -114,4 +115,39 @@ class SharedClient extends EventEmitter implements Client {
     this.#link?.leave(this);
     this.#link = undefined;
   }
+}
+
+type Task = () => void;
+
+/** The end of a turn, at which all partitions flush before their calls are written. */
+export class TurnEnd {
+  readonly #clock: Clock;
+  #flushes: Task[] = [];
+  /** Set while the flushes run. */
+  #writes: Task[] | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Runs `flush` at the end of this turn. */
+  readonly defer = (flush: Task): void => {
+    if (this.#flushes.push(flush) === 1) this.#clock.turnEnd(this.#run);
+  };
+
+  /** Runs `write` after the flushes if they are running, and otherwise immediately. */
+  readonly gather = (write: Task): void => {
+    if (this.#writes === undefined) write();
+    else this.#writes.push(write);
+  };
+
+  readonly #run = (): void => {
+    const flushes = this.#flushes;
+    const writes: Task[] = [];
+    this.#flushes = [];
+    this.#writes = writes;
+    for (const flush of flushes) flush();
+    this.#writes = undefined;
+    for (const write of writes) write();
+  };
 }

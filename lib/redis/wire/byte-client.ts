@@ -23,7 +23,7 @@ const READ_BYTES = 64 << 10;
 interface ByteClientOptions extends ClockAndRandom {
   readonly uri: string;
   readonly name: string;
-  /** Calls `write` immediately, the default, or at the end of the turn. */
+  /** Calls `write` immediately, the default, or later in the same turn. */
   readonly gather?: (write: () => void) => void;
 }
 
