@@ -94,15 +94,17 @@ export class Landing {
     const some = entries.slice(0, end);
     try {
       const erased = await this.#erased(some);
-      const landing = some.map((one) => (erased.has(one.id ?? '') ? withoutBody(one) : one));
-      const refused = [
+      const isErasedNow = ({ id }: Entered): boolean => erased.has(id ?? '');
+      const landing = erased.size === 0 ? some : some.map((one) => (isErasedNow(one) ? withoutBody(one) : one));
+      const rejections = [
         ...(await this.#landOrHalve(landing.filter((one): one is EnteredEvent => !isRejection(one)))),
         ...(await this.#notLanded(landing.filter(isRejection)).catch((cause: unknown) => this.#shrunk(some, cause))),
       ];
       const startMs = this.#clock.epochMs();
-      await this.#quarantine(refused);
+      const refused = await this.#quarantine(rejections);
       const landed = without(some, refused);
-      await this.#release(landed);
+      // An earlier try may have put an erased event in quarantine, with its body.
+      await this.#release(landed.flatMap((one) => (isErasedNow(one) ? quarantineName(one) : (one.replayOf ?? []))));
       // No retry can follow from here on, so each entry is reported once.
       this.#tellQuarantined(refused, startMs);
       if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
@@ -187,8 +189,7 @@ export class Landing {
    * Removes the quarantine rows of replayed events that have landed. If the process crashes before this, the entry is
    * read again, and its row is removed then.
    */
-  async #release(landed: readonly Entered[]): Promise<void> {
-    const rows = landed.flatMap(({ replayOf }) => replayOf ?? []);
+  async #release(rows: readonly string[]): Promise<void> {
     if (rows.length > 0) await this.#warehouse.release(rows);
   }
 
@@ -206,16 +207,20 @@ export class Landing {
 
   /**
    * Writes quarantine rows, then replaces those of events that were erased meanwhile, because an `erase` that ran
-   * while this process was frozen found no row to overwrite.
+   * while this process was frozen found no row to overwrite. Returns the rejections that have a row.
    */
-  async #quarantine(rejections: readonly Rejection[]): Promise<void> {
-    if (rejections.length === 0) return;
+  async #quarantine(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
+    if (rejections.length === 0) return [];
     await this.#warehouse.quarantine(rejections.map(rowOf));
     const erased = await this.#erased(rejections);
-    const rows = rejections.filter(({ id = '', body }) => erased.has(id) && !isErased(body)).map(withoutBody);
-    if (rows.length === 0) return;
-    await this.#warehouse.release(rows.map(quarantineName));
-    await this.#warehouse.quarantine((await this.#notLanded(rows)).map(rowOf));
+    const stale = rejections.filter(({ id = '', body }) => erased.has(id) && !isErased(body));
+    if (stale.length === 0) return rejections;
+    const kept = await this.#notLanded(stale.map(withoutBody));
+    if (kept.length > 0) await this.#warehouse.quarantine(kept.map(rowOf));
+    const names = new Set(kept.map(quarantineName));
+    const gone = stale.filter((one) => !names.has(quarantineName(one)));
+    await this.#release(gone.map(quarantineName));
+    return rejections.filter((one) => !gone.includes(one));
   }
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {

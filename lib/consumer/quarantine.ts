@@ -41,7 +41,7 @@ export const isRejection = (one: Entered): one is Rejection => 'code' in one;
 export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): string => `${source}/${entry}`;
 
 /** Returns the name of the quarantine row. A replayed entry that is refused again keeps its row. */
-export const quarantineName = (rejection: Rejection): string => rejection.replayOf ?? quarantineRowName(rejection);
+export const quarantineName = (one: Entered): string => one.replayOf ?? quarantineRowName(one);
 
 /** Returns the entry with an erased body, which contains only id and type. */
 export const withoutBody = <T extends Entered>(one: T): T => {

@@ -199,6 +199,7 @@ export interface Warehouse {
    * BatchTooSlow. Repeating the same batch is safe.
    */
   land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]>;
+  /** Keeps rows that exist, but replaces those of events that are erased now, in the same transaction. */
   quarantine(entries: readonly QuarantinedEntry[]): Promise<void>;
   /** Deletes the quarantine rows of events that have landed after a replay. */
   release(rows: readonly string[]): Promise<void>;

@@ -1,5 +1,6 @@
 // The warehouse in PostgreSQL 15 or newer, and in compatible engines that enforce a primary key.
 import type pg from 'pg';
+import { isErased } from '../ingest/erased.ts';
 import { storableText, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
@@ -21,11 +22,14 @@ export interface PostgresWarehouseOptions extends ClockAndRandom {
   readonly steps?: readonly Step[];
 }
 
+// The condition makes the server delete before it inserts.
 const QUARANTINE = `
+  WITH replaced AS (DELETE FROM events_quarantine WHERE entry = ANY ($9::text[]) RETURNING entry)
   INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   SELECT entry, id, producer, reason, accepted_at, $8::timestamptz, body, traceparent
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::text[])
     AS batch (entry, id, producer, reason, accepted_at, body, traceparent)
+  WHERE (SELECT count(*) FROM replaced) >= 0
   ON CONFLICT (entry) DO NOTHING`;
 
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
@@ -61,8 +65,10 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
 async function quarantine(pool: pg.Pool, system: ClockAndRandom, entries: readonly QuarantinedEntry[]): Promise<void> {
   if (entries.length === 0) return;
-  const values = [...quarantineArrays(inOrder(entries)), new Date(system.clock.epochMs()).toISOString()];
-  await transacted(system, () => pool.query(QUARANTINE, values));
+  const sorted = inOrder(entries);
+  const now = new Date(system.clock.epochMs()).toISOString();
+  const erased = textArray(sorted.filter(({ body }) => isErased(body)).map(({ entry }) => entry));
+  await transacted(system, () => pool.query(QUARANTINE, [...quarantineArrays(sorted), now, erased]));
 }
 
 async function release(pool: pg.Pool, system: ClockAndRandom, rows: readonly string[]): Promise<void> {

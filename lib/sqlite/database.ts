@@ -7,6 +7,7 @@
 // There is one writer at a time. Another process waits up to BUSY_TIMEOUT_MS, then its call throws.
 import { statSync, type BigIntStats } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import { isErased } from '../ingest/erased.ts';
 import {
   BatchRefused,
   erasedBodySql,
@@ -212,6 +213,9 @@ function comparedRow(open: Handle, { id, producer, body }: LandedBefore): Compar
 
 function quarantineOne(open: Handle, quarantined: QuarantinedEntry, now: string): void {
   const { entry, id, producer, reason, acceptedAtMs, body, traceparent } = quarantined;
+  // A worker receives a plain Uint8Array.
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (isErased(bytes)) statement(open, RELEASE).run(entry);
   const about = [storableText(producer), reason, isoTime(acceptedAtMs), now, body, traceparent ?? null] as const;
   statement(open, QUARANTINE).run(entry, id ?? null, ...about);
 }

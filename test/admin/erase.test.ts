@@ -163,8 +163,12 @@ describe('erase, while a frozen consumer holds the event', () => {
   ] as const;
 
   for (const [title, call, text, schemas] of cases)
-    for (const another of [false, true])
-      it(`${title}${another ? ', and another consumer was faster' : ''}`, async (t) => {
+    for (const [more, another, fails] of [
+      ['', false, false],
+      [', and another consumer was faster', true, false],
+      [', although its next question for erased ids fails', false, true],
+    ] as const)
+      it(`${title}${more}`, async (t) => {
         const [reached, thawed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
         t.after(() => thawed.resolve());
         // `freeze` stops the consumer after it has checked for erasures and before its transaction starts.
@@ -174,6 +178,8 @@ describe('erase, while a frozen consumer holds the event', () => {
         };
         await admin.accept(t, 'one', text);
         let reads = 0;
+        let fault = fails;
+        let written = false;
         const frozen = await admin.consume(t, {
           calls: (real) => ({
             register: () => Promise.resolve(true),
@@ -181,6 +187,11 @@ describe('erase, while a frozen consumer holds the event', () => {
               reads += 1;
               if (reads > 1) await thawed.promise;
               return real.read(...given);
+            },
+            erased: async (...given) => {
+              if (!fault || call !== 'quarantine' || !written) return real.erased(...given);
+              fault = false;
+              throw new Error('no answer in time');
             },
           }),
           rows: {
@@ -190,7 +201,8 @@ describe('erase, while a frozen consumer holds the event', () => {
             },
             quarantine: async (entries) => {
               if (call === 'quarantine') await freeze();
-              return admin.warehouse.quarantine(entries);
+              await admin.warehouse.quarantine(entries);
+              written = true;
             },
           },
           schemas,

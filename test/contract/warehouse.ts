@@ -253,6 +253,24 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.deepEqual(await warehouse.find('poisoned', 'a\\0b\\\\'), { kind: 'unknown' });
     });
 
+    it('replaces a row in quarantine only with that of an erased event', async () => {
+      const rows = await store.count('events_quarantine');
+      const [erased, other] = ['replaced', 'kept'].map((id) => poison(`7-${id}`, { id }));
+      assert.ok(erased !== undefined && other !== undefined);
+      await warehouse.quarantine([erased, other]);
+      const body = Buffer.from(erasedBody('replaced', undefined));
+      await warehouse.quarantine([
+        { ...erased, body },
+        { ...other, body: Buffer.from('[') },
+      ]);
+      assert.equal(await store.count('events_quarantine'), rows + 2);
+      const bodyOf = async (id: string): Promise<string> => {
+        const found = await warehouse.find(id, 'shop');
+        return found.kind === 'rejected' ? found.body.toString() : found.kind;
+      };
+      assert.deepEqual([await bodyOf('replaced'), await bodyOf('kept')], [body.toString(), '{']);
+    });
+
     it('keeps the trace context of an event and of an entry in quarantine, beside others without one', async () => {
       const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
       const traced = (id: string): LandingEvent => ({ ...event(id), traceparent });
