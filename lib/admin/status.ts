@@ -71,7 +71,7 @@ export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus>
 const away = (cause: Error): string => `  unavailable: ${cause.message}`;
 
 function living({ partitions }: QueueStatus): number {
-  const names = partitions.flatMap(({ replicas }) => replicas.filter(({ signMs }) => signMs !== undefined));
+  const names = partitions.flatMap(({ replicas }) => replicas.filter(({ heartbeatMs }) => heartbeatMs !== undefined));
   return new Set(names.map(({ name }) => name)).size;
 }
 
@@ -92,11 +92,11 @@ function queueLines(status: QueueStatus): string[] {
   const replicas = partitions.flatMap(({ name, replicas: some }) => some.map((one) => ({ partition: name, ...one })));
   if (living(status) === 0) lines.push('', '  no consumer is running');
   if (replicas.length > 0) {
-    const shown = replicas.map(({ partition, name, holds, signMs }) => [
+    const shown = replicas.map(({ partition, name, holds, heartbeatMs }) => [
       printable(name),
       partition,
       countText(holds),
-      signMs === undefined ? 'expired' : `${durationText(signMs)} ago`,
+      heartbeatMs === undefined ? 'expired' : `${durationText(heartbeatMs)} ago`,
     ]);
     lines.push(
       '',

@@ -11,7 +11,7 @@ export interface Replica {
   readonly name: string;
   readonly holds: number;
   /** Milliseconds since the last heartbeat, if the replica is considered alive. */
-  readonly signMs: number | undefined;
+  readonly heartbeatMs: number | undefined;
 }
 
 export interface PartitionStatus {

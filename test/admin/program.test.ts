@@ -23,7 +23,7 @@ interface Status {
       readonly unread: number;
       readonly pending: number;
       readonly oldestUnlandedMs: number;
-      readonly replicas: readonly { readonly name: string; readonly holds: number; readonly signMs?: number }[];
+      readonly replicas: readonly { readonly name: string; readonly holds: number; readonly heartbeatMs?: number }[];
     }[];
   };
   readonly warehouse: { readonly events: number; readonly quarantine: readonly { code: string; rows: number }[] };

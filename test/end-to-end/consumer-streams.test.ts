@@ -99,15 +99,15 @@ class TestConsumer {
   }
 
   async live(): Promise<void> {
-    await this.#sign();
-    this.#timer = setInterval(() => void this.#sign().catch(() => undefined), 300);
+    await this.#renew();
+    this.#timer = setInterval(() => void this.#renew().catch(() => undefined), 300);
   }
 
   stop(): void {
     clearInterval(this.#timer);
   }
 
-  #sign(): Promise<unknown> {
+  #renew(): Promise<unknown> {
     return this.#redis.command('ZADD', '{ingest-b}:replicas', String(Date.now()), 'other');
   }
 }

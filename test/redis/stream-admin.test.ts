@@ -199,8 +199,8 @@ describe('the status of a stream', () => {
     await reader.read(1, 3_600_000, 1_000);
     await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '1', 'STREAMS', STREAM, '>');
     await server.command('XGROUP', 'CREATECONSUMER', STREAM, GROUP, 'idle');
-    const signMs = Date.now();
-    await server.command('ZADD', REPLICAS, String(signMs - 10_000_000), 'gone', String(signMs), 'alive');
+    const beatMs = Date.now();
+    await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone', String(beatMs), 'alive');
     const { partition, server: about, run } = await admin.status();
     const { memoryBytes, oldestUnlandedMs, replicas, ...counts } = partition;
     assert.deepEqual(counts, { name: STREAM, stream: STREAM, events: 3, unread: 1, pending: 2 });
@@ -212,17 +212,17 @@ describe('the status of a stream', () => {
       sizes.reduce((sum, size) => sum + size, 0),
     );
     const firstMs = Number.parseInt((await server.entries())[0]?.entry ?? '', 10);
-    assert.ok(oldestUnlandedMs <= Date.now() - firstMs && oldestUnlandedMs >= signMs - firstMs, `${oldestUnlandedMs}`);
+    assert.ok(oldestUnlandedMs <= Date.now() - firstMs && oldestUnlandedMs >= beatMs - firstMs, `${oldestUnlandedMs}`);
     assert.deepEqual(
-      new Map(replicas.map(({ name, holds, signMs: ms }) => [name, [holds, ms !== undefined]])),
+      new Map(replicas.map(({ name, holds, heartbeatMs: ms }) => [name, [holds, ms !== undefined]])),
       new Map([
         ['alive', [0, true]],
         ['dead', [1, false]],
         [reader.name, [1, false]],
       ]),
     );
-    const ageMs = replicas.find(({ name }) => name === 'alive')?.signMs ?? -1;
-    assert.ok(ageMs >= 0 && ageMs <= Date.now() - signMs, `${ageMs}`);
+    const ageMs = replicas.find(({ name }) => name === 'alive')?.heartbeatMs ?? -1;
+    assert.ok(ageMs >= 0 && ageMs <= Date.now() - beatMs, `${ageMs}`);
     assert.equal(run, /run_id:(\w+)/.exec(String(await server.command('INFO', 'server')))?.[1]);
     assert.match(about.name, /^(?:Redis|Valkey) \d+\.\d+/);
     assert.deepEqual(about.partitions, [STREAM]);

@@ -290,7 +290,7 @@ async function partitionStatus(server: Server, stream: string): Promise<Omit<Par
 }
 
 async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
-  const [members, signs, nowMs] = await Promise.all([
+  const [members, heartbeats, nowMs] = await Promise.all([
     server.send(['XINFO', 'CONSUMERS', stream, GROUP]).catch((cause: unknown) => {
       if (isNoGroup(cause) || isNoKey(cause)) return [];
       throw cause;
@@ -304,15 +304,15 @@ async function replicasOf(server: Server, stream: string): Promise<readonly Repl
       return [String(member.get('name')), Number(member.get('pending'))];
     }),
   );
-  const sign = new Map<string, number>();
-  for (const [name, signMs] of fieldsOf(signs as readonly RedisValue[])) {
-    const ageMs = Math.max(0, nowMs - Number(signMs));
-    if (ageMs <= REPLICA_LEASE_MS) sign.set(name, ageMs);
+  const alive = new Map<string, number>();
+  for (const [name, atMs] of fieldsOf(heartbeats as readonly RedisValue[])) {
+    const ageMs = Math.max(0, nowMs - Number(atMs));
+    if (ageMs <= REPLICA_LEASE_MS) alive.set(name, ageMs);
   }
-  const names = [...new Set([...sign.keys(), ...held.keys()])].toSorted();
+  const names = [...new Set([...alive.keys(), ...held.keys()])].toSorted();
   return names
-    .map((name) => ({ name, holds: held.get(name) ?? 0, signMs: sign.get(name) }))
-    .filter(({ holds, signMs }) => holds > 0 || signMs !== undefined);
+    .map((name) => ({ name, holds: held.get(name) ?? 0, heartbeatMs: alive.get(name) }))
+    .filter(({ holds, heartbeatMs }) => holds > 0 || heartbeatMs !== undefined);
 }
 
 async function memoryOf(server: Server, stream: string): Promise<number | undefined> {

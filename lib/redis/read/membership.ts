@@ -8,7 +8,7 @@ import { GROUP } from '../stream/layout.ts';
 import type { RedisValue } from '../wire/reply.ts';
 import { Script } from '../wire/script.ts';
 
-const SIGN_OF_LIFE_INTERVAL_MS = 1_000;
+const HEARTBEAT_INTERVAL_MS = 1_000;
 /** Idle members without pending entries are removed after this long. */
 const MEMBER_IDLE_MAX_MS = 10 * 60_000;
 const TIDY_INTERVAL_MS = 60_000;
@@ -28,7 +28,7 @@ export class Membership {
   readonly #options: MembershipOptions;
   readonly #register = new Script('register.lua');
   readonly #leave = new Script('leave.lua');
-  #signs: Timer | undefined;
+  #heartbeats: Timer | undefined;
   #replicasMax = 0;
   #replicas = 0;
   #crowded = false;
@@ -45,7 +45,7 @@ export class Membership {
   }
 
   async register(replicasMax: number): Promise<boolean> {
-    if ((await this.#sign(replicasMax)) === -1) return false;
+    if ((await this.#renew(replicasMax)) === -1) return false;
     this.registerLater(replicasMax);
     return true;
   }
@@ -53,18 +53,18 @@ export class Membership {
   /** Sends heartbeats as soon as the queue accepts them, even if the maximum of replicas is reached. */
   registerLater(replicasMax: number): void {
     this.#replicasMax = replicasMax;
-    if (this.#signs !== undefined) return;
-    this.#signs = this.#options.clock.every(SIGN_OF_LIFE_INTERVAL_MS, () => void this.#showLife());
+    if (this.#heartbeats !== undefined) return;
+    this.#heartbeats = this.#options.clock.every(HEARTBEAT_INTERVAL_MS, () => void this.#beat());
     // Without an immediate heartbeat, others would consider this member dead during the first interval.
-    void this.#showLife();
+    void this.#beat();
   }
 
   async end(reachable: boolean): Promise<void> {
-    this.#signs?.close();
+    this.#heartbeats?.close();
     if (reachable) await this.#leaveGroup(0).catch(() => undefined);
   }
 
-  async #sign(replicasMax: number): Promise<number> {
+  async #renew(replicasMax: number): Promise<number> {
     const { run, stream, name } = this.#options;
     const args = [name, String(REPLICA_LEASE_MS), String(replicasMax)];
     const replicas = (await run(this.#register, [...this.#register.command(stream), ...args])) as number;
@@ -73,10 +73,10 @@ export class Membership {
   }
 
   /** A replica that was frozen for longer than its lease may have lost its place. It logs a warning and continues. */
-  async #showLife(): Promise<void> {
+  async #beat(): Promise<void> {
     const { clock, log } = this.#options;
     try {
-      const replicas = await this.#sign(0);
+      const replicas = await this.#renew(0);
       const crowded = replicas > this.#replicasMax;
       if (crowded && !this.#crowded)
         log.warn({ replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');

@@ -21,8 +21,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local alive = {}
 local function lives(member)
   if alive[member] == nil then
-    local sign = redis.call('ZSCORE', '{' .. stream .. '}:replicas', member)
-    alive[member] = sign and math.abs(now - tonumber(sign)) <= lease or false
+    local heartbeat = redis.call('ZSCORE', '{' .. stream .. '}:replicas', member)
+    alive[member] = heartbeat and math.abs(now - tonumber(heartbeat)) <= lease or false
   end
   return alive[member]
 end

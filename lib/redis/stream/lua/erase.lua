@@ -22,8 +22,8 @@ local state, holder = entry_state(stream, group, entry)
 if state == 'held' then
   local time = call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local sign = call('ZSCORE', tag .. 'replicas', holder)
-  if sign and now - tonumber(sign) <= lease then return 'held' end
+  local heartbeat = call('ZSCORE', tag .. 'replicas', holder)
+  if heartbeat and now - tonumber(heartbeat) <= lease then return 'held' end
   call('XACK', stream, group, entry)
 end
 
