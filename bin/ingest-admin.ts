@@ -1,7 +1,7 @@
 // ingest-admin: shows and repairs the contents of the queue and the warehouse. This file wires up the program.
 import { appendFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { HELP, readCommandLine, runCommand, type Command, type CommandLine } from '../lib/admin/command-line.ts';
+import { HELP, readCommandLine, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
 import { UsageError, type Session } from '../lib/admin/session.ts';
 import { ask } from '../lib/admin/terminal.ts';
@@ -22,8 +22,6 @@ import { SYSTEM } from './system.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;
-/** Commands that write to the queue, so they create its metadata if it is missing. */
-const CHANGES_QUEUE: ReadonlySet<Command['kind']> = new Set(['replay', 'erase', 'land-again']);
 
 const complain = complainer(NAME);
 
@@ -36,12 +34,11 @@ async function main(): Promise<number> {
   const { config, report } = readAdminConfig(withRunning(processEnvironment()));
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
-  const makes = CHANGES_QUEUE.has(line.command.kind);
   const { queueUri: uri, queuePartitions: partitions } = config;
-  const queue = queueAdmin({ ...SYSTEM, uri, partitions, makes, log: quietLog });
+  const queue = queueAdmin({ ...SYSTEM, uri, partitions, makes: line.changesQueue, log: quietLog });
   const warehouse = openWarehouseAdmin(config.warehouseUri);
   try {
-    return await runCommand(session(line, queue, warehouse, config.stateDir), line.command);
+    return await line.run(session(line, queue, warehouse, config.stateDir));
   } finally {
     await Promise.allSettled([...queue.streams, warehouse].map((one) => one.close()));
   }

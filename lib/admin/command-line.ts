@@ -57,24 +57,16 @@ ${settingsHelp('admin')}
 Exit codes: 0 done, 1 nothing found or not everything done, 2 usage or configuration, 4 queue, 5 warehouse.
 `;
 
-export type Command =
-  | { readonly kind: 'tail'; readonly tailing: Tailing }
-  | { readonly kind: 'status' }
-  | { readonly kind: 'event'; readonly id: string }
-  | { readonly kind: 'erase'; readonly ids: readonly string[] }
-  | { readonly kind: 'erase'; readonly file: string }
-  | { readonly kind: 'list'; readonly filter: QuarantineFilter; readonly limit: number }
-  | { readonly kind: 'show'; readonly entry: string }
-  | { readonly kind: 'replay' | 'drop'; readonly selection: Selection }
-  | { readonly kind: 'prune'; readonly pruning: Pruning }
-  | { readonly kind: 'try'; readonly path: string; readonly sinceMs: number }
-  | { readonly kind: 'land-again'; readonly sinceMs: number };
-
 export interface CommandLine {
-  readonly command: Command;
   readonly json: boolean;
   readonly yes: boolean;
+  /** True if the command writes to the queue, and so creates the queue's metadata if it is missing. */
+  readonly changesQueue: boolean;
+  /** Rejects with QueueFailed if the queue is unavailable, or with WarehouseFailed if the warehouse is. */
+  readonly run: Run;
 }
+
+type Run = (session: Session) => Promise<Result>;
 
 const LIST_LIMIT = 50;
 const TAIL_MAX = 10_000;
@@ -102,31 +94,86 @@ const OPTIONS = {
 
 type Values = ReturnType<typeof parsed>['values'];
 
-/** The options of each command besides --json and --yes. */
-const TAKES: Readonly<Record<Command['kind'], readonly string[]>> = {
-  status: [],
-  tail: ['type', 'producer', 'n', 'follow', 'bodies'],
-  event: [],
-  erase: ['file'],
-  list: ['reason', 'since', 'limit'],
-  show: [],
-  replay: ['reason', 'since', 'all'],
-  drop: ['reason', 'since', 'all'],
-  prune: ['older-than', 'type', 'quarantine'],
-  try: ['since'],
-  'land-again': ['since'],
-};
+interface Given {
+  readonly operands: readonly string[];
+  readonly values: Values;
+  readonly nowMs: number;
+}
+
+interface Command {
+  /** The only operand. A command without `operand` and without `operands` has none. */
+  readonly operand?: string;
+  readonly operands?: true;
+  /** Options besides --json and --yes. */
+  readonly options?: readonly string[];
+  readonly changesQueue?: true;
+  /** Throws a UsageError if the arguments are invalid. */
+  readonly read: (given: Given) => Run;
+}
+
+const COMMANDS = new Map(
+  Object.entries<Command>({
+    status: { read: () => showStatus },
+    tail: {
+      options: ['type', 'producer', 'n', 'follow', 'bodies'],
+      read: ({ values }) => running(tailEvents, tailingOf(values)),
+    },
+    event: { operand: 'an event id', read: ({ operands }) => running(showEvent, eventId(operands[0])) },
+    erase: { operands: true, options: ['file'], changesQueue: true, read: erasing },
+    prune: {
+      options: ['older-than', 'type', 'quarantine'],
+      read: ({ values, nowMs }) => running(pruneRows, pruningOf(values, nowMs)),
+    },
+    'land-again': {
+      options: ['since'],
+      changesQueue: true,
+      read: ({ values: { since }, nowMs }) => {
+        if (since === undefined) throw new UsageError('expected --since T');
+        return running(landAgain, timeOf('since', since, nowMs));
+      },
+    },
+    'schema try': { operand: 'the file of a schema', options: ['since'], read: trying },
+    'quarantine list': {
+      options: ['reason', 'since', 'limit'],
+      read: ({ values, nowMs }) => running(listRows, filterOf(values, nowMs), limitOf(values.limit)),
+    },
+    'quarantine show': {
+      operand: 'the name of an entry',
+      read: ({ operands: [entry = ''] }) => running(showRow, entry),
+    },
+    'quarantine replay': {
+      operands: true,
+      options: ['reason', 'since', 'all'],
+      changesQueue: true,
+      read: (given) => running(replayRows, selectionOf(given)),
+    },
+    'quarantine drop': {
+      operands: true,
+      options: ['reason', 'since', 'all'],
+      read: (given) => running(dropRows, selectionOf(given)),
+    },
+  }),
+);
+
+const running =
+  <T extends readonly unknown[]>(command: (session: Session, ...given: T) => Promise<Result>, ...given: T): Run =>
+  (session) =>
+    command(session, ...given);
 
 /** Throws a UsageError if the arguments are invalid. `nowMs` is Unix time. */
 export function readCommandLine(args: readonly string[], nowMs: number): CommandLine | 'help' | 'version' {
   const { values, positionals } = parsed(args);
   if (values.help) return 'help';
   if (values.version) return 'version';
-  const command = commandOf(positionals, values, nowMs);
+  const { command, operands } = commandOf(positionals);
+  if (command.operand !== undefined && operands.length !== 1) throw new UsageError(`expected ${command.operand}`);
+  if (command.operand === undefined && command.operands === undefined && operands.length > 0)
+    throw new UsageError(`unexpected argument ${operands[0]}`);
+  const run = command.read({ operands, values, nowMs });
   for (const [name, value] of Object.entries(values))
-    if (value !== undefined && value !== false && !['json', 'yes', ...TAKES[command.kind]].includes(name))
+    if (value !== undefined && value !== false && !['json', 'yes', ...(command.options ?? [])].includes(name))
       throw new UsageError(`--${name} has no meaning for this command`);
-  return { command, json: values.json, yes: values.yes };
+  return { json: values.json, yes: values.yes, changesQueue: command.changesQueue === true, run };
 }
 
 function parsed(args: readonly string[]) {
@@ -137,68 +184,34 @@ function parsed(args: readonly string[]) {
   }
 }
 
-function commandOf(words: readonly string[], values: Values, nowMs: number): Command {
-  const [first, second] = words;
-  switch (first) {
-    case undefined:
-      throw new UsageError('expected a command');
-    case 'status':
-      none(words.slice(1));
-      return { kind: 'status' };
-    case 'tail':
-      none(words.slice(1));
-      return { kind: 'tail', tailing: tailingOf(values) };
-    case 'event':
-      return { kind: 'event', id: eventId(one(words.slice(1), 'an event id')) };
-    case 'erase':
-      return erasing(words.slice(1), values);
-    case 'prune':
-      none(words.slice(1));
-      return { kind: 'prune', pruning: pruningOf(values, nowMs) };
-    case 'land-again':
-      none(words.slice(1));
-      if (values.since === undefined) throw new UsageError('expected --since T');
-      return { kind: 'land-again', sinceMs: timeOf('since', values.since, nowMs) };
-    case 'schema':
-      return trying(second, words.slice(2), values, nowMs);
-    case 'quarantine':
-      break;
-    default:
-      throw new UsageError(`unknown command ${first}`);
-  }
-  const rest = words.slice(2);
-  switch (second) {
-    case 'list':
-      none(rest);
-      return { kind: 'list', filter: filterOf(values, nowMs), limit: limitOf(values.limit) };
-    case 'show':
-      return { kind: 'show', entry: one(rest, 'the name of an entry') };
-    case 'replay':
-    case 'drop':
-      return { kind: second, selection: selectionOf(rest, values, nowMs) };
-    default:
-      throw new UsageError('expected quarantine list, show, replay or drop');
-  }
+/** Finds the command that one or two words name. */
+function commandOf([first, second, ...rest]: readonly string[]): Pick<Given, 'operands'> & { command: Command } {
+  if (first === undefined) throw new UsageError('expected a command');
+  const single = COMMANDS.get(first);
+  if (single !== undefined) return { command: single, operands: [second ?? [], rest].flat() };
+  const double = COMMANDS.get(`${first} ${second}`);
+  if (double !== undefined) return { command: double, operands: rest };
+  if (first === 'quarantine') throw new UsageError('expected quarantine list, show, replay or drop');
+  throw new UsageError(first === 'schema' ? 'expected schema try' : `unknown command ${first}`);
 }
 
-function trying(verb: string | undefined, words: readonly string[], { since }: Values, nowMs: number): Command {
-  if (verb !== 'try') throw new UsageError('expected schema try');
-  const path = one(words, 'the file of a schema');
+function trying({ operands: [path = ''], values: { since }, nowMs }: Given): Run {
   if (!SCHEMA_FILE.test(path)) throw new UsageError('expected the file of a schema, <type>.json');
-  return { kind: 'try', path, sinceMs: timeOf('since', since ?? '24h', nowMs) };
+  return running(trySchema, path, timeOf('since', since ?? '24h', nowMs));
 }
 
-function erasing(words: readonly string[], { file }: Values): Command {
-  if ((file === undefined) === (words.length === 0)) throw new UsageError('expected either event ids, or --file F');
-  return file === undefined ? { kind: 'erase', ids: [...new Set(words.map(eventId))] } : { kind: 'erase', file };
+function erasing({ operands, values: { file } }: Given): Run {
+  if ((file === undefined) === (operands.length === 0)) throw new UsageError('expected either event ids, or --file F');
+  const ids = [...new Set(operands.map(eventId))];
+  return async (session) => eraseEvents(session, file === undefined ? ids : await idsOf(file));
 }
 
-function selectionOf(entries: readonly string[], values: Values, nowMs: number): Selection {
+function selectionOf({ operands, values, nowMs }: Given): Selection {
   const filtered = values.reason !== undefined || values.all;
-  if (entries.length > 0) {
+  if (operands.length > 0) {
     if (filtered || values.since !== undefined)
       throw new UsageError('expected either names of entries, or --reason or --all');
-    return { kind: 'entries', entries: [...new Set(entries)] };
+    return { kind: 'entries', entries: [...new Set(operands)] };
   }
   if (!filtered) throw new UsageError('expected names of entries, --reason R, or --all');
   return { kind: 'filter', filter: filterOf(values, nowMs) };
@@ -243,46 +256,8 @@ function limitOf(text: string | undefined): number {
   return number;
 }
 
-function eventId(text: string): string {
+function eventId(text: string | undefined): string {
   if (!isEventId(text))
     throw new UsageError('invalid event id: expected 1 to 256 characters and no control characters');
   return text;
-}
-
-function one(words: readonly string[], what: string): string {
-  const [word] = words;
-  if (word === undefined || words.length > 1) throw new UsageError(`expected ${what}`);
-  return word;
-}
-
-function none(words: readonly string[]): void {
-  if (words.length > 0) throw new UsageError(`unexpected argument ${words[0]}`);
-}
-
-/** Rejects with QueueFailed if the queue is unavailable, or with WarehouseFailed if the warehouse is. */
-export async function runCommand(session: Session, command: Command): Promise<Result> {
-  switch (command.kind) {
-    case 'status':
-      return showStatus(session);
-    case 'tail':
-      return tailEvents(session, command.tailing);
-    case 'event':
-      return showEvent(session, command.id);
-    case 'list':
-      return listRows(session, command.filter, command.limit);
-    case 'show':
-      return showRow(session, command.entry);
-    case 'replay':
-      return replayRows(session, command.selection);
-    case 'drop':
-      return dropRows(session, command.selection);
-    case 'prune':
-      return pruneRows(session, command.pruning);
-    case 'try':
-      return trySchema(session, command.path, command.sinceMs);
-    case 'land-again':
-      return landAgain(session, command.sinceMs);
-    case 'erase':
-      return eraseEvents(session, 'ids' in command ? command.ids : await idsOf(command.file));
-  }
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { before, beforeEach, type TestContext } from 'node:test';
-import { readCommandLine, runCommand } from '../../lib/admin/command-line.ts';
+import { readCommandLine } from '../../lib/admin/command-line.ts';
 import type { Session } from '../../lib/admin/session.ts';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { LandingSlots } from '../../lib/consumer/landing.ts';
@@ -91,7 +91,7 @@ export class InProcess {
     assert.ok(typeof read === 'object');
     const session = this.session(t, { json: read.json, ...change });
     let failure: unknown;
-    const code = await runCommand(session, read.command).catch((cause: unknown) => {
+    const code = await read.run(session).catch((cause: unknown) => {
       failure = cause;
       return undefined;
     });
