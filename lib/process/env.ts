@@ -24,7 +24,7 @@ export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.
 export const addressText = ({ host, port }: BindAddress): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 
-interface EnvReport {
+export interface EnvReport {
   /** Lines such as `KEY=value: expected 1 or 0`. If there are any, the process must not start. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
