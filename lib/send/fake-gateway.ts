@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import * as zlib from 'node:zlib';
 import { SystemClock, SystemRandom } from '../process/clock.ts';
-import { CATALOGUE, problemType, type Refusal } from '../ingest/errors.ts';
+import { problem, type EventFault, type Refusal } from '../ingest/errors.ts';
 
 /**
  * With `noAnswer`, the fake gateway accepts the event and closes the connection. With `silence`, it accepts the event
@@ -248,14 +248,15 @@ function percentDecoded(parameter: string): string | undefined {
   }
 }
 
-function refuse(response: ServerResponse, refusal: Refusal, detail: string, errors?: readonly object[]): void {
-  const { status, code, retryable, title, retryAfterS } = CATALOGUE[refusal];
-  if (retryAfterS !== undefined) response.setHeader('Retry-After', String(retryAfterS));
-  const body = { type: problemType(code), title, status, detail, code, retryable, ...(errors && { errors }) };
-  answer(response, status, body, 'application/problem+json');
+function refuse(response: ServerResponse, refusal: Refusal, detail: string, errors?: readonly EventFault[]): void {
+  const { status, contentType, body, headers = [] } = problem(refusal, detail, errors && { errors });
+  const about = ['Content-Type', contentType, 'Content-Length', String(Buffer.byteLength(body)), ...headers];
+  response.writeHead(status, about).end(body);
 }
 
-function answer(response: ServerResponse, status: number, body: object, type = 'application/json'): void {
+function answer(response: ServerResponse, status: number, body: object): void {
   const text = JSON.stringify(body);
-  response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(text) }).end(text);
+  response
+    .writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) })
+    .end(text);
 }
