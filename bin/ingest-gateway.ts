@@ -5,8 +5,6 @@ import { gatewayMetrics } from '../lib/gateway/metrics.ts';
 import { Quotas } from '../lib/gateway/quotas.ts';
 import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
-import { HANDSHAKE_FAILURES } from '../lib/http/node/faults.ts';
-import { ERROR_CODES } from '../lib/ingest/errors.ts';
 import { PartitionedQueue } from '../lib/ingest/partitioned-queue.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
 import { isDispatcher } from '../lib/process/queue-uri.ts';
@@ -67,7 +65,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
-  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
+  const metrics = gatewayMetrics(SYSTEM.clock);
   const streams = acceptingStreams({
     ...queueOptions(config, log),
     observer: {

@@ -1,4 +1,6 @@
 // The gateway's metrics. Label values come from fixed sets, so no id or producer is a label.
+import { HANDSHAKE_FAILURES } from '../http/node/faults.ts';
+import { ERROR_CODES } from '../ingest/errors.ts';
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
@@ -10,8 +12,8 @@ const LATENCY_BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.
 
 export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
 
-/** Counters for all `errorCodes` and `handshakeFailures` start at 0 instead of appearing with their first count. */
-export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures: readonly string[], clock: Clock) {
+/** Counters for all codes and reasons start at 0 instead of appearing with their first count. */
+export function gatewayMetrics(clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
   const requests = counter(
@@ -20,8 +22,8 @@ export function gatewayMetrics(errorCodes: readonly string[], handshakeFailures:
   );
   const errors = counter('ingest_errors_total', 'Refusals by the code in their body.');
   const handshakes = counter('ingest_tls_handshake_failures_total', 'Failed TLS handshakes and connections by reason.');
-  for (const code of errorCodes) errors.counter({ code });
-  for (const reason of handshakeFailures) handshakes.counter({ reason });
+  for (const code of ERROR_CODES) errors.counter({ code });
+  for (const reason of HANDSHAKE_FAILURES) handshakes.counter({ reason });
   const histogram = (name: string, help: string): HistogramFamily =>
     new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S);
   const durations = histogram('ingest_http_request_duration_seconds', 'From the request head to the answer.');

@@ -18,7 +18,7 @@ describe('deploy/operate.md', () => {
   it('lists the metrics of the gateway', async () => {
     assert.deepEqual(
       namesIn(section('### Metrics of the gateway')),
-      await served(gatewayMetrics([], [], SYSTEM.clock).registry),
+      await served(gatewayMetrics(SYSTEM.clock).registry),
     );
   });
 

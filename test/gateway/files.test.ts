@@ -6,8 +6,6 @@ import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { checkFiles, readFiles, watchFiles } from '../../lib/gateway/files.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import type { Producers } from '../../lib/gateway/producers-file.ts';
-import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
-import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { StartFailure } from '../../lib/process/program.ts';
 import { keepingLog } from '../support/gateway-in-process.ts';
@@ -118,7 +116,7 @@ describe('the files of a running gateway', () => {
     assert.ok(config !== undefined, report.problems.join());
     const { log, lines } = keepingLog();
     const files = await readFiles(config, log, SYSTEM);
-    const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
+    const metrics = gatewayMetrics(SYSTEM.clock);
     const told: string[] = [];
     const users = {
       gateway: { replaceTls: () => void told.push('tls'), forgetVerdicts: () => void told.push('forget') },

@@ -21,7 +21,6 @@ import { LandingSlots } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
-import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import { createLog, type Log } from '../../lib/process/log.ts';
 import type { ClockAndRandom } from '../../lib/process/clock.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
@@ -45,7 +44,7 @@ const START_MS = 5_000;
 
 const log = createLog('simulation', 'error').child({}, { level: process.env['SIM_LOG'] ?? 'silent' });
 // All programs share these metrics, because the simulation does not read them.
-const GATEWAY_METRICS = gatewayMetrics(ERROR_CODES, [], SYSTEM.clock);
+const GATEWAY_METRICS = gatewayMetrics(SYSTEM.clock);
 const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log, SYSTEM.clock));
 const METER = new RouteMeter(GATEWAY_METRICS, '/events', SYSTEM.clock);
 const CONSUMER_METRICS = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);

@@ -3,9 +3,7 @@ import assert from 'node:assert/strict';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { Gateway, type GatewayParts, type GatewayTelemetry } from '../../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
-import { HANDSHAKE_FAILURES } from '../../lib/http/node/faults.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
-import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { Environment } from '../../lib/process/env.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { MemoryQueue, MemoryQueueStore } from './memory-queue.ts';
@@ -47,7 +45,7 @@ export async function gatewayInProcess(
   assert.ok(config?.tls.kind === 'files', report.problems.join());
   const { log: kept, lines } = keepingLog();
   const { queue = new MemoryQueue(new MemoryQueueStore()), warehouse, quotas, verifier, log = kept, spans } = chosen;
-  const metrics = gatewayMetrics(ERROR_CODES, HANDSHAKE_FAILURES, SYSTEM.clock);
+  const metrics = gatewayMetrics(SYSTEM.clock);
   const gateway = new Gateway({
     config,
     system: SYSTEM,
