@@ -1,19 +1,12 @@
 // The gateway's configuration, and rules that involve several settings. lib/process/settings.ts lists the keys,
 // defaults and bounds. One report contains all problems.
 import { BlockList, isIP } from 'node:net';
+import type { TlsFiles } from '../identity/tls-material.ts';
 import { addressText, isLoopback, Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
 
 /** The source of TLS material: files, or development certificates in the state folder. */
-export type TlsSource =
-  | {
-      readonly kind: 'files';
-      readonly cert: string;
-      readonly key: string;
-      readonly clientCa: string;
-      readonly clientCrl?: string;
-    }
-  | { readonly kind: 'development' };
+export type TlsSource = ({ readonly kind: 'files' } & TlsFiles) | { readonly kind: 'development' };
 
 export type GatewayConfig = NonNullable<ReturnType<typeof readGatewayConfig>['config']>;
 
@@ -80,23 +73,18 @@ export function readGatewayConfig(environment: Environment) {
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, timeoutKey, config);
-  checkCompany(settings);
-  warnOfCompany(settings, environment);
+  checkCompany(settings, environment);
   return settings.read(config);
 }
 
-/** Reports combinations that cannot work. */
-function checkCompany(settings: Settings): void {
-  if (settings.get('INGEST_ADMIN_ONLY') && settings.get('INGEST_ADMIN_ADDR') === undefined) {
+/** Reports combinations that cannot work, and warns of those that work but are rarely intended. */
+function checkCompany(settings: Settings, environment: Environment): void {
+  const admin = settings.get('INGEST_ADMIN_ADDR');
+  if (settings.get('INGEST_ADMIN_ONLY') && admin === undefined)
     settings.problem(
       'INGEST_ADMIN_ONLY',
       'expected INGEST_ADMIN_ADDR with it: otherwise nothing serves health and metrics',
     );
-  }
-}
-
-/** Warns of combinations that work but are rarely intended. */
-function warnOfCompany(settings: Settings, environment: Environment): void {
   const bodyBytes = settings.get('INGEST_BODY_BYTES_MAX');
   const inFlightBytes = settings.get('INGEST_IN_FLIGHT_BYTES_MAX');
   if (bodyBytes > inFlightBytes)
@@ -104,7 +92,6 @@ function warnOfCompany(settings: Settings, environment: Environment): void {
       `INGEST_BODY_BYTES_MAX (${bodyBytes}) is more than INGEST_IN_FLIGHT_BYTES_MAX (${inFlightBytes}): ` +
         'an event longer than that is admitted only while no other event is in flight',
     );
-  const admin = settings.get('INGEST_ADMIN_ADDR');
   if (admin === undefined || admin.port === 0) return;
   const others = {
     INGEST_GATEWAY_ADDR: addressText(settings.get('INGEST_GATEWAY_ADDR')),
@@ -168,25 +155,12 @@ function audience(settings: Settings): string {
 
 function jwks(settings: Settings): string | undefined {
   const value = settings.get('INGEST_TOKEN_JWKS');
-  if (
-    value !== undefined &&
-    /^[a-z][a-z0-9+.-]*:\/\//i.test(value) &&
-    !(value.startsWith('https://') && URL.canParse(value))
-  ) {
+  const isUrl = value !== undefined && /^[a-z][a-z0-9+.-]*:\/\//i.test(value);
+  if (isUrl && !(value.startsWith('https://') && URL.canParse(value)))
     settings.problem('INGEST_TOKEN_JWKS', 'expected the path of a JWKS file, or an https URL');
-  }
-  if (value === undefined && settings.get('INGEST_TOKEN_REQUIRED')) {
-    settings.problem(
-      'INGEST_TOKEN_REQUIRED',
-      'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified',
-    );
-  }
-  if (value === undefined && settings.get('INGEST_TOKEN_ISSUER') !== undefined) {
-    settings.problem(
-      'INGEST_TOKEN_ISSUER',
-      'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified',
-    );
-  }
+  const why = 'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified';
+  if (value === undefined && settings.get('INGEST_TOKEN_REQUIRED')) settings.problem('INGEST_TOKEN_REQUIRED', why);
+  if (value === undefined && settings.given('INGEST_TOKEN_ISSUER')) settings.problem('INGEST_TOKEN_ISSUER', why);
   return value;
 }
 

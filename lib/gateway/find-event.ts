@@ -6,7 +6,7 @@
 // is unavailable and the warehouse does not know the id, because a 404 could be wrong.
 import { problem } from '../ingest/errors.ts';
 import { scanEnvelope } from '../ingest/envelope-scan.ts';
-import { isErased } from '../ingest/erased.ts';
+import { isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId } from '../ingest/event.ts';
 import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
@@ -64,7 +64,7 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   // An event older than the queue's retention may have landed and left the queue between the two queries.
   if (queued.kind !== 'found') return (await inWarehouse()) ?? NOT_FOUND;
   const { body, acceptedAtMs, traceparent } = queued.event;
-  const type = scanEnvelope(body)?.type ?? typeOf(parsed(body));
+  const type = scanEnvelope(body)?.type ?? namesIn(body).type;
   return found({ id, type, status: 'accepted', acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
@@ -77,10 +77,10 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
   if (known?.kind === 'rejected') {
     const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = known;
     const times = { acceptedAt: timestamp(acceptedAtMs), rejectedAt: timestamp(rejectedAtMs) };
-    const event = parsed(body);
+    const about = { id, type: namesIn(body).type, status: 'rejected', ...times, reason, traceparent };
     // A rejected body that is not JSON is returned as a string. Invalid UTF-8 becomes replacement characters.
-    const text = event === undefined ? JSON.stringify(body.toString()) : body.toString();
-    return found({ id, type: typeOf(event), status: 'rejected', ...times, reason, traceparent }, Buffer.from(text));
+    const text = body.toString();
+    return found(about, Buffer.from(isJson(text) ? text : JSON.stringify(text)));
   }
   return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;
 }
@@ -98,15 +98,11 @@ const END = Buffer.from('}');
 /** Formats a time as in RFC 3339, in UTC with milliseconds. */
 const timestamp = (ms: number): string => new Date(ms).toISOString();
 
-function typeOf(event: unknown): string | undefined {
-  const type: unknown = typeof event === 'object' && event !== null && 'type' in event ? event.type : undefined;
-  return typeof type === 'string' ? type : undefined;
-}
-
-function parsed(body: Buffer): unknown {
+function isJson(text: string): boolean {
   try {
-    return JSON.parse(body.toString());
+    JSON.parse(text);
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
 }

@@ -8,6 +8,7 @@ import type { Clock, Timer } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 
 const INTERVAL_MS = 60_000;
+const CHECK_INTERVAL_MS = 5_000;
 const PAIRS_MAX = 1_000;
 
 export interface RefusedClient {
@@ -34,16 +35,14 @@ interface Pair extends RefusedClient {
 
 export class RefusalLog {
   readonly #log: Log;
-  readonly #intervalMs: number;
   readonly #pairs = new Map<string, Pair>();
   readonly #clock: Clock;
   readonly #timer: Timer;
 
-  constructor(log: Log, clock: Clock, intervalMs = INTERVAL_MS) {
+  constructor(log: Log, clock: Clock) {
     this.#log = log;
     this.#clock = clock;
-    this.#intervalMs = intervalMs;
-    this.#timer = clock.every(intervalMs / 12, () => this.#logDue(clock.ms()));
+    this.#timer = clock.every(CHECK_INTERVAL_MS, () => this.#logDue(clock.ms()));
     this.#timer.unref();
   }
 
@@ -88,7 +87,7 @@ export class RefusalLog {
   #logPair(pair: Pair, now: number): void {
     const { producer, status, code, count } = pair;
     pair.count = 0;
-    pair.dueMs = now + this.#intervalMs;
+    pair.dueMs = now + INTERVAL_MS;
     this.#log.info({ producer, ...clientFields(pair, status), code, count }, 'requests refused');
   }
 }
@@ -107,16 +106,14 @@ export const ADDRESSES_NAMED_MAX = 10;
 /** Logs the number of failed handshakes by reason and by address. The minute begins with the first failure. */
 export class HandshakeLog {
   readonly #log: Log;
-  readonly #intervalMs: number;
   #reasons = new Map<string, number>();
   #addresses = new Map<string, number>();
   readonly #clock: Clock;
   #timer: Timer | undefined;
 
-  constructor(log: Log, clock: Clock, intervalMs = INTERVAL_MS) {
+  constructor(log: Log, clock: Clock) {
     this.#log = log;
     this.#clock = clock;
-    this.#intervalMs = intervalMs;
   }
 
   failed(reason: string, address: string): void {
@@ -124,7 +121,7 @@ export class HandshakeLog {
     addOne(this.#reasons, reason);
     addOne(this.#addresses, isNew ? '(others)' : address);
     if (this.#timer !== undefined) return;
-    this.#timer = this.#clock.after(this.#intervalMs, () => this.close());
+    this.#timer = this.#clock.after(INTERVAL_MS, () => this.close());
     this.#timer.unref();
   }
 
