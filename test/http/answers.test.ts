@@ -3,6 +3,7 @@ import { before, describe, it } from 'node:test';
 import { connect } from 'node:tls';
 import fc from 'fast-check';
 import type { Connection } from '../../lib/http/connection.ts';
+import { PLAIN_HEAD_BYTES_MAX } from '../../lib/http/plain/head.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import { HttpsServer } from '../../lib/http/server.ts';
 import { LIMITS } from '../support/https-server.ts';
@@ -12,6 +13,7 @@ import { requestText } from '../support/wire.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const BODY_BYTES_MAX = 64;
+const SHORT = requestText('GET /long', ['X: ']);
 
 const ignored = (): void => undefined;
 
@@ -91,6 +93,12 @@ describe('a pipeline of requests', () => {
         requestText('GET /twice', ['Host: one', 'Host: two']),
         `\r\n${requestText('GET /blank')}`,
       ),
+    },
+    {
+      weight: 1,
+      arbitrary: fc
+        .integer({ min: -3, max: 3 })
+        .map((more) => requestText('GET /long', [`X: ${'x'.repeat(PLAIN_HEAD_BYTES_MAX - SHORT.length + more)}`])),
     },
   );
   const last = fc.constantFrom(requestText('GET /last', ['Connection: close']), 'no request\r\n\r\n');
