@@ -15,7 +15,5 @@ export interface ClientCertificate {
 export function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
   const certificate = socket.getPeerX509Certificate();
   if (certificate === undefined) return undefined;
-  if (socket.authorized) return { certificate, fault: undefined };
-  const error: unknown = socket.authorizationError;
-  return { certificate, fault: error instanceof Error ? error.message : String(error) };
+  return { certificate, fault: socket.authorized ? undefined : String(socket.authorizationError) };
 }

@@ -8,7 +8,7 @@ import { linger } from './linger.ts';
 import { faultOf } from './node/faults.ts';
 import { defectOf } from './node/request.ts';
 import { FAULTS, type ProtocolFault, type Refused } from './request.ts';
-import { lastResponse, requestIdOf, respond, type Answer } from './respond.ts';
+import { lastResponse, requestIdFrom, respond, type Answer } from './respond.ts';
 import { route, Router, type Route } from './router.ts';
 
 export interface ProcessState {
@@ -163,7 +163,8 @@ async function serve(
     ? problem('invalidEvent', FAULTS.malformed.detail)
     : await answerOf(request, served).catch(() => problem('internal', 'the process failed on this request'));
   request.resume();
-  respond(response, requestIdOf(request, random), answer, isDefective || state.draining());
+  const requestId = requestIdFrom(request.headers['x-request-id'] as string | undefined, random);
+  respond(response, requestId, answer, isDefective || state.draining());
 }
 
 async function answerOf(request: IncomingMessage, { problem, router }: Served): Promise<Answer> {

@@ -1,5 +1,5 @@
 // Writes responses, as text or through node:http. Every response has X-Request-Id and Content-Length.
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Clock, Random } from '../process/clock.ts';
 
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
@@ -7,11 +7,6 @@ const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 /** Returns `given`, the caller's X-Request-Id, if it is 1 to 128 visible ASCII characters; otherwise a new UUID. */
 export function requestIdFrom(given: string | undefined, random: Random): string {
   return given !== undefined && REQUEST_ID.test(given) ? given : random.uuid();
-}
-
-export function requestIdOf(request: IncomingMessage, random: Random): string {
-  const given = request.headers['x-request-id'];
-  return requestIdFrom(typeof given === 'string' ? given : undefined, random);
 }
 
 /**

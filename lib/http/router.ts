@@ -20,24 +20,13 @@ export interface RouteMatch<M> {
   readonly parameter: string;
 }
 
-/**
- * Makes a route from a template, which is `/fixed/path` or `/prefix/{name}`. Throws for any other template. A route
- * with GET also has HEAD.
- */
-export function route<M>(template: string, methods: Readonly<Record<string, M>>): Route<M> {
-  const match = /^(\/$|(?:\/[a-z0-9-]+)+)(\/)?(\{[a-z]+\})?$/.exec(template);
-  if (match === null || (match[2] === undefined) !== (match[3] === undefined)) throw new Error(`no route: ${template}`);
+/** Makes a route from `/fixed/path` or `/prefix/{name}`. A route with GET also has HEAD. */
+export function route<M>(name: string, methods: Readonly<Record<string, M>>): Route<M> {
   const all = new Map(Object.entries(methods));
   const get = all.get('GET');
   if (get !== undefined) all.set('HEAD', get);
-  const parameter = match[3] !== undefined;
-  return {
-    name: template,
-    path: parameter ? `${match[1]}/` : template,
-    parameter,
-    methods: all,
-    allow: [...all.keys()].join(', '),
-  };
+  const path = name.replace(/\{\w+\}$/, '');
+  return { name, path, parameter: path !== name, methods: all, allow: [...all.keys()].join(', ') };
 }
 
 export class Router<M> {
@@ -45,15 +34,8 @@ export class Router<M> {
   readonly #prefixes: readonly Route<M>[];
 
   constructor(routes: readonly Route<M>[]) {
-    for (const one of routes) {
-      if (!one.parameter) this.#fixed.set(one.path, { route: one, parameter: '' });
-    }
+    for (const one of routes) if (!one.parameter) this.#fixed.set(one.path, { route: one, parameter: '' });
     this.#prefixes = routes.filter((one) => one.parameter);
-    for (const one of this.#prefixes) {
-      if (this.#prefixes.some((other) => other !== one && other.path.startsWith(one.path))) {
-        throw new Error(`${one.path} begins another route`);
-      }
-    }
   }
 
   find(target: string): RouteMatch<M> | undefined {

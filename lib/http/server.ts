@@ -3,6 +3,7 @@
 // States: listening → draining → closed. Invariant: the server closes a connection that owes an answer only if a
 // deadline has passed, the client is no longer trusted, or another connection needs the place or the memory. A client
 // that got no answer may send its event again (openapi/rules.md, 5).
+import { constants } from 'node:crypto';
 import {
   createServer as createTcpServer,
   type AddressInfo,
@@ -20,7 +21,6 @@ import type { TimeLimits } from './idle-watch.ts';
 import { handshakeReason } from './node/faults.ts';
 import { HandOver } from './node/hand-over.ts';
 import { takeProxyHeader } from './proxy-header.ts';
-import { socketBelow, TLS_OPTIONS } from './tls-options.ts';
 import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
 
 export interface ServerLimits extends TimeLimits, RoomLimits {
@@ -68,6 +68,27 @@ const CHECK_INTERVAL_MS = 250;
 /** While the server is stopping, an idle connection stays open for this long, because a request may be on its way. */
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
+
+/**
+ * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
+ * Renegotiation in TLS 1.2 would let a client change its certificate during a connection. All suites for TLS 1.2 have
+ * forward secrecy and authenticated encryption (RFC 9325, section 4.2).
+ */
+const TLS_OPTIONS = {
+  minVersion: 'TLSv1.2',
+  secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+  ciphers: [
+    'TLS_AES_256_GCM_SHA384',
+    'TLS_CHACHA20_POLY1305_SHA256',
+    'TLS_AES_128_GCM_SHA256',
+    'ECDHE-ECDSA-AES128-GCM-SHA256',
+    'ECDHE-RSA-AES128-GCM-SHA256',
+    'ECDHE-ECDSA-AES256-GCM-SHA384',
+    'ECDHE-RSA-AES256-GCM-SHA384',
+    'ECDHE-ECDSA-CHACHA20-POLY1305',
+    'ECDHE-RSA-CHACHA20-POLY1305',
+  ].join(':'),
+} as const;
 
 export class HttpsServer<T> {
   readonly #server: Server;
@@ -294,4 +315,11 @@ export class HttpsServer<T> {
     arrival.cutFor ??= 'timeout';
     socket.destroy();
   }
+}
+
+/** Node documents no way to find this socket (checked on node 26.10), and addresses and ports do not identify it. */
+function socketBelow(socket: TLSSocket): Socket {
+  const { _parent: below } = socket as { readonly _parent?: Socket };
+  assert(below !== undefined, 'a TLS connection has a TCP connection below it');
+  return below;
 }

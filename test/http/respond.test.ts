@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { IncomingMessage, ServerResponse } from 'node:http';
-import { Socket } from 'node:net';
 import { describe, it } from 'node:test';
-import { bytesOf, lastResponse, requestIdFrom, requestIdOf, respond, responseText } from '../../lib/http/respond.ts';
-import { MemorySocket } from '../support/memory-socket.ts';
+import { lastResponse, requestIdFrom, responseText } from '../../lib/http/respond.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
@@ -43,12 +40,6 @@ describe('a response as text', () => {
     const text = lastResponse('mine', { ...OK, body: 'é' }, clock);
     assert.match(text, /\r\nContent-Length: 2\r\n[^]*\r\nConnection: close\r\n\r\né$/);
   });
-
-  it('counts a body in bytes', () => {
-    assert.equal(bytesOf('aé'), 3);
-    assert.equal(bytesOf([Buffer.from('ab'), Buffer.from('c')]), 3);
-    assert.equal(bytesOf([]), 0);
-  });
 });
 
 describe('the id of a request', () => {
@@ -58,62 +49,5 @@ describe('the id of a request', () => {
     for (const id of ['a', '!~', 'x'.repeat(128)]) assert.equal(requestIdFrom(id, SYSTEM.random), id);
     for (const id of [undefined, '', 'a b', 'a\x7f', 'é', 'x'.repeat(129), 'a\n'])
       assert.ok(isNew(requestIdFrom(id, SYSTEM.random)), String(id));
-  });
-
-  it('is the same for a request that node:http read', () => {
-    const request = new IncomingMessage(new Socket());
-    assert.ok(isNew(requestIdOf(request, SYSTEM.random)));
-    request.headers['x-request-id'] = 'mine';
-    assert.equal(requestIdOf(request, SYSTEM.random), 'mine');
-  });
-});
-
-describe("a response by node:http's writer", () => {
-  function responding() {
-    const socket = new MemorySocket();
-    const response = new ServerResponse(new IncomingMessage(socket.asTls));
-    response.assignSocket(socket.asTls);
-    response.sendDate = false;
-    response.shouldKeepAlive = true;
-    return { socket, response };
-  }
-  const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n';
-
-  it('has the common fields, its own fields, and the end of the connection', () => {
-    for (const [close, line] of [
-      [false, 'Connection: keep-alive\r\n'],
-      [true, 'Connection: close\r\n'],
-    ] as const) {
-      const { socket, response } = responding();
-      assert.equal(respond(response, 'mine', { ...OK, headers: ['Allow', 'GET'] }, close), true);
-      assert.equal(
-        socket.taken.replace(/Keep-Alive: [^]*?\r\n/, ''),
-        `${HEAD}Content-Length: 2\r\nX-Request-Id: mine\r\nAllow: GET\r\n${line}\r\nok`,
-      );
-    }
-  });
-
-  it('has its body in UTF-8 or as the given bytes', () => {
-    for (const [body, length, text] of [
-      ['é', 2, '\xc3\xa9'],
-      [[Buffer.from([0xff]), Buffer.from('b')], 2, '\xffb'],
-    ] as const) {
-      const { socket, response } = responding();
-      respond(response, 'mine', { ...OK, body }, true);
-      assert.ok(socket.taken.startsWith(`${HEAD}Content-Length: ${length}\r\n`), socket.taken);
-      assert.ok(socket.taken.endsWith(`\r\n\r\n${text}`), socket.taken);
-    }
-  });
-
-  it('is written once, and not to a client that is gone', () => {
-    const { socket, response } = responding();
-    respond(response, 'mine', OK, true);
-    const { taken } = socket;
-    assert.equal(respond(response, 'mine', OK, true), false);
-    assert.equal(socket.taken, taken);
-    const gone = responding();
-    gone.response.destroy();
-    assert.equal(respond(gone.response, 'mine', OK, true), false);
-    assert.equal(gone.socket.taken, '');
   });
 });

@@ -63,25 +63,6 @@ describe('a router', () => {
     assert.equal(route('/events', { POST: 'accept' }).allow, 'POST');
   });
 
-  it('refuses invalid templates', () => {
-    for (const template of [
-      'events',
-      '/events/',
-      '/{id}',
-      '/events/{id}/more',
-      '/events/x{id}',
-      '/events/{id',
-      '/Events',
-      '/events/{a}{b}',
-    ]) {
-      assert.throws(() => route(template, {}), /no route/, template);
-    }
-  });
-
-  it('refuses a prefix that begins another one', () => {
-    assert.throws(() => new Router([route('/a/{x}', {}), route('/a/b/{y}', {})]), /begins another/);
-  });
-
   it('returns every percent-encoded id, with any characters', () => {
     fc.assert(
       fc.property(

@@ -135,7 +135,6 @@ const EMPTY = Buffer.alloc(0);
 function headOf(request: IncomingMessage): RequestHead {
   const { method = '', url = '', headers, rawHeaders } = request;
   const length = headers['content-length'];
-  const requestId = headers['x-request-id'];
   return {
     method,
     target: url,
@@ -146,9 +145,10 @@ function headOf(request: IncomingMessage): RequestHead {
     contentLength: length === undefined ? undefined : Number(length),
     authorization: headers.authorization,
     cloudEventFields: cloudEventFieldsOf(rawHeaders),
+    // Node joins the values of a repeated field.
     traceparent: headers['traceparent'] as string | undefined,
     tracestate: headers['tracestate'] as string | undefined,
-    requestId: typeof requestId === 'string' ? requestId : undefined,
+    requestId: headers['x-request-id'] as string | undefined,
   };
 }
 
