@@ -52,7 +52,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
 /** Returns Unix time in milliseconds. If the clocks differ too much, prints a message and returns `undefined`. */
 async function earliestClock({ clock, queue, warehouse, tell }: Session): Promise<number | undefined> {
   const clocks = [{ of: "this machine's", ms: clock.epochMs() }];
-  let differMs = 0;
+  let [aheadMs, behindMs] = [0, 0];
   const compare = async (of: string, read: () => Promise<readonly number[]>): Promise<void> => {
     const beforeMs = clock.epochMs();
     const others = await read();
@@ -60,11 +60,13 @@ async function earliestClock({ clock, queue, warehouse, tell }: Session): Promis
     for (const ms of others) {
       clocks.push({ of, ms });
       // The server read its clock between these two readings.
-      differMs = Math.max(differMs, beforeMs - ms, ms - afterMs);
+      aheadMs = Math.max(aheadMs, ms - afterMs);
+      behindMs = Math.max(behindMs, beforeMs - ms);
     }
   };
   await compare("the queue's", () => Promise.all(queue.streams.map((stream) => stream.clock())));
   await compare("the warehouse's", async () => [(await warehouse.clock()) ?? []].flat());
+  const differMs = aheadMs + behindMs;
   if (differMs <= CLOCKS_DIFFER_MS_MAX) return Math.min(...clocks.map(({ ms }) => ms));
   const times = clocks.map(({ of, ms }) => `${of} ${timeText(ms)}`).join(', ');
   tell(

@@ -33,7 +33,7 @@ export function queueUriOf(settings: Settings): string {
   else if (address.kind !== 'cluster' && settings.given('INGEST_QUEUE_PARTITIONS'))
     settings.problem(
       'INGEST_QUEUE_PARTITIONS',
-      'expected a redis+cluster URI with it: other queues have one partition',
+      'expected a redis+cluster URI with it: the number of partitions of another queue is fixed',
     );
   return uri;
 }

@@ -81,11 +81,14 @@ describe('prune', () => {
     const late = { clock: () => Promise.resolve(Date.now() - 61_000) };
     const lateQueue = { ...queue, streams: [...queue.streams, late] };
     const lateWarehouse = { ...warehouse, clock: () => Promise.resolve(Date.now() + 61_000) };
+    const early = { ...warehouse, clock: () => Promise.resolve(Date.now() + 31_000) };
+    const behind = { ...queue, streams: [{ ...late, clock: () => Promise.resolve(Date.now() - 31_000) }] };
     for (const change of [
       off(40 * DAY_MS),
       off(-61_000),
       { queue: lateQueue as unknown as typeof queue },
       { warehouse: lateWarehouse },
+      { queue: behind as unknown as typeof queue, warehouse: early },
     ]) {
       const { code, err } = await admin.run(t, 'prune --older-than 400d', change);
       assert.equal(code, 1);

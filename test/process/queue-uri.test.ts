@@ -99,7 +99,7 @@ describe('the URI of a queue', () => {
     assert.deepEqual(problems('redis+cluster://h1', '12'), []);
     assert.deepEqual(problems('redis://h1', ''), []);
     assert.deepEqual(problems('redis://h1', '12'), [
-      'INGEST_QUEUE_PARTITIONS="12": expected a redis+cluster URI with it: other queues have one partition',
+      'INGEST_QUEUE_PARTITIONS="12": expected a redis+cluster URI with it: the number of partitions of another queue is fixed',
     ]);
   });
 
