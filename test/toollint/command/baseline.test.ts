@@ -1,17 +1,9 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import type { Report } from '../../../lib/toollint/document/report-schema.ts';
-import { project, scanned, toollint, writeConfig } from '../support/verbs.ts';
+import { committed, counts, git, project, repository, scanned, toollint, writeConfig } from '../support/verbs.ts';
 
-const git = (cwd: string, ...args: string[]) =>
-  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {
-    cwd,
-    stdio: 'pipe',
-    encoding: 'utf8',
-  });
 const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10"}';
 const linesIn = async (path: string) =>
   (await readFile(path, 'utf8'))
@@ -19,7 +11,6 @@ const linesIn = async (path: string) =>
     .split('\n')
     .slice(1)
     .map((line) => JSON.parse(line) as { path: string; ruleId: string; accepted?: { reason: string } });
-const counts = ({ selection: { baseline } }: Report) => [baseline?.newIssues, baseline?.unchanged, baseline?.fixed];
 const update = ['scan', '--baseline', 'b.jsonl', '--update-baseline', '--silent', '-o', '/dev/null'];
 
 describe('an updated baseline', () => {
@@ -139,23 +130,10 @@ describe('an updated baseline', () => {
     assert.equal(code, 3);
   });
 
-  it('refuses contradictory flags and a rule that the scan does not have', async (t) => {
+  it('refuses to accept a rule that the scan does not have', async (t) => {
     const cwd = await start(t, { 'a.js': 'let a;\n' });
-    for (const args of [
-      ['--accept', 'no-var', '--reason', 'x'],
-      ['--baseline', 'b.jsonl', '--accept', 'no-var', '--reason', 'x'],
-      ['--baseline', 'b.jsonl', '--update-baseline', '--accept', 'no-var'],
-      ['--baseline', 'b.jsonl', '--update-baseline', '--accept', 'no-var', '--reason', ' '],
-      ['--baseline', 'b.jsonl', '--update-baseline', '--reason', 'x'],
-      ['--baseline', 'b.jsonl', '--update-baseline', '--accept', 'no-var', '--reason', 'x', '--until', 'soon'],
-      ['--baseline', 'b.jsonl', '--update-baseline', '--accept', 'no-vra', '--reason', 'x'],
-      ['--baseline', 'git:HEAD'],
-      ['--baseline', 'b.jsonl', '--prune'],
-      ['--baseline', 'b.jsonl', '--update-baseline', '--prune', 'a.js'],
-    ]) {
-      const { code, stdout } = await toollint(['scan', ...args], { cwd });
-      assert.deepEqual([code, stdout], [2, ''], args.join(' '));
-    }
+    const { code, stdout } = await toollint([...update, '--accept', 'no-vra', '--reason', 'x'], { cwd });
+    assert.deepEqual([code, stdout], [2, '']);
   });
 
   it('notes a baseline of another major version of the linter', async (t) => {
@@ -167,22 +145,13 @@ describe('an updated baseline', () => {
 });
 
 describe('a baseline and git', () => {
-  const repository = async (t: TestContext, files: Record<string, string>) => {
-    const cwd = await project(t, files);
-    git(cwd, 'init', '-q', '-b', 'main');
-    git(cwd, 'add', '.');
-    git(cwd, 'commit', '-qm', 'one');
-    return cwd;
-  };
-
   it('merges without conflict when two branches fix and accept different findings', async (t) => {
     const files = Object.fromEntries(
       ['a', 'b', 'c', 'd', 'e'].map((name) => [`${name}.js`, 'var x;\nvar y;\nvar z;\n']),
     );
     const cwd = await repository(t, files);
     await toollint(update, { cwd });
-    git(cwd, 'add', '.');
-    git(cwd, 'commit', '-qm', 'baseline');
+    committed(cwd, 'baseline');
     git(cwd, 'checkout', '-qb', 'side');
     await writeFile(join(cwd, 'b.js'), 'let x;\nvar y;\nvar z;\n');
     await toollint(update, { cwd });
@@ -202,8 +171,7 @@ describe('a baseline and git', () => {
     await writeFile(join(cwd, '.gitattributes'), 'b.jsonl merge=union\n');
     await toollint(update, { cwd });
     const known = await readFile(join(cwd, 'b.jsonl'), 'utf8');
-    git(cwd, 'add', '.');
-    git(cwd, 'commit', '-qm', 'baseline');
+    committed(cwd, 'baseline');
     const fixed = async (name: string) => {
       await writeFile(join(cwd, `${name}.js`), 'let x;\n');
       await toollint(update, { cwd });
@@ -235,8 +203,7 @@ describe('a baseline and git', () => {
     const block = 'console.log(1);\n';
     const cwd = await repository(t, { 'a.js': `let a;\n${block}let b;\n${block}` });
     await toollint(update, { cwd });
-    git(cwd, 'add', '.');
-    git(cwd, 'commit', '-qm', 'baseline');
+    committed(cwd, 'baseline');
     await writeFile(join(cwd, 'a.js'), `${block}let a;\n${block}let b;\n${block}`);
     const { report } = await scanned(cwd, ['--baseline', 'b.jsonl']);
     assert.deepEqual(

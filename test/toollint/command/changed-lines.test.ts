@@ -1,39 +1,37 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
+import {
+  committed,
+  configText,
+  counts,
+  git,
+  project,
+  repository,
+  scanned,
+  toollint,
+  writeConfig,
+} from '../support/verbs.ts';
 
-const git = (cwd: string, ...args: string[]) =>
-  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {
-    cwd,
-    stdio: 'pipe',
-    encoding: 'utf8',
-  }).trim();
-const counts = ({ selection: { baseline } }: Report) => [baseline?.newIssues, baseline?.unchanged, baseline?.fixed];
 const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline', '-o', '/dev/null'];
 const FILES = {
   'eslint.config.mjs': configText(`{ 'no-console': 'warn', 'no-var': 'error', 'no-debugger': 'warn' }`),
   'a.js': `${['var one = 1; console.log(one);', 'let two;', 'let three;', 'debugger;'].join('\n')}\n`,
 };
 
-async function repository(t: TestContext, files: Record<string, string> = FILES): Promise<string> {
-  const cwd = await project(t, files);
-  git(cwd, 'init', '-q', '-b', 'main');
-  git(cwd, 'add', '.');
-  git(cwd, 'commit', '-qm', 'one');
+async function withBaseline(t: TestContext, files: Record<string, string> = FILES): Promise<string> {
+  const cwd = await repository(t, files);
   await toollint(UPDATE, { cwd });
-  git(cwd, 'add', '.');
-  git(cwd, 'commit', '-qm', 'baseline');
+  committed(cwd, 'baseline');
   return cwd;
 }
 const scanOf = async (cwd: string, ...args: string[]) => await scanned(cwd, ['--baseline', 'b.jsonl', ...args]);
 
 describe('a finding on a changed line', () => {
   it('stays known, and one more of its kind is new', async (t) => {
-    const cwd = await repository(t);
+    const cwd = await withBaseline(t);
     const edit = async (...lines: string[]) => {
       await writeFile(join(cwd, 'a.js'), `${lines.join('\n')}\n`);
       const { report } = await scanOf(cwd);
@@ -55,7 +53,7 @@ describe('a finding on a changed line', () => {
   });
 
   it('is updated in the next baseline, which names its commit', async (t) => {
-    const cwd = await repository(t);
+    const cwd = await withBaseline(t);
     const head = async () => JSON.parse((await readFile(join(cwd, 'b.jsonl'), 'utf8')).split('\n')[0] ?? '') as unknown;
     const first = git(cwd, 'rev-parse', 'HEAD~1');
     assert.deepEqual(await head(), { baseline: 'toollint/1', linter: 'ESLint 10', commit: first });
@@ -73,7 +71,7 @@ describe('a finding on a changed line', () => {
   });
 
   it('is matched within its file, with a note, if the commit or git is missing', async (t) => {
-    const cwd = await repository(t);
+    const cwd = await withBaseline(t);
     await writeFile(join(cwd, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
     git(cwd, 'commit', '-qam', 'two');
     const clone = `${cwd}/clone`;
@@ -90,7 +88,7 @@ describe('a finding on a changed line', () => {
   });
 
   it('stays known after a merge that kept the first lines of both sides', async (t) => {
-    const cwd = await repository(t, { ...FILES, 'c.js': 'var c;\n', 'd.js': 'var d;\n' });
+    const cwd = await withBaseline(t, { ...FILES, 'c.js': 'var c;\n', 'd.js': 'var d;\n' });
     const fix = async (name: string) => {
       await writeFile(join(cwd, name), 'let x;\n');
       git(cwd, 'commit', '-qam', name);
@@ -98,8 +96,7 @@ describe('a finding on a changed line', () => {
       git(cwd, 'commit', '-qam', `${name} in the baseline`);
     };
     await writeFile(join(cwd, '.gitattributes'), 'b.jsonl merge=union\n');
-    git(cwd, 'add', '.');
-    git(cwd, 'commit', '-qm', 'union');
+    committed(cwd, 'union');
     git(cwd, 'checkout', '-qb', 'side');
     await fix('c.js');
     git(cwd, 'checkout', '-q', 'main');
@@ -115,7 +112,7 @@ describe('a finding on a changed line', () => {
 
 describe('a file that was renamed', () => {
   it('keeps its known findings after git mv, and gets a note if git does not know the rename', async (t) => {
-    const cwd = await repository(t);
+    const cwd = await withBaseline(t);
     await rename(join(cwd, 'a.js'), join(cwd, 'z.js'));
     const { report, stderr } = await scanOf(cwd);
     assert.deepEqual(counts(report), [3, 0, 3]);
@@ -132,7 +129,7 @@ describe('a file that was renamed', () => {
 
 describe('an update of the baseline', () => {
   it('reports how many new findings it did not add', async (t) => {
-    const cwd = await repository(t);
+    const cwd = await withBaseline(t);
     await writeFile(join(cwd, 'a.js'), `${FILES['a.js']}var x;\nvar y;\n`);
     assert.match((await toollint(UPDATE, { cwd })).stderr, /2 new were not added; --accept RULE --reason TEXT/u);
     const accepted = await toollint([...UPDATE, '--accept', 'no-var', '--reason', 'old code'], { cwd });
@@ -140,7 +137,7 @@ describe('an update of the baseline', () => {
   });
 
   it('drops unverifiable lines with --prune', async (t) => {
-    const cwd = await repository(t, { ...FILES, 'c.js': 'debugger;\n' });
+    const cwd = await withBaseline(t, { ...FILES, 'c.js': 'debugger;\n' });
     await writeFile(join(cwd, 'c.js'), 'debugger; // eslint-disable-line\n');
     await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 'error', 'no-debugger': 'warn' }`));
     const rules = async () => (await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/(?<="ruleId":")[^"]*/gu);
@@ -156,7 +153,7 @@ describe('an update of the baseline', () => {
       '[{ ',
       '[{ linterOptions: { reportUnusedInlineConfigs: 2 }, ',
     );
-    const cwd = await repository(t, { 'eslint.config.mjs': config, 'a.js': text });
+    const cwd = await withBaseline(t, { 'eslint.config.mjs': config, 'a.js': text });
     const { report } = await scanOf(cwd);
     assert.deepEqual(counts(report), [0, 1, 0]);
     await writeFile(join(cwd, 'a.js'), 'let a;\n');
@@ -166,7 +163,7 @@ describe('an update of the baseline', () => {
 
 describe('explain', () => {
   it('prints why a finding is new, known, fixed or not verifiable', async (t) => {
-    const cwd = await repository(t);
+    const cwd = await withBaseline(t);
     const lines = ['var one = 1; console.log(one); // why', 'let two;', 'let three;', 'var four;'];
     await writeFile(join(cwd, 'a.js'), `${lines.join('\n')}\n`);
     const explain = async (...args: string[]) => await toollint(['explain', ...args, '--baseline', 'b.jsonl'], { cwd });

@@ -126,8 +126,6 @@ describe('--update-baseline', () => {
       linesOf(await readFile(join(cwd, 'base.json'), 'utf8')).map(({ path }) => path),
       ['b.js'],
     );
-    for (const args of [['--update-baseline'], ['--renames', 'git:HEAD'], ['--baseline', '-', '--update-baseline']])
-      assert.equal((await toollint(['scan', ...args], { cwd })).code, 2);
   });
 });
 
@@ -212,8 +210,8 @@ describe('limits of SARIF', () => {
       [51, 50],
     ] as const) {
       const sarif = await toollint(['convert', 'r.json', '--to', 'sarif', '--max-results', String(limit)], { cwd });
-      const { results } = (JSON.parse(sarif.stdout) as { runs: [{ results: unknown[] }] }).runs[0];
-      assert.equal(results.length, written);
+      const { results } = (JSON.parse(sarif.stdout) as { runs: [{ results: { level: string }[] }] }).runs[0];
+      assert.deepEqual([results.length, results.at(-1)?.level], [written, 'error']);
       assert.equal(sarif.stderr.includes(`${limit} of 50 results are written`), limit < 50);
     }
   });

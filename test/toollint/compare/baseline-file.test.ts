@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-file.ts';
 import { readBaseline } from '../../../lib/toollint/compare/baseline.ts';
@@ -10,15 +9,9 @@ import { baselineText, isDay, readBaselineFile } from '../../../lib/toollint/com
 import { changesSince, hunkAt, lineNow, type SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
 import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
-import { project } from '../support/verbs.ts';
+import { git, repository } from '../support/verbs.ts';
 import { projectFinding, sampleFinding } from '../support/samples.ts';
 
-const git = (cwd: string, ...args: string[]) =>
-  execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], {
-    cwd,
-    stdio: 'pipe',
-    encoding: 'utf8',
-  });
 const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10"}';
 
 describe('the text of a baseline file', () => {
@@ -137,14 +130,6 @@ describe('the changes since a commit', () => {
   };
   const touched = (changes: SourceChanges, path: string, line: number) =>
     hunkAt(changes.hunksIn(path), line) !== undefined;
-
-  const repository = async (t: TestContext, files: Record<string, string>) => {
-    const cwd = await project(t, files);
-    git(cwd, 'init', '-q', '-b', 'main');
-    git(cwd, 'add', '.');
-    git(cwd, 'commit', '-qm', 'one');
-    return cwd;
-  };
 
   it('list moved, changed and deleted lines', async (t) => {
     const lines = (...numbers: number[]) => numbers.map((number) => `line ${number}\n`).join('');

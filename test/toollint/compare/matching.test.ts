@@ -177,7 +177,7 @@ describe('a missing finding', () => {
       ? { ...projectFinding(), ruleId: 'no-console' }
       : sampleFinding({ path: 'src/a/app.ts', ...change });
   const full = () => sampleReport([], (report) => (report.scan.enabledRuleIds = ['no-console']));
-  const claimed = (change: (report: Report) => void, old: Sketch = {}) => {
+  const claimed = (change: (report: Report) => unknown, old: Sketch = {}) => {
     const report = full();
     change(report);
     return doubtsIn(report)(entry(old)) === undefined;
@@ -189,86 +189,40 @@ describe('a missing finding', () => {
     };
   const nothing = () => undefined;
 
+  const ROOT = { scope: 'project', path: '' } as const;
+  const scanning = (change: Partial<Report['scan']>) => (report: Report) => void Object.assign(report.scan, change);
+  const at = (kind: 'project' | 'file', path: string) => scanning({ target: { kind, path } });
+  const quiet = (report: Report) => (report.selection.quiet = true);
+
   it('is fixed if the report checked its file and rule', () => {
     assert.equal(claimed(nothing), true);
-    assert.equal(claimed(nothing, { scope: 'project', path: '' }), true);
+    assert.equal(claimed(nothing, ROOT), true);
+    assert.equal(claimed(scanning({ scopeKnown: false })), false);
+    assert.equal(claimed(scanning({ target: null })), false);
     assert.equal(
-      claimed((r) => (r.scan.scopeKnown = false)),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.target = null)),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.execution.status = 'no-files')),
+      claimed((report) => (report.execution.status = 'no-files')),
       false,
     );
     assert.equal(claimed(nothing, { ruleId: 'off' }), false);
-    assert.equal(
-      claimed((r) => (r.selection.quiet = true)),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.selection.quiet = true), { severity: 'error' }),
-      true,
-    );
+    assert.equal(claimed(quiet), false);
+    assert.equal(claimed(quiet, { severity: 'error' }), true);
   });
 
   it('is fixed only inside the target and the patterns', () => {
-    assert.equal(
-      claimed((r) => (r.scan.target = { kind: 'project', path: 'src' })),
-      true,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.target = { kind: 'project', path: 'lib' })),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.target = { kind: 'file', path: 'src/a/app.ts' })),
-      true,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.target = { kind: 'file', path: 'src/a' })),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.target = { kind: 'file', path: 'src/a/app.ts' }), { scope: 'project', path: '' }),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.target = { kind: 'project', path: 'src' }), { scope: 'project', path: '' }),
-      true,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.include = ['src/**'])),
-      true,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.include = ['lib/**'])),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.exclude = ['src/**'])),
-      false,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.exclude = ['lib/**'])),
-      true,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.include = ['src/a/app.ts'])),
-      true,
-    );
-    assert.equal(
-      claimed((r) => (r.scan.include = ['src/a/app\\.ts', 'src/a/App.ts'])),
-      false,
-    );
-    const odd = 'src/[a]/x(1).ts';
-    assert.equal(
-      claimed((r) => (r.scan.include = ['src/\\[a\\]/x\\(1\\).ts']), { path: odd }),
-      true,
-    );
+    assert.equal(claimed(at('project', 'src')), true);
+    assert.equal(claimed(at('project', 'lib')), false);
+    assert.equal(claimed(at('file', 'src/a/app.ts')), true);
+    assert.equal(claimed(at('file', 'src/a')), false);
+    assert.equal(claimed(at('file', 'src/a/app.ts'), ROOT), false);
+    assert.equal(claimed(at('project', 'src'), ROOT), true);
+    assert.equal(claimed(scanning({ include: ['src/**'] })), true);
+    assert.equal(claimed(scanning({ include: ['lib/**'] })), false);
+    assert.equal(claimed(scanning({ exclude: ['src/**'] })), false);
+    assert.equal(claimed(scanning({ exclude: ['lib/**'] })), true);
+    assert.equal(claimed(scanning({ include: ['src/a/app.ts'] })), true);
+    assert.equal(claimed(scanning({ include: ['src/a/app\\.ts', 'src/a/App.ts'] })), false);
+    const odd = scanning({ include: ['src/\\[a\\]/x\\(1\\).ts'] });
+    assert.equal(claimed(odd, { path: 'src/[a]/x(1).ts' }), true);
   });
 
   it('is fixed in a file that git lists as deleted', () => {

@@ -233,32 +233,6 @@ describe('SARIF', () => {
     );
   });
 
-  it('lists fixed findings as absent', async () => {
-    const { results } = await run(sampleReport([sampleFinding()]), {
-      baselineState: () => 'unchanged',
-      absent: [sampleFinding({ line: 50, text: 'gone' })],
-    });
-    assert.deepEqual(
-      results.map(({ baselineState }) => baselineState),
-      ['unchanged', 'absent'],
-    );
-  });
-
-  it('has at most the requested number of results, errors first', async () => {
-    const findings = [sampleFinding(), sampleFinding({ line: 9, severity: 'error' }), sampleFinding({ line: 10 })];
-    for (const [resultsMax, levels] of [
-      [1, ['error']],
-      [2, ['warning', 'error']],
-      [3, ['warning', 'error', 'warning']],
-    ] as const) {
-      const { results } = await run(sampleReport(findings), { resultsMax });
-      assert.deepEqual(
-        results.map(({ level }) => level),
-        levels,
-      );
-    }
-  });
-
   it('links to http and https only', async () => {
     const withUrl = (docsUrl: string) => sampleReport([{ ...sampleFinding(), docsUrl }]);
     assert.equal(

@@ -100,13 +100,6 @@ describe('the import of SARIF', () => {
     assert.equal(of({ ruleId: undefined, rule: { index: 0 } }), 'error');
     assert.equal(of({ level: 'note' }), 'info');
     assert.equal(of({ kind: 'review' }), 'info');
-    const extensions = [{ name: 'pack', rules: [{ id: 'p', defaultConfiguration: { level: 'error' } }] }];
-    const inPack = { ruleId: 'p', rule: { index: 0, toolComponent: { index: 0 } } };
-    const text = JSON.stringify({
-      version: '2.1.0',
-      runs: [{ tool: { driver: { name: 'l' }, extensions }, results: [result(inPack)] }],
-    });
-    assert.deepEqual(severities(text), ['error']);
   });
 
   it('finds a rule by index or id in the named component or the tool', () => {

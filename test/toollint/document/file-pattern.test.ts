@@ -5,61 +5,17 @@ import fc from 'fast-check';
 import { isGlob, literalGlob, matchesGlob, normalGlob } from '../../../lib/toollint/document/file-pattern.ts';
 import { pathFault } from '../../../lib/toollint/document/report-path.ts';
 
-const PATTERNS = [
-  '*.js',
-  '**/*.js',
-  'src/**',
-  'src/*',
-  'src/**/*.js',
-  '**/src/**',
-  'a?.js',
-  '[ab].js',
-  '[!a].js',
-  '{a,b}.js',
-  'src/{a,b}/**',
-  '@(a|b).js',
-  '+(a).js',
-  '*(a).js',
-  '?(a).js',
-  'src/!(a)/*.js',
-  '**/!(*.test).js',
-  '.*',
-  '.*/**',
-  '**/.*',
-  '*',
-  '**',
-  'a.js',
-  'src/a/a.js',
-  '[[:alpha:]].js',
-  '{1..3}.js',
-  'src/**/a/*.js',
-  '**/a/**',
-  'a/**/b.js',
-  '\\[a].js',
-  'a{,b}.js',
-  '#a.js',
-];
-const PATHS = [
-  'a.js',
-  'b.js',
-  'ab.js',
-  'aa.js',
-  'A.js',
-  '2.js',
-  '.a.js',
-  'src/a.js',
-  'src/.a.js',
-  'src/a/a.js',
-  'src/b/c/a.js',
-  '.src/a.js',
-  'src/a.test.js',
-  'lib/src/a.js',
-  'a/b.js',
-  'a/x/y/b.js',
-  '[a].js',
-  '#a.js',
-  'src/a/b.js',
-];
+const PATTERNS = String.raw`
+  *.js **/*.js src/** src/* src/**/*.js **/src/** a?.js [ab].js [!a].js {a,b}.js src/{a,b}/** @(a|b).js
+  +(a).js *(a).js ?(a).js src/!(a)/*.js **/!(*.test).js .* .*/** **/.* * ** a.js src/a/a.js [[:alpha:]].js
+  {1..3}.js src/**/a/*.js **/a/** a/**/b.js \[a].js a{,b}.js #a.js`
+  .trim()
+  .split(/\s+/u);
+const PATHS = String.raw`
+  a.js b.js ab.js aa.js A.js 2.js .a.js src/a.js src/.a.js src/a/a.js src/b/c/a.js .src/a.js src/a.test.js
+  lib/src/a.js a/b.js a/x/y/b.js [a].js #a.js src/a/b.js`
+  .trim()
+  .split(/\s+/u);
 
 describe('a file pattern', () => {
   it("matches the same files as in ESLint's ignores", async () => {

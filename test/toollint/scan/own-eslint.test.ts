@@ -84,16 +84,6 @@ describe('the ESLint of a scan', () => {
     }
   });
 
-  it('reports an old configuration file that it does not read', async (t) => {
-    const old = await project(t, { 'eslint.config.mjs': null, '.eslintrc.yml': '', 'a.js': 'var a;\n' });
-    const { code, stderr } = await toollint(['scan'], { cwd: old });
-    assert.equal(code, 2);
-    assert.match(
-      stderr,
-      /no eslint\.config\.\* was found for the files \(\.eslintrc\.yml is there, but is not read\)/u,
-    );
-  });
-
   it("applies the root's bulk suppressions as ESLint does", async (t) => {
     const cwd = await project(t, {
       'eslint.config.mjs': configText(`{ 'no-var': 'error', 'no-console': 'warn' }`),

@@ -2,16 +2,11 @@ import assert from 'node:assert/strict';
 import { readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
+import { configText, counts, pathsIn, project, rulesIn, scanned, toollint, writeConfig } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
-
-const paths = (report: Report) => report.findings.map(({ location }) => location.path);
-const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
 
 describe('a scan against a baseline', () => {
   const SOURCES = { 'src/a.js': 'var a;\nconsole.log(a);\n', 'src/b.js': 'var b;\n', 'lib/c.js': 'var c;\n' };
-  const counts = ({ selection: { baseline } }: Report) => [baseline?.newIssues, baseline?.unchanged, baseline?.fixed];
 
   it('lists only new findings after code moved', async (t) => {
     const cwd = await project(t, SOURCES);
@@ -22,7 +17,10 @@ describe('a scan against a baseline', () => {
     await writeFile(join(cwd, 'src/b.js'), 'let b;\nvar d;\n');
     const { report, code } = await scanned(cwd, ['--baseline', 'base.json', '--gate', 'new-code']);
     assertSound(report);
-    assert.deepEqual([code, counts(report), paths(report), report.gate.status], [1, [1, 3, 1], ['src/b.js'], 'failed']);
+    assert.deepEqual(
+      [code, counts(report), pathsIn(report), report.gate.status],
+      [1, [1, 3, 1], ['src/b.js'], 'failed'],
+    );
   });
 
   it('knows a function that became more complex, and a file name in another Unicode form', async (t) => {
@@ -70,7 +68,7 @@ describe('a scan against a baseline', () => {
     await config(configText(`{ 'no-console': 'warn', 'no-var': 'error' }`));
     await writeFile(join(cwd, 'src/a.js'), 'let = ;\n');
     const { report, code } = await scanned(cwd, ['--baseline', 'base.json']);
-    assert.deepEqual([code, counts(report), rules(report)], [3, [1, 2, 0], ['PARSE-ERROR']]);
+    assert.deepEqual([code, counts(report), rulesIn(report)], [3, [1, 2, 0], ['PARSE-ERROR']]);
     await rename(join(cwd, 'lib/c.js'), join(cwd, 'lib/d.js'));
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [2, 1, 1]);
   });

@@ -4,12 +4,8 @@ import { mkdir, open, symlink } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
-import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, project, scanned, toollint } from '../support/verbs.ts';
+import { configText, pathsIn, project, rulesIn, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
-
-const paths = (report: Report) => report.findings.map(({ location }) => location.path);
-const rules = (report: Report) => report.findings.map(({ ruleId }) => ruleId);
 
 describe('the files of a scan', () => {
   it('are missing in an empty folder, for a pattern without a match, or if all are ignored', async (t) => {
@@ -44,7 +40,7 @@ describe('the files of a scan', () => {
       const expected = plain.map(({ filePath }) => relative(cwd, filePath)).sort();
       const { report } = await scanned(cwd);
       assert.equal(report.summary.totalFiles, expected.length, folder);
-      assert.deepEqual(paths(report), ['kept/b.js']);
+      assert.deepEqual(pathsIn(report), ['kept/b.js']);
       const named = [folder.startsWith('deep') ? 'deep' : 'gone', 'kept'];
       const asked = await new ESLint({ cwd, errorOnUnmatchedPattern: false }).lintFiles(named);
       const { report: part } = await scanned(cwd, named);
@@ -82,7 +78,7 @@ describe('the files of a scan', () => {
       'src',
       'linked',
     ]);
-    assert.deepEqual([report.summary.totalFiles, paths(report)], [1, ['src/a.js']]);
+    assert.deepEqual([report.summary.totalFiles, pathsIn(report)], [1, ['src/a.js']]);
   });
 
   it('exclude links, and a named broken link is reported', async (t) => {
@@ -120,7 +116,7 @@ describe('the files of a scan', () => {
     const cwd = await project(t, Object.fromEntries(names.map((name) => [`src/${name}`, 'var a;\n'])));
     const { report } = await scanned(cwd, ['src']);
     assertSound(report);
-    assert.deepEqual(new Set(paths(report)), new Set(names.map((name) => `src/${name}`)));
+    assert.deepEqual(new Set(pathsIn(report)), new Set(names.map((name) => `src/${name}`)));
     const one = await scanned(join(cwd, 'src'), ['--root', '..', '--', '-dash.js']);
     assert.deepEqual(one.report.scan.target, { kind: 'file', path: 'src/-dash.js' });
   });
@@ -151,7 +147,7 @@ describe('the files of a scan', () => {
       report.execution.diagnostics.map(({ relativePath }) => relativePath),
       ['binary.js', 'huge.js', 'pipe.js'],
     );
-    assert.ok(rules(report).includes('no-var'));
+    assert.ok(rulesIn(report).includes('no-var'));
     assert.equal(report.summary.totalFiles, 5);
   });
 
@@ -186,11 +182,11 @@ describe('the files of a scan', () => {
   it('follow --include and --exclude, which the report lists', async (t) => {
     const cwd = await project(t, { 'src/a.js': 'var a;\n', 'src/a.test.js': 'var b;\n', 'lib/c.js': 'var c;\n' });
     const { report } = await scanned(cwd, ['--include', 'src/**/*.js', '--exclude', '**/*.test.js']);
-    assert.deepEqual(paths(report), ['src/a.js']);
+    assert.deepEqual(pathsIn(report), ['src/a.js']);
     assert.deepEqual(report.scan.include, ['src/a.js']);
     assert.deepEqual(report.scan.exclude, ['**/*.test.js']);
     const { report: rest } = await scanned(cwd, ['--exclude', './src/', '--exclude', '*/x']);
-    assert.deepEqual(paths(rest), ['lib/c.js']);
+    assert.deepEqual(pathsIn(rest), ['lib/c.js']);
     assert.deepEqual(rest.scan.exclude, ['*/x', 'src/**']);
   });
 
@@ -201,8 +197,8 @@ describe('the files of a scan', () => {
       'node_modules/b.js': 'var b;\n',
       'x/.git/c.js': 'var c;\n',
     });
-    assert.deepEqual(paths((await scanned(cwd)).report), ['a.js']);
-    assert.deepEqual(paths((await scanned(cwd, ['node_modules', 'x/.git'])).report), [
+    assert.deepEqual(pathsIn((await scanned(cwd)).report), ['a.js']);
+    assert.deepEqual(pathsIn((await scanned(cwd, ['node_modules', 'x/.git'])).report), [
       'node_modules/b.js',
       'x/.git/c.js',
     ]);

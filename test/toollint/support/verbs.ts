@@ -1,5 +1,6 @@
 // Runs the verbs of toollint in this process and creates projects to scan. A project folder is removed after its
 // test.
+import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, realpath, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -79,6 +80,33 @@ export async function project(t: TestContext, files: Record<string, string | Uin
   }
   return folder;
 }
+
+export function git(cwd: string, ...args: string[]): string {
+  const options = { cwd, stdio: 'pipe', encoding: 'utf8' } as const;
+  return execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.org', ...args], options).trim();
+}
+
+export function committed(cwd: string, message = 'one'): void {
+  git(cwd, 'add', '.');
+  git(cwd, 'commit', '-qm', message);
+}
+
+/** Creates a project whose files are the first commit of a git repository. */
+export async function repository(t: TestContext, files: Record<string, string>): Promise<string> {
+  const cwd = await project(t, files);
+  git(cwd, 'init', '-q', '-b', 'main');
+  committed(cwd);
+  return cwd;
+}
+
+/** Returns the new, unchanged and fixed findings that a report counts against its baseline. */
+export const counts = ({ selection: { baseline } }: Report) => [
+  baseline?.newIssues,
+  baseline?.unchanged,
+  baseline?.fixed,
+];
+export const pathsIn = ({ findings }: Report) => findings.map(({ location }) => location.path);
+export const rulesIn = ({ findings }: Report) => findings.map(({ ruleId }) => ruleId);
 
 export async function scanned(
   cwd: string,
