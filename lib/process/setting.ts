@@ -4,14 +4,13 @@
 export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send'] as const;
 export type Program = (typeof PROGRAMS)[number];
 
-/** A whole number. `unit` is empty if `meaning` already names what is counted. */
+/** A whole number. Its unit is the `_MS` or `_BYTES` at the end of the key, if there is one. */
 export const integer = <const D extends number | undefined>(
   programs: readonly Program[],
   fallback: D,
   [min, max]: readonly [number, number],
-  unit: '' | 'ms' | 'bytes',
   meaning: string,
-) => ({ kind: 'integer', programs, default: fallback, min, max, unit, meaning }) as const;
+) => ({ kind: 'integer', programs, default: fallback, min, max, meaning }) as const;
 
 export const choice = <const T extends string>(
   programs: readonly Program[],

@@ -10,7 +10,7 @@ const INDENT = '      ';
 export function settingsHelp(program: Program): string {
   const lines = settingsOf(program).map(([key, setting]) => {
     const fallback = defaultText(setting, program);
-    const facts = [fallback === 'required' ? fallback : `default: ${fallback}`, valuesText(setting)];
+    const facts = [fallback === 'required' ? fallback : `default: ${fallback}`, valuesText(key, setting)];
     const known = facts.filter((fact) => fact !== '').join('; ');
     return `  ${key} (${known})\n${wrapped(setting.meaning.replaceAll('`', ''))}`;
   });
@@ -75,7 +75,7 @@ function definition(key: Key): string {
   const fallback = defaultText(setting, undefined);
   const isWord = fallback === 'none' || fallback.startsWith('required');
   const initially = isWord ? fallback.replace('none', 'no default') : `default \`${fallback}\``;
-  const facts = [initially, valuesText(setting)].filter((fact) => fact !== '').join('; ');
+  const facts = [initially, valuesText(key, setting)].filter((fact) => fact !== '').join('; ');
   const sentence = `${setting.meaning.replace(/^[a-z]/, (letter) => letter.toUpperCase())}.`;
   const term = wrapped(`**\`${key}\`** (${facts}; read by ${setting.programs.join(', ')})\\`, '  ');
   return `* ${term.trimStart()}\n${wrapped(sentence, '  ')}`;
@@ -93,10 +93,12 @@ function defaultText(setting: Setting, program: Program | undefined): string {
   return setting.default === undefined ? 'none' : String(setting.default);
 }
 
-function valuesText(setting: Setting): string {
+function valuesText(key: Key, setting: Setting): string {
   switch (setting.kind) {
-    case 'integer':
-      return `${setting.min} to ${setting.max}${setting.unit === '' ? '' : ` ${setting.unit}`}`;
+    case 'integer': {
+      const [, unit = ''] = /_(MS|BYTES)(?:_MAX)?$/.exec(key) ?? [];
+      return `${setting.min} to ${setting.max} ${unit.toLowerCase()}`.trimEnd();
+    }
     case 'choice':
       return setting.choices.join(', ');
     case 'flag':

@@ -39,7 +39,6 @@ export const SETTINGS = Object.freeze({
     BOTH_ENDS,
     8,
     [1, 256],
-    '',
     "partitions of a queue on a Redis Cluster, fixed for the queue's life: " +
       "a number that differs from the queue's is refused (exit 2)",
   ),
@@ -47,7 +46,6 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     0,
     [0, 100],
-    '',
     'number of replicas that must acknowledge an event before the gateway answers `202`. ' +
       'If too few do so in time, the answer is `503 QUEUE_UNAVAILABLE`',
   ),
@@ -125,7 +123,6 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     undefined,
     [1, 1_000_000],
-    '',
     "events per second that one producer may send to one gateway process, with bursts of one second's worth; " +
       'above it, the answer is `429 PRODUCER_RATE_LIMITED`',
   ),
@@ -139,7 +136,6 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     262_144,
     [1, 64 << 20],
-    'bytes',
     'maximum length of a body after `Content-Encoding` is decoded',
   ),
   INGEST_EVENT_ID: choice(
@@ -152,14 +148,12 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     1_000,
     [1, 1_000_000],
-    '',
     'maximum number of events in progress; above it, the answer is `503 QUEUE_OVERLOADED`',
   ),
   INGEST_IN_FLIGHT_BYTES_MAX: integer(
     GATEWAY,
     64 << 20,
     [1, 2 ** 40],
-    'bytes',
     'maximum number of bytes of events in progress. Unread answers may use the same number of bytes, of which ' +
       'one producer may use a quarter; above that, the gateway closes the connection of the slowest reader',
   ),
@@ -167,7 +161,6 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     10_000,
     [1, 1_000_000],
-    '',
     'maximum number of open connections. One more replaces a connection that has not yet carried the request of a ' +
       'producer; a twentieth of the limit is reserved for such connections. If producers use all others, the ' +
       'producer with the most connections loses its oldest idle connection, or its oldest one if none is idle',
@@ -176,7 +169,6 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     2_500,
     [0, 1_000_000],
-    '',
     'maximum number of connections from one address that have not yet carried the request of a producer, counted ' +
       'after the handshake or after one second. The default is a quarter of `INGEST_CONNECTIONS_MAX`. 0 means no ' +
       'limit, for a gateway behind a balancer that hides the addresses of clients (see `INGEST_PROXY_FROM`)',
@@ -199,32 +191,28 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     30_000,
     TIME,
-    'ms',
     'time limit for a TLS handshake, and for the wait for its first byte. It is long because handshakes are slow ' +
       'when many clients connect at the same time',
   ),
-  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, 'ms', "time limit for a request's head"),
-  INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'ms', 'time limit for a whole request'),
-  INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'ms', 'time limit for a connection between requests'),
+  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME, "time limit for a request's head"),
+  INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME, 'time limit for a whole request'),
+  INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME, 'time limit for a connection between requests'),
   INGEST_ENQUEUE_TIMEOUT_MS: integer(
     GATEWAY,
     150,
     TIME,
-    'ms',
     'time limit for the queue. It must be shorter than the request timeout and the drain timeout',
   ),
   INGEST_DRAIN_TIMEOUT_MS: integer(
     DAEMONS,
     10_000,
     TIME,
-    'ms',
     'time limit for an orderly stop; after it, the process closes its remaining connections',
   ),
   INGEST_DRAIN_DELAY_MS: integer(
     GATEWAY,
     200,
     [0, HOUR_MS],
-    'ms',
     'time that a stopping gateway keeps listening after it reports that it is not ready. ' +
       'This delay plus the enqueue timeout must be shorter than the drain timeout',
   ),
@@ -232,7 +220,6 @@ export const SETTINGS = Object.freeze({
     GATEWAY,
     200,
     TIME,
-    'ms',
     'time limit for a queue with `dispatcher://`, instead of `INGEST_ENQUEUE_TIMEOUT_MS`; after it, the event is ' +
       'shed',
   ),
@@ -252,7 +239,6 @@ export const SETTINGS = Object.freeze({
     CONSUMER,
     500,
     [1, 10_000],
-    '',
     'maximum number of events in one transaction, and up to eight times as many while the consumer catches up. ' +
       'At most 4 MiB of bodies wait in memory, and a transaction writes at most 16 MiB',
   ),
@@ -260,7 +246,6 @@ export const SETTINGS = Object.freeze({
     CONSUMER,
     6,
     [1, 1_000],
-    '',
     'maximum number of consumers of one queue; one more refuses to start (exit 5)',
   ),
 });
