@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CertificateAuthority } from '../test/support/certificate-authority.ts';
-import { SYSTEM } from '../test/support/system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 
 export const ROOT = resolve(import.meta.dirname, '..');
 export const NODE = process.execPath;

@@ -9,7 +9,7 @@ import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 import { WARN } from '../test/support/partition.ts';
-import { SYSTEM } from '../test/support/system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 
 const IN_FLIGHT = 1_000;
 

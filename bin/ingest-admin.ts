@@ -18,7 +18,7 @@ import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
 import { withRunning } from './state-folder.ts';
-import { SYSTEM } from './system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;

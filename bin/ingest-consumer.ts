@@ -19,10 +19,9 @@ import type { Log } from '../lib/process/log.ts';
 import { Replica } from '../lib/consumer/replica.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure, version } from '../lib/process/program.ts';
-import { bound, type OnStop } from '../lib/process/daemon.ts';
-import { startDaemon } from './start.ts';
+import { bound, startDaemon, type OnStop } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
-import { SYSTEM } from './system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 
 const NAME = 'ingest-consumer';
 

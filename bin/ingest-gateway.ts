@@ -25,11 +25,10 @@ import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { checkFiles, readFiles, watchFiles } from '../lib/gateway/files.ts';
 import { Producers } from '../lib/gateway/producers-file.ts';
-import { bound, type OnStop } from '../lib/process/daemon.ts';
-import { startDaemon } from './start.ts';
+import { bound, startDaemon, type OnStop } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
-import { SYSTEM } from './system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 
 const NAME = 'ingest-gateway';
 

@@ -4,15 +4,14 @@ import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
 import { HELP, readSettings, type SendSettings } from '../lib/send/command-line.ts';
 import { GatewayClient } from '../lib/send/gateway-client.ts';
-import { openInput, type Input, type InputEvent } from '../lib/send/input.ts';
+import { openInput, sampleInput, type Input, type InputEvent } from '../lib/send/input.ts';
 import { Position } from '../lib/send/position.ts';
 import { ProgressLine } from '../lib/send/progress.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
-import { sampleInput } from '../lib/send/sample.ts';
 import { sendAll, SendingStopped } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { complainer, print } from './output.ts';
-import { SYSTEM } from './system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 import { endWritten, onOutputFailure, stopSignal } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;

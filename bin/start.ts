@@ -1,21 +1,169 @@
-import { runDaemon, type Daemon } from '../lib/process/daemon.ts';
-import { processEnvironment } from '../lib/process/env.ts';
-import { EXIT } from '../lib/process/program.ts';
+// Starts a daemon: parses its flags, reads its configuration, creates its log and handles its signals.
+//
+// A failed startup is reported in the log if the log is JSON, and otherwise as a sentence on standard error.
+import type { AddressInfo } from 'node:net';
+import {
+  addressText,
+  errno,
+  processEnvironment,
+  type BindAddress,
+  type Environment,
+  type ReadConfig,
+} from '../lib/process/env.ts';
+import { createLog, isText, type Log, type LogOptions } from '../lib/process/log.ts';
+import {
+  configurationFailure,
+  EXIT,
+  modeOf,
+  revision,
+  StartFailure,
+  version,
+  versionLine,
+} from '../lib/process/program.ts';
+import type { Program } from '../lib/process/setting.ts';
+import type { Key } from '../lib/process/settings.ts';
+import { shownSettings } from '../lib/process/settings-text.ts';
+import { onStopSignals, signalExit } from './early-signals.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
-import { SYSTEM } from './system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 
+export interface Daemon<C> {
+  readonly name: `ingest-${Program}`;
+  readonly help: string;
+  readonly read: (environment: Environment) => ReadConfig<C>;
+  /** For `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
+  readonly check: (config: C) => Promise<readonly string[]>;
+  /** For `--check=connect`, after `check`: calls `found` with each line of the report. Rejects with a StartFailure. */
+  readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
+  /** Starts the daemon, and calls `onStop` once to register its orderly stop. Rejects with a StartFailure. */
+  readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
+}
+
+interface Stop {
+  readonly deadlineMs: number;
+  /** What happens to unfinished work at the deadline, for a log line. */
+  readonly cutOff: string;
+  readonly stop: () => Promise<void>;
+}
+
+export type OnStop = (stop: Stop) => void;
+
+/** Exits the process after `--help`, for example, or after a failed startup. */
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   process.title = daemon.name;
   process.exitCode = EXIT.fatal;
   onOutputFailure(daemon.name, () => endNow(EXIT.clean), EXIT.fatal);
-  const exitCode = await runDaemon(daemon, {
-    clock: SYSTEM.clock,
-    args: process.argv.slice(2),
-    environment: processEnvironment(),
-    print,
-    complain: complainer(daemon.name),
-    end: endNow,
-  });
+  const exitCode = await started(daemon);
   if (exitCode !== undefined) await endWritten(exitCode);
+}
+
+/** Returns an exit code if the process must exit. */
+async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
+  const complain = complainer(daemon.name);
+  const environment = processEnvironment();
+  let logging: LogOptions | undefined;
+  let log: Log | undefined;
+  try {
+    const mode = modeOf(process.argv.slice(2));
+    if (mode === 'help' || mode === 'version') {
+      print(mode === 'help' ? daemon.help : versionLine(daemon.name));
+      return EXIT.clean;
+    }
+    const read = daemon.read(environment);
+    if (mode !== 'run') return await check(daemon, read, mode, complain);
+    logging = read.log;
+    log = createLog(daemon.name, logging.level, logging.format);
+    endOnBugs(log);
+    if (read.config !== undefined) log.info(startFields(daemon.name, environment), 'starting');
+    for (const warning of read.report.warnings) log.warn(warning);
+    if (read.config === undefined) throw configurationFailure(read.report);
+    await daemon.run(read.config, log, stopping(log));
+    return undefined;
+  } catch (cause) {
+    const exitCode = cause instanceof StartFailure ? cause.exitCode : EXIT.fatal;
+    const plain = log === undefined || logging === undefined || isText(logging.format);
+    if (!(cause instanceof StartFailure)) {
+      if (log === undefined) complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
+      else log.fatal({ err: cause }, 'the start failed');
+    } else if (plain) complain(cause.message);
+    else for (const line of cause.message.split('\n')) log?.fatal({ exitCode }, line);
+    return exitCode;
+  }
+}
+
+async function check<C>(
+  daemon: Daemon<C>,
+  { config, report }: ReadConfig<C>,
+  mode: 'check' | 'connect',
+  complain: (text: string) => void,
+): Promise<number> {
+  for (const warning of report.warnings) complain(`warning: ${warning}`);
+  if (config === undefined) throw configurationFailure(report);
+  for (const warning of await daemon.check(config)) complain(`warning: ${warning}`);
+  print('the configuration is good\n');
+  if (mode === 'connect') await daemon.connect(config, (line) => print(`${line}\n`));
+  return EXIT.clean;
+}
+
+const startFields = (name: Daemon<unknown>['name'], environment: Environment) => ({
+  version: version(),
+  revision: revision(),
+  node: process.version,
+  settings: shownSettings(environment, name.replace('ingest-', '') as Program),
+});
+
+/** Binds an address and returns it as `host:port`. Rejects with a StartFailure that names `key` if this fails. */
+export async function bound(
+  key: Key,
+  wanted: BindAddress,
+  listen: (address: BindAddress) => Promise<AddressInfo>,
+): Promise<string> {
+  try {
+    const { address, port } = await listen(wanted);
+    return addressText({ host: address, port });
+  } catch (cause) {
+    throw new StartFailure(
+      EXIT.bind,
+      `${key}=${addressText(wanted)}: cannot be bound (${errno(cause)}); see who owns the port, ` +
+        'or choose another address',
+    );
+  }
+}
+
+/**
+ * The first signal starts an orderly stop, after which the process exits with 0, or with 1 if `stop` rejects. The
+ * process exits after `deadlineMs` at the latest. A second signal makes it exit immediately.
+ */
+const stopping =
+  (log: Log): OnStop =>
+  ({ deadlineMs, cutOff, stop }) => {
+    let isStopping = false;
+    onStopSignals((signal) => {
+      if (isStopping) {
+        log.warn({ signal }, 'second signal: ending immediately');
+        endNow(signalExit(signal));
+      }
+      isStopping = true;
+      log.info({ signal }, 'stopping');
+      SYSTEM.clock.after(deadlineMs, () => {
+        log.warn(`the drain time-out is over: ${cutOff}`);
+        endNow(EXIT.clean);
+      });
+      const stopped = (): void => {
+        log.info('stopped');
+        endNow(EXIT.clean);
+      };
+      stop().then(stopped, (cause: unknown) => {
+        log.fatal({ err: cause }, 'stopping failed');
+        endNow(EXIT.fatal);
+      });
+    });
+  };
+
+function endOnBugs(log: Log): void {
+  process.on('uncaughtException', (cause) => {
+    log.fatal({ err: cause }, 'uncaught error');
+    endNow(EXIT.fatal);
+  });
 }

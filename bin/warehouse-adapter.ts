@@ -10,7 +10,7 @@ import { createPostgresWarehouse } from '../lib/postgres/warehouse.ts';
 import { createSqliteAdmin } from '../lib/sqlite/admin.ts';
 import { fileFault, inspectSqlite, NO_FILE } from '../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../lib/sqlite/warehouse.ts';
-import { SYSTEM } from './system.ts';
+import { SYSTEM } from '../lib/process/clock.ts';
 
 /** Opens the warehouse at `uri`: `sqlite:<path>`, `postgres://…` or `postgresql://…`. It connects on first use. */
 export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Warehouse {

@@ -2,7 +2,7 @@
 //
 // Invariant: only this file uses the global functions. A lint rule enforces this.
 //
-// Fact: the clock is read several times per event. Choice: one class whose methods only call the global, so that V8
+// Fact: the clock is read several times per event. Choice: one object whose functions only call the global, so that V8
 // inlines them. Effect: no measurable cost (`BENCH_CASES=saturation make bench`).
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -44,43 +44,19 @@ export interface ClockAndRandom {
 /** The longest delay that setTimeout accepts. It replaces longer delays with 1 ms. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-export class SystemClock implements Clock {
-  epochMs(): number {
-    return Date.now();
-  }
-
-  ms(): number {
-    return performance.now();
-  }
-
-  after(ms: number, run: () => void): Timer {
-    return setTimeout(run, ms);
-  }
-
-  every(ms: number, run: () => void): Timer {
-    return setInterval(run, ms);
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    const options = signal === undefined ? undefined : { signal };
-    return delay(Math.min(ms, TIMER_MS_MAX), undefined, options).catch(() => undefined);
-  }
-
-  turnEnd(run: () => void): void {
-    setImmediate(run);
-  }
-}
-
-export class SystemRandom implements Random {
-  fraction(): number {
-    return Math.random();
-  }
-
-  uuid(): string {
-    return randomUUID();
-  }
-
-  bytes(count: number): Buffer {
-    return randomBytes(count);
-  }
-}
+/** The clock and the random source of this process. */
+export const SYSTEM: ClockAndRandom = {
+  clock: {
+    epochMs: () => Date.now(),
+    ms: () => performance.now(),
+    after: (ms, run) => setTimeout(run, ms),
+    every: (ms, run) => setInterval(run, ms),
+    sleep: (ms, signal) => delay(Math.min(ms, TIMER_MS_MAX), undefined, signal && { signal }).catch(() => undefined),
+    turnEnd: (run) => void setImmediate(run),
+  },
+  random: {
+    fraction: () => Math.random(),
+    uuid: () => randomUUID(),
+    bytes: (count) => randomBytes(count),
+  },
+};

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import * as zlib from 'node:zlib';
-import { SystemClock, SystemRandom } from '../process/clock.ts';
+import { SYSTEM } from '../process/clock.ts';
 import { problem, type EventFault, type Refusal } from '../ingest/errors.ts';
 
 /**
@@ -46,8 +46,6 @@ export interface FakeGateway {
   /** Stops the server and closes its connections. */
   close(): Promise<void>;
 }
-
-const [clock, random] = [new SystemClock(), new SystemRandom()];
 
 const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer' | 'silence'>, Refusal>> = {
   rateLimited: 'producerRateLimited',
@@ -138,7 +136,7 @@ class Gateway implements FakeGateway {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const given = String(request.headers['x-request-id'] ?? '');
-    response.setHeader('X-Request-Id', /^[\x21-\x7e]{1,128}$/.test(given) ? given : random.uuid());
+    response.setHeader('X-Request-Id', /^[\x21-\x7e]{1,128}$/.test(given) ? given : SYSTEM.random.uuid());
     const path = (request.url ?? '').replace(/\?.*$/, '');
     const id = /^\/events\/([^/]+)$/.exec(path)?.[1];
     const methods = path === '/events' ? ['POST'] : id === undefined ? [] : ['GET', 'HEAD'];
@@ -210,7 +208,7 @@ class Gateway implements FakeGateway {
       );
     const first = this.#events.get(id);
     if (first === undefined)
-      this.#events.set(id, { id, type, body, acceptedAt: new Date(clock.epochMs()).toISOString() });
+      this.#events.set(id, { id, type, body, acceptedAt: new Date(SYSTEM.clock.epochMs()).toISOString() });
     if (next === 'noAnswer') return void response.req.socket.destroy();
     if (next === 'silence') return;
     const duplicate = first === undefined ? {} : { duplicate: true };

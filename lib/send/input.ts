@@ -1,8 +1,10 @@
-// Reads events from a file or standard input, or refused events from the file that an earlier run wrote.
+// Reads events from a file or standard input, or refused events from the file that an earlier run wrote. Also makes
+// sample events.
 import { createReadStream, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { lines, type Line } from './lines.ts';
 import type { FileLine, Position } from './position.ts';
 import { bytesOf } from './stored.ts';
@@ -153,4 +155,33 @@ function refusedEvent({ number: line, bytes }: Line, name: string): InputEvent {
 export function codeOf(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   return code ?? message;
+}
+
+const SAMPLE_TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.registered', 'stock.changed'];
+
+/** Returns sample events of about 300 bytes, with new ids. */
+export function sampleInput(count: number, system: ClockAndRandom): Input {
+  return { events: samples(count, system), bytes: undefined, close: () => undefined };
+}
+
+async function* samples(count: number, system: ClockAndRandom): AsyncGenerator<InputEvent> {
+  for (let number = 1; number <= count; number += 1)
+    yield await Promise.resolve({ number, line: number, bytes: sample(number, system) });
+}
+
+function sample(number: number, { clock, random }: ClockAndRandom): Buffer {
+  const event = {
+    id: random.uuid(),
+    type: SAMPLE_TYPES[number % SAMPLE_TYPES.length],
+    time: new Date(clock.epochMs()).toISOString(),
+    source: 'ingest-send',
+    data: {
+      number,
+      customer: { id: `c-${1_000 + (number % 50)}`, country: 'DE' },
+      items: [{ sku: `A-${number % 7}`, quantity: 1 + (number % 3), price: '19.90' }],
+      total: '19.90',
+      currency: 'EUR',
+    },
+  };
+  return Buffer.from(JSON.stringify(event));
 }

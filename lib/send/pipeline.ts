@@ -137,9 +137,9 @@ export class Pipeline {
         const request = this.#requests.shift();
         if (request === undefined) return;
         this.#written -= 1;
-        const { result, misplaced } = tryOf(answer, request, clock.epochMs());
+        const result = tryOf(answer, request, clock.epochMs());
         request.settle(result);
-        if (answer.isLast || misplaced) return this.#end(undefined);
+        if (answer.isLast || (result.kind === 'retry' && result.misplaced === true)) return this.#end(undefined);
         if (answer.status >= 400 && !request.isSent) this.#endUnlessSent(request);
         if (this.#recovery > 0) this.#recovery -= 1;
       }

@@ -2,7 +2,7 @@
 //
 // Every event that was sent has a result, unless the run fails. `accepted` means that the event is in the gateway's
 // queue. A caller that reads results slowly slows down the sending.
-import { SystemClock, SystemRandom } from '../process/clock.ts';
+import { SYSTEM } from '../process/clock.ts';
 import { flowOf, GatewayClient, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
 import { Journal } from './journal.ts';
 import { sendAll, type Retry, type SenderOptions, type SendResult } from './sender.ts';
@@ -13,8 +13,6 @@ export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
 /** The code of an event that was not sent because JSON.stringify cannot serialize it. */
 export const UNSERIALIZABLE = 'UNSERIALIZABLE';
-
-const SYSTEM = { clock: new SystemClock(), random: new SystemRandom() };
 
 /**
  * An event: the text or the bytes of one JSON object, which are sent unchanged, or an object for JSON.stringify. All
@@ -63,20 +61,20 @@ export interface JournalOptions<T> extends SendEventsOptions {
   readonly onJournaled?: (event: T) => void;
 }
 
+/** The longest delay that Node's timers accept. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** The options that are whole numbers from 1 on, and their maxima. */
+const WHOLE_MAX = {
+  concurrency: TIMER_MS_MAX,
+  connections: TIMER_MS_MAX,
+  pipelining: PIPELINING_MAX,
+  tries: TIMER_MS_MAX,
+  timeoutMs: TIMER_MS_MAX,
+} as const;
+
 const OPTIONS: ReadonlySet<string> = new Set([
-  ...[
-    'url',
-    'cert',
-    'key',
-    'ca',
-    'token',
-    'concurrency',
-    'connections',
-    'pipelining',
-    'tries',
-    'timeoutMs',
-    'ratePerS',
-  ],
+  ...['url', 'cert', 'key', 'ca', 'token', ...Object.keys(WHOLE_MAX), 'ratePerS'],
   ...['signal', 'onRetry', 'journal', 'onJournaled'],
 ]);
 
@@ -101,8 +99,11 @@ export function sendEvents<T extends EventInput>(
     if (!OPTIONS.has(name)) throw new TypeError(`${name}: unknown option, expected one of ${[...OPTIONS].join(', ')}`);
   const { tries = 10, timeoutMs = 30_000, ratePerS, signal, onRetry } = options;
   if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
-  for (const name of ['concurrency', 'connections', 'tries', 'timeoutMs'] as const) wholeNumber(name, options[name]);
-  wholeNumber('pipelining', options.pipelining, PIPELINING_MAX);
+  for (const name of Object.keys(WHOLE_MAX) as (keyof typeof WHOLE_MAX)[]) {
+    const [value = 1, max] = [options[name], WHOLE_MAX[name]];
+    if (!Number.isInteger(value) || value < 1 || value > max)
+      throw new RangeError(`${name} ${value}: expected a whole number from 1 to ${max}`);
+  }
   const flow = flowOf(options);
   const client = clientOf(options, flow, timeoutMs);
   const sending = {
@@ -183,12 +184,6 @@ function clientOf(options: SendEventsOptions, flow: Flow, timeoutMs: number): Ga
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
     throw new TypeError('token: expected visible ASCII characters');
   return new GatewayClient({ ...SYSTEM, ...flow, url, identity: { cert, key, ca, token }, timeoutMs });
-}
-
-/** The default of `max` is the longest delay that Node's timers accept. */
-function wholeNumber(name: string, value: number | undefined, max = 2 ** 31 - 1): void {
-  if (value === undefined || (Number.isInteger(value) && value >= 1 && value <= max)) return;
-  throw new RangeError(`${name} ${value}: expected a whole number from 1 to ${max}`);
 }
 
 /** Returns the bytes to send, or the refusal of an object that cannot be serialized. */

@@ -5,8 +5,9 @@
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
 // shorter than the gateway's Retry-After. After `triesMax` tries, the event is refused with its last answer.
+import { setMaxListeners } from 'node:events';
 import { pauseMs } from '../process/backoff.ts';
-import type { ClockAndRandom, Timer } from '../process/clock.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
 import type { Try } from './try.ts';
 
@@ -90,8 +91,6 @@ class Run<T> {
   readonly #options: SenderOptions<T>;
   readonly #stopped = new AbortController();
   readonly #signal: AbortSignal;
-  /** Functions that end the current pauses. One listener calls them all, because Node warns about more than ten. */
-  readonly #pauses = new Set<() => void>();
   readonly #done: SendResult<T>[] = [];
   #sending = 0;
   #ended = false;
@@ -104,11 +103,9 @@ class Run<T> {
   constructor(options: SenderOptions<T>) {
     this.#options = options;
     this.#signal = AbortSignal.any([options.signal, this.#stopped.signal]);
-    const aborted = (): void => {
-      for (const end of this.#pauses) end();
-      this.#wake();
-    };
-    this.#signal.addEventListener('abort', aborted, { once: true });
+    // Every pause listens to the signal, and Node warns about more than ten listeners.
+    setMaxListeners(0, this.#signal);
+    this.#signal.addEventListener('abort', () => this.#wake(), { once: true });
   }
 
   stop(): void {
@@ -156,21 +153,7 @@ class Run<T> {
     const now = clock.ms();
     const start = Math.max(now, this.#nextStartMs);
     this.#nextStartMs = start + 1000 / ratePerS;
-    if (start > now) await this.#pause(start - now);
-  }
-
-  /** Resolves after `ms`, or when the run is aborted. */
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      if (this.#signal.aborted) return resolve();
-      const end = (): void => {
-        timer.close();
-        this.#pauses.delete(end);
-        resolve();
-      };
-      const timer: Timer = this.#options.clock.after(ms, end);
-      this.#pauses.add(end);
-    });
+    if (start > now) await clock.sleep(start - now, this.#signal);
   }
 
   async #send(event: T): Promise<void> {
@@ -206,7 +189,7 @@ class Run<T> {
       const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
       if (!this.#signal.aborted) {
         onRetry({ code, status, answer, tries, pauseMs: waitMs });
-        await this.#pause(waitMs);
+        await clock.sleep(waitMs, this.#signal);
       }
       if (this.#signal.aborted) return { kind: 'interrupted', event, tries };
     }

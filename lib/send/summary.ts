@@ -7,8 +7,9 @@ export class Summary {
   readonly #clock: Clock;
   readonly #startMs: number;
   readonly #answers = createHistogram();
-  readonly #refused = new Map<string, number>();
+  readonly #refusedByCode = new Map<string, number>();
   #accepted = 0;
+  #refused = 0;
   #duplicates = 0;
   #differing = 0;
   #interrupted = 0;
@@ -21,7 +22,7 @@ export class Summary {
 
   /** The number of events that were not accepted. */
   get missing(): number {
-    return this.#interrupted + this.#refusedCount;
+    return this.#interrupted + this.#refused;
   }
 
   add(result: SendResult<unknown>): void {
@@ -32,7 +33,8 @@ export class Summary {
     }
     this.#answers.record(Math.max(1, Math.round(result.answerMs * 1000)));
     if (result.kind === 'refused') {
-      this.#refused.set(result.code, (this.#refused.get(result.code) ?? 0) + 1);
+      this.#refused += 1;
+      this.#refusedByCode.set(result.code, (this.#refusedByCode.get(result.code) ?? 0) + 1);
       return;
     }
     this.#accepted += 1;
@@ -67,26 +69,19 @@ export class Summary {
   }
 
   #figures() {
-    const refused = this.#refusedCount;
     const seconds = (this.#clock.ms() - this.#startMs) / 1000;
     return {
       accepted: this.#accepted,
       duplicate: this.#duplicates,
       differing: this.#differing,
-      refused,
-      refusedByCode: Object.fromEntries(this.#refused),
+      refused: this.#refused,
+      refusedByCode: Object.fromEntries(this.#refusedByCode),
       interrupted: this.#interrupted,
       retries: this.#retries,
-      eventsPerS: Math.round((this.#accepted + refused) / seconds),
+      eventsPerS: Math.round((this.#accepted + this.#refused) / seconds),
       p50Ms: this.#percentileMs(50),
       p99Ms: this.#percentileMs(99),
     };
-  }
-
-  get #refusedCount(): number {
-    let sum = 0;
-    for (const count of this.#refused.values()) sum += count;
-    return sum;
   }
 
   #percentileMs(percent: number): number | null {

@@ -9,7 +9,8 @@ import type { GatewayAnswer } from './answer-reader.ts';
  *   was no answer at all). The id makes another try safe.
  * - `untrusted`: the server's certificate was not accepted. Nothing was sent, and another try would fail too.
  *
- * `requestId` is the answer's X-Request-Id, which is also in the gateway's log.
+ * `requestId` is the answer's X-Request-Id, which is also in the gateway's log. `misplaced`: the answer belongs to
+ * another request, so the connection must end.
  */
 export type Try =
   | {
@@ -20,7 +21,7 @@ export type Try =
     }
   | { readonly kind: 'untrusted'; readonly reason: string }
   | ({ readonly kind: 'refused' } & NotAccepted)
-  | ({ readonly kind: 'retry'; readonly afterMs: number } & NotAccepted);
+  | ({ readonly kind: 'retry'; readonly afterMs: number; readonly misplaced?: boolean } & NotAccepted);
 
 interface NotAccepted {
   readonly code: string;
@@ -68,52 +69,45 @@ export function unansweredTry({ message, code }: NodeJS.ErrnoException): Try {
   return noAnswer(0, { error }, undefined);
 }
 
-const noAnswer = (status: number, answer: object, requestId: string | undefined): Try => ({
-  kind: 'retry',
-  code: NO_ANSWER,
-  status,
-  answer,
-  requestId,
-  afterMs: 0,
-});
+const noAnswer = (status: number, answer: object, requestId: string | undefined) =>
+  ({ kind: 'retry', code: NO_ANSWER, status, answer, requestId, afterMs: 0 }) as const;
 
 /**
  * Returns the result for an answer to a request. A 202 must contain the event's id, and all other answers must have
- * the request's X-Request-Id. `misplaced`: the answer belongs to another request, so the connection must end.
+ * the request's X-Request-Id.
  */
 export function tryOf(
   answer: GatewayAnswer,
   request: { readonly body: Buffer; readonly requestId: string },
   nowMs: number,
-): { readonly result: Try; readonly misplaced: boolean } {
+): Try {
   const { status, contentType = '', body: text } = answer;
   const requestId = /^[\x21-\x7e]{1,128}$/.exec(answer.requestId ?? '')?.[0];
   const members = /^application\/(problem\+)?json *(;|$)/i.test(contentType) ? objectOf(text) : undefined;
-  const foreign = (reason: string, misplaced = false): { result: Try; misplaced: boolean } => ({
-    result: noAnswer(status, { error: reason, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) }, requestId),
+  const foreign = (error: string, misplaced = false): Try => ({
+    ...noAnswer(status, { error, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) }, requestId),
     misplaced,
   });
-  const inPlace = (result: Try): { result: Try; misplaced: boolean } => ({ result, misplaced: false });
   if (status === 202) {
     const id = members?.['id'];
     if (typeof id !== 'string' || id !== objectOf(request.body.toString('utf8'))?.['id'])
       return foreign('the answer is for another id', typeof id === 'string');
     if (members?.['status'] === 'accepted')
-      return inPlace({
+      return {
         kind: 'accepted',
         duplicate: members['duplicate'] === true,
         differs: members['differs'] === true,
         requestId,
-      });
+      };
   }
   const { code, retryable } = members ?? {};
   if (members === undefined || typeof code !== 'string' || !CODE.test(code) || typeof retryable !== 'boolean')
     return foreign(`status ${status} without an answer of a gateway`);
   if (status !== 202 && requestId !== request.requestId)
     return foreign('the answer is for another request', requestId !== undefined);
-  if (!retryable) return inPlace({ kind: 'refused', code, status, answer: members, requestId });
-  const afterMs = retryAfterMs(answer.retryAfter, nowMs);
-  return inPlace({ kind: 'retry', code, status, answer: members, requestId, afterMs });
+  const notAccepted = { code, status, answer: members, requestId };
+  if (!retryable) return { kind: 'refused', ...notAccepted };
+  return { kind: 'retry', ...notAccepted, afterMs: retryAfterMs(answer.retryAfter, nowMs) };
 }
 
 function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {

@@ -1,7 +1,7 @@
 // The worker thread of the SQLite warehouse, which owns the file.
 import { parentPort, workerData } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
-import { SystemClock } from '../process/clock.ts';
+import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
 
@@ -28,7 +28,7 @@ export type WorkerReply =
       readonly differs?: boolean;
     };
 
-const database = new Database({ ...(workerData as SqliteWarehouseOptions), clock: new SystemClock() });
+const database = new Database({ ...(workerData as SqliteWarehouseOptions), clock: SYSTEM.clock });
 
 const methods = database as unknown as Record<keyof Methods, (...given: readonly unknown[]) => unknown>;
 

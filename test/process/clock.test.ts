@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { SystemClock, SystemRandom, type Clock } from '../../lib/process/clock.ts';
+import { SYSTEM, type Clock } from '../../lib/process/clock.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 interface Subject {
@@ -10,7 +10,7 @@ interface Subject {
 
 const SUBJECTS: Readonly<Record<string, () => Subject>> = {
   'the system clock': () => ({
-    clock: new SystemClock(),
+    clock: SYSTEM.clock,
     pass: (ms) => new Promise((resolve) => setTimeout(resolve, ms + 5)),
   }),
   'a virtual clock': () => {
@@ -118,7 +118,7 @@ describe('a virtual clock', () => {
 });
 
 describe('the system random source', () => {
-  const random = new SystemRandom();
+  const { random } = SYSTEM;
 
   it('returns fractions of at least 0 and less than 1', () => {
     const drawn = Array.from({ length: 1_000 }, () => random.fraction());

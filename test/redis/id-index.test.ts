@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { SystemClock, type Timer } from '../../lib/process/clock.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -19,17 +19,13 @@ before(async () => {
 });
 
 /** A clock without recurring timers, so that the trimmer, which also reads entries, runs only once. */
-class OnceClock extends SystemClock {
-  override every(): Timer {
-    return { close: () => undefined, unref: () => undefined };
-  }
-}
+const ONCE: Clock = { ...SYSTEM.clock, every: () => ({ close: () => undefined, unref: () => undefined }) };
 
 async function openQueue(stream: string): Promise<StreamQueue> {
   const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
   let looks = 0;
   const queue = new StreamQueue({
-    ...{ clock: new OnceClock(), part: partitionAt(redis.uri, { stream }), connection },
+    ...{ clock: ONCE, part: partitionAt(redis.uri, { stream }), connection },
     ...{ enqueueTimeoutMs: 10_000, log: LOG, observer: { onReport: () => (looks += 1) } },
     durability: WARN,
   });

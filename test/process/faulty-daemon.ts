@@ -1,0 +1,25 @@
+// A daemon for daemon.test.ts, with a bug in the part that FAULT names.
+import '../../bin/early-signals.ts';
+import { startDaemon } from '../../bin/start.ts';
+import type { LogOptions } from '../../lib/process/log.ts';
+
+const failIn = (part: string): void => {
+  if (process.env['FAULT'] === part) throw new Error('a bug');
+};
+const log: LogOptions = { level: 'info', format: 'json' };
+
+await startDaemon({
+  name: 'ingest-consumer',
+  help: '',
+  read: () => {
+    failIn('read');
+    return { config: {}, report: { problems: [], warnings: ['one thing is odd'] }, log };
+  },
+  check: () => Promise.resolve([]),
+  connect: () => Promise.resolve(),
+  run: async (_config, _log, onStop) => {
+    failIn('run');
+    setInterval(() => failIn('timer'), 10);
+    onStop({ deadlineMs: 60_000, cutOff: '', stop: async () => failIn('stop') });
+  },
+});
