@@ -12,9 +12,8 @@ import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import { streamOf, type QueueAdmin, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
-import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { audited, UsageError, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
+import { audited, UsageError, RESULT, printResult, type Result, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
 /** How long to wait for a consumer that holds an entry. Another consumer needs less time to claim it. */
@@ -26,13 +25,10 @@ interface Found {
   readonly copy: QueuedCopy;
 }
 
-/** The copies of an event that are not erased. */
-interface Left {
+/** `state` includes rows and entries; `copies` are the entries that are not erased. */
+interface Seen {
+  readonly state: 'unknown' | 'erased' | 'left';
   readonly copies: readonly Found[];
-  readonly landed: LandedRow | undefined;
-  readonly quarantined: readonly QuarantineBody[];
-  /** True if the event exists, erased or not. */
-  readonly known: boolean;
 }
 
 /** Numbers of entries, rows and events. */
@@ -60,25 +56,23 @@ async function eraseAll(session: Session, ids: readonly string[], tally: Tally):
   for (const id of ids) {
     if (session.stopped.aborted) break;
     await Promise.all(session.queue.streams.map((stream) => stream.noteErasure(id)));
-    const left = await leftOf(session, id);
-    if (nothing(left)) {
-      if (left.known) sum.already += 1;
-      else sum.unknown.push(id);
-    } else {
-      await eraseOne(session, id, left, sum);
+    const { state, copies } = await seen(session, id);
+    if (state === 'unknown') sum.unknown.push(id);
+    else if (state === 'erased') sum.already += 1;
+    else {
+      await eraseOne(session, id, copies, sum);
       tally.changed += 1;
     }
     looked += 1;
     session.progress(`erasing: ${countText(looked)} of ${counted(ids.length, 'event')}`);
   }
   session.progress('');
-  if (session.json) printJson(session, sum);
-  else
-    session.print(
-      `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ` +
-        `${counted(sum.warehouse, 'row')} in the warehouse, ` +
-        `${counted(sum.quarantine, 'row')} in the quarantine\n`,
-    );
+  printResult(
+    session,
+    sum,
+    `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ` +
+      `${counted(sum.warehouse, 'row')} in the warehouse, ${counted(sum.quarantine, 'row')} in the quarantine\n`,
+  );
   return resultOf(session, sum, looked < ids.length);
 }
 
@@ -94,22 +88,14 @@ async function resultOf(session: Session, sum: Erased, interrupted: boolean): Pr
   return held + unknown.length === 0 && !interrupted ? RESULT.done : RESULT.nothing;
 }
 
-const nothing = ({ copies, landed, quarantined }: Left): boolean =>
-  copies.length + quarantined.length === 0 && landed === undefined;
-
-async function leftOf({ queue, warehouse }: Session, id: string): Promise<Left> {
+async function seen({ queue, warehouse }: Session, id: string): Promise<Seen> {
   const [landed, quarantined] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
-  const copies = await copiesOf(
-    queue,
-    id,
-    quarantined.map(({ entry }) => entry),
-  );
-  return {
-    copies: copies.filter(({ copy }) => !isErased(copy.body)),
-    landed: landed !== undefined && !isErased(landed.body) ? landed : undefined,
-    quarantined: quarantined.filter(({ body }) => !isErased(body)),
-    known: landed !== undefined || quarantined.length > 0 || copies.length > 0,
-  };
+  const rows = quarantined.map(({ entry }) => entry);
+  const copies = await copiesOf(queue, id, rows);
+  const found = [...copies.map(({ copy }) => copy), ...quarantined, ...(landed === undefined ? [] : [landed])];
+  const isLeft = ({ body }: { readonly body: Buffer | string }): boolean => !isErased(body);
+  const state = found.length === 0 ? 'unknown' : found.some(isLeft) ? 'left' : 'erased';
+  return { state, copies: copies.filter(({ copy }) => isLeft(copy)) };
 }
 
 /**
@@ -129,7 +115,7 @@ async function copiesOf(queue: QueueAdmin, id: string, rows: readonly string[]):
   return [...new Map(found.map((one) => [`${one.copy.source}/${one.copy.entry}`, one])).values()];
 }
 
-async function eraseOne(session: Session, id: string, { copies }: Left, sum: Erased): Promise<void> {
+async function eraseOne(session: Session, id: string, copies: readonly Found[], sum: Erased): Promise<void> {
   const { warehouse } = session;
   for (const { stream, copy } of copies) {
     const type = namesIn(copy.body).type;

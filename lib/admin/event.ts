@@ -1,33 +1,21 @@
 // `event ID`: shows one event, of any producer, in the queue, the warehouse and the quarantine.
 import { isUtf8 } from 'node:buffer';
 import { isErased } from '../ingest/erased.ts';
-import { streamOf, type EntryState, type QueuedCopy } from '../ingest/queue-admin.ts';
-import type { LandedRow, QuarantineBody } from '../ingest/warehouse-admin.ts';
+import { streamOf, type EntryState } from '../ingest/queue-admin.ts';
+import type { QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable, printableLines } from '../process/printable.ts';
 import { RESULT, printJson, type Result, type Session } from './session.ts';
 import { timeText } from './terminal.ts';
 
-interface Known {
-  readonly queued: QueuedCopy | undefined;
-  readonly state: EntryState | undefined;
-  readonly landed: LandedRow | undefined;
-  readonly quarantined: readonly QuarantineBody[];
-}
-
-async function known({ queue, warehouse }: Session, id: string): Promise<Known> {
+export async function showEvent(session: Session, id: string): Promise<Result> {
+  const { queue, warehouse } = session;
   const stream = streamOf(queue, id);
   const [queued, landed, quarantined] = await Promise.all([
     stream.find(id),
     warehouse.landed(id),
     warehouse.quarantineOf(id),
   ]);
-  const [state] = queued === undefined ? [] : await stream.states([queued.entry]);
-  return { queued, state, landed, quarantined };
-}
-
-export async function showEvent(session: Session, id: string): Promise<Result> {
-  const found = await known(session, id);
-  const { queued, state, landed, quarantined } = found;
+  const [state = 'gone'] = queued === undefined ? [] : await stream.states([queued.entry]);
   const count = (queued === undefined ? 0 : 1) + (landed === undefined ? 0 : 1) + quarantined.length;
   if (session.json) {
     printJson(session, {
@@ -48,13 +36,13 @@ export async function showEvent(session: Session, id: string): Promise<Result> {
         erased: isErased(landed.body),
         body: landed.body,
       },
-      quarantine: quarantined.map((row) => rowJson(row)),
+      quarantine: quarantined.map(rowJson),
     });
   } else if (count > 0) {
     const parts: string[] = [];
     if (queued !== undefined) {
       const { stream, entry, producer = '(none)', acceptedAtMs, body } = queued;
-      const place = `queue: ${stream}, entry ${entry}, ${STATES[state ?? 'gone']}`;
+      const place = `queue: ${stream}, entry ${entry}, ${STATES[state]}`;
       parts.push([place, about(producer, acceptedAtMs), bodyText(body)].join('\n'));
     }
     if (landed !== undefined) {

@@ -1,6 +1,6 @@
 // `land-again --since TIME`: repairs a warehouse that lost rows in a restore or a failover. Consumers read all
 // entries since that time again. Existing rows are kept, including those in the quarantine.
-import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
+import { audited, RESULT, printJson, printResult, type Result, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
 export async function landAgain(session: Session, sinceMs: number): Promise<Result> {
@@ -21,11 +21,8 @@ export async function landAgain(session: Session, sinceMs: number): Promise<Resu
   return audited(session, 'land-again', `since ${since}`, async (tally) => {
     await Promise.all(queue.streams.map((stream, at) => stream.landAgain(sinceMs, counts[at] ?? 0)));
     tally.changed = entries;
-    if (json) printJson(session, { entries, since });
-    else
-      session.print(
-        `consumers land ${countText(entries)} entries since ${since} again; ingest-admin status shows the progress\n`,
-      );
+    const text = `consumers land ${countText(entries)} entries since ${since} again`;
+    printResult(session, { entries, since }, `${text}; ingest-admin status shows the progress\n`);
     return RESULT.done;
   });
 }

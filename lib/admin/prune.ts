@@ -5,7 +5,7 @@
 // warehouse's.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
-import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
+import { audited, RESULT, printResult, type Result, type Session } from './session.ts';
 import { queueStatus } from './status.ts';
 import { counted, durationText, timeText } from './terminal.ts';
 
@@ -18,7 +18,7 @@ const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
 export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Result> {
-  const { json, print, tell } = session;
+  const { tell } = session;
   // The clocks are read before the ages, because the queue may answer late.
   const nowMs = await earliestClock(session);
   if (nowMs === undefined) return RESULT.nothing;
@@ -42,8 +42,8 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
       if (from !== undefined) await session.clock.sleep(PAUSE_MS, session.stopped);
     } while (from !== undefined && !session.stopped.aborted);
     session.progress('');
-    if (json) printJson(session, { removed: tally.changed, before });
-    else print(`removed ${counted(tally.changed, 'row')} from before ${before}\n`);
+    const removed = counted(tally.changed, 'row');
+    printResult(session, { removed: tally.changed, before }, `removed ${removed} from before ${before}\n`);
     if (from !== undefined) tell('interrupted; run again for the rest');
     return tally.changed === 0 || from !== undefined ? RESULT.nothing : RESULT.done;
   });

@@ -2,7 +2,7 @@
 import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { rowJson, rowText } from './event.ts';
-import { audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
+import { audited, RESULT, printJson, printResult, type Result, type Session, type Tally } from './session.ts';
 import { bytesText, counted, countText, table, timeText } from './terminal.ts';
 
 export type Selection =
@@ -54,18 +54,13 @@ export async function showRow(session: Session, entry: string): Promise<Result> 
     if (session.json) printJson(session, null);
     return RESULT.nothing;
   }
-  if (session.json) printJson(session, rowJson(row));
-  else session.print(`${rowText(row)}\n`);
+  printResult(session, rowJson(row), `${rowText(row)}\n`);
   return RESULT.done;
 }
 
 export async function dropRows(session: Session, selection: Selection): Promise<Result> {
   const found = await selectedCount(session, selection);
-  if (found === 0) {
-    session.tell('no such rows in the quarantine');
-    if (session.json) printJson(session, { dropped: 0 });
-    return RESULT.nothing;
-  }
+  if (found === 0) return noRows(session, { dropped: 0 });
   if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`))) return RESULT.nothing;
   return audited(session, 'drop', selectionText(selection), (tally) => dropSelected(session, selection, found, tally));
 }
@@ -77,13 +72,18 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
     if (stopped.aborted) break;
   }
   const dropped = tally.changed;
-  if (session.json) printJson(session, { dropped });
-  else session.print(`removed ${counted(dropped, 'row')}\n`);
+  printResult(session, { dropped }, `removed ${counted(dropped, 'row')}\n`);
   if (stopped.aborted) session.tell('interrupted; run again for the rest');
   const rest = await warehouse.eraseTraces();
   if (rest !== undefined) session.tell(rest);
   const wanted = selection.kind === 'entries' ? selection.entries.length : found;
   return dropped < wanted ? RESULT.nothing : RESULT.done;
+}
+
+export function noRows(session: Session, result: unknown): Result {
+  session.tell('no such rows in the quarantine');
+  if (session.json) printJson(session, result);
+  return RESULT.nothing;
 }
 
 /** Formats a selection as command-line arguments. */

@@ -8,7 +8,7 @@ import { namesIn } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
+import { noRows, selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted } from './terminal.ts';
 
@@ -21,7 +21,7 @@ const POLL_MS = 50;
 const NO_CONSUMER_MS = 10_000;
 
 /** The entry on the queue of a row that has not landed yet. */
-interface Waiting extends Replayed {
+interface Waiting extends Omit<Replayed, 'replayOf'> {
   readonly stream: QueuedStream;
 }
 
@@ -40,11 +40,7 @@ const noneYet = (): Tally => ({ landed: 0, refused: [], lost: [], notReplayed: [
 export async function replayRows(session: Session, selection: Selection): Promise<Result> {
   const found = await selectedCount(session, selection);
   const missing = selection.kind === 'entries' ? selection.entries.length - found : 0;
-  if (found === 0) {
-    session.tell('no such rows in the quarantine');
-    if (session.json) printJson(session, { ...noneYet(), waiting: 0, missing });
-    return RESULT.nothing;
-  }
+  if (found === 0) return noRows(session, { ...noneYet(), waiting: 0, missing });
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return RESULT.nothing;
   return audited(session, 'replay', selectionText(selection), async (tally) => {
     const replay = new Replaying(session);
@@ -116,8 +112,8 @@ class Replaying {
         some.map((row) => ({ ...row, replayOf: row.entry })),
         again,
       );
-      for (const [at, { entry, fresh }] of replayed.entries()) {
-        this.waiting.set(some[at]?.entry ?? '', { stream, entry, fresh });
+      for (const { replayOf, entry, fresh } of replayed) {
+        this.waiting.set(replayOf, { stream, entry, fresh });
         if (fresh) this.sent += 1;
       }
     }
@@ -199,7 +195,7 @@ function resultOf(session: Session, { tally, waiting, deserted }: Replaying, mis
     session.print(`${counted(landed, 'event')} landed\n`);
     listed(session, refused, 'could not land again and stayed in the quarantine');
     listed(session, lost, 'disappeared from the queue and stayed in the quarantine; run again');
-    listed(session, notReplayed, 'cannot be replayed: body or producer is missing');
+    listed(session, notReplayed, 'cannot be replayed: no body, no producer, or an invalid id');
     if (missing > 0) session.print(`${counted(missing, 'entry', 'entries')} not found\n`);
   }
   if (deserted)

@@ -2,7 +2,7 @@
 import { basename } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import { printable } from '../process/printable.ts';
-import { RESULT, printJson, type Result, type Session } from './session.ts';
+import { RESULT, printResult, type Result, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
 const SHOWN_MAX = 10;
@@ -24,12 +24,9 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
     if (session.stopped.aborted) break;
   }
   const since = timeText(sinceMs);
-  if (session.json) printJson(session, { type, since, events, refused, first });
-  else {
-    const would = `${countText(refused)} of ${counted(events, 'event')} of ${type} since ${since} would be refused`;
-    const lines = first.map(({ id, problems }) => `  ${printable(id)}  ${problems.join('; ')}`);
-    session.print(`${[would, ...lines].join('\n')}\n`);
-  }
+  const would = `${countText(refused)} of ${counted(events, 'event')} of ${type} since ${since} would be refused`;
+  const lines = first.map(({ id, problems }) => `  ${printable(id)}  ${problems.join('; ')}`);
+  printResult(session, { type, since, events, refused, first }, `${[would, ...lines].join('\n')}\n`);
   if (events === 0) session.tell(`no event of the type ${type} has landed since ${since}`);
   if (session.stopped.aborted) session.tell('interrupted: newer events were not checked');
   return events > 0 && refused === 0 && !session.stopped.aborted ? RESULT.done : RESULT.nothing;

@@ -39,6 +39,10 @@ export interface Session extends ClockAndRandom {
 export const printJson = ({ print }: Pick<Session, 'print'>, value: unknown): void =>
   print(`${JSON.stringify(value)}\n`);
 
+/** Prints a result: with --json the value, otherwise the text. */
+export const printResult = (session: Session, value: unknown, text: string): void =>
+  session.json ? printJson(session, value) : session.print(text);
+
 const LINE_CHARACTERS_MAX = 400;
 
 /** Number of changed rows, entries or events. */

@@ -54,6 +54,7 @@ export interface Replay {
 }
 
 export interface Replayed {
+  readonly replayOf: string;
   readonly entry: string;
   readonly fresh: boolean;
 }

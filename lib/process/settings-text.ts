@@ -87,7 +87,7 @@ function defaultText(setting: Setting, program: Program | undefined): string {
     const required = program === undefined ? setting.required.length > 0 : setting.required.includes(program);
     if (!required) return 'none';
     const everywhere = program !== undefined || setting.required.length === setting.programs.length;
-    return everywhere ? 'required' : `required by the ${setting.required.join(', ')}`;
+    return everywhere ? 'required' : `required by ${setting.required.join(', ')}`;
   }
   if (setting.kind === 'flag') return '0';
   return setting.default === undefined ? 'none' : String(setting.default);

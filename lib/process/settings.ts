@@ -60,7 +60,7 @@ export const SETTINGS = Object.freeze({
   INGEST_WAREHOUSE_URI: uri(
     BOTH_ENDS,
     ['sqlite:', 'postgres:', 'postgresql:'],
-    CONSUMER,
+    ['consumer', 'admin'],
     'the warehouse: `sqlite:<path>`, percent-encoded, or `postgres://user:password@host/database`; ' +
       'without it, the gateway looks up events only in the queue, which keeps them for 24 hours',
   ),

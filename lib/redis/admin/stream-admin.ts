@@ -159,7 +159,11 @@ export class StreamAdmin implements QueuedStream {
         args.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace, id ?? namesIn(body).id ?? '');
       }
       const reply = (await this.#run(SCRIPTS.replay, args)).value() as readonly (string | number)[];
-      return rows.map((_, at) => ({ entry: String(reply[2 * at]), fresh: reply[2 * at + 1] === 1 }));
+      return rows.map(({ replayOf }, at) => ({
+        replayOf,
+        entry: String(reply[2 * at]),
+        fresh: reply[2 * at + 1] === 1,
+      }));
     });
   }
 
