@@ -21,7 +21,7 @@ const optionsFor = (redis: RunningServer): ConnectionOptions => ({
 });
 
 async function withConnection<T>(connection: RedisConnection, work: () => Promise<T>): Promise<T> {
-  const ready = new Promise<void>((resolve) => connection.tell({ onReady: resolve }));
+  const ready = new Promise((resolve) => connection.tell({ onReady: resolve }));
   connection.open();
   await ready;
   try {

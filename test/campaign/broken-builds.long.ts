@@ -47,8 +47,8 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: 'answers 202 before Redis did',
     change: {
       file: 'lib/redis/accept/stream-queue.ts',
-      from: 'const call = this.#calls.began(carried);',
-      to: "const call = this.#calls.began(carried); settleAll(call, 'accepted');",
+      from: 'this.#calls.push(call);',
+      to: "this.#calls.push(call); settleAll(call, 'accepted');",
     },
     rounds: [[lasting(freezeAndKillQueue, 200)]],
     finds: /answered 202, and there is no row/,
@@ -67,9 +67,9 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'accepts what the queue did not answer in time',
     change: {
-      file: 'lib/redis/accept/outstanding-calls.ts',
-      from: "this.#onOverdue();\n      settleAll(call, 'unavailable');",
-      to: "this.#onOverdue();\n      settleAll(call, 'accepted');",
+      file: 'lib/redis/accept/stream-queue.ts',
+      from: "this.#timeoutMs} ms`);\n      settleAll(call, 'unavailable');",
+      to: "this.#timeoutMs} ms`);\n      settleAll(call, 'accepted');",
     },
     rounds: [[lasting(commandsLost, 1_500)]],
     finds: /answered 202, and there is no row/,

@@ -32,7 +32,7 @@ describe('the byte client', () => {
     await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
     const opened = open(t, `redis://shop:${encodeURIComponent('p@ss/w:rd')}@127.0.0.1:${redis.port}/3`);
     await ready(opened);
-    const list = await text(opened.client.sendCommand(['CLIENT', 'LIST']));
+    const list = await text(opened.client.send(['CLIENT', 'LIST']));
     assert.match(list, /name=byte-client-test .*db=3 .*user=shop/);
   });
 
@@ -64,14 +64,14 @@ describe('the byte client', () => {
     await ready(opened);
     const { client } = opened;
     const echoes = ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n'].map((word) =>
-      client.sendCommand(['ECHO', word]).then((reply) => reply.bytes().toString()),
+      client.send(['ECHO', word]).then((reply) => reply.bytes().toString()),
     );
-    const wrong = assert.rejects(client.sendCommand(['NOPE']), {
+    const wrong = assert.rejects(client.send(['NOPE']), {
       name: 'RedisError',
       code: 'ERR',
       message: /^ERR unknown command/,
     });
-    const last = text(client.sendCommand(['ECHO', 'last']));
+    const last = text(client.send(['ECHO', 'last']));
     assert.deepEqual(await Promise.all(echoes), ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n']);
     await wrong;
     assert.equal(await last, 'last');
@@ -81,10 +81,10 @@ describe('the byte client', () => {
     const redis = await TestRedis.start();
     const opened = open(t, redis.uri);
     await ready(opened);
-    const waiting = assert.rejects(opened.client.sendCommand(['BLPOP', 'nothing', '0']));
+    const waiting = assert.rejects(opened.client.send(['BLPOP', 'nothing', '0']));
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await waiting;
-    await assert.rejects(opened.client.sendCommand(['PING']), /no connection/);
+    await assert.rejects(opened.client.send(['PING']), /no connection/);
     await ready(opened);
     assert.equal(opened.errors.length, 1);
   });
@@ -118,7 +118,7 @@ describe('the byte client', () => {
       t.after(() => server.close());
       const opened = open(t, `redis://127.0.0.1:${(server.address() as AddressInfo).port}`);
       await ready(opened);
-      await opened.client.sendCommand(['ECHO', 'x']).catch(() => undefined);
+      await opened.client.send(['ECHO', 'x']).catch(() => undefined);
       await eventually('it is connected anew', () => connections === 2);
       assert.match(opened.errors[0] ?? '', reason);
       opened.client.destroy();
@@ -130,17 +130,17 @@ describe('the byte client', () => {
     await redis.command('ACL', 'SETUSER', 'open', 'on', 'nopass', '~*', '+@all');
     const opened = open(t, `redis://open@127.0.0.1:${redis.port}`);
     await ready(opened);
-    assert.equal(await text(opened.client.sendCommand(['ACL', 'WHOAMI'])), 'open');
+    assert.equal(await text(opened.client.send(['ACL', 'WHOAMI'])), 'open');
   });
 
   it('waits for outstanding replies before it closes, and sends nothing afterwards', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, redis.uri);
     await ready(opened);
-    const echo = text(opened.client.sendCommand(['ECHO', 'last']));
+    const echo = text(opened.client.send(['ECHO', 'last']));
     await opened.client.close();
     assert.equal(await echo, 'last');
-    await assert.rejects(opened.client.sendCommand(['PING']));
+    await assert.rejects(opened.client.send(['PING']));
     assert.deepEqual(opened.errors, []);
   });
 
@@ -158,18 +158,18 @@ describe('the byte client', () => {
     void client.connect();
     await eventually('it is ready', () => client.isReady);
     holds = true;
-    const words = ['a', '\u00e9', 'b'].map((word) => text(client.sendCommand(['ECHO', word])));
+    const words = ['a', '\u00e9', 'b'].map((word) => text(client.send(['ECHO', word])));
     assert.equal(held.length, 1);
     const before = Number(
       /cmdstat_echo:calls=(\d+)/.exec(String(await redis.command('INFO', 'commandstats')))?.[1] ?? 0,
     );
     assert.equal(before, 0);
     // A command that contains bytes is written immediately, together with the commands gathered before it.
-    const last = text(client.sendCommand(['ECHO', Buffer.from('last')]));
+    const last = text(client.send(['ECHO', Buffer.from('last')]));
     assert.equal(await last, 'last');
     assert.deepEqual(await Promise.all(words), ['a', Buffer.from('\u00e9').toString('latin1'), 'b']);
     for (const write of held) write();
-    const after = text(client.sendCommand(['ECHO', 'after']));
+    const after = text(client.send(['ECHO', 'after']));
     held.at(-1)?.();
     assert.equal(await after, 'after');
   });
@@ -191,14 +191,14 @@ describe('the byte client', () => {
     void client.connect();
     await eventually('it is ready', () => client.isReady);
     holds = true;
-    const lost = assert.rejects(client.sendCommand(['RPUSH', 'list', 'lost']));
+    const lost = assert.rejects(client.send(['RPUSH', 'list', 'lost']));
     // The greeting of the next connection is also gathered, and may be sent before the reply to the kill arrives.
     const killed = redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await lost;
     holds = false;
     await killed;
     await eventually('it is ready again', () => client.isReady);
-    assert.equal(await text(client.sendCommand(['ECHO', 'own'])), 'own');
+    assert.equal(await text(client.send(['ECHO', 'own'])), 'own');
     assert.equal(await redis.command('EXISTS', 'list'), 0);
     assert.equal(errors.length, 1);
   });
@@ -230,7 +230,7 @@ describe('the byte client', () => {
     t.after(() => tls.setDefaultCACertificates(known));
     const opened = open(t, `rediss://localhost:${port}`);
     await ready(opened);
-    assert.equal(await text(opened.client.sendCommand(['ECHO', 'safe'])), 'safe');
+    assert.equal(await text(opened.client.send(['ECHO', 'safe'])), 'safe');
     assert.equal(names.at(-1), 'localhost');
   });
 });

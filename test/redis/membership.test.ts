@@ -27,8 +27,7 @@ const ask = (command: readonly (string | Buffer)[]): Promise<RedisValue> => {
     throw cause instanceof Error ? new RedisError(cause.message) : cause;
   });
 };
-const run = (script: Script, args: readonly string[]): Promise<RedisValue> =>
-  script.run({ send: ask }, [...script.command(STREAM), ...args]);
+const run = (script: Script, args: readonly string[]): Promise<RedisValue> => script.run({ send: ask }, STREAM, args);
 const register = (name: string, max = 0): Promise<unknown> =>
   run(new Script('register.lua'), [name, String(LEASE_MS), String(max)]);
 const leave = (name: string, idleMs = 0): Promise<unknown> =>

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { ReplyAssembler, type Reply } from '../../lib/redis/wire/reply.ts';
+import { RedisError } from '../../lib/redis/wire/errors.ts';
+import { Reply, ReplyAssembler } from '../../lib/redis/wire/reply.ts';
 import { anyCharacter } from '../support/any-character.ts';
 
 type Value = string | number | null | readonly Value[];
@@ -20,9 +21,9 @@ function read(reply: Reply, like: Value): Value {
   return size === undefined ? null : Array.from({ length: size }, (_, at) => read(reply, like?.[at] ?? null));
 }
 
-function assembled(bytes: Buffer, sizes: readonly number[]): Reply[] {
+function received(bytes: Buffer, sizes: readonly number[]): (Reply | RedisError)[] {
   const assembler = new ReplyAssembler();
-  const replies: Reply[] = [];
+  const replies: (Reply | RedisError)[] = [];
   const piece = Buffer.alloc(bytes.length);
   for (let at = 0, turn = 0; at < bytes.length; turn += 1) {
     const size = sizes[turn % sizes.length] ?? 1;
@@ -34,6 +35,9 @@ function assembled(bytes: Buffer, sizes: readonly number[]): Reply[] {
   }
   return replies;
 }
+
+const assembled = (bytes: Buffer, sizes: readonly number[]): readonly Reply[] =>
+  received(bytes, sizes).filter((reply) => reply instanceof Reply);
 
 const ENTRIES: Value = [
   [
@@ -101,9 +105,9 @@ describe('a reply of Redis', () => {
   });
 
   it('may be an error, in the words of the server', () => {
-    const [error, after] = assembled(Buffer.from('-NOGROUP No such key\r\n+OK\r\n'), [3]);
-    assert.equal(error?.error?.message, 'NOGROUP No such key');
-    assert.equal(after?.error, undefined);
+    const [error, after] = received(Buffer.from('-NOGROUP No such key\r\n+OK\r\n'), [3]);
+    assert.ok(error instanceof RedisError && error.message === 'NOGROUP No such key');
+    assert.ok(after instanceof Reply);
   });
 
   it('distinguishes known names from others', () => {

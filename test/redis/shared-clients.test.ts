@@ -37,8 +37,7 @@ async function share(t: TestContext): Promise<Shared> {
 
 const ready = (...sharers: Sharer[]): Promise<unknown> =>
   eventually('they are told', () => sharers.every(({ client, told }) => client.isReady && told.includes('ready')));
-const echo = async ({ client }: Sharer, word: string): Promise<string> =>
-  (await client.sendCommand(['ECHO', word])).text();
+const echo = async ({ client }: Sharer, word: string): Promise<string> => (await client.send(['ECHO', word])).text();
 
 describe('clients that share a connection', () => {
   it('opens one connection to each server, and notifies clients that join later', async (t) => {
@@ -63,7 +62,7 @@ describe('clients that share a connection', () => {
     void second.connect();
     await ready(first);
     await eventually('it is ready', () => second.isReady);
-    const names = [first.client, second].map(async (client) => (await client.sendCommand(['GET', 'name'])).text());
+    const names = [first.client, second].map(async (client) => (await client.send(['GET', 'name'])).text());
     assert.deepEqual(await Promise.all(names), ['first', 'other']);
     assert.equal(await connections(), 1);
   });
@@ -91,7 +90,7 @@ describe('clients that share a connection', () => {
     await ready(one, two);
     const [first, refusal, second] = await Promise.allSettled([
       echo(one, '1'),
-      two.client.sendCommand(['NOPE']),
+      two.client.send(['NOPE']),
       echo(one, '2'),
     ]);
     assert.deepEqual(
@@ -167,7 +166,7 @@ describe('clients that share a connection', () => {
     await ready(one, two);
     // The second client leaves while the error event is being emitted.
     two.client.on('error', () => two.client.destroy());
-    const waiting = assert.rejects(one.client.sendCommand(['BLPOP', 'nothing', '0']));
+    const waiting = assert.rejects(one.client.send(['BLPOP', 'nothing', '0']));
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await waiting;
     await eventually('it stands again', () => one.told.length === 3);
@@ -186,7 +185,7 @@ describe('clients that share a connection', () => {
     const [one, two] = [join(), join()];
     await ready(one, two);
     const last = echo(one, 'last');
-    const waiting = two.client.sendCommand(['BLPOP', 'list', '0']);
+    const waiting = two.client.send(['BLPOP', 'list', '0']);
     await one.client.close();
     assert.equal(await last, 'last');
     assert.equal(one.client.isReady, false);

@@ -226,8 +226,8 @@ describe('the id index', () => {
     const body = '{"id":"carried","n":1}';
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', body);
     const index = new IdIndex(String(await redis.command('HGET', `{${stream}}:queue`, 'secret')));
-    const noted = `${index.digests('p', body)}0000000005-3`;
-    await redis.command('HSET', `{${stream}}:ids:1719999999990`, index.field('carried'), noted);
+    const { field, digests } = index.keysOf({ id: 'carried', producer: 'p', text: body });
+    await redis.command('HSET', `{${stream}}:ids:1719999999990`, field, `${digests}0000000005-3`);
     await redis.command('SET', `{${stream}}:ids`, '1719999999990');
     assert.deepEqual(await queue.find('carried', 'p'), {
       kind: 'found',

@@ -65,7 +65,7 @@ describe('a claim', () => {
         throw new RedisError((cause as Error).message);
       });
     };
-    const [next, taken] = (await script.run({ send }, [...script.command(STREAM), ...args])) as Claimed;
+    const [next, taken] = (await script.run({ send }, STREAM, args)) as Claimed;
     return [next, taken.map(([name]) => name)];
   }
 

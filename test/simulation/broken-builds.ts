@@ -35,8 +35,8 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: 'answers 202 before Redis did',
     change: {
       file: 'lib/redis/accept/stream-queue.ts',
-      from: 'const call = this.#calls.began(carried);',
-      to: "const call = this.#calls.began(carried); settleAll(call, 'accepted');",
+      from: 'this.#calls.push(call);',
+      to: "this.#calls.push(call); settleAll(call, 'accepted');",
     },
     finds: NOWHERE,
   },
@@ -116,15 +116,15 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'accepts what the queue did not answer in time',
     change: {
-      file: 'lib/redis/accept/outstanding-calls.ts',
-      from: "this.#onOverdue();\n      settleAll(call, 'unavailable');",
-      to: "this.#onOverdue();\n      settleAll(call, 'accepted');",
+      file: 'lib/redis/accept/stream-queue.ts',
+      from: "this.#timeoutMs} ms`);\n      settleAll(call, 'unavailable');",
+      to: "this.#timeoutMs} ms`);\n      settleAll(call, 'accepted');",
     },
     finds: NOWHERE,
   },
   {
     name: 'sets a time limit for the first call alone',
-    change: { file: 'lib/redis/accept/outstanding-calls.ts', from: 'this.#armDeadline(leftMs);', to: '' },
+    change: { file: 'lib/redis/accept/stream-queue.ts', from: 'this.#armDeadline(leftMs);', to: '' },
     finds: /ms late/,
   },
   {

@@ -159,7 +159,7 @@ export class Link extends EventEmitter implements Client {
     });
   }
 
-  sendCommand(command: readonly Argument[]): Promise<Reply> {
+  send(command: readonly Argument[]): Promise<Reply> {
     if (!this.isReady) return Promise.reject(new NoConnection('there is no connection to the queue'));
     return new Promise((resolve, reject) => {
       const call: Call = { command, resolve, reject, state: 'sent', lost: this.#isCut };

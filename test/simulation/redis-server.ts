@@ -138,7 +138,7 @@ export class RedisServer {
     this.offMs = 0;
     this.#setClock(0);
     await this.#empty();
-    await this.#client.sendCommand(['SCRIPT', 'FLUSH']);
+    await this.#client.send(['SCRIPT', 'FLUSH']);
   }
 
   kindOf(command: readonly Argument[]): string {
@@ -173,7 +173,7 @@ export class RedisServer {
   }
 
   async #ask(kind: string, command: readonly Argument[]): Promise<Reply | RedisError> {
-    const asked = this.#client.sendCommand(command).catch((cause: unknown) => {
+    const asked = this.#client.send(command).catch((cause: unknown) => {
       if (cause instanceof RedisError) return cause;
       throw cause;
     });
@@ -197,7 +197,7 @@ export class RedisServer {
   /** Reads the new entries. Entries never change, so all are read again only if some were trimmed. */
   async #look(): Promise<Stored> {
     const look = async (after: string): Promise<Look> =>
-      (await this.#client.sendCommand(['EVAL', LOOK, '0', after])).value() as Look;
+      (await this.#client.send(['EVAL', LOOK, '0', after])).value() as Look;
     const before = this.#entries;
     const more = await look(before.at(-1)?.entry ?? '-');
     const grown = more[0] === before.length + more[3].length;
@@ -214,13 +214,10 @@ export class RedisServer {
 
   async snapshot(nowMs: number): Promise<void> {
     this.#setClock(nowMs);
-    const names = (await this.#client.sendCommand(['KEYS', '*'])).value() as readonly string[];
+    const names = (await this.#client.send(['KEYS', '*'])).value() as readonly string[];
     this.#snapshot = await Promise.all(
       [...names].sort().map(async (key) => {
-        const [ttl, dump] = await Promise.all([
-          this.#client.sendCommand(['PTTL', key]),
-          this.#client.sendCommand(['DUMP', key]),
-        ]);
+        const [ttl, dump] = await Promise.all([this.#client.send(['PTTL', key]), this.#client.send(['DUMP', key])]);
         return { key, ttlMs: ttl.integer(), dump: Buffer.from(dump.bytes()) };
       }),
     );
@@ -234,19 +231,19 @@ export class RedisServer {
     this.#entries = [];
     await this.#empty();
     for (const { key, ttlMs, dump } of this.#snapshot)
-      await this.#client.sendCommand(['RESTORE', key, String(Math.max(0, ttlMs)), dump]);
+      await this.#client.send(['RESTORE', key, String(Math.max(0, ttlMs)), dump]);
     this.#snapshot = undefined;
   }
 
   async #empty(): Promise<void> {
     for (const command of ['REPLICAOF NO ONE', 'CONFIG SET maxmemory 0', 'FLUSHALL'])
-      await this.#client.sendCommand(command.split(' '));
+      await this.#client.send(command.split(' '));
   }
 
   async set(nowMs: number, ...command: string[]): Promise<void> {
     this.#setClock(nowMs);
     this.#forget();
-    await this.#client.sendCommand(command);
+    await this.#client.send(command);
   }
 
   #setClock(nowMs: number): void {

@@ -1,44 +1,31 @@
 // The state of the queue, from periodic probes and from refused or overdue calls.
 //
-// Invariants: the queue is available only if a recent probe succeeded. If the server is silent for STALL_MAX_MS, the
-// owner reconnects. Each change is logged once.
+// Invariants: the queue is available only if a recent probe succeeded. Each change is logged once.
 import { NOT_ASKED, type QueueState } from '../../ingest/queue.ts';
-import type { Clock, Timer } from '../../process/clock.ts';
+import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import type { RedisConnection } from '../server/client.ts';
-import { withTimeout } from '../wire/deadline.ts';
-import { NoAnswer } from '../wire/errors.ts';
-import type { OutstandingCalls } from './outstanding-calls.ts';
 
-const PROBE_INTERVAL_MS = 400;
-const PROBE_TIMEOUT_MS = 600;
-/** After this long without a reply, the connection is replaced. */
-const STALL_MAX_MS = 3_000;
+export const PROBE_INTERVAL_MS = 400;
+export const PROBE_TIMEOUT_MS = 600;
 
 interface QueueProbeOptions {
-  readonly call: () => Promise<unknown>;
+  /** A write that changes nothing, which fails if Redis is full or read-only. */
+  readonly call: () => Promise<void>;
   readonly connection: RedisConnection;
-  readonly calls: OutstandingCalls;
-  readonly callTimeoutMs: number;
-  readonly onSilent: (reason: string) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export class QueueProbe {
   readonly #options: QueueProbeOptions;
-  /** At least PROBE_TIMEOUT_MS, and up to STALL_MAX_MS as long as the enqueue timeout. */
-  readonly #timeoutMs: number;
-  readonly #timer: Timer;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
   #reason: string | undefined = NOT_ASKED;
 
   constructor(options: QueueProbeOptions) {
     this.#options = options;
-    this.#timeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, options.callTimeoutMs), STALL_MAX_MS);
-    this.#timer = options.clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
   }
 
   state(): QueueState {
@@ -49,19 +36,16 @@ export class QueueProbe {
     return { available: true };
   }
 
-  /** Probes with a write that changes nothing, which fails if Redis is full or read-only. Returns the new state. */
+  /** Returns the new state, or the last one if a probe is outstanding. */
   async ask(): Promise<QueueState> {
     if (this.#asking) return this.state();
     this.#asking = true;
-    const { call, calls, connection, clock } = this.#options;
+    const { call, connection, clock } = this.#options;
     try {
-      await withTimeout(clock, call(), this.#timeoutMs);
+      await call();
       this.#answeredMs = clock.ms();
-      calls.serverSpoke();
       this.says(undefined);
     } catch (cause) {
-      // This detects a frozen server or a dead connection even if there are no events.
-      if (cause instanceof NoAnswer) calls.serverSilent(clock.ms() - this.#timeoutMs);
       this.says(connection.ready ? messageOf(cause) : connection.lastError);
     } finally {
       this.#asking = false;
@@ -77,15 +61,5 @@ export class QueueProbe {
     const { log } = this.#options;
     if (reason === undefined) log.info('the queue takes events');
     else if (before === undefined) log.error({ reason }, 'the queue takes no events');
-  }
-
-  close(): void {
-    this.#timer.close();
-  }
-
-  #supervise(): void {
-    const { calls, onSilent } = this.#options;
-    if (calls.silentMs > STALL_MAX_MS) onSilent('the server does not answer');
-    void this.ask();
   }
 }

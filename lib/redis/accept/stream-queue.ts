@@ -4,8 +4,10 @@
 // submissions of a turn share script calls, which Redis runs atomically.
 //
 // Invariants: each submission is settled once, within the timeout plus the lateness of one timer. `accepted` and
-// `duplicate` come only from Redis. While a call is overdue, the queue refuses events immediately, so a frozen
-// server leaves at most one timeout's worth of submissions in memory.
+// `duplicate` come only from Redis. A call is given up only if it was written and the sockets were read at least once
+// after its deadline. From then on, the server is considered stalled until it sends anything: the queue refuses events
+// immediately, so a frozen server leaves at most one timeout's worth of submissions in memory, and after STALL_MAX_MS
+// the connection is replaced.
 import assert from 'node:assert/strict';
 import {
   type Outcome,
@@ -15,7 +17,7 @@ import {
   type QueueState,
   type Submission,
 } from '../../ingest/queue.ts';
-import type { Clock } from '../../process/clock.ts';
+import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import type { RedisConnection } from '../server/client.ts';
@@ -27,11 +29,10 @@ import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { RewriteRunning } from '../wire/errors.ts';
+import { NoAnswer, RewriteRunning } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
-import { Script, type Argument, type Sender, type Server } from '../wire/script.ts';
-import { type Call, OutstandingCalls, settleAll } from './outstanding-calls.ts';
-import { QueueProbe } from './queue-probe.ts';
+import { isNoScript, Script, type Argument, type Sender, type Server } from '../wire/script.ts';
+import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
 
 // Fact: Redis runs one script at a time, at about 8 µs per event, and the arguments of a call are joined into one
@@ -45,6 +46,15 @@ const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
 /** Indexed by the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
 const DIGIT_ZERO = 0x30;
+
+/** After this long without a reply, the connection is replaced. */
+const STALL_MAX_MS = 3_000;
+
+interface Call {
+  readonly submissions: readonly Submission[];
+  readonly sentMs: number;
+  settled: boolean;
+}
 
 export interface Durability {
   /** A server that may lose accepted events is refused with `require`, and logged with `warn`. */
@@ -75,80 +85,75 @@ export class StreamQueue implements Queue {
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
+  /** At least PROBE_TIMEOUT_MS, and up to STALL_MAX_MS as long as the enqueue timeout. */
+  readonly #probeTimeoutMs: number;
   readonly #log: Log;
   readonly #onCall: (seconds: number, events: number) => void;
   readonly #stream: string;
+  /** The beginning of an accepting call. */
+  readonly #accept: readonly string[];
   readonly #retentionMs: number;
   readonly #makes: boolean;
   readonly #identity: KnownIdentity;
   readonly #durability: DurabilityCheck;
-  readonly #accepting: Sender<Reply>;
   readonly #replicated: ReplicatedSender | undefined;
-
-  #awaitsRewrite = false;
-  #pending: Submission[] = [];
-  readonly #defer: (flush: () => void) => void;
-  readonly #calls: OutstandingCalls;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
+  readonly #supervision: Timer;
+  readonly #defer: (flush: () => void) => void;
+
+  #awaitsRewrite = false;
+  /** Sends accepting calls. Set while the connection is ready. */
+  #sender: Sender<Reply> | undefined;
+  #pending: Submission[] = [];
+  /** The calls that wait for a reply. The oldest one is first. */
+  readonly #calls: Call[] = [];
+  /** The deadline of the oldest unsettled call. */
+  #deadline: Timer | undefined;
+  #stalledSinceMs: number | undefined;
 
   constructor(options: StreamQueueOptions) {
-    this.#connection = options.connection;
-    const { clock, part, durability, observer = {} } = options;
+    const { clock, log, part, connection, durability, observer = {} } = options;
+    const { stream, retentionMs, makes } = part;
+    this.#connection = connection;
     this.#clock = clock;
+    this.#log = log;
     this.#defer = options.defer ?? ((flush) => clock.turnEnd(flush));
     this.#timeoutMs = options.enqueueTimeoutMs;
-    this.#calls = new OutstandingCalls(clock, options.enqueueTimeoutMs, () =>
-      this.#probe.says(`no answer within ${this.#timeoutMs} ms`),
-    );
-    this.#log = options.log;
+    this.#probeTimeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, this.#timeoutMs), STALL_MAX_MS);
     this.#onCall = observer.onCall ?? (() => undefined);
-    const { stream, retentionMs, makes } = part;
     this.#stream = stream;
+    this.#accept = ACCEPT.command(stream);
     this.#retentionMs = retentionMs;
     this.#makes = makes;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
-    this.#durability = new DurabilityCheck({ ...durability, log: this.#log });
+    this.#durability = new DurabilityCheck({ ...durability, log });
     if (durability.replicas > 0) {
       this.#replicated = new ReplicatedSender({ ...durability, stream, timeoutMs: this.#timeoutMs });
       // Opens in parallel with the queue's own connection, because startup has five seconds for all of them.
       this.#replicated.open();
     }
-    this.#accepting = this.#replicated ?? this.#connection;
-    const server = this.#connection.values;
-    if (makes)
-      this.#trimmer = new StreamTrimmer({
-        stream,
-        retentionMs,
-        clock,
-        server,
-        log: this.#log,
-        onReport: observer.onReport,
-      });
-    this.#trimmer?.start();
-    this.#connection.tell({
+    if (makes) {
+      const { values: server } = connection;
+      this.#trimmer = new StreamTrimmer({ stream, retentionMs, clock, server, log, onReport: observer.onReport });
+      this.#trimmer.start();
+    }
+    this.#probe = new QueueProbe({ call: () => this.#callEmpty(), connection, clock, log });
+    this.#supervision = clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
+    connection.tell({
       inspect: (server) => this.#inspect(server, durability.replicas > 0),
-      onReady: () => {
+      onReady: (client) => {
+        this.#sender = this.#replicated ?? client;
         void this.#probe.ask();
         void this.#trimmer?.trim();
-        if (makes) this.#identity.keepAsking(this.#connection.values);
+        if (makes) this.#identity.keepAsking(connection.values);
       },
       onLost: (reason) => {
-        this.#calls.serverSpoke();
+        this.#sender = undefined;
+        // No reply is due.
+        this.#stalledSinceMs = undefined;
         this.#probe.says(reason);
       },
-    });
-    this.#probe = new QueueProbe({
-      clock,
-      call: () => this.#accept([...ACCEPT.command(stream), String(retentionMs)]),
-      connection: this.#connection,
-      calls: this.#calls,
-      callTimeoutMs: this.#timeoutMs,
-      onSilent: (reason) => {
-        this.#connection.restart(reason);
-        this.#replicated?.restart(reason);
-      },
-      log: this.#log,
     });
   }
 
@@ -160,11 +165,119 @@ export class StreamQueue implements Queue {
     this.#defer(this.#flush);
   }
 
+  readonly #flush = (): void => {
+    const submissions = this.#pending;
+    this.#pending = [];
+    const sender = this.#sender;
+    if (sender === undefined || this.#stalledSinceMs !== undefined) {
+      for (const submission of submissions) submission.settle('unavailable');
+      return;
+    }
+    for (let from = 0; from < submissions.length;) from = this.#send(sender, submissions, from);
+  };
+
+  /** Sends one call with as many submissions, from index `from`, as fit. Returns the index of the next one. */
+  #send(sender: Sender<Reply>, submissions: readonly Submission[], from: number): number {
+    assert(from < submissions.length);
+    // Fact: an additional argument costs every event. Choice: only calls with notes have one.
+    const hasNotes = submissions.some(({ notes }) => notes !== undefined);
+    const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
+    const command: Argument[] = [...this.#accept, retention];
+    const events: Argument[] = [];
+    const { index } = this.#identity;
+    let at = from;
+    for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
+      const submission = submissions[at];
+      if (submission === undefined) break;
+      const { producer, text, notes } = submission;
+      characters += text.length;
+      if (characters > CALL_CHARACTERS_MAX && at > from) break;
+      const { field, digests } = index.keysOf(submission);
+      command.push(field);
+      events.push(digests + producer, text);
+      if (hasNotes) events.push(membersOf(notes));
+    }
+    command.push(...events);
+    const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
+    const call: Call = { submissions: carried, sentMs: this.#clock.ms(), settled: false };
+    this.#calls.push(call);
+    if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
+    const answered = (reply: Reply): void => this.#answered(call, reply);
+    const refused = (cause: unknown): void => this.#refused(call, cause);
+    sender.send(command).then(answered, (cause: unknown) => {
+      if (isNoScript(cause)) sender.send(ACCEPT.withText(command)).then(answered, refused);
+      else refused(cause);
+    });
+    return at;
+  }
+
+  #answered(call: Call, reply: Reply): void {
+    this.#stalledSinceMs = undefined;
+    this.#forget(call);
+    if (call.settled) return;
+    call.settled = true;
+    const { submissions } = call;
+    this.#onCall((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
+    const value = reply.value();
+    const digits = typeof value === 'string' ? value : '';
+    if (digits.length !== submissions.length)
+      this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
+    submissions.forEach((submission, at) =>
+      submission.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'),
+    );
+  }
+
+  #refused(call: Call, cause: unknown): void {
+    this.#forget(call);
+    if (this.#sender !== undefined) {
+      this.#stalledSinceMs = undefined; // A refusal is also a reply.
+      this.#probe.says(messageOf(cause));
+    }
+    settleAll(call, 'unavailable');
+  }
+
+  #forget(call: Call): void {
+    // Replies arrive in the order of the calls, except for a call that was sent twice (NOSCRIPT).
+    if (this.#calls[0] === call) this.#calls.shift();
+    else {
+      const at = this.#calls.indexOf(call);
+      if (at !== -1) this.#calls.splice(at, 1);
+    }
+  }
+
+  // Fact: a timer per call costs more than this check. Choice: one timer for the oldest unsettled call.
+  #armDeadline(inMs: number): void {
+    assert(this.#deadline === undefined);
+    // Fact: after a long turn (a burst of handshakes, garbage collection), timers run before sockets are read, so a
+    // reply that arrived in time would seem late. Choice: sockets are read before a call is given up, and the
+    // deadline is compared with the time before that read. If it were compared with the time after it, an overloaded
+    // gateway would give up every call.
+    this.#deadline = this.#clock.after(inMs, () => {
+      const beforePollMs = this.#clock.ms();
+      this.#clock.turnEnd(() => this.#expire(beforePollMs));
+    });
+  }
+
+  #expire(now: number): void {
+    this.#deadline = undefined;
+    for (const call of this.#calls) {
+      if (call.settled) continue;
+      const leftMs = call.sentMs + this.#timeoutMs - now;
+      if (leftMs > 0.5) {
+        this.#armDeadline(leftMs);
+        return;
+      }
+      this.#stalledSinceMs ??= now;
+      this.#probe.says(`no answer within ${this.#timeoutMs} ms`);
+      settleAll(call, 'unavailable');
+    }
+  }
+
   async find(id: string, producer: string): Promise<QueueLookup> {
-    if (this.#calls.stalled) return { kind: 'unavailable' };
+    if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
     const args = [String(this.#retentionMs), producer, this.#identity.index.field(id)];
     try {
-      const found = FIND.run(this.#connection, [...FIND.command(this.#stream), ...args]);
+      const found = FIND.run(this.#connection, this.#stream, args);
       const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
       if ((reply.array() ?? 0) === 0) return { kind: 'unknown' };
       const [acceptedAtMs, body, traceparent] = [Number.parseInt(reply.text(), 10), reply.bytes(), reply.text()];
@@ -194,78 +307,33 @@ export class StreamQueue implements Queue {
   }
 
   async close(): Promise<void> {
-    this.#probe.close();
+    this.#sender = undefined;
+    this.#supervision.close();
     this.#identity.stop();
     this.#trimmer?.stop();
     await this.#replicated?.close();
     await this.#connection.close();
-    this.#calls.close();
+    this.#deadline?.close();
+    for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
   }
 
-  readonly #flush = (): void => {
-    const submissions = this.#pending;
-    this.#pending = [];
-    if (!this.#connection.ready || this.#calls.stalled) {
-      for (const submission of submissions) submission.settle('unavailable');
-      return;
+  #supervise(): void {
+    const sinceMs = this.#stalledSinceMs;
+    if (sinceMs !== undefined && this.#clock.ms() - sinceMs > STALL_MAX_MS)
+      for (const connection of [this.#connection, this.#replicated]) connection?.restart('the server does not answer');
+    void this.#probe.ask();
+  }
+
+  /** Calls the script without events. This detects a frozen server or a dead connection even if there are no events. */
+  async #callEmpty(): Promise<void> {
+    const answer = ACCEPT.run(this.#replicated ?? this.#connection, this.#stream, [String(this.#retentionMs)]);
+    try {
+      await withTimeout(this.#clock, answer, this.#probeTimeoutMs);
+      this.#stalledSinceMs = undefined;
+    } catch (cause) {
+      if (cause instanceof NoAnswer) this.#stalledSinceMs ??= this.#clock.ms() - this.#probeTimeoutMs;
+      throw cause;
     }
-    for (let from = 0; from < submissions.length;) from = this.#send(submissions, from);
-  };
-
-  #accept(command: readonly Argument[]): Promise<Reply> {
-    return ACCEPT.run(this.#accepting, command);
-  }
-
-  /** Sends one call with as many submissions, from index `from`, as fit. Returns the index of the next one. */
-  #send(submissions: readonly Submission[], from: number): number {
-    assert(from < submissions.length);
-    // Fact: an additional argument costs every event. Choice: only calls with notes have one.
-    const hasNotes = submissions.some(({ notes }) => notes !== undefined);
-    const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
-    const command: Argument[] = [...ACCEPT.command(this.#stream), retention];
-    const events: Argument[] = [];
-    const { index } = this.#identity;
-    let at = from;
-    for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
-      const submission = submissions[at];
-      if (submission === undefined) break;
-      const { id, producer, text, notes } = submission;
-      characters += text.length;
-      if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      command.push(index.field(id));
-      events.push(index.digests(producer, text) + producer, text);
-      if (hasNotes) events.push(membersOf(notes));
-    }
-    command.push(...events);
-    const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
-    const answer = this.#accept(command);
-    const call = this.#calls.began(carried);
-    answer.then(
-      (reply) => this.#answered(call, reply),
-      (cause: unknown) => this.#refused(call, cause),
-    );
-    return at;
-  }
-
-  #answered(call: Call, reply: Reply): void {
-    this.#calls.serverSpoke();
-    this.#calls.remove(call);
-    if (call.settled) return;
-    const { submissions } = call;
-    this.#onCall((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
-    const digits = reply.isString ? reply.text() : '';
-    if (digits.length !== submissions.length)
-      this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
-    call.settle((submission, at) => submission.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'));
-  }
-
-  #refused(call: Call, cause: unknown): void {
-    this.#calls.remove(call);
-    if (this.#connection.ready) {
-      this.#calls.serverSpoke(); // A refusal is also a reply.
-      this.#probe.says(messageOf(cause));
-    }
-    settleAll(call, 'unavailable');
   }
 
   async #inspect(server: Server, waits: boolean): Promise<void> {
@@ -278,4 +346,10 @@ export class StreamQueue implements Queue {
       throw cause;
     });
   }
+}
+
+function settleAll(call: Call, outcome: Outcome): void {
+  if (call.settled) return;
+  call.settled = true;
+  for (const submission of call.submissions) submission.settle(outcome);
 }

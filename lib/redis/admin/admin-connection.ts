@@ -6,10 +6,10 @@ import { messageOf } from '../../process/message-of.ts';
 import { type Client, RedisConnection } from '../server/client.ts';
 import type { MasterLookup } from '../server/master-lookup.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { queueIsAway, RedisError } from '../wire/errors.ts';
+import { queueIsAway } from '../wire/errors.ts';
 import { clusterRefusal } from '../stream/identity.ts';
 import type { Reply } from '../wire/reply.ts';
-import type { Argument, Script, Server } from '../wire/script.ts';
+import { type Argument, type Script, type Server, valuesOf } from '../wire/script.ts';
 
 const CONNECT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 10_000;
@@ -39,14 +39,14 @@ export class AdminConnection {
   }
 
   /** Parses replies. Failures are not QueueFailed, so use it within `telling`. */
-  readonly values: Server = { send: async (command) => (await this.send(command)).value() };
+  readonly values: Server = valuesOf(this);
 
   send(command: readonly Argument[]): Promise<Reply> {
     return withTimeout(this.#clock, this.#connection.send(command), ANSWER_TIMEOUT_MS);
   }
 
-  run(script: Script, command: readonly Argument[]): Promise<Reply> {
-    return withTimeout(this.#clock, script.run(this.#connection, command), ANSWER_TIMEOUT_MS);
+  run(script: Script, stream: string, args: readonly Argument[]): Promise<Reply> {
+    return withTimeout(this.#clock, script.run(this.#connection, stream, args), ANSWER_TIMEOUT_MS);
   }
 
   async telling<T>(work: () => Promise<T>): Promise<T> {
@@ -55,7 +55,6 @@ export class AdminConnection {
       return await work();
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
-      if (cause instanceof RedisError && cause.code === 'NOSCRIPT') throw cause;
       const refusal = this.#plain ? clusterRefusal(cause) : cause;
       const message = messageOf(refusal);
       throw new QueueFailed(this.#name === undefined ? message : `${this.#name}: ${message}`, { cause });

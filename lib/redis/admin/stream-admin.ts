@@ -254,7 +254,7 @@ export class StreamAdmin implements QueuedStream {
   }
 
   #run(script: Script, args: readonly Argument[]): Promise<Reply> {
-    return this.#connection.run(script, [...script.command(this.#stream), ...args]);
+    return this.#connection.run(script, this.#stream, args);
   }
 
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
@@ -287,7 +287,7 @@ async function partitionStatus(server: Server, stream: string): Promise<Omit<Par
     server.send(['XLEN', stream]),
     replicasOf(server, stream),
     memoryOf(server, stream),
-    SCRIPTS.lag.run(server, [...SCRIPTS.lag.command(stream), GROUP]),
+    SCRIPTS.lag.run(server, stream, [GROUP]),
   ]);
   const [unread, pending, oldestUnlandedMs] = behind as readonly [number, number, number];
   return { stream, events: Number(events), memoryBytes, unread, pending, oldestUnlandedMs, replicas };

@@ -10,7 +10,7 @@ import { withTimeout } from '../wire/deadline.ts';
 import { entriesOf, readFrom, type ReadEntries } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
-import { Script, type Argument } from '../wire/script.ts';
+import { isNoScript, Script, type Argument } from '../wire/script.ts';
 import { GROUP } from '../stream/layout.ts';
 
 export const ANSWER_TIMEOUT_MS = 3_000;
@@ -74,8 +74,7 @@ export class EntryReading {
     for (;;) {
       const { stream, member } = this.#options;
       const args = [GROUP, member, idleMs, this.#claimCursor, max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
-      const command = [...this.#claimScript.command(stream), ...args];
-      const reply = await this.#claimScript.run({ send: (sent) => this.#send(sent, 0) }, command);
+      const reply = await this.#claimScript.run({ send: (command) => this.#send(command, 0) }, stream, args);
       reply.array();
       this.#claimCursor = reply.text();
       const { deliveries: claimed } = entriesOf(reply, this.#options.source());
@@ -116,7 +115,7 @@ export class EntryReading {
     } catch (cause) {
       if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
       // After an error reply, no entries were lost, unless a script failed halfway.
-      const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && cause.code !== 'NOSCRIPT');
+      const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && !isNoScript(cause));
       if (lost) this.#againFrom ??= '0';
       if (cause instanceof NoAnswer) this.#options.connection.restart('the server does not answer');
       throw cause;

@@ -17,10 +17,9 @@ const TIDY_INTERVAL_MS = 60_000;
 export const memberName = (random: Random): string => `${hostname()}-${process.pid}-${random.uuid().slice(0, 8)}`;
 
 interface MembershipOptions {
-  readonly run: (script: Script, command: readonly string[]) => Promise<RedisValue>;
+  readonly run: (script: Script, args: readonly string[]) => Promise<RedisValue>;
   readonly clock: Clock;
   readonly log: Log;
-  readonly stream: string;
   readonly name: string;
 }
 
@@ -65,9 +64,9 @@ export class Membership {
   }
 
   async #renew(replicasMax: number): Promise<number> {
-    const { run, stream, name } = this.#options;
+    const { run, name } = this.#options;
     const args = [name, String(REPLICA_LEASE_MS), String(replicasMax)];
-    const replicas = (await run(this.#register, [...this.#register.command(stream), ...args])) as number;
+    const replicas = (await run(this.#register, args)) as number;
     if (replicas !== -1) this.#replicas = replicas;
     return replicas;
   }
@@ -90,7 +89,7 @@ export class Membership {
   }
 
   async #leaveGroup(idleMs: number): Promise<void> {
-    const { run, stream, name } = this.#options;
-    await run(this.#leave, [...this.#leave.command(stream), GROUP, name, String(idleMs)]);
+    const { run, name } = this.#options;
+    await run(this.#leave, [GROUP, name, String(idleMs)]);
   }
 }

@@ -67,9 +67,9 @@ export class StreamReader implements QueueReader {
     this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);
     this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
-    const run = (script: Script, command: readonly string[]): Promise<RedisValue> =>
-      this.#answer(script.run(this.#control.values, command));
-    this.#membership = new Membership({ run, clock, log, stream, name: this.name });
+    const run = (script: Script, args: readonly string[]): Promise<RedisValue> =>
+      this.#answer(script.run(this.#control.values, stream, args));
+    this.#membership = new Membership({ run, clock, log, name: this.name });
     this.#entries = new EntryReading({
       clock,
       connection: this.#reading,

@@ -1,6 +1,6 @@
 // Queries servers that need not be the master, each on its own short-lived connection.
 import type { ClockAndRandom } from '../../process/clock.ts';
-import type { Server } from '../wire/script.ts';
+import { type Server, valuesOf } from '../wire/script.ts';
 import { ByteClient } from '../wire/byte-client.ts';
 import { withTimeout } from '../wire/deadline.ts';
 
@@ -16,8 +16,7 @@ export async function askOnce<T>(
   const client = new ByteClient({ ...system, uri, name: 'ingest-lookup' });
   const lost = new Promise<never>((_, reject) => client.on('error', reject));
   const ready = new Promise((resolve) => client.on('ready', resolve));
-  const server: Server = { send: (command) => client.sendCommand(command).then((reply) => reply.value()) };
-  const answer = ready.then(() => ask(server));
+  const answer = ready.then(() => ask(valuesOf(client)));
   void client.connect();
   // The race uses only the first result, so a later rejection must be handled here.
   for (const one of [lost, answer]) one.catch(() => undefined);

@@ -8,7 +8,7 @@
 // in NOT_MASTER, or if the owner calls `restart`. A MasterLookup is asked again each time.
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Reply } from '../wire/reply.ts';
-import type { Argument, Server } from '../wire/script.ts';
+import { type Argument, type Sender, type Server, valuesOf } from '../wire/script.ts';
 import assert from 'node:assert/strict';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
@@ -21,13 +21,12 @@ import { ByteClient } from '../wire/byte-client.ts';
 const CLOSE_TIMEOUT_MS = 500;
 
 /** A ByteClient, or one partition's share of one (shared-clients.ts). It reconnects by itself. */
-export interface Client {
+export interface Client extends Sender<Reply> {
   readonly isReady: boolean;
   readonly bytesReceived?: number;
   /** Emits `ready`, `error` with the cause, and `refused` with each RedisError that a command received. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
   connect(): Promise<unknown>;
-  sendCommand(command: readonly Argument[]): Promise<Reply>;
   close(): Promise<void>;
   destroy(): void;
 }
@@ -43,7 +42,8 @@ export interface ConnectionOptions extends ClockAndRandom {
 export interface ConnectionListener {
   /** Rejects if this program must not use the new connection's server. The connection is then closed. */
   readonly inspect?: (server: Server) => Promise<void>;
-  readonly onReady?: () => void;
+  /** `client` can be used until `onLost`. It fails commands immediately if it is not ready. */
+  readonly onReady?: (client: Client) => void;
   readonly onLost?: (reason: string) => void;
   /** Called each time an inspection fails for a reason that waiting does not fix. The connection keeps trying. */
   readonly onRefused?: (refusal: QueueRefusal) => void;
@@ -98,7 +98,7 @@ export class RedisConnection {
     this.#listener = { ...this.#listener, ...listener };
   }
 
-  readonly values: Server = { send: (command) => this.send(command).then((reply) => reply.value()) };
+  readonly values: Server = valuesOf(this);
 
   get ready(): boolean {
     return this.#state === 'ready' && this.#client?.isReady === true;
@@ -129,7 +129,7 @@ export class RedisConnection {
   /** Connects, and returns true if the connection is ready within `timeoutMs`. Replaces `onReady` and `onRefused`. */
   async opened(timeoutMs: number): Promise<boolean> {
     if (this.ready) return true;
-    const ready = new Promise<void>((resolve, reject) => this.tell({ onReady: resolve, onRefused: reject }));
+    const ready = new Promise((resolve, reject) => this.tell({ onReady: resolve, onRefused: reject }));
     this.open();
     try {
       await withTimeout(this.#options.clock, ready, timeoutMs);
@@ -144,7 +144,7 @@ export class RedisConnection {
   send(command: readonly Argument[]): Promise<Reply> {
     if (this.#state !== 'ready' || this.#client === undefined)
       return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
-    return this.#client.sendCommand(command);
+    return this.#client.send(command);
   }
 
   restart(reason: string, waiting = false): void {
@@ -228,7 +228,7 @@ export class RedisConnection {
     this.#inspection += 1;
     const inspection = this.#inspection;
     const isLatest = (): boolean => client === this.#client && inspection === this.#inspection;
-    const server: Server = { send: (command) => client.sendCommand(command).then((reply) => reply.value()) };
+    const server = valuesOf(client);
     try {
       await assertMaster(server);
       await this.#listener.inspect?.(server);
@@ -246,7 +246,7 @@ export class RedisConnection {
     // After a failover, the log line names both servers.
     const moved = before === undefined || before === this.#server ? {} : { before };
     this.#options.log.info({ server: this.#server, ...moved }, 'connected to the queue');
-    this.#listener.onReady?.();
+    this.#listener.onReady?.(client);
   }
 
   #failed(client: Client, cause: unknown): void {

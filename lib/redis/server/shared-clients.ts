@@ -99,9 +99,9 @@ class SharedClient extends EventEmitter implements Client {
     return Promise.resolve();
   }
 
-  sendCommand(command: readonly Argument[]): Promise<Reply> {
+  send(command: readonly Argument[]): Promise<Reply> {
     if (this.#link === undefined) return Promise.reject(new Error('the connection is closed'));
-    const answer = this.#link.client.sendCommand(command, this);
+    const answer = this.#link.client.send(command, this);
     this.#lastAnswer = answer;
     return answer;
   }

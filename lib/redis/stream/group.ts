@@ -9,7 +9,7 @@ const script = new Script('join.lua');
 
 /** Creates the group if it is missing. Resolves with true if it was missing. */
 export async function makeGroup(server: Server, stream: string): Promise<boolean> {
-  return (await script.run(server, [...script.command(stream), GROUP])) === 1;
+  return (await script.run(server, stream, [GROUP])) === 1;
 }
 
 /** Reads first, because a server that refuses writes allows reads. Returns true if the group has read nothing. */

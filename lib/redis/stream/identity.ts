@@ -114,7 +114,7 @@ async function tell(
   secret = random.bytes(16).toString('hex'),
 ): Promise<StoredIdentity> {
   const args = [FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret];
-  return (await script.run(server, [...script.command(stream), ...args])) as StoredIdentity;
+  return (await script.run(server, stream, args)) as StoredIdentity;
 }
 
 const ASK_INTERVAL_MS = 10_000;

@@ -69,7 +69,7 @@ export async function assertRights(
 ): Promise<void> {
   const rights = [...RIGHTS[program], ...more].flat();
   // rights.lua only asks, because a refused command would be added to the server's log of refusals.
-  const asked = script.run(server, [...script.command(), stream, ...rights]);
+  const asked = script.run(server, undefined, [stream, ...rights]);
   const missing = await asked.catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);
     throw cause;

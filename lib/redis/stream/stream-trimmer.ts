@@ -74,9 +74,8 @@ export class StreamTrimmer {
   async #call(sharedMs: number): Promise<boolean> {
     const { server, stream, retentionMs, clock, log, onReport } = this.#options;
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
-    const command = [...this.#script.command(stream), ...args];
     const askedMs = clock.epochMs();
-    const reply = await withTimeout(clock, this.#script.run(server, command), ANSWER_TIMEOUT_MS);
+    const reply = await withTimeout(clock, this.#script.run(server, stream, args), ANSWER_TIMEOUT_MS);
     const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as TrimReply;
     // The server read its clock between this process's two readings.
     const clockSkewMs =

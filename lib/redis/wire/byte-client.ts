@@ -12,7 +12,7 @@ import { EventEmitter } from 'node:events';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
-import { NoConnection } from './errors.ts';
+import { NoConnection, RedisError } from './errors.ts';
 import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from './deadline.ts';
 import { ReplyAssembler, type Reply } from './reply.ts';
 import type { Argument } from './script.ts';
@@ -85,7 +85,7 @@ export class ByteClient extends EventEmitter {
   }
 
   /** `owner` receives `refused` with each RedisError, and may abandon the command. */
-  sendCommand(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
+  send(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
     return this.#state === 'ready'
       ? this.#ask(command, owner)
       : Promise.reject(new NoConnection('there is no connection to the queue'));
@@ -178,11 +178,13 @@ export class ByteClient extends EventEmitter {
   }
 
   #ask(command: readonly Argument[], owner: EventEmitter): Promise<Reply> {
-    return new Promise((resolve, reject) => this.#send(command, { resolve, reject, owner }));
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ resolve, reject, owner });
+      this.#put(command);
+    });
   }
 
-  #send(command: readonly Argument[], waiter: Waiter): void {
-    this.#waiters.push(waiter);
+  #put(command: readonly Argument[]): void {
     // Fact: a joined string is flat, but a concatenated one is flattened when it is written. ASCII strings, which
     // nearly all are, are written as Latin-1 without conversion.
     const parts = this.#parts;
@@ -191,7 +193,7 @@ export class ByteClient extends EventEmitter {
     for (const part of command) {
       if (typeof part !== 'string') {
         parts.length = gathered;
-        this.#sendBytes(command);
+        this.#putBytes(command);
         return;
       }
       const bytes = Buffer.byteLength(part);
@@ -211,7 +213,7 @@ export class ByteClient extends EventEmitter {
     this.#socket?.write(parts.join('\r\n'), ascii ? 'latin1' : 'utf8');
   };
 
-  #sendBytes(command: readonly Argument[]): void {
+  #putBytes(command: readonly Argument[]): void {
     const parts: Buffer[] = [Buffer.from(`*${command.length}\r\n`)];
     for (const part of command)
       parts.push(
@@ -223,15 +225,13 @@ export class ByteClient extends EventEmitter {
     this.#socket?.write(Buffer.concat(parts));
   }
 
-  #settle(reply: Reply): void {
+  #settle(reply: Reply | RedisError): void {
     const waiter = this.#waiters.shift();
     if (waiter === undefined) throw new Error('the server sent an answer without a command');
-    const { error } = reply;
-    if (error === undefined) waiter.resolve(reply);
-    else {
-      waiter.reject(error);
-      waiter.owner.emit('refused', error);
-    }
+    if (reply instanceof RedisError) {
+      waiter.reject(reply);
+      waiter.owner.emit('refused', reply);
+    } else waiter.resolve(reply);
     if (this.#waiters.length === 0) this.emit('idle');
   }
 

@@ -37,10 +37,10 @@ export class ReplyAssembler {
   #missing = 1;
 
   /** Returns the replies that are complete. Throws if a part is not RESP2, because the rest could not be read. */
-  push(piece: Buffer, bytes: number): Reply[] {
+  push(piece: Buffer, bytes: number): (Reply | RedisError)[] {
     this.#makeRoom(bytes);
     this.#length += piece.copy(this.#block, this.#length, 0, bytes);
-    const replies: Reply[] = [];
+    const replies: (Reply | RedisError)[] = [];
     while (this.#length > 0 && this.#whole()) replies.push(this.#take());
     return replies;
   }
@@ -79,7 +79,7 @@ export class ReplyAssembler {
   }
 
   /** Returns the complete reply. Its parts are views, so a large reply takes over the block. */
-  #take(): Reply {
+  #take(): Reply | RedisError {
     assert(this.#missing === 0 && this.#at <= this.#length);
     const block = this.#block;
     const at = this.#at;
@@ -98,7 +98,9 @@ export class ReplyAssembler {
     this.#length = length - at;
     this.#at = 0;
     this.#missing = 1;
-    return new Reply(answer);
+    return answer[0] === ERROR
+      ? new RedisError(answer.toString('utf8', 1, answer.length - CRLF_BYTES))
+      : new Reply(answer);
   }
 }
 
@@ -115,12 +117,6 @@ export class Reply {
     return new Reply(this.#bytes);
   }
 
-  get error(): RedisError | undefined {
-    return this.#bytes[0] === ERROR
-      ? new RedisError(this.#bytes.toString('utf8', 1, this.#bytes.length - CRLF_BYTES))
-      : undefined;
-  }
-
   value(): RedisValue {
     const kind = this.#bytes[this.#at];
     if (kind === INTEGER) return this.integer();
@@ -128,15 +124,11 @@ export class Reply {
       const size = this.array();
       return size === undefined ? null : Array.from({ length: size }, () => this.value());
     }
-    if (kind === STRING) return this.utf8();
+    if (kind === STRING) return this.#string('utf8');
     const end = this.#bytes.indexOf(RETURN, this.#at);
     const line = this.#bytes.toString('utf8', this.#at + 1, end);
     this.#at = end + CRLF_BYTES;
     return line;
-  }
-
-  get isString(): boolean {
-    return this.#bytes[this.#at] === STRING && this.#bytes[this.#at + 1] !== MINUS;
   }
 
   /** Enters an array and returns its length, or `undefined` for null, which has two encodings. */
@@ -151,44 +143,45 @@ export class Reply {
 
   /** Reads a string, as a view of the reply. */
   bytes(): Buffer {
-    const size = this.#size(STRING);
-    const from = this.#at;
-    this.#at = from + size + CRLF_BYTES;
-    return this.#bytes.subarray(from, from + size);
+    const from = this.#passString();
+    return this.#bytes.subarray(from, this.#at - CRLF_BYTES);
+  }
+
+  /** Reads a string of ASCII characters. */
+  text(): string {
+    return this.#string('latin1');
   }
 
   /** Skips the next part and returns true if it equals `wanted`; otherwise changes nothing. */
   passes(wanted: Uint8Array): boolean {
     const before = this.#at;
-    const size = this.#size(STRING);
-    if (size !== wanted.length || !this.#holds(wanted, this.#at)) {
-      this.#at = before;
-      return false;
-    }
-    this.#at += size + CRLF_BYTES;
-    return true;
-  }
-
-  text(): string {
-    const size = this.#size(STRING);
-    const from = this.#at;
-    this.#at = from + size + CRLF_BYTES;
-    return this.#bytes.toString('latin1', from, from + size);
-  }
-
-  utf8(): string {
-    return this.bytes().toString('utf8');
+    if (this.#isAt(this.#passString(), wanted)) return true;
+    this.#at = before;
+    return false;
   }
 
   /** Skips a string and returns its index in `known`, or -1. */
   oneOf(known: readonly Uint8Array[]): number {
+    const from = this.#passString();
+    return known.findIndex((wanted) => this.#isAt(from, wanted));
+  }
+
+  #string(encoding: 'latin1' | 'utf8'): string {
+    const from = this.#passString();
+    return this.#bytes.toString(encoding, from, this.#at - CRLF_BYTES);
+  }
+
+  /** Returns the beginning of the string that it skips. */
+  #passString(): number {
     const size = this.#size(STRING);
     const from = this.#at;
     this.#at = from + size + CRLF_BYTES;
-    return known.findIndex((wanted) => wanted.length === size && this.#holds(wanted, from));
+    return from;
   }
 
-  #holds(wanted: Uint8Array, from: number): boolean {
+  /** True if the string that was skipped last begins at `from` and equals `wanted`. */
+  #isAt(from: number, wanted: Uint8Array): boolean {
+    if (this.#at - CRLF_BYTES - from !== wanted.length) return false;
     for (let at = 0; at < wanted.length; at += 1) if (this.#bytes[from + at] !== wanted[at]) return false;
     return true;
   }

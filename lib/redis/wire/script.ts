@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { RedisError } from './errors.ts';
-import type { RedisValue } from './reply.ts';
+import type { RedisValue, Reply } from './reply.ts';
 
 /** Text, or bytes that need not be UTF-8. */
 export type Argument = string | Buffer;
@@ -15,6 +15,11 @@ export interface Sender<Answer> {
 }
 
 export type Server = Sender<RedisValue>;
+
+/** Parses all of each reply. */
+export const valuesOf = (sender: Sender<Reply>): Server => ({
+  send: (command) => sender.send(command).then((reply) => reply.value()),
+});
 
 const SCRIPTS = new URL('../stream/lua/', import.meta.url);
 
@@ -32,16 +37,24 @@ export class Script {
     this.#sha1 = createHash('sha1').update(this.#text).digest('hex');
   }
 
-  /** Starts a command for this script, with one key or none. The caller appends the arguments. */
-  command(key?: string): string[] {
+  /** Calls the script with one key, or with none if `key` is undefined. */
+  run<Answer>(server: Sender<Answer>, key: string | undefined, args: readonly Argument[]): Promise<Answer> {
+    const command = [...this.command(key), ...args];
+    return server.send(command).catch((cause: unknown) => {
+      if (!isNoScript(cause)) throw cause;
+      return server.send(this.withText(command));
+    });
+  }
+
+  /** Starts a command that calls this script. The caller appends the arguments. */
+  command(key: string | undefined): readonly string[] {
     return key === undefined ? ['EVALSHA', this.#sha1, '0'] : ['EVALSHA', this.#sha1, '1', key];
   }
 
-  /** Sends a command from `command`, and sends it again with the text if the server does not know the script. */
-  run<Answer>(server: Sender<Answer>, command: readonly Argument[]): Promise<Answer> {
-    return server.send(command).catch((cause: unknown) => {
-      if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;
-      return server.send(['EVAL', this.#text, ...command.slice(2)]);
-    });
+  /** Returns the same call with the text, for a server that does not know the script: see isNoScript. */
+  withText(command: readonly Argument[]): readonly Argument[] {
+    return ['EVAL', this.#text, ...command.slice(2)];
   }
 }
+
+export const isNoScript = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOSCRIPT';
