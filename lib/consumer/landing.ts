@@ -12,7 +12,7 @@ import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { entryName, isRejection, quarantineName, rejected, withoutBody } from './quarantine.ts';
+import { isRejection, quarantineName, rejected, withoutBody } from './quarantine.ts';
 import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
 
 /**
@@ -244,7 +244,7 @@ function without(some: readonly Entered[], refused: readonly Rejection[]): reado
 }
 
 /** Includes the server, because two servers may have used the same entry name (see Delivery.servers). */
-const readName = (one: Entered): string => `${one.servers ?? 0} ${entryName(one)}`;
+const readName = ({ servers = 0, source, entry }: Entered): string => `${servers} ${source}/${entry}`;
 
 const weightOf = (some: readonly Entered[]): number =>
   some.reduce((weight, { body }) => weight + ROW_WEIGHT + body.length, 0);

@@ -37,9 +37,6 @@ export type Entered = EnteredEvent | Rejection;
 
 export const isRejection = (one: Entered): one is Rejection => 'code' in one;
 
-/** Returns `<queue id>/<stream>/<entry>`, which is unique even if a warehouse contains entries from several queues. */
-export const entryName = ({ source, entry }: Pick<Place, 'source' | 'entry'>): string => `${source}/${entry}`;
-
 /** Returns the name of the quarantine row. A replayed entry that is refused again keeps its row. */
 export const quarantineName = (one: Entered): string => one.replayOf ?? quarantineRowName(one);
 

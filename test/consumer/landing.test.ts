@@ -29,6 +29,7 @@ const deliveries = (count: number, bytes: number, from = 0): Delivery[] =>
 
 interface UnderTest {
   readonly landing: Landing;
+  readonly warehouse: Warehouse;
   readonly store: SqliteStore;
   readonly calls: (readonly LandingEvent[])[];
   readonly asked: (readonly LandedBefore[])[];
@@ -84,7 +85,7 @@ async function start(
     }
     return done;
   };
-  return { landing, store, calls, asked, landAll };
+  return { landing, warehouse, store, calls, asked, landAll };
 }
 
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
@@ -208,20 +209,38 @@ describe('landing', () => {
     assert.ok(longest > 50, `the last call is what is left, and the longest has ${longest}`);
   });
 
-  it('lands an event under the id in its entry, and quarantines an entry with an invalid id', async (t) => {
-    const { landAll, store } = await start(t);
-    const named = ['/shop order-0', 'a\0b'].map((id, at) => delivery(at, 1, { notes: { id } }));
-    await landAll(classify([...named, delivery(2, 1, { body: Buffer.from('{'), notes: { id: '/shop 2' } })]));
+  it('lands an event under the id and the trace of its entry, without a trace context that is invalid', async (t) => {
+    const { warehouse, landAll } = await start(t);
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const notes = [
+      { id: '/shop order-0', traceparent },
+      { traceparent: 'none', tracestate: 'a=1' },
+      { tracestate: 'a=1' },
+    ];
+    await landAll(classify(notes.map((each, at) => delivery(at, 1, { notes: each }))));
+    const found = await Promise.all(['/shop order-0', 'order-1', 'order-2'].map((id) => warehouse.find(id, 'shop')));
     assert.deepEqual(
-      (await store.events()).map(({ id }) => id),
-      ['/shop order-0'],
+      found.map((row) => row.kind === 'landed' && row.traceparent),
+      [traceparent, undefined, undefined],
     );
-    assert.deepEqual(
-      (await store.quarantine()).map(({ id, reason }) => [id, reason.split(':')[0]]),
+  });
+
+  it('quarantines what is not an event with the reason, and the id if it is readable', async (t) => {
+    const { landAll, store } = await start(t);
+    const cases: readonly (readonly [Partial<Delivery>, id: string | null, reason: string])[] = [
+      [{ notes: { id: 'a\0b' } }, 'order-0', 'invalid_entry: the entry names an invalid id'],
+      [{ producer: undefined }, 'order-1', 'invalid_entry: the entry names no producer'],
       [
-        ['order-1', 'invalid_entry'],
-        ['/shop 2', 'invalid_event'],
+        { body: Buffer.from('{'), notes: { id: '/shop 2' } },
+        '/shop 2',
+        "invalid_event: the body is not JSON: Expected property name or '}' in JSON at position 1",
       ],
+      [{ body: Buffer.from('{}') }, null, 'invalid_event: /id is missing; /type is missing'],
+    ];
+    await landAll(classify(cases.map(([change], at) => delivery(at, 1, change))));
+    assert.deepEqual(
+      (await store.quarantine()).map(({ id, reason }) => [id, reason]),
+      cases.map(([, id, reason]) => [id, reason]),
     );
   });
 

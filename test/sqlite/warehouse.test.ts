@@ -6,15 +6,16 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import type { SqliteWarehouseOptions } from '../../lib/sqlite/database.ts';
-import { CODE, STEPS } from '../../lib/sqlite/file.ts';
+import { CODE, fileFault, inspectSqlite, NO_FILE, openFile, prepareFile, STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';
+import { BatchRefused, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 import { describePruning } from '../contract/pruning.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 import { SYSTEM } from '../support/system.ts';
 
 // The threads of this process, so that a test can kill the thread of its warehouse.
@@ -71,24 +72,43 @@ describePruning('SQLite', () => {
 });
 
 describe('the SQLite warehouse', () => {
-  it('creates files that only their owner can read, including the write-ahead log', async (t) => {
-    const path = join(temporaryFolder(), 'warehouse.db');
-    const before = process.umask(0);
-    const warehouse = createSqliteWarehouse({ path });
-    t.after(async () => {
-      process.umask(before);
-      await warehouse.close();
-    });
+  const event = (id: string): LandingEvent => ({
+    id,
+    type: 't',
+    producer: 'shop',
+    body: Buffer.from('{}'),
+    acceptedAtMs: 1,
+  });
+  const NEXT = [...STEPS, { version: 3, sql: 'ALTER TABLE events ADD COLUMN region TEXT' }];
+  const fileOf = (): string => join(temporaryFolder(), 'warehouse.db');
+  const opened = (t: TestContext, options: SqliteWarehouseOptions): Warehouse => {
+    const warehouse = createSqliteWarehouse(options);
+    t.after(() => warehouse.close());
+    return warehouse;
+  };
+  const prepared = async (t: TestContext): Promise<{ path: string; warehouse: Warehouse; file: DatabaseSync }> => {
+    const path = fileOf();
+    const warehouse = opened(t, { path });
     await warehouse.prepare();
+    return { path, warehouse, file: connected(t, path) };
+  };
+  const connected = (t: TestContext, path: string): DatabaseSync => {
+    const file = new DatabaseSync(path);
+    t.after(() => file.close());
+    return file;
+  };
+
+  it('creates files that only their owner can read, including the write-ahead log', async (t) => {
+    const before = process.umask(0);
+    t.after(() => process.umask(before));
+    const { path, warehouse } = await prepared(t);
     await warehouse.quarantine([]);
     await warehouse.probe();
     for (const end of ['', '-wal', '-shm']) assert.equal(statSync(path + end).mode & 0o777, 0o600, path + end);
   });
 
-  it('reads a few pages for a look-up, an operator and a batch, whatever its size', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
-    t.after(() => rmSync(folder, { recursive: true }));
-    const path = join(folder, 'warehouse.db');
+  it('reads a few pages for a look-up, an operator and a batch, whatever its size', async () => {
+    const path = fileOf();
     const body = Buffer.from(`"${'x'.repeat(20_000)}"`);
     const row = { type: 't', producer: 'p', body, acceptedAtMs: 1 };
     const batch = (from: number, size: number): LandingEvent[] =>
@@ -121,59 +141,106 @@ describe('the SQLite warehouse', () => {
   });
 
   it('reads a file that others write, and writes nothing itself', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
-    t.after(() => rmSync(folder, { recursive: true }));
-    const path = join(folder, 'warehouse.db');
-    const reader = createSqliteWarehouse({ path, readOnly: true });
-    t.after(() => reader.close());
+    const path = fileOf();
+    const reader = opened(t, { path, readOnly: true });
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unavailable' });
     assert.equal(existsSync(path), false, 'a look-up makes no file');
 
-    const writer = createSqliteWarehouse({ path });
-    t.after(() => writer.close());
+    const writer = opened(t, { path });
     await writer.prepare();
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });
-    const body = Buffer.from('{"id":"one","type":"t"}');
-    await writer.land([{ id: 'one', type: 't', producer: 'shop', body, acceptedAtMs: 1 }]);
+    await writer.land([event('one')]);
     assert.equal((await reader.find('one', 'shop')).kind, 'landed');
-    await assert.rejects(reader.land([{ id: 'two', type: 't', producer: 'shop', body, acceptedAtMs: 1 }]));
+    await assert.rejects(reader.land([event('two')]));
   });
 
-  it('lands nothing in a file that replaced its own', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
-    t.after(() => rmSync(folder, { recursive: true }));
-    const path = join(folder, 'warehouse.db');
-    const writer = createSqliteWarehouse({ path });
-    t.after(() => writer.close());
-    await writer.prepare();
-    const body = Buffer.from('{"id":"one","type":"t"}');
-    const batch = [{ id: 'one', type: 't', producer: 'shop', body, acceptedAtMs: 1 }];
-    await writer.land(batch);
+  it('lands nothing in a file that replaced its own, until that file has the tables', async (t) => {
+    const { path, warehouse } = await prepared(t);
+    await warehouse.land([event('one')]);
     for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
-    await assert.rejects(writer.land(batch), 'the file is gone');
-    new DatabaseSync(path).close();
-    await assert.rejects(writer.land(batch), 'another file without a schema');
-    await writer.prepare();
-    assert.deepEqual(await writer.land(batch), ['landed']);
+    await assert.rejects(warehouse.land([event('one')]), 'the file is gone');
+    const file = connected(t, path);
+    await assert.rejects(warehouse.land([event('one')]), 'another file without a schema');
+    await warehouse.prepare();
+    assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
+    file.exec('ALTER TABLE events RENAME TO elsewhere');
+    await assert.rejects(warehouse.land([event('two')]), /no such table/);
+    file.exec('ALTER TABLE elsewhere RENAME TO events');
+    assert.deepEqual(await warehouse.land([event('two')]), ['landed']);
   });
 
-  const EVENT = { type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
-  const NEXT = [...STEPS, { version: 3, sql: 'ALTER TABLE events ADD COLUMN region TEXT' }];
-  const fileOf = (t: TestContext): string => {
-    const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
-    t.after(() => rmSync(folder, { recursive: true }));
-    return join(folder, 'warehouse.db');
-  };
-  const opened = (t: TestContext, options: SqliteWarehouseOptions): Warehouse => {
-    const warehouse = createSqliteWarehouse(options);
-    t.after(() => warehouse.close());
-    return warehouse;
-  };
+  it('lands batches of any length with a verdict for each event', async (t) => {
+    const { warehouse } = await prepared(t);
+    for (const count of [0, 1, 7, 8, 9, 17]) {
+      const batch = Array.from({ length: count }, (_, at) => event(`${count}-${at}`));
+      assert.deepEqual(await warehouse.land(batch), Array(count).fill('landed'));
+    }
+    const again = ['8-1', 'new', '17-1', '17-2', '17-3', '17-4', '17-5', '17-6'].map(event);
+    const verdicts = ['duplicate', 'landed', ...Array<string>(6).fill('duplicate')];
+    assert.deepEqual(await warehouse.land(again), verdicts);
+  });
+
+  it('treats an error from a trigger as a refusal with its code, and writes nothing of the batch', async (t) => {
+    const { warehouse, file } = await prepared(t);
+    file.exec(`CREATE TRIGGER no BEFORE INSERT ON events WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ABORT, 'no'); END`);
+    const batch = ['1', '2', '3', '4', '5', '6', '7', 'bad', '9'].map(event);
+    const isRefusal = (cause: unknown): boolean => cause instanceof BatchRefused && cause.message === 'SQLITE_1811';
+    await assert.rejects(warehouse.land(batch), isRefusal);
+    assert.deepEqual(await warehouse.land([event('1')]), ['landed']);
+  });
+
+  it('limits its wait for another writer, and leaves no open transaction', async (t) => {
+    const { warehouse, file } = await prepared(t);
+    file.exec('BEGIN IMMEDIATE');
+    const started = performance.now();
+    await assert.rejects(warehouse.land([event('one')]), /locked/);
+    assert.ok(performance.now() - started > 1_000, 'it waits for a while');
+    file.exec('COMMIT');
+    assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
+  });
+
+  it('commits to disk and overwrites deleted content', async (t) => {
+    const { path } = await prepared(t);
+    const writer = openFile(path, false);
+    t.after(() => writer.close());
+    for (const [name, value] of Object.entries({ synchronous: 2, secure_delete: 1, journal_mode: 'wal' }))
+      assert.deepEqual({ ...writer.prepare(`PRAGMA ${name}`).get() }, { [name]: value });
+  });
+
+  it('waits up to 10 s for another writer before it creates its tables', async (t) => {
+    for (const commits of [true, false]) {
+      const path = fileOf();
+      const writer = connected(t, path);
+      writer.exec('PRAGMA journal_mode = WAL; BEGIN IMMEDIATE');
+      const clock = new VirtualClock();
+      const sleep = async (): Promise<void> => (commits ? writer.exec('COMMIT') : clock.advance(10_000));
+      const preparing = prepareFile(path, Object.assign(clock, { sleep }));
+      if (commits) assert.equal(await preparing, undefined);
+      else await assert.rejects(preparing, /locked/);
+      assert.equal(inspectSqlite(path), commits ? 2 : 0);
+    }
+  });
+
+  it('has no tables after a failed schema step', async (t) => {
+    const path = fileOf();
+    const steps = [{ version: 1, sql: 'CREATE TABLE events (id TEXT); CREATE TABLE events (id TEXT)' }];
+    await assert.rejects(opened(t, { path, steps }).prepare(), /already exists/);
+    assert.equal(inspectSqlite(path), 0);
+    assert.deepEqual(connected(t, path).prepare('SELECT name FROM sqlite_schema').all(), []);
+  });
+
+  it('reports a path where no file can be, without creating one', () => {
+    const folder = temporaryFolder();
+    assert.equal(fileFault(folder), 'expected a file: this is a directory');
+    assert.equal(fileFault(join(folder, 'new.db')), NO_FILE);
+    const lost = join(folder, 'none');
+    assert.equal(fileFault(join(lost, 'new.db')), `no file can be created in ${lost} (ENOENT)`);
+    assert.throws(() => inspectSqlite(join(folder, 'new.db')), /unable to open/);
+  });
 
   it('does not change a schema that it cannot use', async (t) => {
-    const path = fileOf(t);
-    const newer = new DatabaseSync(path);
-    t.after(() => newer.close());
+    const path = fileOf();
+    const newer = connected(t, path);
     newer.exec('PRAGMA user_version = 99');
     const says = (why: RegExp) => ({ name: 'WarehouseMisconfigured', message: why });
     const before = opened(t, { path });
@@ -194,23 +261,18 @@ describe('the SQLite warehouse', () => {
   });
 
   it('works with a file that a newer program extended', async (t) => {
-    const path = fileOf(t);
+    const path = fileOf();
     assert.equal(await opened(t, { path, steps: NEXT }).prepare(), undefined);
     const before = opened(t, { path });
     assert.equal(await before.prepare(), undefined);
-    const batch = Array.from({ length: 9 }, (_, at) => ({ ...EVENT, id: String(at) }));
-    assert.deepEqual(
-      await before.land(batch),
-      batch.map(() => 'landed'),
-    );
+    const batch = Array.from({ length: 9 }, (_, at) => event(String(at)));
+    assert.deepEqual(await before.land(batch), Array(9).fill('landed'));
     assert.equal((await before.find('8', 'shop')).kind, 'landed');
-    const file = new DatabaseSync(path, { readOnly: true });
-    t.after(() => file.close());
-    assert.deepEqual({ ...file.prepare('PRAGMA user_version').get() }, { user_version: 3 });
+    assert.deepEqual({ ...connected(t, path).prepare('PRAGMA user_version').get() }, { user_version: 3 });
   });
 
   it('finds rows by the index of reason codes, which exists since version 2', async (t) => {
-    const path = fileOf(t);
+    const path = fileOf();
     const before = opened(t, { path, steps: STEPS.slice(0, 1) });
     await before.prepare();
     assert.equal(await opened(t, { path }).prepare(), undefined);
@@ -224,43 +286,27 @@ describe('the SQLite warehouse', () => {
     t.after(() => admin.close());
     assert.equal(await admin.quarantineCount({ reason: 'rare', sinceMs: 0 }), 1);
     assert.deepEqual(await admin.quarantineNames({ reason: 'bare', sinceMs: undefined }, '', 9), ['q/s/1-2']);
-    const file = new DatabaseSync(path, { readOnly: true });
-    t.after(() => file.close());
-    const plan = file.prepare(`EXPLAIN QUERY PLAN SELECT count(*) FROM events_quarantine WHERE ${CODE} = 'rare'`);
-    assert.match(JSON.stringify(plan.all()), /USING (?:COVERING )?INDEX events_quarantine_code/);
+    const query = `EXPLAIN QUERY PLAN SELECT count(*) FROM events_quarantine WHERE ${CODE} = 'rare'`;
+    assert.match(
+      JSON.stringify(connected(t, path).prepare(query).all()),
+      /USING (?:COVERING )?INDEX events_quarantine_code/,
+    );
   });
 
   it('is migrated once no other process writes, and is readable meanwhile', async (t) => {
-    const path = fileOf(t);
-    await opened(t, { path }).prepare();
-    const other = new DatabaseSync(path);
-    t.after(() => other.close());
+    const { path, file: other } = await prepared(t);
     other.exec('BEGIN IMMEDIATE');
     const next = opened(t, { path, steps: NEXT });
     assert.equal(await next.prepare(), 'it waits for another process that writes to the file');
     assert.equal((await next.find('one', 'shop')).kind, 'unknown');
     other.exec('COMMIT');
-    assert.deepEqual(await next.land([{ ...EVENT, id: 'on the schema before' }]), ['landed']);
+    assert.deepEqual(await next.land([event('on the schema before')]), ['landed']);
     assert.equal(await next.prepare(), undefined);
-    assert.deepEqual(await next.land([{ ...EVENT, id: 'on the schema after' }]), ['landed']);
+    assert.deepEqual(await next.land([event('on the schema after')]), ['landed']);
   });
 
   it('rejects pending calls if its thread dies, and continues with a new thread', async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'ingest-sqlite-'));
-    t.after(() => rmSync(folder, { recursive: true }));
-    const path = join(folder, 'warehouse.db');
-    const warehouse = createSqliteWarehouse({ path });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    const other = new DatabaseSync(path);
-    t.after(() => other.close());
-    const event = (id: string): LandingEvent => ({
-      id,
-      type: 't',
-      producer: 'shop',
-      body: Buffer.from('{}'),
-      acceptedAtMs: 1,
-    });
+    const { warehouse, file: other } = await prepared(t);
     // An unexpected exception, caused here by an invalid time, fails only its own call.
     await assert.rejects(warehouse.land([{ ...event('one'), acceptedAtMs: Number.NaN }]));
     // The thread is waiting for the locked file, so it is killed before it can answer any call.
