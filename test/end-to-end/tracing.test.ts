@@ -108,7 +108,7 @@ describe('the trace context of a POST', () => {
   });
 });
 
-describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
+describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', { tags: ['long'] }, () => {
   let receiver: OtlpReceiver;
   let way: Way;
   before(async () => {
@@ -123,61 +123,57 @@ describe('spans, with OTEL_EXPORTER_OTLP_ENDPOINT', () => {
     eventually(`a span of kind ${kind}`, () => receiver.spans.find((span) => span.kind === kind && wanted(span)));
   const inTrace = (span: ReceivedSpan): boolean => span.traceId === TRACE;
 
-  it(
-    "show accepting, queueing and landing of a sampled event in its caller's trace, and no unsampled event",
-    { tags: ['long'] },
-    async () => {
-      const { client } = way;
-      await client.post(event('unsampled'), { traceparent: UNSAMPLED });
-      await client.post(event('bare'));
-      await client.post(event('sampled'), { traceparent: SAMPLED, tracestate: 'vendor=1', 'x-request-id': 'r-1' });
-      for (const id of ['unsampled', 'bare', 'sampled']) await landed(client, id);
+  it("show accepting, queueing and landing of a sampled event in its caller's trace, and no unsampled event", async () => {
+    const { client } = way;
+    await client.post(event('unsampled'), { traceparent: UNSAMPLED });
+    await client.post(event('bare'));
+    await client.post(event('sampled'), { traceparent: SAMPLED, tracestate: 'vendor=1', 'x-request-id': 'r-1' });
+    for (const id of ['unsampled', 'bare', 'sampled']) await landed(client, id);
 
-      const [server, send, process] = [await bySpan(2, inTrace), await bySpan(4, inTrace), await bySpan(5, inTrace)];
-      assert.deepEqual([server.service, server.name, server.parentSpanId], ['ingest-gateway', 'POST /events', PARENT]);
-      assert.deepEqual(server.attributes, {
-        'http.request.method': 'POST',
-        'http.route': '/events',
-        'url.scheme': 'https',
-        'url.path': '/events',
-        'client.address': '127.0.0.1',
-        'network.protocol.version': '1.1',
-        'http.response.status_code': 202,
-        'ingest.request_id': 'r-1',
-        'ingest.producer': 'urn:test:producer:shop',
-      });
-      assert.deepEqual([send.service, send.name, send.parentSpanId], ['ingest-gateway', 'send ingest', server.spanId]);
-      assert.deepEqual(send.attributes, {
-        'messaging.system': 'redis',
-        'messaging.destination.name': 'ingest',
-        'messaging.operation.name': 'send',
-        'messaging.operation.type': 'send',
-        'messaging.message.id': 'sampled',
-        'messaging.message.body.size': event('sampled').length,
-      });
-      assert.deepEqual(
-        [process.service, process.name, process.parentSpanId],
-        ['ingest-consumer', 'process ingest', send.spanId],
-      );
-      const sent = `00-${TRACE}-${send.spanId}-01`;
-      assert.equal((await client.find('sampled')).json?.['traceparent'], sent, 'the event goes on with it');
-      assert.equal(process.attributes['messaging.consumer.group.name'], 'warehouse');
-      assert.equal(process.attributes['messaging.message.id'], 'sampled');
-      for (const span of [server, send, process]) {
-        assert.equal(span.traceState, 'vendor=1');
-        assert.equal(span.statusCode, 0);
-        assert.ok(span.startNs <= span.endNs && span.endNs - span.startNs < 60_000_000_000n);
-      }
-      assert.ok(server.startNs <= send.startNs && send.endNs <= server.endNs);
-      assert.ok(process.endNs >= send.startNs);
-      assert.deepEqual(
-        receiver.spans.filter((span) => !inTrace(span)),
-        [],
-      );
-    },
-  );
+    const [server, send, process] = [await bySpan(2, inTrace), await bySpan(4, inTrace), await bySpan(5, inTrace)];
+    assert.deepEqual([server.service, server.name, server.parentSpanId], ['ingest-gateway', 'POST /events', PARENT]);
+    assert.deepEqual(server.attributes, {
+      'http.request.method': 'POST',
+      'http.route': '/events',
+      'url.scheme': 'https',
+      'url.path': '/events',
+      'client.address': '127.0.0.1',
+      'network.protocol.version': '1.1',
+      'http.response.status_code': 202,
+      'ingest.request_id': 'r-1',
+      'ingest.producer': 'urn:test:producer:shop',
+    });
+    assert.deepEqual([send.service, send.name, send.parentSpanId], ['ingest-gateway', 'send ingest', server.spanId]);
+    assert.deepEqual(send.attributes, {
+      'messaging.system': 'redis',
+      'messaging.destination.name': 'ingest',
+      'messaging.operation.name': 'send',
+      'messaging.operation.type': 'send',
+      'messaging.message.id': 'sampled',
+      'messaging.message.body.size': event('sampled').length,
+    });
+    assert.deepEqual(
+      [process.service, process.name, process.parentSpanId],
+      ['ingest-consumer', 'process ingest', send.spanId],
+    );
+    const sent = `00-${TRACE}-${send.spanId}-01`;
+    assert.equal((await client.find('sampled')).json?.['traceparent'], sent, 'the event goes on with it');
+    assert.equal(process.attributes['messaging.consumer.group.name'], 'warehouse');
+    assert.equal(process.attributes['messaging.message.id'], 'sampled');
+    for (const span of [server, send, process]) {
+      assert.equal(span.traceState, 'vendor=1');
+      assert.equal(span.statusCode, 0);
+      assert.ok(span.startNs <= span.endNs && span.endNs - span.startNs < 60_000_000_000n);
+    }
+    assert.ok(server.startNs <= send.startNs && send.endNs <= server.endNs);
+    assert.ok(process.endNs >= send.startNs);
+    assert.deepEqual(
+      receiver.spans.filter((span) => !inTrace(span)),
+      [],
+    );
+  });
 
-  it('are sent before the programs stop, and a failing receiver costs no event', { tags: ['long'] }, async () => {
+  it('are sent before the programs stop, and a failing receiver costs no event', async () => {
     const { client, gateway, consumer } = way;
     receiver.status = 500;
     for (let at = 0; at < 20; at += 1)

@@ -33,7 +33,8 @@ export function databasesOf(uri: string): PostgresDatabases {
       databases += 1;
       const name = `ingest_test_${process.pid}_${databases}`;
       await drop(name);
-      await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8' ${options}`);
+      // Copying files takes half the CPU time of the default, which writes each block of the template to the WAL.
+      await query(uri, `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8' STRATEGY file_copy ${options}`);
       const fresh = new URL(uri);
       fresh.pathname = `/${name}`;
       return fresh.href;
