@@ -18,7 +18,7 @@ function open(t: TestContext, uri: string): Opened {
   const client = new ByteClient({ ...SYSTEM, uri, name: 'byte-client-test' });
   const errors: string[] = [];
   client.on('error', (cause: Error) => errors.push(cause.message));
-  void client.connect();
+  client.connect();
   t.after(() => client.destroy());
   return { client, errors };
 }
@@ -155,7 +155,7 @@ describe('the byte client', () => {
     const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'byte-client-test', gather });
     client.on('error', () => undefined);
     t.after(() => client.destroy());
-    void client.connect();
+    client.connect();
     await eventually('it is ready', () => client.isReady);
     holds = true;
     const words = ['a', '\u00e9', 'b'].map((word) => text(client.send(['ECHO', word])));
@@ -188,7 +188,7 @@ describe('the byte client', () => {
     const errors: Error[] = [];
     client.on('error', (cause: Error) => errors.push(cause));
     t.after(() => client.destroy());
-    void client.connect();
+    client.connect();
     await eventually('it is ready', () => client.isReady);
     holds = true;
     const lost = assert.rejects(client.send(['RPUSH', 'list', 'lost']));

@@ -42,15 +42,15 @@ describe('the facts that a server reports', () => {
   it('reads INFO line by line, and reads nothing if the server refuses the command', async () => {
     const text = '# Server\r\nredis_version:7.0.15\r\nconfig_file:/a:b\r\n:empty\r\nplain\r\n';
     assert.deepEqual(
-      [...(await serverInfo(answering(text), 'server'))],
+      [...(await serverInfo(answering(text)))],
       [
         ['redis_version', '7.0.15'],
         ['config_file', '/a:b'],
       ],
     );
-    assert.equal((await serverInfo(refusing(new RedisError('NOPERM x')), 'server')).size, 0);
-    await assert.rejects(serverInfo(refusing(new RedisError('LOADING x')), 'server'), /LOADING/);
-    await assert.rejects(serverInfo(refusing(new Error('lost')), 'server'), /lost/);
+    assert.equal((await serverInfo(refusing(new RedisError('NOPERM x')))).size, 0);
+    await assert.rejects(serverInfo(refusing(new RedisError('LOADING x'))), /LOADING/);
+    await assert.rejects(serverInfo(refusing(new Error('lost'))), /lost/);
   });
 
   it('names the server with its version, Redis or Valkey', () => {

@@ -4,12 +4,11 @@ import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { type MasterLookup, RedisConnection } from '../../lib/redis/server/client.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import { aofRewrite, DurabilityCheck, durabilityFaults, replicationFaults } from '../../lib/redis/server/durability.ts';
-import { assertMaster, isNotMaster } from '../../lib/redis/server/facts.ts';
-import type { MasterLookup } from '../../lib/redis/server/master-lookup.ts';
+import { assertMaster, isNotMaster, serverInfo, type ServerInfo } from '../../lib/redis/server/facts.ts';
 import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
@@ -140,42 +139,44 @@ describe('the master that Sentinel watches', () => {
 describe('the durability of a server', () => {
   const askedOf = <T>(redis: TestRedis, ask: (server: Server) => Promise<T>, user = ''): Promise<T> =>
     askOnce(SYSTEM, redis.uri.replace('//', `//${user}`), ask, 10_000);
+  const infoOf = (redis: TestRedis, user = ''): Promise<ServerInfo> => askedOf(redis, serverInfo, user);
 
   it('reports every way in which the server loses accepted events', async () => {
     const redis = await TestRedis.start();
-    assert.deepEqual(await askedOf(redis, durabilityFaults), []);
+    assert.deepEqual(durabilityFaults(await infoOf(redis)), []);
     await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
-    assert.deepEqual(await askedOf(redis, durabilityFaults), [
+    assert.deepEqual(durabilityFaults(await infoOf(redis)), [
       'maxmemory-policy is allkeys-lru: Redis may drop accepted events; set it to noeviction',
     ]);
     await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
     await redis.command('CONFIG', 'SET', 'appendonly', 'no');
-    assert.deepEqual(await askedOf(redis, durabilityFaults), [
+    assert.deepEqual(durabilityFaults(await infoOf(redis)), [
       'the append-only file is off: accepted events are lost with the server; set appendonly yes',
     ]);
     await redis.command('ACL', 'SETUSER', 'blind', 'on', '>secret', '~*', '+@all', '-info');
     assert.deepEqual(
-      (await askedOf(redis, durabilityFaults, 'blind:secret@')).map((fault) => fault.replace(/ \(.*/, '')),
+      durabilityFaults(await infoOf(redis, 'blind:secret@')).map((fault) => fault.replace(/ \(.*/, '')),
       [
         'the server does not report its maxmemory-policy',
         'the server does not report whether it writes an append-only file',
       ],
     );
-    assert.deepEqual(await askedOf(redis, (server) => replicationFaults(server, 0), 'blind:secret@'), []);
-    assert.equal((await askedOf(redis, (server) => replicationFaults(server, 1), 'blind:secret@')).length, 1);
+    assert.deepEqual(replicationFaults(await infoOf(redis, 'blind:secret@'), 0), []);
+    assert.equal(replicationFaults(await infoOf(redis, 'blind:secret@'), 1).length, 1);
   });
 
   it('refuses a server that rewrites its append-only file, unless it was seen without a rewrite before', async () => {
     const redis = await TestRedis.start();
     const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: LOG });
     const inspected = (): Promise<void> => askedOf(redis, (server) => durability.check(server));
-    const rewriting = async (): Promise<boolean> => (await askedOf(redis, aofRewrite)) !== undefined;
+    const rewriting = async (): Promise<boolean> => aofRewrite(await infoOf(redis)) !== undefined;
     for (let at = 0; at < 10; at += 1) await redis.command('SET', `key-${at}`, 'x');
     const slow = ['CONFIG', 'SET', 'rdb-key-save-delay', '10000000'] as const;
     await redis.command(...slow);
     await redis.command('BGREWRITEAOF');
     assert.equal(await rewriting(), true);
-    await assert.rejects(inspected(), { name: 'RewriteRunning', message: /the append-only file is being rewritten/ });
+    await assert.rejects(inspected(), { name: 'Error', message: /the append-only file is being rewritten/ });
+    assert.equal(durability.awaitsRewrite, true);
 
     await redis.command('CONFIG', 'SET', 'appendonly', 'no');
     await redis.command('CONFIG', 'SET', 'rdb-key-save-delay', '0');
@@ -197,7 +198,7 @@ describe('the durability of a server', () => {
     for (let at = 0; at < 10; at += 1) await master.command('SET', `key-${at}`, 'x');
     await replica.command('CONFIG', 'SET', 'rdb-key-save-delay', '10000000');
     await replica.command('REPLICAOF', '127.0.0.1', String(master.port));
-    await eventually('it begins its first file', async () => (await askedOf(replica, aofRewrite)) !== undefined);
+    await eventually('it begins its first file', async () => aofRewrite(await infoOf(replica)) !== undefined);
     await eventually('it has what the master has', async () => (await replica.command('DBSIZE')) === 10);
     await replica.command('REPLICAOF', 'NO', 'ONE');
     const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: LOG });
@@ -211,8 +212,8 @@ describe('the durability of a server', () => {
   it('reports no fault while a server loads its data, because it is not a master yet', async () => {
     const loading = new RedisError('LOADING Redis is loading the dataset in memory');
     const server: Server = { send: () => Promise.reject(loading) };
-    await assert.rejects(durabilityFaults(server), loading);
-    await assert.rejects(replicationFaults(server, 1), loading);
+    const durability = new DurabilityCheck({ level: 'warn', replicas: 1, log: LOG });
+    await assert.rejects(durability.check(server), loading);
     await assert.rejects(assertMaster(server), loading);
     assert.equal(isNotMaster(loading), true);
   });
@@ -222,8 +223,8 @@ describe('the durability of a server', () => {
       TestRedis.start(['--repl-diskless-sync-delay', '0']),
       TestRedis.start(),
     ]);
-    const faults = (replicas: number): Promise<readonly string[]> =>
-      askedOf(master, (server) => replicationFaults(server, replicas));
+    const faults = async (replicas: number): Promise<readonly string[]> =>
+      replicationFaults(await infoOf(master), replicas);
     assert.deepEqual(await faults(0), []);
     assert.match((await faults(1)).join(), /^0 replicas are connected and INGEST_QUEUE_REPLICAS is 1/);
     await replica.command('REPLICAOF', '127.0.0.1', String(master.port));

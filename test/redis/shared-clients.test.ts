@@ -27,7 +27,7 @@ async function share(t: TestContext): Promise<Shared> {
     const told: string[] = [];
     for (const event of ['ready', 'error', 'refused']) client.on(event, () => told.push(event));
     t.after(() => client.destroy());
-    void client.connect();
+    client.connect();
     return { client, told };
   };
   const connections = async (): Promise<number> =>
@@ -59,7 +59,7 @@ describe('clients that share a connection', () => {
     const second = shared.open(other.uri);
     t.after(() => second.destroy());
     second.on('error', () => undefined);
-    void second.connect();
+    second.connect();
     await ready(first);
     await eventually('it is ready', () => second.isReady);
     const names = [first.client, second].map(async (client) => (await client.send(['GET', 'name'])).text());

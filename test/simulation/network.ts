@@ -136,9 +136,8 @@ export class Link extends EventEmitter implements Client {
     this.#random = random;
   }
 
-  connect(): Promise<void> {
+  connect(): void {
     this.#open(0, CONNECT_TIMEOUT_MS);
-    return Promise.resolve();
   }
 
   #open(pauseMs: number, leftMs: number): void {

@@ -29,7 +29,7 @@ import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { NoAnswer, RewriteRunning } from '../wire/errors.ts';
+import { NoAnswer } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { isNoScript, Script, type Argument, type Sender, type Server } from '../wire/script.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
@@ -102,7 +102,6 @@ export class StreamQueue implements Queue {
   readonly #supervision: Timer;
   readonly #defer: (flush: () => void) => void;
 
-  #awaitsRewrite = false;
   /** Sends accepting calls. Set while the connection is ready. */
   #sender: Sender<Reply> | undefined;
   #pending: Submission[] = [];
@@ -299,7 +298,7 @@ export class StreamQueue implements Queue {
 
   /** True if the connection waits for the server to finish rewriting its append-only file. */
   get awaitsRewrite(): boolean {
-    return !this.#connection.ready && this.#awaitsRewrite;
+    return !this.#connection.ready && this.#durability.awaitsRewrite;
   }
 
   probe(): Promise<QueueState> {
@@ -340,11 +339,7 @@ export class StreamQueue implements Queue {
     await assertRights(server, this.#stream, 'gateway', waits ? [['wait', '', '1 1']] : []);
     await this.#identity.ask(server);
     if (this.#makes) await ensureGroup(server, this.#stream);
-    this.#awaitsRewrite = false;
-    await this.#durability.check(server).catch((cause: unknown) => {
-      this.#awaitsRewrite = cause instanceof RewriteRunning;
-      throw cause;
-    });
+    await this.#durability.check(server);
   }
 }
 

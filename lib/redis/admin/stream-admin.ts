@@ -96,16 +96,16 @@ export class StreamAdmin implements QueuedStream {
   status(): Promise<StreamStatus> {
     return this.#telling(async () => {
       const server = this.#connection.values;
-      const [memory, about] = [await serverInfo(server, 'memory'), await serverInfo(server, 'server')];
-      const bytes = (name: string): number | undefined => (memory.has(name) ? Number(memory.get(name)) : undefined);
+      const info = await serverInfo(server);
+      const bytes = (name: string): number | undefined => (info.has(name) ? Number(info.get(name)) : undefined);
       return {
-        run: about.get('run_id') ?? this.name,
+        run: info.get('run_id') ?? this.name,
         server: {
-          name: serverName(about),
+          name: serverName(info),
           partitions: [this.name],
           memoryBytes: bytes('used_memory'),
           memoryLimitBytes: bytes('maxmemory'),
-          faults: await durabilityFaults(server),
+          faults: durabilityFaults(info),
         },
         partition: { name: this.name, ...(await partitionStatus(server, this.#stream)) },
       };

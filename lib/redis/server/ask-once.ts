@@ -17,7 +17,7 @@ export async function askOnce<T>(
   const lost = new Promise<never>((_, reject) => client.on('error', reject));
   const ready = new Promise((resolve) => client.on('ready', resolve));
   const answer = ready.then(() => ask(valuesOf(client)));
-  void client.connect();
+  client.connect();
   // The race uses only the first result, so a later rejection must be handled here.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {

@@ -13,7 +13,6 @@ import assert from 'node:assert/strict';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { NoConnection, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
-import { type MasterLookup, MasterWatch } from './master-lookup.ts';
 import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS, withTimeout } from '../wire/deadline.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 import { ByteClient } from '../wire/byte-client.ts';
@@ -26,12 +25,19 @@ export interface Client extends Sender<Reply> {
   readonly bytesReceived?: number;
   /** Emits `ready`, `error` with the cause, and `refused` with each RedisError that a command received. */
   on(event: string, listener: (cause?: unknown) => void): unknown;
-  connect(): Promise<unknown>;
+  connect(): void;
   close(): Promise<void>;
   destroy(): void;
 }
 
 const REOPEN_INTERVAL_MS = 1_000;
+
+export interface MasterLookup {
+  /** Returns the current master's URI. Called before each connection; `cause` is the reply that ended the last one. */
+  readonly find: (cause: RedisError | undefined) => Promise<string>;
+  /** How often a connection looks for a new master; unset if a replaced master reports the change itself. */
+  readonly watchMs?: number;
+}
 
 export interface ConnectionOptions extends ClockAndRandom {
   readonly uri: string | MasterLookup;
@@ -68,13 +74,13 @@ const HAS_CLIENT: ReadonlySet<State> = new Set(['connecting', 'inspecting', 'rea
 export class RedisConnection {
   readonly #options: ConnectionOptions;
   readonly #make: (uri: string, name: string) => Client;
-  readonly #watch: MasterWatch;
   #state: State = 'new';
   #client: Client | undefined;
   /** Counts inspections, so that the result of an earlier one is ignored. */
   #inspection = 0;
   /** Limits the time for connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
+  #watch: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
   #lastError = 'not connected yet';
   #waiting = false;
@@ -89,7 +95,6 @@ export class RedisConnection {
     make = (uri: string, name: string): Client => new ByteClient({ ...options, uri, name }),
   ) {
     this.#options = options;
-    this.#watch = new MasterWatch(options.clock);
     this.#make = make;
   }
 
@@ -151,7 +156,7 @@ export class RedisConnection {
     const client = this.#client;
     if (client === undefined) return;
     this.#client = undefined;
-    this.#watch.end();
+    this.#watch?.close();
     this.#lost('paused', reason, waiting);
     client.destroy();
   }
@@ -162,7 +167,7 @@ export class RedisConnection {
     const client = this.#client;
     this.#client = undefined;
     this.#become('closed');
-    this.#watch.end();
+    this.#watch?.close();
     if (client === undefined) return;
     if (client.isReady) {
       const timer = this.#options.clock.after(CLOSE_TIMEOUT_MS, () => client.destroy());
@@ -194,20 +199,32 @@ export class RedisConnection {
     this.#lastRefusal = undefined;
     if (this.#state === 'closed') return;
     if (typeof found === 'string') {
-      this.#connect(found);
-      this.#watch.begin(lookup, found, () => this.restart('the master is another server now', true));
+      this.#watchMaster(lookup, found, this.#connect(found));
       return;
     }
     this.#lost('paused', messageOf(found.cause));
     if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
   }
 
-  #connect(uri: string): void {
+  /** Restarts as soon as another server than the one at `uri` is the master, unless the client was replaced before. */
+  #watchMaster(lookup: MasterLookup, uri: string, client: Client): void {
+    if (lookup.watchMs === undefined) return;
+    const check = async (): Promise<void> => {
+      const found = await lookup.find(undefined).catch(() => uri);
+      if (client !== this.#client) return;
+      if (new URL(found).host === new URL(uri).host) this.#watchMaster(lookup, uri, client);
+      else this.restart('the master is another server now', true);
+    };
+    this.#watch = this.#options.clock.after(lookup.watchMs, () => void check());
+  }
+
+  #connect(uri: string): Client {
     this.#server = new URL(uri).host;
     const client = this.#create(uri);
     this.#client = client;
     this.#become('connecting');
-    client.connect().catch((cause: unknown) => this.#failed(client, cause));
+    client.connect();
+    return client;
   }
 
   #create(uri: string): Client {

@@ -6,7 +6,7 @@
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
 import { askAny } from './ask-once.ts';
-import type { MasterLookup } from './master-lookup.ts';
+import type { MasterLookup } from './client.ts';
 import type { RedisValue } from '../wire/reply.ts';
 
 /** Partitions often ask together, so one reply serves all of them for this long. */

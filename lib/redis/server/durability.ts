@@ -1,9 +1,9 @@
 // Checks how well a server protects accepted events. A 202 promises that the server evicts no keys, writes an
 // append-only file and has the configured number of replicas.
 import type { Log } from '../../process/log.ts';
-import { QueueRefusal, RewriteRunning } from '../wire/errors.ts';
+import { QueueRefusal } from '../wire/errors.ts';
 import type { Server } from '../wire/script.ts';
-import { serverHistory, serverInfo } from './facts.ts';
+import { historyIn, serverInfo, type ServerInfo } from './facts.ts';
 
 interface DurabilityCheckOptions {
   readonly level: 'warn' | 'require';
@@ -15,37 +15,46 @@ export class DurabilityCheck {
   readonly #options: DurabilityCheckOptions;
   /** The history of a server that was seen without a rewrite. Any later rewrite replaces a complete file. */
   #settled: string | undefined;
+  #awaitsRewrite = false;
 
   constructor(options: DurabilityCheckOptions) {
     this.#options = options;
   }
 
-  /** With `require`, rejects with a QueueRefusal, or with RewriteRunning while the append-only file is rewritten. */
+  /** True if the last check failed only because the server is rewriting its append-only file. */
+  get awaitsRewrite(): boolean {
+    return this.#awaitsRewrite;
+  }
+
+  /** With `require`, rejects with a QueueRefusal, or with an Error while the append-only file is rewritten. */
   async check(server: Server): Promise<void> {
     const { level, replicas, log } = this.#options;
-    const history = await serverHistory(server);
-    const rewrite = history !== undefined && history === this.#settled ? undefined : await aofRewrite(server);
+    this.#awaitsRewrite = false;
+    const info = await serverInfo(server);
+    const history = historyIn(info);
+    const rewrite = history !== undefined && history === this.#settled ? undefined : aofRewrite(info);
     if (rewrite === undefined) this.#settled = history;
-    const faults = [...(await durabilityFaults(server)), ...(await replicationFaults(server, replicas))];
+    const faults = [...durabilityFaults(info), ...replicationFaults(info, replicas)];
     if (rewrite?.isFirst === true) faults.push(rewrite.fault);
     if (level === 'require') {
       if (faults.length > 0) throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
-      if (rewrite !== undefined) throw new RewriteRunning(`INGEST_QUEUE_DURABILITY=require: ${rewrite.fault}`);
+      this.#awaitsRewrite = rewrite !== undefined;
+      if (rewrite !== undefined) throw new Error(`INGEST_QUEUE_DURABILITY=require: ${rewrite.fault}`);
     } else if (rewrite?.isFirst === false) faults.push(rewrite.fault);
     for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
   }
 }
 
 /** Returns the faults, for an operator. A setting that the server does not report is a fault. */
-export async function durabilityFaults(server: Server): Promise<readonly string[]> {
+export function durabilityFaults(info: ServerInfo): readonly string[] {
   const faults: string[] = [];
-  const policy = (await serverInfo(server, 'memory')).get('maxmemory_policy');
+  const policy = info.get('maxmemory_policy');
   if (policy === undefined) {
     faults.push('the server does not report its maxmemory-policy (INFO memory): it may drop accepted events');
   } else if (policy !== 'noeviction') {
     faults.push(`maxmemory-policy is ${policy}: Redis may drop accepted events; set it to noeviction`);
   }
-  const appends = (await serverInfo(server, 'persistence')).get('aof_enabled');
+  const appends = info.get('aof_enabled');
   if (appends === undefined) {
     faults.push(
       'the server does not report whether it writes an append-only file (INFO persistence): ' +
@@ -69,11 +78,10 @@ interface AofRewrite {
  * back empty. INFO shows such a rewrite only indirectly: no rewrite has finished since the server started, and a
  * promoted replica reports the history of its former master.
  */
-export async function aofRewrite(server: Server): Promise<AofRewrite | undefined> {
-  const persistence = await serverInfo(server, 'persistence');
-  if (persistence.get('aof_rewrite_in_progress') !== '1') return undefined;
-  const formerMaster = (await serverInfo(server, 'replication')).get('master_replid2') ?? '';
-  const isFirst = persistence.get('aof_last_rewrite_time_sec') === '-1' && /[1-9a-f]/.test(formerMaster);
+export function aofRewrite(info: ServerInfo): AofRewrite | undefined {
+  if (info.get('aof_rewrite_in_progress') !== '1') return undefined;
+  const formerMaster = info.get('master_replid2') ?? '';
+  const isFirst = info.get('aof_last_rewrite_time_sec') === '-1' && /[1-9a-f]/.test(formerMaster);
   return {
     isFirst,
     fault: isFirst
@@ -84,8 +92,8 @@ export async function aofRewrite(server: Server): Promise<AofRewrite | undefined
   };
 }
 
-export async function replicationFaults(server: Server, replicas: number): Promise<readonly string[]> {
-  const told = (await serverInfo(server, 'replication')).get('connected_slaves');
+export function replicationFaults(info: ServerInfo, replicas: number): readonly string[] {
+  const told = info.get('connected_slaves');
   if (told === undefined)
     return replicas === 0 ? [] : ['the server does not report its number of replicas (INFO replication)'];
   const connected = Number(told);

@@ -3,9 +3,12 @@ import { RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import type { Server } from '../wire/script.ts';
 
-/** Returns the fields of a section of INFO; empty if the server refuses the command, as managed servers do. */
-export async function serverInfo(server: Server, section: string): Promise<Map<string, string>> {
-  const text = await server.send(['INFO', section]).catch((cause: unknown) => {
+/** The fields of INFO. */
+export type ServerInfo = ReadonlyMap<string, string>;
+
+/** Returns no fields if the server refuses the command, as managed servers do. */
+export async function serverInfo(server: Server): Promise<ServerInfo> {
+  const text = await server.send(['INFO']).catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code !== 'LOADING') return '';
     throw cause;
   });
@@ -18,14 +21,12 @@ export async function serverInfo(server: Server, section: string): Promise<Map<s
 }
 
 /** Returns the name of the server's history of writes, if reported. It changes with each start and promotion. */
-export async function serverHistory(server: Server): Promise<string | undefined> {
-  return (await serverInfo(server, 'replication')).get('master_replid');
-}
+export const historyIn = (info: ServerInfo): string | undefined => info.get('master_replid');
 
-/** Returns, for example, `Redis 7.0.15`, from the section `server` of INFO. */
-export function serverName(server: ReadonlyMap<string, string>): string {
-  const valkey = server.get('valkey_version');
-  return valkey === undefined ? `Redis ${server.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
+/** Returns, for example, `Redis 7.0.15`. */
+export function serverName(info: ServerInfo): string {
+  const valkey = info.get('valkey_version');
+  return valkey === undefined ? `Redis ${info.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
 }
 
 /** Error codes of a replica or of a server that is loading its data. */
@@ -71,7 +72,7 @@ export class Histories {
 
   /** Asks a new connection's server for its history. Returns true if the connection had another server before. */
   async meet(server: Server, connection: object): Promise<boolean> {
-    const history = (await serverHistory(server)) ?? '';
+    const history = historyIn(await serverInfo(server)) ?? '';
     const known = this.#met.indexOf(history);
     const number = known === -1 ? this.#met.push(history) - 1 : known;
     const before = this.#now.get(connection);

@@ -45,7 +45,7 @@ class Link {
     this.client = client;
     client.on('ready', () => this.#tell('ready'));
     client.on('error', (cause) => this.#tell('error', cause));
-    void client.connect();
+    client.connect();
   }
 
   get isOpen(): boolean {
@@ -92,11 +92,10 @@ class SharedClient extends EventEmitter implements Client {
     return this.#link?.client.isReady ?? false;
   }
 
-  connect(): Promise<void> {
+  connect(): void {
     assert(this.#link === undefined);
     this.#link = this.#find();
     this.#link.join(this);
-    return Promise.resolve();
   }
 
   send(command: readonly Argument[]): Promise<Reply> {

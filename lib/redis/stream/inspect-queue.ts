@@ -59,7 +59,7 @@ async function inspectPartition(
   });
   try {
     if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError);
-    const server = serverName(await serverInfo(connection.values, 'server'));
+    const server = serverName(await serverInfo(connection.values));
     return { server, events: await streamLength(connection.values, part.stream) };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;

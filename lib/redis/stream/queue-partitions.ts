@@ -8,7 +8,7 @@ import { askOnce } from '../server/ask-once.ts';
 import type { Server } from '../wire/script.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
 import { QueueRefusal, RedisError, SettingRefused } from '../wire/errors.ts';
-import type { MasterLookup } from '../server/master-lookup.ts';
+import type { MasterLookup } from '../server/client.ts';
 import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './identity.ts';
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
 import { keyOf, STREAM } from './layout.ts';

@@ -79,11 +79,6 @@ export class ByteClient extends EventEmitter {
     return this.#bytesReceived;
   }
 
-  connect(): Promise<void> {
-    this.#open();
-    return Promise.resolve();
-  }
-
   /** `owner` receives `refused` with each RedisError, and may abandon the command. */
   send(command: readonly Argument[], owner: EventEmitter = this): Promise<Reply> {
     return this.#state === 'ready'
@@ -119,7 +114,7 @@ export class ByteClient extends EventEmitter {
     this.#state = state;
   }
 
-  #open(): void {
+  connect(): void {
     this.#become('connecting');
     assert(this.#socket === undefined && this.#waiters.length === 0 && this.#parts.length === 0);
     const { uri, clock } = this.#options;
@@ -246,7 +241,7 @@ export class ByteClient extends EventEmitter {
     this.emit('idle');
     if (this.#state !== 'lost') return;
     const { clock, random } = this.#options;
-    this.#retry = clock.after(reconnectPauseMs(this.#retries, random), () => this.#open());
+    this.#retry = clock.after(reconnectPauseMs(this.#retries, random), () => this.connect());
     this.#retries += 1;
     this.emit('error', cause);
   }

@@ -26,10 +26,6 @@ export class NoConnection extends Error {
   override readonly name = 'NoConnection';
 }
 
-export class RewriteRunning extends Error {
-  override readonly name = 'RewriteRunning';
-}
-
 /** This program must not use the server as it is, and waiting does not help. The message tells an operator why. */
 export class QueueRefusal extends Error {
   override readonly name: string = 'QueueRefusal';
