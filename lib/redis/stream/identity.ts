@@ -67,16 +67,26 @@ export async function queueIdentity(
   // A node that happens to serve the stream's slot would work only until the slot moves.
   if (plain && (await serverHello(server)).get('mode') === 'cluster') throw new QueueRefusal(CLUSTER);
   // Reads first, because a server that refuses writes allows reads.
-  const stored = await server
+  const found = await server
     .send(['HMGET', keyOf(stream, 'queue'), 'format', 'partitions', 'id', 'bodyBytesMax', 'secret'])
     .catch((cause: unknown) => {
       throw plain ? clusterRefusal(cause) : cause;
     });
-  const told = (): Promise<StoredIdentity> => tell(server, stream, random, partitions, accepts, known?.secret);
-  const found = stored as StoredIdentity;
-  if (!makes && found.every((field) => field === null))
+  let stored = found as StoredIdentity;
+  if (!makes && stored.every((field) => field === null))
     return { id: '', secret: '', partitions, bodyBytesMax: undefined };
-  const [version, count, id, bodyBytesMax, secret] = makes ? await whole(found, accepts, told) : found;
+  const isMissing = stored[2] === null;
+  if (makes && (isMissing || Number(stored[3]) < accepts)) {
+    const secret = known?.secret ?? random.bytes(16).toString('hex');
+    const args = [FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret];
+    const made = await script.run(server, stream, args).catch((cause: unknown) => {
+      // If the server refuses writes, the stored identity is still usable.
+      if (isMissing) throw cause;
+      return found;
+    });
+    stored = made as StoredIdentity;
+  }
+  const [version, count, id, bodyBytesMax, secret] = stored;
   if (version !== FORMAT_VERSION || secret === null) {
     throw new QueueRefusal(
       `the queue ${stream} has format ${version}, and this program needs format ${FORMAT_VERSION}: let programs of ` +
@@ -93,29 +103,6 @@ export async function queueIdentity(
 }
 
 const counted = (partitions: number): string => `${partitions} ${partitions === 1 ? 'partition' : 'partitions'}`;
-
-/** Updates the identity if necessary. If the server refuses writes, the stored identity is still usable. */
-async function whole(
-  stored: StoredIdentity,
-  accepts: number,
-  told: () => Promise<StoredIdentity>,
-): Promise<StoredIdentity> {
-  const [, , id, bodyBytesMax] = stored;
-  if (id === null) return told();
-  return Number(bodyBytesMax) >= accepts ? stored : told().catch(() => stored);
-}
-
-async function tell(
-  server: Server,
-  stream: string,
-  random: Random,
-  partitions: number,
-  accepts: number,
-  secret = random.bytes(16).toString('hex'),
-): Promise<StoredIdentity> {
-  const args = [FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret];
-  return (await script.run(server, stream, args)) as StoredIdentity;
-}
 
 const ASK_INTERVAL_MS = 10_000;
 

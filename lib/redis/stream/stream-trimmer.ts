@@ -35,7 +35,7 @@ type TrimReply = readonly [
   memory: number,
   limit: number,
   gone: readonly string[],
-  serverMs?: number,
+  serverMs: number,
 ];
 
 export class StreamTrimmer {
@@ -78,8 +78,7 @@ export class StreamTrimmer {
     const reply = await withTimeout(clock, this.#script.run(server, stream, args), ANSWER_TIMEOUT_MS);
     const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as TrimReply;
     // The server read its clock between this process's two readings.
-    const clockSkewMs =
-      serverMs === undefined ? undefined : Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
+    const clockSkewMs = Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
     const reported = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
     onReport?.({
       unlanded,
@@ -87,7 +86,7 @@ export class StreamTrimmer {
       events,
       memoryBytes: reported(memory),
       memoryLimitBytes: reported(limit),
-      ...(clockSkewMs === undefined ? {} : { clockSkewMs }),
+      clockSkewMs,
     });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
     if (gone.length > 0)
