@@ -22,7 +22,7 @@ import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { DurabilityCheck } from '../server/durability.ts';
-import { membersOf } from '../stream/entry.ts';
+import { entriesOf, FIND, membersOf } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
@@ -41,7 +41,6 @@ const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 
 const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
-const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
 
 /** Indexed by the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
@@ -274,14 +273,14 @@ export class StreamQueue implements Queue {
 
   async find(id: string, producer: string): Promise<QueueLookup> {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
-    const args = [String(this.#retentionMs), producer, this.#identity.index.field(id)];
+    const args = [this.#identity.index.field(id), String(this.#retentionMs)];
     try {
       const found = FIND.run(this.#connection, this.#stream, args);
       const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
-      if ((reply.array() ?? 0) === 0) return { kind: 'unknown' };
-      const [acceptedAtMs, body, traceparent] = [Number.parseInt(reply.text(), 10), reply.bytes(), reply.text()];
-      const event = { acceptedAtMs, body, traceparent: traceparent === '' ? undefined : traceparent };
-      return { kind: 'found', event };
+      const [event] = entriesOf(reply, this.#identity.source).deliveries;
+      if (event?.body === undefined || event.producer !== producer) return { kind: 'unknown' };
+      const { body, acceptedAtMs, notes } = event;
+      return { kind: 'found', event: { body, acceptedAtMs, traceparent: notes.traceparent } };
     } catch (cause) {
       this.#log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };

@@ -1,33 +1,39 @@
 // The queue port of ingest-admin on Redis Streams.
 import { namesIn } from '../../ingest/erased.ts';
-import type {
-  EntryState,
-  Erasure,
-  PartitionStatus,
-  QueueAdmin,
-  QueuedCopy,
-  QueuedStream,
-  Replica,
-  Replay,
-  Replayed,
-  StreamEntry,
-  StreamStatus,
+import {
+  QueueFailed,
+  type EntryState,
+  type Erasure,
+  type QueueAdmin,
+  type QueuedCopy,
+  type QueuedStream,
+  type Replay,
+  type Replayed,
+  type StreamEntry,
+  type StreamStatus,
 } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { quarantineRowName } from '../../ingest/warehouse.ts';
+import type { Clock, ClockAndRandom } from '../../process/clock.ts';
+import type { Log } from '../../process/log.ts';
+import { messageOf } from '../../process/message-of.ts';
 import { maskedUri } from '../../process/uri.ts';
-import { AdminConnection, type AdminConnectionOptions } from './admin-connection.ts';
-import { entriesOf } from '../stream/entry.ts';
-import { durabilityFaults } from '../server/durability.ts';
-import { Histories, serverInfo, serverName } from '../server/facts.ts';
-import { ensureGroup } from '../stream/group.ts';
+import { type Client, RedisConnection } from '../server/client.ts';
+import { Histories } from '../server/facts.ts';
+import { entriesOf, FIND } from '../stream/entry.ts';
+import { ensureGroup, xinfo } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
-import type { QueueIdentity } from '../stream/identity.ts';
-import { isNoGroup, isNoKey, QueueRefusal, RedisError } from '../wire/errors.ts';
-import { fieldsOf, type RedisValue, type Reply } from '../wire/reply.ts';
-import { Script, type Argument, type Server } from '../wire/script.ts';
+import { clusterRefusal, type QueueIdentity } from '../stream/identity.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
+import { withTimeout } from '../wire/deadline.ts';
+import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
+import { fieldsOf, type Reply } from '../wire/reply.ts';
+import { Script, type Argument, type Server, valuesOf } from '../wire/script.ts';
+import { clockOf, streamStatus } from './stream-status.ts';
+
+const CONNECT_MS = 5_000;
+const ANSWER_TIMEOUT_MS = 10_000;
 
 /** One call of count.lua should read at most this many bytes, because it blocks Redis. */
 const COUNT_BYTES = 4 << 20;
@@ -36,21 +42,25 @@ const COUNT_ENTRIES_MAX = 1_000;
 const STATES_MAX = 16;
 
 const SCRIPTS = {
-  lag: new Script('lag.lua', 'group-place.lua'),
   replay: new Script('replay.lua', 'entry-state.lua'),
   states: new Script('states.lua', 'entry-state.lua'),
   noted: new Script('noted.lua'),
   erase: new Script('erase.lua', 'entry-state.lua', 'index-value.lua'),
-  locate: new Script('locate.lua', 'index-value.lua'),
   count: new Script('count.lua', 'group-place.lua'),
   landAgain: new Script('land-again.lua', 'group-place.lua'),
 };
 
-interface StreamAdminOptions extends Omit<AdminConnectionOptions, 'inspect' | 'uri'> {
-  readonly part: QueuePartition;
+interface AdminOptions extends ClockAndRandom {
+  readonly log: Log;
+  readonly client?: ((uri: string, name: string) => Client) | undefined;
 }
 
-interface QueueAdminOptions extends PartitionsOptions, Pick<AdminConnectionOptions, 'log' | 'client'> {
+interface StreamAdminOptions extends AdminOptions {
+  readonly part: QueuePartition;
+  readonly label?: string | undefined;
+}
+
+interface QueueAdminOptions extends PartitionsOptions, AdminOptions {
   readonly uri: string;
   readonly partitions: number;
 }
@@ -62,8 +72,8 @@ export function queueAdmin({ uri, partitions, log, client, ...options }: QueueAd
   return {
     place: maskedUri(uri),
     streams: parts.map((part) => {
-      const name = parts.length > 1 ? part.stream : undefined;
-      return new StreamAdmin({ part, name, log, client, clock, random });
+      const label = parts.length > 1 ? part.stream : undefined;
+      return new StreamAdmin({ part, label, log, client, clock, random });
     }),
   };
 }
@@ -71,15 +81,26 @@ export function queueAdmin({ uri, partitions, log, client, ...options }: QueueAd
 export class StreamAdmin implements QueuedStream {
   readonly name: string;
   readonly #stream: string;
-  readonly #connection: AdminConnection;
+  readonly #clock: Clock;
+  readonly #connection: RedisConnection;
+  /** Begins error messages if the queue has several streams. */
+  readonly #label: string | undefined;
+  /** If true, an error reports that the server belongs to a Redis Cluster. */
+  readonly #plain: boolean;
+  readonly #values: Server = valuesOf({ send: (command) => this.#send(command) });
+  #opening: Promise<void> | undefined;
   readonly #histories = new Histories();
   #identity: QueueIdentity | undefined;
   #unidentified: unknown = new Error('the queue is not identified yet');
 
-  constructor({ part, ...options }: StreamAdminOptions) {
+  constructor({ part, label, log, client, clock, random }: StreamAdminOptions) {
     const { stream, identify, makes, uri } = part;
     this.name = stream;
     this.#stream = stream;
+    this.#clock = clock;
+    this.#label = label;
+    this.#plain = typeof uri === 'string';
+    this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
     const inspect = async (server: Server): Promise<void> => {
       // The metadata may be on an unavailable node. The status of this stream can be shown without it.
       this.#identity = await identify(server).catch((cause: unknown) => {
@@ -90,35 +111,16 @@ export class StreamAdmin implements QueuedStream {
       if (makes) await ensureGroup(server, stream);
       await this.#histories.meet(server, this);
     };
-    this.#connection = new AdminConnection({ ...options, uri, inspect });
+    this.#connection.tell({ inspect });
   }
 
   status(): Promise<StreamStatus> {
-    return this.#telling(async () => {
-      const server = this.#connection.values;
-      const info = await serverInfo(server);
-      const bytes = (name: string): number | undefined => (info.has(name) ? Number(info.get(name)) : undefined);
-      return {
-        run: info.get('run_id') ?? this.name,
-        server: {
-          name: serverName(info),
-          partitions: [this.name],
-          memoryBytes: bytes('used_memory'),
-          memoryLimitBytes: bytes('maxmemory'),
-          faults: durabilityFaults(info),
-        },
-        partition: { name: this.name, ...(await partitionStatus(server, this.#stream)) },
-      };
-    });
+    return this.#telling(() => streamStatus(this.#values, this.#stream));
   }
 
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }> {
     return this.#telling(async () => {
-      const about = await this.#connection.values.send(['XINFO', 'STREAM', this.#stream]).catch((cause: unknown) => {
-        if (isNoKey(cause)) return [];
-        throw cause;
-      });
-      const fields = fieldsOf(about as readonly RedisValue[]);
+      const fields = fieldsOf(await xinfo(this.#values, 'STREAM', this.#stream));
       const number = (name: string): number => Number(fields.get(name) ?? 0);
       const entry = String(fields.get('last-generated-id') ?? '0-0');
       return { entry, added: number('entries-added'), length: number('length') };
@@ -127,7 +129,7 @@ export class StreamAdmin implements QueuedStream {
 
   after(entry: string, count: number): Promise<readonly StreamEntry[]> {
     return this.#telling(async () => {
-      const reply = await this.#connection.send(['XRANGE', this.#stream, `(${entry}`, '+', 'COUNT', String(count)]);
+      const reply = await this.#send(['XRANGE', this.#stream, `(${entry}`, '+', 'COUNT', String(count)]);
       const { deliveries } = entriesOf(reply, this.#stream);
       return deliveries.map(({ entry: name, producer, notes, body = Buffer.alloc(0) }) => ({
         stream: this.#stream,
@@ -140,12 +142,12 @@ export class StreamAdmin implements QueuedStream {
   }
 
   clock(): Promise<number> {
-    return this.#telling(() => clockOf(this.#connection.values));
+    return this.#telling(() => clockOf(this.#values));
   }
 
   find(id: string): Promise<QueuedCopy | undefined> {
     return this.#telling(async () => {
-      const reply = await this.#run(SCRIPTS.locate, [this.#index.field(id)]);
+      const reply = await this.#run(FIND, [this.#index.field(id)]);
       return this.#copiesOf(reply, id)[0];
     });
   }
@@ -180,8 +182,8 @@ export class StreamAdmin implements QueuedStream {
 
   replicasAlive(): Promise<number> {
     return this.#telling(async () => {
-      const since = String((await clockOf(this.#connection.values)) - REPLICA_LEASE_MS);
-      return (await this.#connection.values.send(['ZCOUNT', keyOf(this.#stream, 'replicas'), since, '+inf'])) as number;
+      const since = String((await clockOf(this.#values)) - REPLICA_LEASE_MS);
+      return (await this.#values.send(['ZCOUNT', keyOf(this.#stream, 'replicas'), since, '+inf'])) as number;
     });
   }
 
@@ -214,8 +216,8 @@ export class StreamAdmin implements QueuedStream {
 
   noteErasure(id: string): Promise<void> {
     return this.#telling(async () => {
-      const nowMs = await clockOf(this.#connection.values);
-      await this.#connection.values.send(['ZADD', keyOf(this.#stream, 'erased'), String(nowMs), id]);
+      const nowMs = await clockOf(this.#values);
+      await this.#values.send(['ZADD', keyOf(this.#stream, 'erased'), String(nowMs), id]);
     });
   }
 
@@ -249,12 +251,30 @@ export class StreamAdmin implements QueuedStream {
     return new IdIndex(this.#identity.secret);
   }
 
-  #telling<T>(work: () => Promise<T>): Promise<T> {
-    return this.#connection.telling(work);
+  /** Connects on first use, and converts every failure to a QueueFailed. */
+  async #telling<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      await (this.#opening ??= this.#open());
+      return await work();
+    } catch (cause) {
+      if (cause instanceof QueueFailed) throw cause;
+      const message = messageOf(this.#plain ? clusterRefusal(cause) : cause);
+      throw new QueueFailed(this.#label === undefined ? message : `${this.#label}: ${message}`, { cause });
+    }
+  }
+
+  async #open(): Promise<void> {
+    if (await this.#connection.opened(CONNECT_MS)) return;
+    this.#opening = undefined;
+    throw new Error(queueIsAway(this.#connection.lastError));
+  }
+
+  #send(command: readonly Argument[]): Promise<Reply> {
+    return withTimeout(this.#clock, this.#connection.send(command), ANSWER_TIMEOUT_MS);
   }
 
   #run(script: Script, args: readonly Argument[]): Promise<Reply> {
-    return this.#connection.run(script, this.#stream, args);
+    return withTimeout(this.#clock, script.run(this.#connection, this.#stream, args), ANSWER_TIMEOUT_MS);
   }
 
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
@@ -269,65 +289,10 @@ export class StreamAdmin implements QueuedStream {
   }
 }
 
-async function clockOf(server: Server): Promise<number> {
-  const [seconds, microseconds] = (await server.send(['TIME'])) as readonly string[];
-  return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
-}
-
 /** Returns the name just before the first entry of a time. */
 const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms) - 1}-18446744073709551615`);
 
 function pageEntries(count: number, entries: number, bytes: number): number {
   const fitting = Math.floor((COUNT_BYTES * entries) / Math.max(1, bytes));
   return Math.max(1, Math.min(4 * count, fitting, COUNT_ENTRIES_MAX));
-}
-
-async function partitionStatus(server: Server, stream: string): Promise<Omit<PartitionStatus, 'name'>> {
-  const [events, replicas, memoryBytes, behind] = await Promise.all([
-    server.send(['XLEN', stream]),
-    replicasOf(server, stream),
-    memoryOf(server, stream),
-    SCRIPTS.lag.run(server, stream, [GROUP]),
-  ]);
-  const [unread, pending, oldestUnlandedMs] = behind as readonly [number, number, number];
-  return { stream, events: Number(events), memoryBytes, unread, pending, oldestUnlandedMs, replicas };
-}
-
-async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
-  const [members, heartbeats, nowMs] = await Promise.all([
-    server.send(['XINFO', 'CONSUMERS', stream, GROUP]).catch((cause: unknown) => {
-      if (isNoGroup(cause) || isNoKey(cause)) return [];
-      throw cause;
-    }),
-    server.send(['ZRANGE', keyOf(stream, 'replicas'), '0', '-1', 'WITHSCORES']),
-    clockOf(server),
-  ]);
-  const held = new Map(
-    (members as readonly RedisValue[][]).map((list) => {
-      const member = fieldsOf(list);
-      return [String(member.get('name')), Number(member.get('pending'))];
-    }),
-  );
-  const alive = new Map<string, number>();
-  for (const [name, atMs] of fieldsOf(heartbeats as readonly RedisValue[])) {
-    const ageMs = Math.max(0, nowMs - Number(atMs));
-    if (ageMs <= REPLICA_LEASE_MS) alive.set(name, ageMs);
-  }
-  const names = [...new Set([...alive.keys(), ...held.keys()])].toSorted();
-  return names
-    .map((name) => ({ name, holds: held.get(name) ?? 0, heartbeatMs: alive.get(name) }))
-    .filter(({ holds, heartbeatMs }) => holds > 0 || heartbeatMs !== undefined);
-}
-
-async function memoryOf(server: Server, stream: string): Promise<number | undefined> {
-  const ids = keyOf(stream, 'ids');
-  try {
-    const starts = String((await server.send(['GET', ids])) ?? '').split(' ');
-    const keys = [stream, ...starts.filter((start) => start !== '').map((start) => `${ids}:${start}`)];
-    const sizes = await Promise.all(keys.map((key) => server.send(['MEMORY', 'USAGE', key])));
-    return sizes.reduce<number>((sum, size) => sum + Number(size ?? 0), 0);
-  } catch (cause) {
-    if (cause instanceof RedisError) return undefined;
-    throw cause;
-  }
 }

@@ -3,6 +3,10 @@ import type { Delivery, EventNotes } from '../../ingest/queue.ts';
 import { isUtf8 } from 'node:buffer';
 import { TIME_MS_MAX } from '../../ingest/warehouse.ts';
 import type { Reply } from '../wire/reply.ts';
+import { Script } from '../wire/script.ts';
+
+/** Finds entries by id. */
+export const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
 
 /** Formats further members of an entry: alternating names and values, each followed by a line feed. */
 export const membersOf = (notes: EventNotes = {}): string =>

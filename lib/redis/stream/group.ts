@@ -1,6 +1,6 @@
 // The consumer group of a stream. The first program creates it at the beginning of the stream. If the group was
 // destroyed by hand, the consumer or the next connection creates it again.
-import { isNoKey } from '../wire/errors.ts';
+import { isNoGroup, RedisError } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue } from '../wire/reply.ts';
 import { Script, type Server } from '../wire/script.ts';
 import { GROUP } from './layout.ts';
@@ -14,11 +14,17 @@ export async function makeGroup(server: Server, stream: string): Promise<boolean
 
 /** Reads first, because a server that refuses writes allows reads. Returns true if the group has read nothing. */
 export async function ensureGroup(server: Server, stream: string): Promise<boolean> {
-  const groups = await server.send(['XINFO', 'GROUPS', stream]).catch((cause: unknown) => {
-    if (isNoKey(cause)) return [];
-    throw cause;
-  });
-  const group = (groups as readonly (readonly RedisValue[])[]).map(fieldsOf).find((one) => one.get('name') === GROUP);
+  const groups = (await xinfo(server, 'GROUPS', stream)) as readonly (readonly RedisValue[])[];
+  const group = groups.map(fieldsOf).find((one) => one.get('name') === GROUP);
   if (group === undefined) await makeGroup(server, stream);
   return group === undefined || group.get('last-delivered-id') === '0-0';
+}
+
+/** Returns the reply of XINFO; empty if there is no such stream or group. */
+export async function xinfo(server: Server, ...args: readonly string[]): Promise<readonly RedisValue[]> {
+  const found = await server.send(['XINFO', ...args]).catch((cause: unknown) => {
+    if (isNoGroup(cause) || (cause instanceof RedisError && cause.message.includes('no such key'))) return [];
+    throw cause;
+  });
+  return found as readonly RedisValue[];
 }

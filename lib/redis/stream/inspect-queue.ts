@@ -5,10 +5,10 @@ import { maskedUri } from '../../process/uri.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
 import { RedisConnection } from '../server/client.ts';
-import type { Server } from '../wire/script.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
-import { isNoKey, isPasswordRefused, SettingRefused, queueIsAway, QueueRefusal } from '../wire/errors.ts';
-import { fieldsOf, type RedisValue } from '../wire/reply.ts';
+import { isPasswordRefused, SettingRefused, queueIsAway, QueueRefusal } from '../wire/errors.ts';
+import { fieldsOf } from '../wire/reply.ts';
+import { xinfo } from './group.ts';
 import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
 
@@ -60,23 +60,14 @@ async function inspectPartition(
   try {
     if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError);
     const server = serverName(await serverInfo(connection.values));
-    return { server, events: await streamLength(connection.values, part.stream) };
+    // A gateway may have no right to XLEN.
+    const events = Number(fieldsOf(await xinfo(connection.values, 'STREAM', part.stream)).get('length') ?? 0);
+    return { server, events };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
     if (cause instanceof QueueRefusal) throw queueRefused(uri, cause);
     throw queueFailure(uri, messageOf(cause));
   } finally {
     await connection.close();
-  }
-}
-
-/** Uses XINFO, because a gateway may have no right to XLEN. A missing stream has no events. */
-async function streamLength(server: Server, stream: string): Promise<number> {
-  try {
-    const about = (await server.send(['XINFO', 'STREAM', stream])) as readonly RedisValue[];
-    return Number(fieldsOf(about).get('length'));
-  } catch (cause) {
-    if (isNoKey(cause)) return 0;
-    throw cause;
   }
 }

@@ -12,10 +12,6 @@ export class RedisError extends Error {
 
 export const isNoGroup = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';
 
-/** True if XINFO found no stream. */
-export const isNoKey = (cause: unknown): boolean =>
-  cause instanceof RedisError && cause.message.includes('no such key');
-
 /** No reply arrived in time, so the command may have been run. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';

@@ -1,23 +1,17 @@
 #!lua flags=no-writes
--- Finds an event by its id. accept.lua describes the index.
+-- Returns the entries that the id index names for an id, of any producer, newest first. accept.lua describes the index.
 --
 -- KEYS[1]  the stream
--- ARGV     retention in milliseconds, the producer, and the id's field
--- Reply    the time of acceptance (Unix milliseconds), the body, and the traceparent or ''; nothing if the queue does
---          not have this producer's event
+-- ARGV     the id's field, and optionally retention in milliseconds, to leave out entries that accept.lua would ignore
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
+local keeps = ARGV[2] and retained(stream, ARGV[2])
+local entries = {}
 for start in string.gmatch(redis.call('GET', ids) or '', '%d+') do
-  local value = redis.call('HGET', ids .. ':' .. start, ARGV[3])
-  if value then
-    local entry = entry_name(start, value)
-    local ms = string.match(entry, '^%d+')
-    local found = retained(stream, ARGV[1])(entry) and redis.call('XRANGE', stream, entry, entry)[1]
-    if not found then return {} end
-    local members = { acceptedAt = ms, traceparent = '' }
-    for name = 1, #found[2], 2 do members[found[2][name]] = found[2][name + 1] end
-    if members.producer ~= ARGV[2] or not members.body then return {} end
-    return { members.acceptedAt, members.body, members.traceparent }
+  local value = redis.call('HGET', ids .. ':' .. start, ARGV[1])
+  local entry = value and entry_name(start, value)
+  if entry and (not keeps or keeps(entry)) then
+    entries[#entries + 1] = redis.call('XRANGE', stream, entry, entry)[1]
   end
 end
-return {}
+return entries

@@ -1,0 +1,86 @@
+// The status of one stream and of its server, for ingest-admin.
+import type { Replica, StreamStatus } from '../../ingest/queue-admin.ts';
+import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import { durabilityFaults } from '../server/durability.ts';
+import { serverInfo, serverName } from '../server/facts.ts';
+import { xinfo } from '../stream/group.ts';
+import { GROUP, keyOf } from '../stream/layout.ts';
+import { RedisError } from '../wire/errors.ts';
+import { fieldsOf, type RedisValue } from '../wire/reply.ts';
+import { Script, type Server } from '../wire/script.ts';
+
+const LAG = new Script('lag.lua', 'group-place.lua');
+
+export async function streamStatus(server: Server, stream: string): Promise<StreamStatus> {
+  const info = await serverInfo(server);
+  const [events, replicas, memoryBytes, lag] = await Promise.all([
+    server.send(['XLEN', stream]),
+    replicasOf(server, stream),
+    memoryOf(server, stream),
+    LAG.run(server, stream, [GROUP]),
+  ]);
+  const [unread, pending, oldestUnlandedMs] = lag as readonly [number, number, number];
+  const bytes = (name: string): number | undefined => (info.has(name) ? Number(info.get(name)) : undefined);
+  return {
+    run: info.get('run_id') ?? stream,
+    server: {
+      name: serverName(info),
+      partitions: [stream],
+      memoryBytes: bytes('used_memory'),
+      memoryLimitBytes: bytes('maxmemory'),
+      faults: durabilityFaults(info),
+    },
+    partition: {
+      name: stream,
+      stream,
+      events: Number(events),
+      memoryBytes,
+      unread,
+      pending,
+      oldestUnlandedMs,
+      replicas,
+    },
+  };
+}
+
+/** Returns the server's clock in Unix milliseconds. */
+export async function clockOf(server: Server): Promise<number> {
+  const [seconds, microseconds] = (await server.send(['TIME'])) as readonly string[];
+  return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+}
+
+async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
+  const [members, heartbeats, nowMs] = await Promise.all([
+    xinfo(server, 'CONSUMERS', stream, GROUP),
+    server.send(['ZRANGE', keyOf(stream, 'replicas'), '0', '-1', 'WITHSCORES']),
+    clockOf(server),
+  ]);
+  const held = new Map(
+    (members as readonly RedisValue[][]).map((list) => {
+      const member = fieldsOf(list);
+      return [String(member.get('name')), Number(member.get('pending'))];
+    }),
+  );
+  const alive = new Map<string, number>();
+  for (const [name, atMs] of fieldsOf(heartbeats as readonly RedisValue[])) {
+    const ageMs = Math.max(0, nowMs - Number(atMs));
+    if (ageMs <= REPLICA_LEASE_MS) alive.set(name, ageMs);
+  }
+  const names = [...new Set([...alive.keys(), ...held.keys()])].toSorted();
+  return names
+    .map((name) => ({ name, holds: held.get(name) ?? 0, heartbeatMs: alive.get(name) }))
+    .filter(({ holds, heartbeatMs }) => holds > 0 || heartbeatMs !== undefined);
+}
+
+async function memoryOf(server: Server, stream: string): Promise<number | undefined> {
+  const ids = keyOf(stream, 'ids');
+  try {
+    const starts = String((await server.send(['GET', ids])) ?? '').split(' ');
+    const keys = [stream, ...starts.filter((start) => start !== '').map((start) => `${ids}:${start}`)];
+    const sizes = await Promise.all(keys.map((key) => server.send(['MEMORY', 'USAGE', key])));
+    return sizes.reduce<number>((sum, size) => sum + Number(size ?? 0), 0);
+  } catch (cause) {
+    if (cause instanceof RedisError) return undefined;
+    throw cause;
+  }
+}
