@@ -43,6 +43,15 @@ export const printJson = ({ print }: Pick<Session, 'print'>, value: unknown): vo
 export const printResult = (session: Session, value: unknown, text: string): void =>
   session.json ? printJson(session, value) : session.print(text);
 
+/** Returns the answers of the streams that answer, and the failures of the others. Rejects if none answers. */
+export async function answersOf<T>(asked: readonly Promise<T>[]): Promise<{ found: T[]; failures: unknown[] }> {
+  const settled = await Promise.allSettled(asked);
+  const found = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+  if (found.length === 0) throw failures[0];
+  return { found, failures };
+}
+
 const LINE_CHARACTERS_MAX = 400;
 
 /** Number of changed rows, entries or events. */

@@ -8,7 +8,7 @@ import {
 } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { RESULT, printJson, type Result, type Session } from './session.ts';
+import { answersOf, RESULT, printJson, type Result, type Session } from './session.ts';
 import { bytesText, counted, countText, durationText, table, timeText } from './terminal.ts';
 
 interface QueueStatus {
@@ -20,14 +20,8 @@ interface QueueStatus {
 /** Prints every part that answers, then rejects if a part of the queue or the warehouse does not. */
 export async function showStatus(session: Session): Promise<Result> {
   const [queue, warehouse] = await Promise.all([
-    queueStatus(session.queue).catch((cause: unknown) => {
-      if (cause instanceof QueueFailed) return cause;
-      throw cause;
-    }),
-    session.warehouse.counts().catch((cause: unknown) => {
-      if (cause instanceof WarehouseFailed) return cause;
-      throw cause;
-    }),
+    queueStatus(session.queue).catch(failureOf(QueueFailed)),
+    session.warehouse.counts().catch(failureOf(WarehouseFailed)),
   ]);
   if (session.json)
     printJson(session, {
@@ -51,12 +45,16 @@ export async function showStatus(session: Session): Promise<Result> {
   return RESULT.done;
 }
 
+const failureOf =
+  <F extends Error>(kind: new (message: string) => F) =>
+  (cause: unknown): F => {
+    if (cause instanceof kind) return cause;
+    throw cause;
+  };
+
 /** Returns the status of the streams that answer, and the failures of the others. Rejects if none answers. */
 export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus> {
-  const answers = await Promise.allSettled(streams.map((stream) => stream.status()));
-  const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
-  const failures = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as unknown] : []));
-  if (found.length === 0) throw failures[0];
+  const { found, failures } = await answersOf(streams.map((stream) => stream.status()));
   const servers = [...Map.groupBy(found, ({ run }) => run).values()].map((same) => ({
     ...(same[0] as StreamStatus).server,
     partitions: same.flatMap(({ server }) => server.partitions),
@@ -69,11 +67,6 @@ export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus>
 }
 
 const away = (cause: Error): string => `  unavailable: ${cause.message}`;
-
-function living({ partitions }: QueueStatus): number {
-  const names = partitions.flatMap(({ replicas }) => replicas.filter(({ heartbeatMs }) => heartbeatMs !== undefined));
-  return new Set(names.map(({ name }) => name)).size;
-}
 
 function queueLines(status: QueueStatus): string[] {
   const { servers, partitions } = status;
@@ -88,9 +81,9 @@ function queueLines(status: QueueStatus): string[] {
     countText(one.pending),
     one.unread + one.pending === 0 ? '-' : durationText(one.oldestUnlandedMs),
   ]);
-  lines.push('', ...table([head, ...rows], [1, 2, 3, 4, 5]).map((line) => `  ${line}`));
+  lines.push('', ...table([head, ...rows], [1, 2, 3, 4, 5], '  '));
   const replicas = partitions.flatMap(({ name, replicas: some }) => some.map((one) => ({ partition: name, ...one })));
-  if (living(status) === 0) lines.push('', '  no consumer is running');
+  if (replicas.every(({ heartbeatMs }) => heartbeatMs === undefined)) lines.push('', '  no consumer is running');
   if (replicas.length > 0) {
     const shown = replicas.map(({ partition, name, holds, heartbeatMs }) => [
       printable(name),
@@ -98,10 +91,7 @@ function queueLines(status: QueueStatus): string[] {
       countText(holds),
       heartbeatMs === undefined ? 'expired' : `${durationText(heartbeatMs)} ago`,
     ]);
-    lines.push(
-      '',
-      ...table([['replica', 'partition', 'holds', 'heartbeat'], ...shown], [2]).map((line) => `  ${line}`),
-    );
+    lines.push('', ...table([['replica', 'partition', 'holds', 'heartbeat'], ...shown], [2], '  '));
   }
   return lines;
 }
@@ -121,12 +111,9 @@ function serverLines(
 
 function warehouseLines({ events, estimated, quarantine }: WarehouseCounts): string[] {
   const total = quarantine.reduce((sum, { rows }) => sum + rows, 0);
-  const lines = [`  ${estimated ? 'about ' : ''}${counted(events, 'event')}, ${counted(total, 'quarantine row')}`];
-  lines.push(
-    ...table(
-      quarantine.map(({ code, rows }) => [countText(rows), printable(code)]),
-      [0],
-    ).map((line) => `    ${line}`),
-  );
-  return lines;
+  const rows = quarantine.map(({ code, rows: count }) => [countText(count), printable(code)]);
+  return [
+    `  ${estimated ? 'about ' : ''}${counted(events, 'event')}, ${counted(total, 'quarantine row')}`,
+    ...table(rows, [0], '    '),
+  ];
 }

@@ -7,7 +7,7 @@ import { QueueFailed, type QueuedStream, type StreamEntry } from '../ingest/queu
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { bodyJson, bodyText } from './event.ts';
-import { audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
+import { answersOf, audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
 import { bytesText, counted, timeText } from './terminal.ts';
 
 const INTERVAL_MS = 200;
@@ -51,12 +51,9 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<R
   const { clock, stopped, queue } = session;
   const { last, follow } = tailing;
   const readings = queue.streams.map((stream) => new Reading(session, stream, tailing));
-  const begun = await Promise.allSettled(readings.map((reading) => reading.begin(last ?? 0)));
-  const failures = begun.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
-  if (failures.length === readings.length) throw failures[0];
+  const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last ?? 0)));
   if (follow) for (const failure of failures) session.tell(messageOf(failure));
-  const found = begun.flatMap((one) => (one.status === 'fulfilled' ? one.value : []));
-  await show(session, tailing, inOrder(found).slice(-(last ?? 0) || found.length), tally);
+  await show(session, tailing, inOrder(found.flat()).slice(-(last ?? 0)), tally);
   while (follow && !stopped.aborted) {
     await clock.sleep(INTERVAL_MS, stopped);
     if (stopped.aborted) break;

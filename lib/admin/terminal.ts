@@ -2,16 +2,13 @@
 import { createInterface } from 'node:readline/promises';
 import { printableLines } from '../process/printable.ts';
 
-/** Aligns cells in columns. `right` lists the columns of numbers. */
-export function table(rows: readonly (readonly string[])[], right: readonly number[] = []): string[] {
+/** Aligns cells in columns. `right` lists the columns of numbers. `indent` begins each line. */
+export function table(rows: readonly (readonly string[])[], right: readonly number[], indent = ''): string[] {
   const widths: number[] = [];
   for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, cell.length)));
-  return rows.map((row) =>
-    row
-      .map((cell, at) => (right.includes(at) ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0)))
-      .join('  ')
-      .trimEnd(),
-  );
+  const aligned = (cell: string, at: number): string =>
+    right.includes(at) ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0);
+  return rows.map((row) => `${indent}${row.map(aligned).join('  ')}`.trimEnd());
 }
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

@@ -196,24 +196,20 @@ export class Consumer {
   }
 
   async #join(): Promise<void> {
-    const { reader, telemetry, clock } = this.#options;
-    if (!(await this.#takePlace())) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
-    const made = await reader.join();
-    this.#joined = true;
-    if (made) telemetry.log.warn('created the consumer group at the beginning of the queue');
-  }
-
-  async #takePlace(): Promise<boolean> {
-    const { reader, limits, telemetry } = this.#options;
+    const { reader, limits, telemetry, clock } = this.#options;
     const { replicasMax } = limits;
     const { log } = telemetry;
-    const wasFull = this.#full;
     this.#placed ||= await reader.register(replicasMax);
-    this.#full = !this.#placed;
-    if (this.#full && !wasFull)
-      log.warn({ replicasMax }, 'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it');
-    if (wasFull && !this.#full) log.info('a place is free: the stream is read');
-    return this.#placed;
+    if (this.#full === this.#placed) {
+      this.#full = !this.#placed;
+      if (this.#full)
+        log.warn({ replicasMax }, 'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it');
+      else log.info('a place is free: the stream is read');
+    }
+    if (this.#full) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
+    const made = await reader.join();
+    this.#joined = true;
+    if (made) log.warn('created the consumer group at the beginning of the queue');
   }
 
   /** Retries `work` until it succeeds. Returns `undefined` if the group vanished or `stop` was called. */

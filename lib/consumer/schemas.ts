@@ -184,22 +184,19 @@ async function compile(
       !wanted || new Set(items.map((item) => canonicalJson(item))).size === items.length,
   });
   const compiled = new Map<string, SchemaCheck | string>(schemaFaults(files));
-  for (const [name, schema] of files) {
-    if (compiled.has(name)) continue;
-    try {
-      ajv.addSchema(schema, name);
-    } catch (cause) {
-      compiled.set(name, messageOf(cause));
+  const each = (step: (schema: object, name: string) => void): void => {
+    for (const [name, schema] of files) {
+      if (compiled.has(name)) continue;
+      try {
+        step(schema, name);
+      } catch (cause) {
+        compiled.set(name, messageOf(cause));
+      }
     }
-  }
-  for (const [name, schema] of files) {
-    if (compiled.has(name)) continue;
-    try {
-      compiled.set(name, checkOf(ajv.compile(schema), work));
-    } catch (cause) {
-      compiled.set(name, messageOf(cause));
-    }
-  }
+  };
+  // A schema may refer to any other one, so all are added before the first is compiled.
+  each((schema, name) => ajv.addSchema(schema, name));
+  each((schema, name) => compiled.set(name, checkOf(ajv.compile(schema), work)));
   return compiled;
 }
 
