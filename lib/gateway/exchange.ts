@@ -40,13 +40,14 @@ export class Exchange implements RequestListener {
   readonly connection: Connection<ClientContext>;
   readonly request: HttpRequest;
   readonly requestId: string;
+  /** When the head was complete, by `Clock.ms()`. */
+  readonly startMs: number;
   admitted: Admitted | undefined;
   enqueued: Enqueued | undefined;
   /** Further header fields of the answer: alternating names and values. */
   fields: readonly string[] | undefined;
   readonly #context: ExchangeContext;
   readonly #meter: RouteMeter;
-  readonly #startMs: number;
   #trace: TraceContext | undefined;
   #ended = false;
 
@@ -60,7 +61,7 @@ export class Exchange implements RequestListener {
     this.connection = connection;
     this.request = request;
     this.#meter = meter;
-    this.#startMs = context.clock.ms();
+    this.startMs = context.clock.ms();
     this.requestId = requestIdFrom(request.head.requestId, context.random);
     request.listener = this;
   }
@@ -77,11 +78,14 @@ export class Exchange implements RequestListener {
     return judged && producerOf(judged.verdict);
   }
 
+  get route(): string {
+    return this.#meter.route;
+  }
+
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** Does nothing if the exchange has ended. */
   answer(answer: GatewayAnswer): void {
     if (!this.#ended) this.#respond(answer, this.#restCostsConnection(answer.refusal));
   }
@@ -90,10 +94,9 @@ export class Exchange implements RequestListener {
     if (this.#ended) return;
     this.#end(ABORTED_STATUS);
     this.#context.refusals.aborted();
-    this.#span(undefined);
+    this.#context.spans?.ended(this, undefined);
   }
 
-  /** Logs an exception and answers 500. */
   bug(cause: unknown): void {
     const { requestId, trace } = this;
     this.#context.log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
@@ -113,7 +116,7 @@ export class Exchange implements RequestListener {
     this.#end(answer.status);
     if (answer.refusal !== undefined) this.#context.refusals.refused(answer.refusal, this.producer, connection);
     if (this.#context.logsAnswers) this.#logAnswer(answer);
-    this.#span(answer);
+    this.#context.spans?.ended(this, answer);
     // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
     const closes = close || (this.#context.draining && connection.isLatest(request));
     connection.respond(request, requestId, answer, closes);
@@ -124,26 +127,15 @@ export class Exchange implements RequestListener {
     const { requestId, producer, trace } = this;
     const { method, target } = this.request.head;
     const client = clientFields(this.connection, answer.status);
-    const ms = Math.round(clock.ms() - this.#startMs);
+    const ms = Math.round(clock.ms() - this.startMs);
     const traceparent = trace?.traceparent;
     log.debug({ requestId, producer, ...client, method, target, ms, traceparent, ...resultOf(answer) }, LINE);
-  }
-
-  #span(answer: GatewayAnswer | undefined): void {
-    const { spans } = this.#context;
-    if (spans === undefined) return;
-    const { requestId, producer, trace, enqueued } = this;
-    const { head } = this.request;
-    const { address } = this.connection;
-    const { route } = this.#meter;
-    const startMs = this.#startMs;
-    spans.ended({ head, route, requestId, address, producer, trace, startMs, enqueued }, answer);
   }
 
   #end(status: number): void {
     this.#ended = true;
     if (this.admitted !== undefined) this.#context.admission.release(this.admitted);
-    this.#meter.ended(this.request.head.method, status, this.#startMs);
+    this.#meter.ended(this.request.head.method, status, this.startMs);
   }
 
   #restCostsConnection(refusal: Refusal | undefined): boolean {

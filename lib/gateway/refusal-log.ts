@@ -16,13 +16,6 @@ export interface RefusedClient {
   clientCertificate: ClientCertificate | undefined;
 }
 
-export interface RefusedRequest {
-  readonly producer: string | undefined;
-  readonly status: number;
-  readonly code: string;
-  readonly client: Readonly<RefusedClient>;
-}
-
 /** A pair of producer and code, with the client of its latest refusal. */
 interface Pair extends RefusedClient {
   readonly status: number;
@@ -46,18 +39,8 @@ export class RefusalLog {
     this.#timer.unref();
   }
 
-  refused(request: RefusedRequest): void {
-    if (this.#log.isLevelEnabled('info')) this.#count(request.producer, request);
-  }
-
-  /** Logs all refusals that are not logged yet. */
-  close(): void {
-    this.#timer.close();
-    this.#logDue(Number.POSITIVE_INFINITY);
-  }
-
-  #count(producer: string | undefined, request: RefusedRequest): void {
-    const { status, code, client } = request;
+  refused(producer: string | undefined, status: number, code: string, client: Readonly<RefusedClient>): void {
+    if (!this.#log.isLevelEnabled('info')) return;
     const { address, clientCertificate } = client;
     const key = `${producer ?? ''}\0${code}`;
     const known = this.#pairs.get(key);
@@ -65,15 +48,19 @@ export class RefusalLog {
       known.count += 1;
       known.address = address;
       known.clientCertificate = clientCertificate;
-      return;
+    } else if (this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
+      this.refused('(others)', status, code, client);
+    } else {
+      const pair = { address, clientCertificate, status, producer, code, count: 1, dueMs: 0 };
+      this.#pairs.set(key, pair);
+      this.#logPair(pair, this.#clock.ms());
     }
-    if (this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
-      this.#count('(others)', request);
-      return;
-    }
-    const pair = { address, clientCertificate, status, producer, code, count: 1, dueMs: 0 };
-    this.#pairs.set(key, pair);
-    this.#logPair(pair, this.#clock.ms());
+  }
+
+  /** Logs all refusals that are not logged yet. */
+  close(): void {
+    this.#timer.close();
+    this.#logDue(Number.POSITIVE_INFINITY);
   }
 
   #logDue(now: number): void {

@@ -74,6 +74,6 @@ export class RefusalMeter {
     const { code, status } = CATALOGUE[refusal];
     this.#counters.get(code)?.add();
     if (refusal === 'queueOverloaded') this.#overload.add();
-    this.#log.refused({ producer, status, code, client });
+    this.#log.refused(producer, status, code, client);
   }
 }

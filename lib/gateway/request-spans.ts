@@ -19,11 +19,12 @@ export interface Enqueued {
   readonly context: TraceContext | undefined;
 }
 
-export interface AnsweredRequest {
-  readonly head: Pick<RequestHead, 'method' | 'target'>;
+/** An exchange that has ended. */
+interface AnsweredRequest {
+  readonly request: { readonly head: RequestHead };
+  readonly connection: { readonly address: string };
   readonly route: string;
   readonly requestId: string;
-  readonly address: string;
   readonly producer: string | undefined;
   readonly trace: TraceContext | undefined;
   readonly startMs: number;
@@ -49,9 +50,9 @@ export class RequestSpans {
   }
 
   /** `answer` is `undefined` if the client aborted the request. */
-  ended(request: AnsweredRequest, answer: GatewayAnswer | undefined): void {
-    const { trace, head, route, startMs, enqueued } = request;
-    const { method, target } = head;
+  ended(exchange: AnsweredRequest, answer: GatewayAnswer | undefined): void {
+    const { trace, route, startMs, enqueued, producer, requestId } = exchange;
+    const { method, target } = exchange.request.head;
     const refusal = answer?.refusal;
     if (refusal === undefined && (trace === undefined || !isSampled(trace))) return;
     const code = refusal === undefined ? undefined : CATALOGUE[refusal].code;
@@ -70,10 +71,10 @@ export class RequestSpans {
         'http.route': route,
         'url.scheme': 'https',
         'url.path': query === -1 ? target : target.slice(0, query),
-        'client.address': request.address,
+        'client.address': exchange.connection.address,
         'network.protocol.version': '1.1',
-        'ingest.request_id': request.requestId,
-        ...(request.producer === undefined ? {} : { 'ingest.producer': request.producer }),
+        'ingest.request_id': requestId,
+        ...(producer === undefined ? {} : { 'ingest.producer': producer }),
         ...(answer === undefined
           ? { 'error.type': 'aborted' }
           : { 'http.response.status_code': answer.status, ...(code === undefined ? {} : { 'error.type': code }) }),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HandshakeLog, RefusalLog, type RefusedRequest } from '../../lib/gateway/refusal-log.ts';
+import { HandshakeLog, RefusalLog } from '../../lib/gateway/refusal-log.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -16,20 +16,16 @@ function collecting(): { readonly log: Log; readonly lines: Line[] } {
   return { log: log as unknown as Log, lines };
 }
 
-const refusal = (producer: string | undefined, code = 'INVALID_EVENT'): RefusedRequest => ({
-  producer,
-  status: 400,
-  code,
-  client: { address: '127.0.0.1', clientCertificate: undefined },
-});
+const refuse = (log: RefusalLog, producer: string | undefined, code = 'INVALID_EVENT'): void =>
+  log.refused(producer, 400, code, { address: '127.0.0.1', clientCertificate: undefined });
 
 describe('the log of refusals', () => {
   it('logs the first refusal of a pair immediately, and the others together after the interval', async () => {
     const { log, lines } = collecting();
     const clock = new VirtualClock();
     const refusals = new RefusalLog(log, clock);
-    for (let n = 0; n < 10; n += 1) refusals.refused(refusal('shop'));
-    refusals.refused(refusal(undefined, 'UNAUTHORIZED_PRODUCER'));
+    for (let n = 0; n < 10; n += 1) refuse(refusals, 'shop');
+    refuse(refusals, undefined, 'UNAUTHORIZED_PRODUCER');
     assert.deepEqual(lines, [
       { producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 1 },
       { producer: undefined, address: '127.0.0.1', code: 'UNAUTHORIZED_PRODUCER', count: 1 },
@@ -47,18 +43,18 @@ describe('the log of refusals', () => {
     const { log, lines } = collecting();
     const clock = new VirtualClock();
     const refusals = new RefusalLog(log, clock);
-    refusals.refused(refusal('shop'));
+    refuse(refusals, 'shop');
     await clock.advance(55_000);
-    refusals.refused(refusal('shop'));
+    refuse(refusals, 'shop');
     assert.equal(lines.length, 1);
     await clock.advance(60_000);
     assert.equal(lines.length, 2, 'the one that was counted');
-    refusals.refused(refusal('shop'));
+    refuse(refusals, 'shop');
     assert.equal(lines.length, 2);
     await clock.advance(5_000);
     assert.equal(lines.length, 3);
     await clock.advance(60_000);
-    refusals.refused(refusal('shop'));
+    refuse(refusals, 'shop');
     assert.equal(lines.length, 4);
     refusals.close();
   });
@@ -66,7 +62,7 @@ describe('the log of refusals', () => {
   it('keeps at most 1,000 pairs and counts further refusals under others', () => {
     const { log, lines } = collecting();
     const refusals = new RefusalLog(log, SYSTEM.clock);
-    for (let n = 0; n < 5_000; n += 1) refusals.refused(refusal(`producer-${n}`));
+    for (let n = 0; n < 5_000; n += 1) refuse(refusals, `producer-${n}`);
     assert.equal(lines.length, 1_001);
     assert.equal(lines.at(-1)?.['producer'], '(others)');
     refusals.close();
