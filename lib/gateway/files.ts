@@ -1,7 +1,7 @@
 // Reads and watches the files that the configuration names: TLS material, token keys and producers.
 //
 // During startup, a bad file makes the gateway exit with code 2. Later, the last good version stays in use.
-import { Producers, ProducersFileError } from './producers-file.ts';
+import { Producers } from './producers-file.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -105,21 +105,14 @@ async function tokenFiles({
   if (jwks === undefined) return { keys: undefined, verifier: undefined };
   // Only a gateway that accepts tokens loads the library.
   const { tokenKeys, TokenVerifier } = await import('../identity/token-verifier.ts');
-  if (jwks.startsWith('https://'))
-    return { keys: undefined, verifier: new TokenVerifier({ keys: new URL(jwks), issuer, audience }) };
-  try {
-    const keys = await reloadable([jwks], () => tokenKeys(jwks));
-    return { keys, verifier: new TokenVerifier({ keys: keys.value, issuer, audience }) };
-  } catch (cause) {
-    throw new StartFailure(EXIT.configuration, messageOf(cause));
-  }
+  const keys = jwks.startsWith('https://') ? undefined : await reloadable([jwks], () => tokenKeys(jwks));
+  return { keys, verifier: new TokenVerifier({ keys: keys?.value ?? new URL(jwks), issuer, audience }) };
 }
 
 async function producersFile({ producersFile: path }: GatewayConfig): Promise<Reloadable<Producers> | undefined> {
   if (path === undefined) return undefined;
   return reloadable([path], () => Producers.read(path)).catch((cause: unknown) => {
-    if (!(cause instanceof ProducersFileError)) throw cause;
-    throw new StartFailure(EXIT.configuration, `INGEST_PRODUCERS_FILE=${JSON.stringify(path)}: ${cause.message}`);
+    throw new StartFailure(EXIT.configuration, `INGEST_PRODUCERS_FILE=${JSON.stringify(path)}: ${messageOf(cause)}`);
   });
 }
 

@@ -95,7 +95,6 @@ function found(about: Readonly<Record<string, string | undefined>>, event: Buffe
 
 const END = Buffer.from('}');
 
-/** Formats a time as in RFC 3339, in UTC with milliseconds. */
 const timestamp = (ms: number): string => new Date(ms).toISOString();
 
 function isJson(text: string): boolean {

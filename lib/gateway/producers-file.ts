@@ -32,21 +32,14 @@ const File = TypeCompiler.Compile(
 );
 
 export interface ProducerRules {
-  /** Events per second; `undefined` if the row has no limit. */
   readonly rate: number | undefined;
-  /** Lookups per second; `undefined` means no limit. */
   readonly lookUpRate: number | undefined;
-  /** Why the producer may send nothing; `undefined` if it may send events. */
+  /** Why the producer may send nothing. */
   readonly disabled: string | undefined;
   readonly allowsType: (type: string) => boolean;
-  /** The patterns in the file; `undefined` allows all types. */
   readonly types: readonly string[] | undefined;
   /** Audiences that the producer's certificate and token need not contain. */
   readonly audience: readonly string[];
-}
-
-export class ProducersFileError extends Error {
-  override readonly name = 'ProducersFileError';
 }
 
 const FOUND_MAX = 10_000;
@@ -75,35 +68,31 @@ export class Producers {
       .map(([name, row]) => ({ parts: name.split(/\*+/), rules: row }));
   }
 
-  /** Throws a ProducersFileError with up to 20 problems, each with its JSON Pointer. */
+  /** Throws an Error with up to 20 problems, each with its JSON Pointer. */
   static parse(text: string): Producers {
     let value: unknown;
     try {
       value = JSON.parse(text);
     } catch (cause) {
-      throw new ProducersFileError(`not JSON (${messageOf(cause)})`);
+      throw new Error(`not JSON (${messageOf(cause)})`, { cause });
     }
     if (!File.Check(value)) {
       const problems = [...File.Errors(value)].map(({ path, message }) => `${path || '/'}: ${message}`);
-      throw new ProducersFileError([...new Set(problems)].slice(0, 20).join('; '));
+      throw new Error([...new Set(problems)].slice(0, 20).join('; '));
     }
     const rows = new Map<string, ProducerRules>();
     for (const [name, rules] of Object.entries(value.producers)) {
       if (rows.has(comparable(name)))
-        throw new ProducersFileError(`/producers: two rows name the same producer, ${JSON.stringify(name)}`);
+        throw new Error(`/producers: two rows name the same producer, ${JSON.stringify(name)}`);
       rows.set(comparable(name), rulesOf(rules));
     }
     return new Producers(rows);
   }
 
-  /** Reads and parses a file. Rejects with a ProducersFileError. */
   static async read(path: string): Promise<Producers> {
-    let text: string;
-    try {
-      text = await readFile(path, 'utf8');
-    } catch (cause) {
-      throw new ProducersFileError(`expected a readable file (${errno(cause)})`);
-    }
+    const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+      throw new Error(`expected a readable file (${errno(cause)})`, { cause });
+    });
     return Producers.parse(text);
   }
 

@@ -20,6 +20,7 @@ import {
 } from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
+import { EXIT, StartFailure } from '../process/program.ts';
 
 /** No symmetric algorithms, because a public key must never be used as a secret (RFC 8725, section 3.1). */
 const ALGORITHMS = [
@@ -183,7 +184,7 @@ async function fetchKeys(url: string, options: FetchOptions): Promise<Response> 
   return /"keys"\s*:\s*\[\s*\]/.test(text) ? new Response(null, { status: 503 }) : new Response(text);
 }
 
-/** Reads the keys in a JWKS file. Rejects with a message for the operator. */
+/** Reads the keys in a JWKS file. Rejects with a StartFailure. */
 export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
     const set = JSON.parse(await readFile(path, 'utf8')) as JSONWebKeySet;
@@ -193,6 +194,6 @@ export async function tokenKeys(path: string): Promise<TokenKeys> {
     return keys;
   } catch (cause) {
     const expected = `INGEST_TOKEN_JWKS=${JSON.stringify(path)}: expected a JSON Web Key Set (RFC 7517)`;
-    throw new Error(`${expected} (${messageOf(cause)})`, { cause });
+    throw new StartFailure(EXIT.configuration, `${expected} (${messageOf(cause)})`);
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Producers, ProducersFileError } from '../../lib/gateway/producers-file.ts';
+import { Producers } from '../../lib/gateway/producers-file.ts';
 
 const file = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
 
@@ -56,8 +56,8 @@ describe('the producers file', () => {
       assert.deepEqual(producers.rulesFor(name).audience, []);
     }
     assert.equal(producers.rulesFor('spiffe://prod/eu/web').disabled, 'moved');
-    assert.throws(() => file({ p: { audience: 'here' } }), ProducersFileError);
-    assert.throws(() => file({ p: { audience: ['not one'] } }), ProducersFileError);
+    assert.throws(() => file({ p: { audience: 'here' } }), /audience/);
+    assert.throws(() => file({ p: { audience: ['not one'] } }), /audience/);
   });
 
   it('finds the same rows for more names than its cache holds', () => {
@@ -120,11 +120,7 @@ describe('the producers file', () => {
       ['{"producers":{},"more":1}', /\/more: /],
     ];
     for (const [text, why] of wrong) {
-      assert.throws(
-        () => Producers.parse(text),
-        (cause) => cause instanceof ProducersFileError && why.test(cause.message),
-        text,
-      );
+      assert.throws(() => Producers.parse(text), { message: why }, text);
     }
   });
 });
