@@ -50,7 +50,7 @@ export type ProblemOf = (
 
 const live = (): Answer => json(200, { status: 'live' });
 
-function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'unavailable'>): Answer {
+function readiness(state: ProcessState): Answer {
   if (state.draining()) return json(503, { status: 'draining' });
   const reason = state.unready();
   if (reason !== undefined) return json(503, { status: 'unavailable', reason });
@@ -58,7 +58,7 @@ function readiness(state: Pick<ProcessState, 'draining' | 'unready' | 'unavailab
   return json(200, unavailable.length === 0 ? { status: 'ready' } : { status: 'ready', unavailable });
 }
 
-async function scrape(state: Pick<ProcessState, 'metrics'>): Promise<Answer> {
+async function scrape(state: ProcessState): Promise<Answer> {
   const { contentType, text } = await state.metrics();
   return { status: 200, contentType, body: text };
 }

@@ -44,23 +44,19 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
   if (wrong.length > 0) throw refused(wrong.join('\n'));
   const [{ text: cert, list: own }, key, { text: ca, list: authorities }, crl] = await Promise.all(reading);
+  const wrongList = (why: string): StartFailure =>
+    refused(`INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}: ${why}`);
   // Node uses only the first list in a string, so each list is a string of its own.
-  const context: SecureContextOptions = {
-    cert,
-    key,
-    ca,
-    ...(crl === undefined ? {} : { crl: revocationLists(files.clientCrl ?? '', crl) }),
-  };
+  const lists = crl === undefined ? undefined : blocks(crl, 'X509 CRL');
+  if (lists?.length === 0) throw wrongList('expected a PEM file with at least one revocation list');
+  const context: SecureContextOptions = { cert, key, ca, ...(lists && { crl: lists }) };
   assertUsable(context, files);
-  const revocations = crl === undefined ? [] : revocationsOf(files.clientCrl ?? '', crl, authorities, nowMs);
+  const revocations = (lists ?? []).map((list) => revocationsOf(list, authorities, nowMs, wrongList));
   const trust = new ClientTrust(authorities, revocations);
   const without = trust.withoutList(nowMs);
-  if (files.clientCrl !== undefined && without.length > 0) {
+  if (lists !== undefined && without.length > 0) {
     const names = without.map(({ subject }) => JSON.stringify(subject.replaceAll('\n', ', '))).join(', ');
-    throw wrongList(
-      files.clientCrl,
-      `expected a revocation list of each authority in INGEST_TLS_CLIENT_CA; missing: ${names}`,
-    );
+    throw wrongList(`expected a revocation list of each authority in INGEST_TLS_CLIENT_CA; missing: ${names}`);
   }
   const nextUpdates = revocations.flatMap((list) => list.nextUpdateMs ?? []);
   return {
@@ -123,39 +119,26 @@ async function certificates(key: string, path: string) {
   throw refused(`${key}=${JSON.stringify(path)}: expected a PEM file with at least one certificate`);
 }
 
-const wrongList = (path: string, why: string): StartFailure =>
-  refused(`INGEST_TLS_CLIENT_CRL=${JSON.stringify(path)}: ${why}`);
-
-function revocationLists(path: string, text: string): string[] {
-  const found = blocks(text, 'X509 CRL');
-  if (found.length === 0) throw wrongList(path, 'expected a PEM file with at least one revocation list');
-  return found;
-}
-
 function revocationsOf(
-  path: string,
-  text: string,
+  pemBlock: string,
   authorities: readonly X509Certificate[],
   nowMs: number,
-): Revocations[] {
-  return revocationLists(path, text).map((block) => {
-    let list: RevocationList;
-    try {
-      list = readRevocationList(block);
-    } catch (cause) {
-      throw wrongList(path, `a list in it cannot be read (${messageOf(cause)})`);
-    }
-    const { issuer, thisUpdateMs, nextUpdateMs, serials } = list;
-    const authority = authorities.find((one) => list.isBy(one));
-    if (authority === undefined)
-      throw wrongList(path, 'a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
-    if (thisUpdateMs > nowMs)
-      throw wrongList(
-        path,
-        `the list of ${JSON.stringify(issuer)} is valid only from ${new Date(thisUpdateMs).toISOString()} on`,
-      );
-    return { authority, serials, nextUpdateMs };
-  });
+  wrongList: (why: string) => StartFailure,
+): Revocations {
+  let list: RevocationList;
+  try {
+    list = readRevocationList(pemBlock);
+  } catch (cause) {
+    throw wrongList(`a list in it cannot be read (${messageOf(cause)})`);
+  }
+  const { issuer, thisUpdateMs, nextUpdateMs, serials } = list;
+  const authority = authorities.find((one) => list.isBy(one));
+  if (authority === undefined) throw wrongList('a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
+  if (thisUpdateMs > nowMs) {
+    const from = new Date(thisUpdateMs).toISOString();
+    throw wrongList(`the list of ${JSON.stringify(issuer)} is valid only from ${from} on`);
+  }
+  return { authority, serials, nextUpdateMs };
 }
 
 export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
@@ -174,9 +157,10 @@ export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable
 export function expiredFile(files: TlsFiles, { expiry }: TlsMaterial, nowMs: number): string | undefined {
   const expired = expiry.find(({ atMs }) => atMs < nowMs);
   if (expired === undefined) return undefined;
-  const path = { cert: files.cert, client_ca: files.clientCa, crl: files.clientCrl }[expired.file];
-  const key = { cert: 'INGEST_TLS_CERT', client_ca: 'INGEST_TLS_CLIENT_CA', crl: 'INGEST_TLS_CLIENT_CRL' }[
-    expired.file
-  ];
+  const [key, path] = {
+    cert: ['INGEST_TLS_CERT', files.cert],
+    client_ca: ['INGEST_TLS_CLIENT_CA', files.clientCa],
+    crl: ['INGEST_TLS_CLIENT_CRL', files.clientCrl],
+  }[expired.file];
   return `${key}=${JSON.stringify(path)}: it has expired`;
 }

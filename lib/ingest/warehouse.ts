@@ -139,17 +139,9 @@ export interface Column {
   readonly required: boolean;
 }
 
-const EVENT_COLUMNS = ['id', 'type', 'producer', 'accepted_at', 'landed_at', 'body', 'traceparent'];
-const QUARANTINE_COLUMNS = [
-  'entry',
-  'id',
-  'producer',
-  'reason',
-  'accepted_at',
-  'quarantined_at',
-  'body',
-  'traceparent',
-];
+const SHARED_COLUMNS = ['id', 'producer', 'accepted_at', 'body', 'traceparent'];
+const EVENT_COLUMNS = [...SHARED_COLUMNS, 'type', 'landed_at'];
+const QUARANTINE_COLUMNS = [...SHARED_COLUMNS, 'entry', 'reason', 'quarantined_at'];
 
 export function unfitness(columns: readonly Column[]): string | undefined {
   for (const [table, known] of [
