@@ -28,18 +28,6 @@ describe('a connection', () => {
     assert.equal(await of(CERTIFICATE, true), true);
   });
 
-  it('is woken once before each flush, and flushed only after it was woken', async () => {
-    const { clock, connection, host } = await connected();
-    for (let round = 0; round < 2; round += 1) {
-      connection.wake();
-      connection.wake();
-      assert.deepEqual(host.turn.awake, [connection]);
-      await clock.settle();
-      assert.deepEqual(host.turn.awake, []);
-    }
-    assert.throws(() => connection.flush(), /is flushed once each time it was woken/);
-  });
-
   it('accepts no request after reading has stopped', async () => {
     const { connection, requests, send } = await connected();
     await send(get('/a'));

@@ -3,18 +3,7 @@ import { describe, it } from 'node:test';
 import { NodeRequest } from '../../lib/http/node/request.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import { HandOver } from '../../lib/http/node/hand-over.ts';
-import { NodeSide } from '../../lib/http/node/side.ts';
-import {
-  adopted,
-  answer,
-  answers,
-  CountingClock,
-  GET,
-  ignored,
-  passed,
-  readsBody,
-  Recorder,
-} from '../support/node-wire.ts';
+import { adopted, answer, answers, CountingClock, GET, ignored, passed, Recorder } from '../support/node-wire.ts';
 import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
@@ -39,30 +28,6 @@ describe('the side of node:http', () => {
     assert.equal(wire.side.owing, false);
     await eventually('it is over', () => !wire.side.busy);
     assert.equal(answers(wire), 1);
-  });
-
-  it('is busy with a request after the served one', async () => {
-    const wire = adopted();
-    wire.side.feed(Buffer.from(GET.repeat(2)));
-    for (let served = 0; served < 2; served += 1) {
-      await eventually('the next one is started', () => wire.requests.length === served + 1);
-      await passed();
-      assert.equal(wire.requests.length, served + 1);
-      assert.equal(wire.side.busy, true);
-      const request = wire.requests[served];
-      if (request !== undefined) answer(request);
-    }
-    await eventually('it is over', () => !wire.side.busy);
-  });
-
-  it('knows the latest request', async () => {
-    const wire = adopted();
-    wire.side.feed(Buffer.from(GET.repeat(2)));
-    await eventually('the first is started', () => wire.requests.length === 1);
-    assert.equal(isLatest(wire, wire.requests[0]), false);
-    if (wire.requests[0] !== undefined) answer(wire.requests[0]);
-    await eventually('the second is started', () => wire.requests.length === 2);
-    assert.equal(isLatest(wire, wire.requests[1]), true);
   });
 
   async function turnsTaken(chunks: readonly string[], requests: number): Promise<number> {
@@ -99,67 +64,6 @@ describe('the side of node:http', () => {
     wire.side.feed(Buffer.from(`${head}${chunks}0\r\n\r\n`));
     await eventually('it is answered', () => answers(wire) === 1);
     assert.equal(clock.turns, Math.ceil((chunks.length - 2_048) / 16_384));
-  });
-
-  it('ends if the client ended its side before its first request', async () => {
-    const wire = adopted();
-    wire.side.feedEnd();
-    await eventually('the end', () => wire.events.includes('end'));
-    assert.equal(wire.written, '');
-  });
-
-  it('reports the arrival of heads and bodies, and late requests', async () => {
-    const late: string[] = [];
-    const wire = adopted((request) => {
-      request.listener = { aborted: ignored, fault: (fault) => late.push(fault) > 0 };
-      request.receive(100, { bodyGrows: ignored, bodyRead: ignored });
-    });
-    assert.equal(wire.side.headSinceMs, undefined);
-    assert.equal(wire.side.late(), false);
-    wire.side.feed(Buffer.from('POST / HTTP/1.1\r\nHost: g\r\nContent-'));
-    await eventually('the head has begun', () => wire.side.headSinceMs !== undefined);
-    assert.equal(wire.side.bodySinceMs, undefined);
-    wire.side.feed(Buffer.from('Length: 4\r\n\r\nab'));
-    await eventually('the body has begun', () => wire.requests.length === 1 && wire.side.bodySinceMs !== undefined);
-    assert.equal(wire.side.headSinceMs, undefined);
-    assert.equal(wire.side.late(), true);
-    assert.deepEqual(late, ['timeout']);
-    wire.side.feed(Buffer.from('cd'));
-    await eventually('all of it is there', () => wire.side.bodySinceMs === undefined);
-  });
-
-  it('counts requests after the earlier ones, and no empty lines', async () => {
-    const wire = adopted((request) => answer(request));
-    wire.side.feed(Buffer.from(GET));
-    await eventually('it is answered', () => answers(wire) === 1 && !wire.side.busy);
-    assert.equal(wire.side.requests, 1);
-    wire.side.feed(Buffer.from('\r\n'));
-    await passed();
-    assert.equal(wire.side.headSinceMs, undefined);
-    wire.side.feed(Buffer.from(GET.slice(0, 5)));
-    await passed();
-    assert.notEqual(wire.side.headSinceMs, undefined);
-    wire.side.feed(Buffer.from(GET.slice(5)));
-    await eventually('it is answered', () => answers(wire) === 2);
-    assert.equal(wire.side.requests, 2);
-    assert.equal(wire.side.headSinceMs, undefined);
-  });
-
-  it('feeds large slices of a body of known length, and few bytes after it', async (t) => {
-    const wire = adopted(readsBody);
-    const push = t.mock.method(wire.side, 'push');
-    const head = 'POST / HTTP/1.1\r\nHost: g\r\nContent-Length: 200000\r\n\r\n';
-    wire.side.feed(Buffer.from(head + 'x'.repeat(200_000) + GET.repeat(1_000)));
-    await eventually('the next one has come', () => wire.side.requests > 1);
-    const lengths = push.mock.calls.map(({ arguments: [slice] }) => (slice as Buffer).length);
-    assert.ok(lengths.length < 20, `${lengths.length} slices`);
-    assert.equal(Math.max(...lengths), 65_536);
-    let given = 0;
-    for (const length of lengths) {
-      const isInBody = given >= head.length && given < head.length + 200_000;
-      given += length;
-      if (isInBody) assert.ok(given - head.length - 200_000 < 1_024);
-    }
   });
 
   it('reads and starts no request while the client does not read its answers', async () => {
@@ -229,29 +133,6 @@ describe('the side of node:http', () => {
     await passed();
     assert.equal(answers(wire), 1);
     assert.ok(!wire.events.includes('last: malformed'));
-  });
-
-  it('drops all input after malformed bytes', async () => {
-    const wire = adopted();
-    wire.side.feed(Buffer.from('garbage\r\n\r\n'));
-    await eventually('it is answered', () => wire.events.includes('last: malformed'));
-    wire.side.feed(Buffer.from(GET));
-    assert.equal(wire.side.busy, false);
-  });
-
-  it('takes turns only on request, and accepts no bytes after the end of the input', () => {
-    const side = new NodeSide(new Recorder(), 7, ignored);
-    assert.equal(side.requests, 7);
-    assert.throws(() => side.takeTurn(), /only a side in line takes a turn/);
-    side.feedEnd();
-    assert.throws(() => side.feed(Buffer.from('x')), /before the client ends its side/);
-  });
-
-  it('ignores an unknown expectation', async () => {
-    const wire = adopted((request) => answer(request));
-    wire.side.feed(Buffer.from(GET.replace('Host', 'Expect: more\r\nHost')));
-    await eventually('it is answered', () => answers(wire) === 1);
-    assert.doesNotMatch(wire.written, /100 Continue|Connection: close/);
   });
 
   it('takes turns with other busy sides, four in each turn', async () => {

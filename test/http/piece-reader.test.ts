@@ -115,25 +115,10 @@ describe('a reader of pieces', () => {
     assert.equal(turns.waiting.length, 0);
   });
 
-  it('takes no turn unless it rests', async () => {
-    const { reader } = await reading();
-    assert.throws(() => reader.takeTurn(), /only a connection that rests takes a turn/);
-  });
-
   it('ignores an error of the socket, whose end follows', async () => {
     const { socket } = await reading();
     socket.destroy(new Error('reset'));
     await clock.settle();
     assert.equal(socket.closed, true);
-  });
-
-  it('reads from a socket without a handle', async () => {
-    const { socket, reader, taken } = await reading();
-    Object.assign(socket, { _handle: null });
-    reader.pause();
-    reader.resume();
-    socket.send('a');
-    await clock.settle();
-    assert.deepEqual(taken, ['a']);
   });
 });

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { lastResponse, requestIdFrom, responseText } from '../../lib/http/respond.ts';
-import { SYSTEM } from '../support/system.ts';
+import { lastResponse, responseText } from '../../lib/http/respond.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const clock = new VirtualClock();
@@ -39,15 +38,5 @@ describe('a response as text', () => {
   it('announces the end of the connection if it is the last', () => {
     const text = lastResponse('mine', { ...OK, body: 'é' }, clock);
     assert.match(text, /\r\nContent-Length: 2\r\n[^]*\r\nConnection: close\r\n\r\né$/);
-  });
-});
-
-describe('the id of a request', () => {
-  const isNew = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f-]{27}$/.test(id);
-
-  it("is the caller's if it has up to 128 visible characters", () => {
-    for (const id of ['a', '!~', 'x'.repeat(128)]) assert.equal(requestIdFrom(id, SYSTEM.random), id);
-    for (const id of [undefined, '', 'a b', 'a\x7f', 'é', 'x'.repeat(129), 'a\n'])
-      assert.ok(isNew(requestIdFrom(id, SYSTEM.random)), String(id));
   });
 });

@@ -18,6 +18,11 @@ const rootCertificate = new X509Certificate(root.certificate);
 const other = new X509Certificate((await CertificateAuthority.create(SYSTEM, 'other')).certificate);
 const department = await root.intermediate('department');
 
+const issuer = await TokenIssuer.create('first');
+const file = join(temporaryFolder(), 'jwks.json');
+writeFileSync(file, jwks(issuer));
+const verifier = new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
+
 interface Opened {
   readonly connection: Connection<ClientContext>;
   readonly closed: () => boolean;
@@ -100,21 +105,10 @@ describe('new trust', () => {
     const [known, nobody, refused] = [await opened(root), await opened(undefined), await opened(root, { fault: 'x' })];
     const all = [known, nobody, refused];
     judged(authority, known);
-    assert.equal(
-      authority.replaceTrust(
-        trusting(rootCertificate, other),
-        all.map(({ connection }) => connection),
-      ).length,
-      0,
-    );
+    const connections = all.map(({ connection }) => connection);
+    assert.equal(authority.replaceTrust(trusting(rootCertificate, other), connections).length, 0);
     assert.equal(judged(authority, known).kind, 'producer');
-    assert.equal(
-      authority.replaceTrust(
-        trusting(other),
-        all.map(({ connection }) => connection),
-      ).length,
-      1,
-    );
+    assert.equal(authority.replaceTrust(trusting(other), connections).length, 1);
     assert.deepEqual(
       all.map(({ closed }) => closed()),
       [true, false, false],
@@ -135,23 +129,14 @@ describe('new trust', () => {
 describe('a verdict if tokens are required', () => {
   const SPIFFE_ID = 'spiffe://test/one';
 
-  async function start(): Promise<{
-    readonly authority: Authority;
-    readonly one: Opened;
-    readonly ask: (authorization: string | undefined) => Verdict | Promise<Verdict>;
-    readonly tokenOf: (aud: string) => Promise<string>;
-  }> {
-    const issuer = await TokenIssuer.create('first');
-    const file = join(temporaryFolder(), 'jwks.json');
-    writeFileSync(file, jwks(issuer));
-    const verifier = new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
+  async function start() {
     const authority = authorityWith({ verifier, tokenRequired: true });
     const one = await opened(root, { uris: [SPIFFE_ID] });
     return {
       authority,
       one,
-      ask: (authorization) => authority.judge(one.connection, authorization),
-      tokenOf: async (aud) => `Bearer ${await issuer.token({ sub: SPIFFE_ID, aud })}`,
+      ask: (authorization: string | undefined) => authority.judge(one.connection, authorization),
+      tokenOf: async (aud: string) => `Bearer ${await issuer.token({ sub: SPIFFE_ID, aud })}`,
     };
   }
 
@@ -221,13 +206,8 @@ describe('the audience of a trusted producer', () => {
   ];
   for (const [given, kind] of cases)
     it(`${kind}: ${JSON.stringify(given)}`, async () => {
-      const issuer = await TokenIssuer.create('first');
-      const file = join(temporaryFolder(), 'jwks.json');
-      writeFileSync(file, jwks(issuer));
-      const verifier =
-        given.tokens && new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
       const authority = authorityWith({
-        verifier,
+        verifier: given.tokens && verifier,
         tokenRequired: given.tokens === 'required',
         grants: (producer) => given.grant === true && producer === NAME,
       });

@@ -7,6 +7,7 @@ import {
   alternativeNames,
   audienceUri,
   clientIdentity,
+  unauthenticated,
   type ClientIdentity,
 } from '../../lib/identity/producer-identity.ts';
 import { certificateWithoutSubject } from '../support/pki.ts';
@@ -98,73 +99,44 @@ describe('the producer is', () => {
   }
 });
 
-describe('the verdict', () => {
-  it('without a certificate is unauthenticated', () => {
-    const verdict = clientIdentity(undefined, trust, trust, Date.now());
-    assert.deepEqual(verdict, {
-      kind: 'unauthenticated',
-      detail: 'a client certificate is required',
-      untilMs: Number.POSITIVE_INFINITY,
-    });
-  });
+describe('a client is unauthenticated', () => {
+  const refused = (certificate: X509Certificate, fault?: string, now = trust): unknown =>
+    clientIdentity({ certificate, fault }, now, trust, Date.now());
 
-  it('on a certificate that its handshake refused is unauthenticated', async () => {
+  it('without a certificate, with one that its handshake refused, and if its authority is not accepted any more', async () => {
     const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
-    const verdict = clientIdentity({ certificate, fault: 'CERT_REVOKED' }, trust, trust, Date.now());
-    assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
-    assert.match(verdict.detail, /CERT_REVOKED/);
+    for (const [verdict, detail] of [
+      [clientIdentity(undefined, trust, trust, Date.now()), 'a client certificate is required'],
+      [refused(certificate, 'CERT_REVOKED'), 'the client certificate is not accepted (CERT_REVOKED)'],
+      [
+        refused(certificate, undefined, new ClientTrust([], [])),
+        'the accepted authorities have changed since the handshake: connect again',
+      ],
+    ] as const)
+      assert.deepEqual(verdict, unauthenticated(detail));
   });
 
-  it('on a DNS name or a common name with a colon or a slash is unauthenticated', async () => {
+  it('if its DNS name or common name has a colon or a slash, or if it has no name, also without a subject', async () => {
     for (const options of [
       { dnsNames: ['spiffe://example.org/alice'] },
       { dnsNames: ['urn:test:producer:shop', 'shop.test'], uris: [AUDIENCE] },
       { dnsNames: ['a/b'], commonName: 'shop' },
+      { commonName: '', uris: [AUDIENCE] },
       ...['spiffe://prod/shop', 'URN:test:producer:shop', 'x y://z', 'a/b', 'a:b'].map((commonName) => ({
         commonName,
       })),
     ])
-      assert.deepEqual(
-        clientIdentity({ certificate: await issued(options), fault: undefined }, trust, trust, Date.now()),
-        {
-          kind: 'unauthenticated',
-          detail: 'the client certificate names no producer',
-          untilMs: Number.POSITIVE_INFINITY,
-        },
-      );
+      assert.deepEqual(refused(await issued(options)), unauthenticated('the client certificate names no producer'));
+    const withoutSubject = new X509Certificate(await certificateWithoutSubject([AUDIENCE]));
+    assert.deepEqual(refused(withoutSubject), unauthenticated('the client certificate names no producer'));
   });
 
-  it('on a name of more than 2,048 bytes is unauthenticated, with the limit', async () => {
+  it('if its name is longer than 2,048 bytes, with the limit', async () => {
+    const detail = "the client certificate's name for the producer is longer than 2048 bytes";
     for (const options of [
       { uris: [`urn:${'x'.repeat(2_045)}`, AUDIENCE] },
       { uris: [AUDIENCE], dnsNames: ['x'.repeat(60_000)] },
     ])
-      assert.deepEqual(
-        clientIdentity({ certificate: await issued(options), fault: undefined }, trust, trust, Date.now()),
-        {
-          kind: 'unauthenticated',
-          detail: "the client certificate's name for the producer is longer than 2048 bytes",
-          untilMs: Number.POSITIVE_INFINITY,
-        },
-      );
-  });
-
-  it('on a certificate that is not trusted any more is unauthenticated, with the reason', async () => {
-    const nobody = new ClientTrust([], []);
-    const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
-    assert.deepEqual(clientIdentity({ certificate, fault: undefined }, nobody, trust, Date.now()), {
-      kind: 'unauthenticated',
-      detail: 'the accepted authorities have changed since the handshake: connect again',
-      untilMs: Number.POSITIVE_INFINITY,
-    });
-  });
-
-  it('on a certificate without a name is unauthenticated, also without a subject', async () => {
-    const withoutSubject = new X509Certificate(await certificateWithoutSubject([AUDIENCE]));
-    for (const certificate of [await issued({ commonName: '', uris: [AUDIENCE] }), withoutSubject]) {
-      const verdict = clientIdentity({ certificate, fault: undefined }, trust, trust, Date.now());
-      assert.ok('kind' in verdict && verdict.kind === 'unauthenticated');
-      assert.match(verdict.detail, /names no producer/);
-    }
+      assert.deepEqual(refused(await issued(options)), unauthenticated(detail));
   });
 });

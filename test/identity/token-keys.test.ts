@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate, type KeyObject } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -35,6 +36,15 @@ const verifierOf = (keys: string): Promise<TokenVerifier> => {
   return create(path);
 };
 const verifier = await verifierOf(jwks(issuer));
+
+/** Starts a key server, and returns the URL of its keys. */
+async function served(listener: RequestListener): Promise<string> {
+  const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, listener);
+  atEnd(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  setDefaultCACertificates([...getCACertificates('default'), authority.certificate]);
+  return `https://localhost:${(server.address() as AddressInfo).port}/jwks.json`;
+}
 
 interface KeyPair {
   readonly privateKey: KeyObject;
@@ -125,13 +135,7 @@ describe('token keys', () => {
     });
 
   it('of a server are valid for ten minutes, for every verdict', async () => {
-    const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, (_request, response) => {
-      response.end(jwks(issuer));
-    });
-    atEnd(() => void server.close());
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    setDefaultCACertificates([...getCACertificates('default'), authority.certificate]);
-    const by = await create(`https://localhost:${(server.address() as AddressInfo).port}/jwks.json`);
+    const by = await create(await served((_request, response) => void response.end(jwks(issuer))));
     const sinceMs = Date.now();
     const untilMs = async (of: TokenIssuer, atMs: number): Promise<number> => {
       const token = await of.token(boundTo(certificate));
@@ -145,14 +149,9 @@ describe('token keys', () => {
 
   it('of a server that fails later are unknown and requested again soon, and new keys are reported', async (t) => {
     let keys: string | undefined = jwks(issuer);
-    const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, (_request, response) => {
-      if (keys === undefined) response.writeHead(503);
-      response.end(keys);
-    });
-    atEnd(() => void server.close());
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    setDefaultCACertificates([...getCACertificates('default'), authority.certificate]);
-    const by = await create(`https://localhost:${(server.address() as AddressInfo).port}/jwks.json`);
+    const by = await create(
+      await served((_request, response) => void response.writeHead(keys === undefined ? 503 : 200).end(keys)),
+    );
     let changes = 0;
     by.onChange(() => (changes += 1));
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { CloudEvent, HTTP, type Message } from 'cloudevents';
-import fc from 'fast-check';
 import {
   cloudEventFaults,
   isBatchedMode,
@@ -99,79 +97,28 @@ describe('a CloudEvent in binary mode', () => {
     }
   });
 
-  it('refuses each wrong attribute with its path', () => {
+  it('refuses each wrong attribute with its path and the reason', () => {
     assert.deepEqual(refused([['ce-id', 'x']], undefined, ''), ['/specversion', '/source', '/type']);
-    const wrong: readonly (readonly [field: string, value: string, path: string])[] = [
-      ['ce-specversion', '0.3', '/specversion'],
-      ['ce-source', '', '/source'],
-      ['ce-subject', '%C0%A0', '/subject'],
-      ['ce-subject', 'caf\u00e9', '/subject'],
-      ['ce-data', '{}', '/data'],
-      ['ce-data_base64', 'AA==', '/data_base64'],
-      ['ce-datacontenttype', 'application/json', '/datacontenttype'],
-      ['ce-', 'x', '/'],
-    ];
-    for (const [field, value, path] of wrong) assert.deepEqual(refused(withField(field, value), undefined, ''), [path]);
-    assert.deepEqual(refused([...ATTRIBUTES, ['ce-id', 'again']], undefined, ''), ['/id']);
-    assert.deepEqual(refused([...ATTRIBUTES, ['ce-__proto__', 'x']], undefined, ''), ['/__proto__']);
-  });
-
-  it('says what is wrong with each attribute', () => {
-    const cases: readonly (readonly [fields: readonly CloudEventField[], message: RegExp])[] = [
-      [ATTRIBUTES.slice(1), /^must be sent as header field ce-specversion$/],
-      [withField('ce-specversion', '0.3'), /^must be 1\.0$/],
-      [withField('ce-source', ''), /^must not be empty$/],
-      [withField('ce-data', '{}'), /^must not be sent as header field ce-data$/],
-      [[...ATTRIBUTES, ['ce-id', 'again']], /^must be sent once as header field ce-id$/],
-      [withField('ce-subject', '%C0'), /^must be printable ASCII, .* percent-encoded/],
-      [ATTRIBUTES, /^must be JSON in UTF-8, as the content type application\/json says$/],
-    ];
-    for (const [fields, message] of cases) {
-      const made = structuredEvent(fields, 'application/json', Buffer.from(fields === ATTRIBUTES ? '{' : '{}'));
-      assert.ok(!made.valid, String(message));
-      assert.equal(made.detail, `${made.errors[0]?.path.slice(1)} ${made.errors[0]?.message}`);
-      assert.deepEqual(
-        made.errors.map((fault) => message.test(fault.message)),
-        [true],
-        JSON.stringify(made.errors),
-      );
-    }
-  });
-
-  it('is the event that the CloudEvents SDK reads and writes, for any attributes and data', () => {
-    const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }).filter((s) => !/\p{C}/u.test(s));
-    fc.assert(
-      fc.property(text, text, fc.jsonValue(), (id, subject, data) => {
-        const event = new CloudEvent({ id, source: 'urn:shop', type: 'order.placed', subject, data: { value: data } });
-        const { headers, body }: Message = HTTP.binary(event);
-        const fields = Object.entries(headers).map(([name, value]): CloudEventField => [
-          name,
-          // The SDK does not percent-encode header values (CloudEvents HTTP binding, section 3.1.3.2).
-          encodeURI(String(value)),
-        ]);
-        const { contentType, ...rest } = Object.fromEntries(
-          fields.map(([k, v]) => [k === 'content-type' ? 'contentType' : k, v]),
-        );
-        const made = parsed(Object.entries(rest), contentType, String(body)) as Record<string, unknown>;
-        assert.equal(made['id'], id);
-        assert.equal(made['subject'], subject);
-        assert.deepEqual(made['data'], JSON.parse(JSON.stringify({ value: data })));
-        const back = HTTP.toEvent({
-          headers: { 'content-type': 'application/cloudevents+json' },
-          body: JSON.stringify(made),
-        }) as CloudEvent<unknown>;
-        assert.equal(back.id, event.id);
-        assert.equal(back.subject, event.subject);
-        assert.equal(back.time, event.time);
-      }),
-    );
-  });
-
-  it('becomes an event that the envelope accepts', () => {
-    const made = structuredEvent(ATTRIBUTES, 'application/json', Buffer.from('{}'));
-    assert.ok(made.valid);
-    const event = parseEvent(made.body);
-    assert.ok(event.valid && event.id === '1234-1234-1234' && event.type === 'com.example.someevent');
+    const NO_HEADER = 'must not be sent as header field ce-';
+    const NOT_ASCII = 'must be printable ASCII, with everything else percent-encoded in UTF-8';
+    for (const [fields, path, message] of [
+      [ATTRIBUTES.slice(1), '/specversion', 'must be sent as header field ce-specversion'],
+      [withField('ce-specversion', '0.3'), '/specversion', 'must be 1.0'],
+      [withField('ce-source', ''), '/source', 'must not be empty'],
+      [withField('ce-subject', '%C0%A0'), '/subject', NOT_ASCII],
+      [withField('ce-subject', 'caf\u00e9'), '/subject', NOT_ASCII],
+      [withField('ce-data', '{}'), '/data', `${NO_HEADER}data`],
+      [withField('ce-data_base64', 'AA=='), '/data_base64', `${NO_HEADER}data_base64`],
+      [withField('ce-datacontenttype', 'a/b'), '/datacontenttype', `${NO_HEADER}datacontenttype`],
+      [withField('ce-', 'x'), '/', NO_HEADER],
+      [[...ATTRIBUTES, ['ce-id', 'again']], '/id', 'must be sent once as header field ce-id'],
+      [[...ATTRIBUTES, ['ce-__proto__', 'x']], '/__proto__', `${NO_HEADER}__proto__`],
+    ] as const)
+      assert.deepEqual(structuredEvent(fields, undefined, Buffer.from('')), {
+        valid: false,
+        detail: `${path.slice(1)} ${message}`,
+        errors: [{ path, message }],
+      });
   });
 });
 
@@ -270,13 +217,4 @@ describe("a CloudEvent's attributes", () => {
       assert.match(faults[0]?.message ?? '', /^must be a time of RFC 3339/);
     });
   }
-
-  for (const [what, members, fault] of [
-    ['no specversion', { specversion: undefined }, { path: '/specversion', message: 'is missing' }],
-    ['a number as specversion', { specversion: 1 }, { path: '/specversion', message: 'must be 1.0' }],
-    ['no source', { source: undefined }, { path: '/source', message: 'is missing' }],
-    ['an empty source', { source: '' }, { path: '/source', message: 'must be a URI reference that is not empty' }],
-    ['a null source', { source: null }, { path: '/source', message: 'must be a URI reference that is not empty' }],
-  ] as const)
-    it(`refuses an event that is ${what}`, () => assert.deepEqual(cloudEventFaults({ ...event, ...members }), [fault]));
 });
