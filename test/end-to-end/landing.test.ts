@@ -53,7 +53,7 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       await assertLanded();
     });
 
-    it('changes nothing if it is sent again', async () => {
+    it('changes nothing if it is sent again', { tags: ['long'] }, async () => {
       const sender = pipeline.send(['events.ndjson']);
       assert.equal(await sender.ended, 0, sender.output);
       const { length } = events;

@@ -16,19 +16,21 @@ function codeUnder(heading: string, language: string): string {
   return new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'mu').exec(section)?.[1] ?? assert.fail(heading);
 }
 
-/** Creates a branch with one more finding than main, in a project that uses typescript-eslint. */
-async function branch(t: TestContext): Promise<string> {
-  const parser = new URL('../../../node_modules/typescript-eslint/dist/index.js', import.meta.url).href;
-  const cwd = await repository(t, {
-    'a.js': 'var a;\n',
-    'b.ts': 'export const b: Promise<void> = Promise.resolve();\n',
-    'tsconfig.json': '{"compilerOptions":{"strict":true,"allowJs":true,"noEmit":true}}',
-    'package.json': '{"type":"module"}',
-    'eslint.config.mjs': `import ts from '${parser}';
-      const languageOptions = { parser: ts.parser, parserOptions: { projectService: true } };
-      const rules = { 'no-var': 'error', '@typescript-eslint/no-floating-promises': 'error' };
-      export default [{ files: ['a.js', '**/*.ts'], plugins: { '@typescript-eslint': ts.plugin }, languageOptions, rules }];\n`,
-  });
+const PARSER = new URL('../../../node_modules/typescript-eslint/dist/index.js', import.meta.url).href;
+/** A project that uses typescript-eslint, whose scans cost seconds. */
+const TYPED = {
+  'b.ts': 'export const b: Promise<void> = Promise.resolve();\n',
+  'tsconfig.json': '{"compilerOptions":{"strict":true,"allowJs":true,"noEmit":true}}',
+  'package.json': '{"type":"module"}',
+  'eslint.config.mjs': `import ts from '${PARSER}';
+    const languageOptions = { parser: ts.parser, parserOptions: { projectService: true } };
+    const rules = { 'no-var': 'error', '@typescript-eslint/no-floating-promises': 'error' };
+    export default [{ files: ['a.js', '**/*.ts'], plugins: { '@typescript-eslint': ts.plugin }, languageOptions, rules }];\n`,
+};
+
+/** Creates a branch with one more finding than main. */
+async function branch(t: TestContext, files: Readonly<Record<string, string>> = {}): Promise<string> {
+  const cwd = await repository(t, { 'a.js': 'var a;\n', ...files });
   await toollint(['scan', '--baseline', 'toollint-baseline.jsonl', '--update-baseline', '--silent'], { cwd });
   committed(cwd, 'baseline');
   git(cwd, 'update-ref', 'refs/remotes/origin/main', 'main');
@@ -46,7 +48,7 @@ function commandsIn(lines: readonly string[], variables: Readonly<Record<string,
 
 describe('the page', () => {
   it('has a GitHub workflow whose steps do what it says', { tags: ['long'] }, async (t) => {
-    const cwd = await branch(t);
+    const cwd = await branch(t, TYPED);
     const page = codeUnder('In a GitHub workflow', 'yaml');
     assert.deepEqual((await createLinter())(page, '.github/workflows/lint.yml'), []);
     const workflow = parse(page) as {
@@ -79,7 +81,7 @@ describe('the page', () => {
   });
 
   it('has a GitLab job that leaves the reports that it names', { tags: ['long'] }, async (t) => {
-    const cwd = await branch(t);
+    const cwd = await branch(t, TYPED);
     const { toollint: job } = parse(codeUnder('In GitLab', 'yaml')) as {
       toollint: { script: string[]; artifacts: { reports: Record<string, string> } };
     };
