@@ -6,6 +6,7 @@ import { freePort } from '../lib/process/free-port.ts';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import type { ClientFiles } from './load/options.ts';
 import { CertificateAuthority } from '../test/support/certificate-authority.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
@@ -16,8 +17,8 @@ export interface BenchCertificates {
   readonly ca: string;
   readonly cert: string;
   readonly key: string;
-  readonly clientCert: string;
-  readonly clientKey: string;
+  /** The files of a producer, as the load generators expect them. */
+  readonly client: ClientFiles;
 }
 
 export interface RunningServer {
@@ -73,12 +74,16 @@ export class BenchEnvironment {
       writeFileSync(path, content);
       return path;
     };
+    const ca = write('ca.pem', authority.certificate);
     return new BenchEnvironment(folder, {
-      ca: write('ca.pem', authority.certificate),
+      ca,
       cert: write('server.pem', server.certificate),
       key: write('server-key.pem', server.key),
-      clientCert: write('client.pem', client.certificate),
-      clientKey: write('client-key.pem', client.key),
+      client: {
+        caPath: ca,
+        certPath: write('client.pem', client.certificate),
+        keyPath: write('client-key.pem', client.key),
+      },
     });
   }
 
@@ -93,9 +98,8 @@ export class BenchEnvironment {
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
 
-  async gateway(redis: RunningServer, root: string = ROOT): Promise<RunningServer> {
-    const child = start(join(root, 'bin/ingest-gateway'), [], {
-      ...process.env,
+  gateway(redis: RunningServer, root: string = ROOT): Promise<RunningServer> {
+    return this.announced('gateway', join(root, 'bin/ingest-gateway'), [], {
       INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
       INGEST_GATEWAY_ADDR: '127.0.0.1:0',
       INGEST_STATE_DIR: this.folder,
@@ -103,8 +107,6 @@ export class BenchEnvironment {
       INGEST_TLS_KEY: this.certificates.key,
       INGEST_TLS_CLIENT_CA: this.certificates.ca,
     });
-    const line = await lineOf(child, /listening on https:\/\//);
-    return server('gateway', child, Number(/:(\d+)"/.exec(line)?.[1]));
   }
 
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
@@ -113,7 +115,7 @@ export class BenchEnvironment {
     return this.announced(file, NODE, args, { PORT: '0', CA: ca, CERT: cert, KEY: key, ...env });
   }
 
-  /** Starts a program that prints `listening on <port>`. */
+  /** Starts a program that prints `listening on <port>` or `listening on <URL>`. */
   async announced(
     name: string,
     command: string,
@@ -121,22 +123,13 @@ export class BenchEnvironment {
     env: Readonly<Record<string, string>> = {},
   ): Promise<RunningServer> {
     const child = start(command, args, { ...process.env, ...env });
-    const line = await lineOf(child, /listening on \d+/);
-    return server(name, child, Number(/listening on (\d+)/.exec(line)?.[1]));
+    const listening = /listening on (?:https?:\/\/[\d.]+:)?(\d+)/;
+    return server(name, child, Number(listening.exec(await lineOf(child, listening))?.[1]));
   }
 
-  /** Starts a program on a port from `freePort` and waits until the port answers. */
-  async program(
-    name: string,
-    command: string,
-    args: readonly string[],
-    port: number,
-    env: Readonly<Record<string, string>> = {},
-  ): Promise<RunningServer> {
-    const child = start(command, args, { ...process.env, ...env });
-    child.stdout?.resume();
-    await portOpen(port);
-    return server(name, child, port);
+  /** Starts a program that prints nothing. The caller waits until it listens. */
+  silent(name: string, command: string, args: readonly string[], port: number): RunningServer {
+    return server(name, start(command, args, process.env), port);
   }
 }
 
@@ -173,22 +166,4 @@ function lineOf(child: ChildProcess, pattern: RegExp): Promise<string> {
       if (pattern.test(line)) found(line);
     });
   });
-}
-
-export { freePort };
-
-async function portOpen(port: number): Promise<void> {
-  const { connect } = await import('node:net');
-  for (let tries = 0; tries < 200; tries += 1) {
-    const open = await new Promise<boolean>((done) => {
-      const socket = connect(port, '127.0.0.1', () => {
-        socket.destroy();
-        done(true);
-      });
-      socket.once('error', () => done(false));
-    });
-    if (open) return;
-    await new Promise((done) => setTimeout(done, 25));
-  }
-  throw new Error(`nothing listens on port ${port}`);
 }

@@ -2,15 +2,17 @@
 // process. A server is idle while its load is off.
 import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
 import type { Duration } from './measure.ts';
-import { CpuBook } from './process-cost.ts';
-import { SlicedServer, type LoadShape } from './sliced-server.ts';
+import { SwitchedLoad } from './load/switched-load.ts';
+import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
+import { CpuBook, cpuSeconds } from './process-cost.ts';
 import type { Subject } from './subjects.ts';
-import { takeTurns, warmUp, type Pair, type PairSlices } from './turns.ts';
+import { takeTurns, warmUp, type Pair, type PairSlices, type Sliced } from './turns.ts';
 
 export interface SidePlan {
   readonly label: string;
   readonly subject: Subject;
-  readonly load?: LoadShape;
+  /** The default load is the canonical workload. */
+  readonly load?: { readonly connections: number; readonly depth: number };
 }
 
 export interface Beside {
@@ -30,13 +32,14 @@ export async function beside(
   { warmupSeconds, seconds }: Duration,
 ): Promise<Beside> {
   const started: RunningServer[] = [];
-  const sides = new Map<string, SlicedServer>();
+  const loads: SwitchedLoad[] = [];
+  const sides = new Map<string, Sliced>();
   const start = async (starting: Promise<RunningServer>): Promise<RunningServer> => {
     const server = await starting;
     started.push(server);
     return server;
   };
-  const side = (label: string): SlicedServer => {
+  const side = (label: string): Sliced => {
     const found = sides.get(label);
     if (found === undefined) throw new Error(`no side ${label} to pair`);
     return found;
@@ -49,9 +52,14 @@ export async function beside(
     }
     // Opens connections only after all servers have started. Otherwise, the connections to the first server would be
     // idle for seconds.
-    for (const [{ label, load }, redis, server] of servers) {
-      const metered = { serverUs: [server.pid], redisUs: [redis.pid], totalUs: [server.pid, redis.pid] };
-      sides.set(label, await SlicedServer.open(label, environment.certificates, server.port, metered, load));
+    for (const [{ label, load: shape }, redis, server] of servers) {
+      const load = await SwitchedLoad.open({
+        ...environment.certificates.client,
+        ...{ port: server.port, bodyBytes: CANONICAL_BODY_BYTES },
+        ...(shape ?? { connections: CANONICAL_CONNECTIONS, depth: 1 }),
+      });
+      loads.push(load);
+      sides.set(label, sliced(label, load, server.pid, redis.pid));
     }
     // Gives V8 time to compile the hot code and lets garbage collection settle.
     await warmUp([...sides.values()], warmupSeconds);
@@ -62,7 +70,24 @@ export async function beside(
     );
     return { pairs: measured, foreignShare: new CpuBook().foreignShare(before, process.pid) };
   } finally {
-    for (const one of sides.values()) one.close();
+    for (const load of loads) load.close();
     for (const server of started.reverse()) await server.stop();
   }
+}
+
+/** Measures the CPU time per event of a server and its Redis in each slice. */
+function sliced(label: string, load: SwitchedLoad, server: number, redis: number): Sliced {
+  const used = () => ({ server: cpuSeconds(server), redis: cpuSeconds(redis), atMs: performance.now() });
+  return {
+    label,
+    slice: async (ms) => {
+      const before = used();
+      const events = await load.run(ms);
+      const after = used();
+      const serverUs = ((after.server - before.server) / events) * 1e6;
+      const redisUs = ((after.redis - before.redis) / events) * 1e6;
+      const ratePerS = (events / (after.atMs - before.atMs)) * 1000;
+      return { events, figures: { ratePerS, serverUs, redisUs, totalUs: serverUs + redisUs } };
+    },
+  };
 }

@@ -19,7 +19,7 @@ export const FOREIGN_SHARE_ROUND_MAX = 0.4;
 
 const ROUNDS_MIN = 3;
 
-/** The ratios of CPU time per event from one round at saturation (cost-round.ts). */
+/** The ratios of CPU time per event from one round at saturation. */
 export interface CostRound {
   readonly gatewayToPeer: number;
   readonly redisToPeer: number;
@@ -77,36 +77,23 @@ export function gateVerdict(
 ): GateVerdict {
   const quiet = costs.filter(({ foreignShare }) => foreignShare <= FOREIGN_SHARE_ROUND_MAX);
   const step = budget.steps.find(({ since }) => base?.startsWith(since) === true);
+  const ratio = (name: string, figure: keyof CostRound, limit: number): Check =>
+    ratioCheck(
+      name,
+      quiet.flatMap((round) => round[figure] ?? []),
+      limit,
+    );
+  const before = base?.slice(0, 10);
   const checks = [
     latencyCheck(latencies, p99MaxMs),
-    ratioCheck(
-      'gateway / Fastify',
-      quiet.map(({ gatewayToPeer }) => gatewayToPeer),
-      budget.gatewayToPeer,
-    ),
-    ratioCheck(
-      'Redis / plain XADD',
-      quiet.map(({ redisToPeer }) => redisToPeer),
-      budget.redisToPeer,
-    ),
-    ratioCheck(
-      'gateway with 16 requests on a connection / with one',
-      quiet.map(({ pipelinedToPlain }) => pipelinedToPlain),
-      PIPELINED_MAX,
-    ),
-    ...(base === undefined
+    ratio('gateway / Fastify', 'gatewayToPeer', budget.gatewayToPeer),
+    ratio('Redis / plain XADD', 'redisToPeer', budget.redisToPeer),
+    ratio('gateway with 16 requests on a connection / with one', 'pipelinedToPlain', PIPELINED_MAX),
+    ...(before === undefined
       ? []
       : [
-          ratioCheck(
-            `gateway / ${base.slice(0, 10)}`,
-            quiet.flatMap(({ gatewayToBase }) => gatewayToBase ?? []),
-            step?.gateway ?? STEP_MAX,
-          ),
-          ratioCheck(
-            `its Redis / ${base.slice(0, 10)}`,
-            quiet.flatMap(({ redisToBase }) => redisToBase ?? []),
-            step?.redis ?? STEP_MAX,
-          ),
+          ratio(`gateway / ${before}`, 'gatewayToBase', step?.gateway ?? STEP_MAX),
+          ratio(`its Redis / ${before}`, 'redisToBase', step?.redis ?? STEP_MAX),
         ]),
   ];
   const outcomes = checks.map(({ outcome }) => outcome);

@@ -1,11 +1,15 @@
 // Runs one measurement: a fresh Redis, a fresh server and one load. A sample with an unexpected answer or a broken
 // connection is void: it is reported, but excluded from the medians.
-import type { BenchEnvironment, RunningServer } from './bench-environment.ts';
-import { runLoad, type LoadKind } from './load/load-process.ts';
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { NODE, ROOT, type BenchEnvironment, type RunningServer } from './bench-environment.ts';
 import type { LoadOptions, LoadResult } from './load/options.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
-import { CpuBook, residentBytes } from './process-cost.ts';
+import { costFigures, CpuBook, residentBytes } from './process-cost.ts';
 import { type Subject, withServer } from './subjects.ts';
+
+type LoadKind = 'raw-client.ts' | 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
 
 /** Omitted members default to the canonical workload. */
 export interface Plan {
@@ -67,8 +71,8 @@ async function underLoad(
   let residentDone = 0;
   const result = await runLoad(
     plan.load ?? 'raw-client.ts',
-    environment.certificates,
     {
+      ...environment.certificates.client,
       port: server.port,
       connections: CANONICAL_CONNECTIONS,
       bodyBytes: CANONICAL_BODY_BYTES,
@@ -89,20 +93,15 @@ async function underLoad(
   );
   const expected = plan.expected ?? ['202'];
   const counted = result.statuses[expected[0] ?? ''] ?? 0;
-  const perEvent = (pid: number): number => ((after.seconds(pid) - before.seconds(pid)) / counted) * 1e6;
   const reason = voidReason(result, expected, counted);
-  const [serverUs, redisUs] = [perEvent(server.pid), perEvent(redis.pid)];
   return {
     label: plan.label,
     figures: {
       ratePerS: (counted / result.elapsedMs) * 1000,
       p50Ms: result.latency.p50,
       p99Ms: result.latency.p99,
-      serverUs,
-      redisUs,
-      totalUs: serverUs + redisUs,
+      ...costFigures(before, after, server.pid, redis.pid, counted),
       residentGrowth: residentDone / residentWarm,
-      foreignShare: after.foreignShare(before, process.pid),
       ...offeredFigures(result, plan.options?.ratePerS),
       ...refusedFigures(result),
     },
@@ -111,6 +110,33 @@ async function underLoad(
     notes: result.notes,
     ...(reason === undefined ? {} : { void: reason }),
   };
+}
+
+/** Runs a load generator in its own process. Calls `marks` at the start and the end of the measured part. */
+function runLoad(
+  kind: LoadKind,
+  options: LoadOptions,
+  marks: { readonly warm: () => void; readonly done: () => void },
+): Promise<LoadResult> {
+  return new Promise((resolve, reject) => {
+    const load = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(options)];
+    const child = spawn(NODE, load, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const limit = setTimeout(() => child.kill('SIGKILL'), options.warmupMs + options.durationMs + 60_000);
+    let output = '';
+    const complaints: string[] = [];
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output += chunk));
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      if (line === 'warm') marks.warm();
+      else if (line === 'done') marks.done();
+      else complaints.push(line);
+    });
+    child.once('error', reject);
+    child.once('close', (code) => {
+      clearTimeout(limit);
+      if (code === 0) resolve(JSON.parse(output) as LoadResult);
+      else reject(new Error(`the load generator ended with ${code}: ${complaints.join('\n')}`));
+    });
+  });
 }
 
 function voidReason(result: LoadResult, expected: readonly string[], counted: number): string | undefined {

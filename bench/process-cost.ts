@@ -56,6 +56,14 @@ export class CpuBook {
   }
 }
 
+/** The CPU time per event of a server and its Redis between two moments, and the share of other processes. */
+export function costFigures(before: CpuBook, after: CpuBook, server: number, redis: number, events: number) {
+  const perEvent = (pid: number): number => ((after.seconds(pid) - before.seconds(pid)) / events) * 1e6;
+  const [serverUs, redisUs] = [perEvent(server), perEvent(redis)];
+  const foreignShare = after.foreignShare(before, process.pid);
+  return { serverUs, redisUs, totalUs: serverUs + redisUs, foreignShare };
+}
+
 /**
  * Returns the CPU seconds of a process and its threads, without descendants, to the nanosecond. For parts of a run
  * that are too short for the 10 ms resolution of CpuBook.

@@ -79,7 +79,7 @@ async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
   const leftOut = benchCase.leftOut?.(bench);
   if (leftOut !== undefined) return { benchCase, leftOut, samples: new Map() };
   const runs = await benchCase.runs(bench);
-  const samples = new Map<string, (Sample | undefined)[]>(runs.flatMap(labelsOf).map((label) => [label, []]));
+  const samples = new Map<string, Sample[]>(runs.flatMap(labelsOf).map((label) => [label, []]));
   const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
   for (let round = 0; round < caseRounds; round += 1) {
     for (const run of round % 2 === 0 ? runs : [...runs].reverse()) {

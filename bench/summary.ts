@@ -16,7 +16,7 @@ import { FOREIGN_SHARE_MAX, FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
 export interface CaseSamples {
   readonly benchCase: BenchCase;
   readonly leftOut?: string | undefined;
-  readonly samples: ReadonlyMap<string, readonly (Sample | undefined)[]>;
+  readonly samples: ReadonlyMap<string, readonly Sample[]>;
 }
 
 export interface LabelSummary {
@@ -53,9 +53,8 @@ export function summarize({ benchCase, leftOut, samples }: CaseSamples): CaseSum
   };
 }
 
-function labelSummary(label: string, rounds: readonly (Sample | undefined)[]): LabelSummary {
-  const all = rounds.filter((sample) => sample !== undefined);
-  const good = all.filter((sample) => sample.void === undefined);
+function labelSummary(label: string, rounds: readonly Sample[]): LabelSummary {
+  const good = rounds.filter((sample) => sample.void === undefined);
   const names = new Set(good.flatMap(({ figures }) => Object.keys(figures)));
   const figures = Object.fromEntries(
     [...names].map((name) => [name, spread(good.flatMap((sample) => sample.figures[name] ?? []))]),
@@ -65,8 +64,8 @@ function labelSummary(label: string, rounds: readonly (Sample | undefined)[]): L
     label,
     figures,
     rounds: rounds.length,
-    voids: all.flatMap((sample) => sample.void ?? []),
-    notes: [...new Set(all.flatMap(({ notes }) => notes))],
+    voids: rounds.flatMap((sample) => sample.void ?? []),
+    notes: [...new Set(rounds.flatMap(({ notes }) => notes))],
     curve: percentiles.map(
       (percentile, at) => [percentile, spread(good.flatMap(({ curve }) => curve[at]?.[1] ?? [])).median] as const,
     ),
@@ -75,7 +74,7 @@ function labelSummary(label: string, rounds: readonly (Sample | undefined)[]): L
 
 function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples']): ComparisonSummary | undefined {
   const figuresOf = (label: string): (number | undefined)[] | undefined =>
-    samples.get(label)?.map((sample) => (sample?.void === undefined ? sample?.figures[comparison.metric] : undefined));
+    samples.get(label)?.map((sample) => (sample.void === undefined ? sample.figures[comparison.metric] : undefined));
   const of = figuresOf(comparison.of);
   const against = comparison.against === undefined ? undefined : figuresOf(comparison.against);
   // A label without samples belongs to a peer that was left out.
@@ -100,7 +99,7 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
 }
 
 const ratiosTaken = ({ of, against = '', metric }: Comparison, samples: CaseSamples['samples']): readonly number[] =>
-  (samples.get(of) ?? []).flatMap((sample) => sample?.ratios?.[against]?.[metric] ?? []);
+  (samples.get(of) ?? []).flatMap((sample) => sample.ratios?.[against]?.[metric] ?? []);
 
 /** Metrics that any other process distorts. */
 const OF_TIME: readonly MetricName[] = ['p50Ms', 'p99Ms', 'ratePerS', 'answeredShare', 'refusedShare'];
@@ -115,8 +114,8 @@ function whyUntested({ metric, of, against }: Comparison, samples: CaseSamples['
   const sides = against === undefined ? [of] : [of, against];
   const median = (name: MetricName): readonly number[] =>
     sides.map((label) => {
-      const good = (samples.get(label) ?? []).filter((sample) => sample !== undefined && sample.void === undefined);
-      return spread(good.flatMap((sample) => sample?.figures[name] ?? [])).median;
+      const good = (samples.get(label) ?? []).filter((sample) => sample.void === undefined);
+      return spread(good.flatMap((sample) => sample.figures[name] ?? [])).median;
     });
   const offered = Math.min(...median('offeredShare').filter((share) => !Number.isNaN(share)));
   if (offered < OFFERED_MIN) return `only ${Math.round(offered * 100)} % of the planned rate was offered`;

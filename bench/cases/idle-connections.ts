@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
-import { holdConnections } from '../load/load-process.ts';
+import { SwitchedLoad } from '../load/switched-load.ts';
+import { CANONICAL_BODY_BYTES } from '../load/workload.ts';
 import { residentBytes } from '../process-cost.ts';
 import { FLOOR, GATEWAY, type Subject, withServer } from '../subjects.ts';
 import type { Run } from '../measure.ts';
@@ -31,15 +32,19 @@ function idleRun(bench: Bench, subject: Subject): Run {
     label,
     execute: () =>
       withServer(bench.environment, subject, async (server) => {
+        const { port } = server;
+        const options = { port, bodyBytes: CANONICAL_BODY_BYTES, depth: 1, ...bench.environment.certificates.client };
         // The first connections allocate memory that all connections share, so they are not measured.
-        const few = await holdConnections(bench.environment.certificates, server.port, 100);
+        const few = await SwitchedLoad.open({ ...options, connections: 100 });
         const before = residentBytes(server.pid);
-        const many = await holdConnections(bench.environment.certificates, server.port, count);
+        const many = await SwitchedLoad.open({ ...options, connections: count });
         const bytesEach = (residentBytes(server.pid) - before) / count;
-        await Promise.all([few.stop(), many.stop()]);
+        // If the handshakes take longer than the server's idle timeout, too few connections are measured.
+        const broken = many.broken === 0 ? {} : { void: `${many.broken} broken connections` };
+        for (const load of [few, many]) load.close();
         const notes =
           count < WANTED ? [`only ${count} connections: the limit on open files is too low for ${WANTED}`] : [];
-        return { label, figures: { bytesEach }, statuses: {}, curve: [], notes };
+        return { label, figures: { bytesEach }, statuses: {}, curve: [], notes, ...broken };
       }),
   };
 }

@@ -2,9 +2,9 @@ import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
-import { freePort, ROOT, type RunningServer } from '../bench-environment.ts';
+import { ROOT, type RunningServer } from '../bench-environment.ts';
 import type { Sample } from '../measure.ts';
-import { CpuBook } from '../process-cost.ts';
+import { costFigures, CpuBook } from '../process-cost.ts';
 import { fillQueue, redisCommand } from '../queue-filling.ts';
 
 /** Ten minutes' worth of events at 2,000 events/s. */
@@ -23,21 +23,17 @@ async function land({ environment }: Bench): Promise<Sample> {
   const redis = await environment.redis();
   try {
     await fillQueue(redis, EVENTS);
-    const port = await freePort();
     const before = new CpuBook();
-    const consumer = await environment.program('consumer', join(ROOT, 'bin/ingest-consumer'), [], port, {
+    const consumer = await environment.announced('consumer', join(ROOT, 'bin/ingest-consumer'), [], {
       INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
       INGEST_WAREHOUSE_URI: `sqlite:${join(mkdtempSync(join(environment.folder, 'warehouse-')), 'events.db')}`,
-      INGEST_CONSUMER_ADDR: `127.0.0.1:${port}`,
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
     });
     try {
       await landed(redis);
       const after = new CpuBook();
-      const perEvent = (pid: number): number => ((after.seconds(pid) - before.seconds(pid)) / EVENTS) * 1e6;
-      const [serverUs, redisUs] = [perEvent(consumer.pid), perEvent(redis.pid)];
       const ratePerS = (EVENTS / (after.atMs - before.atMs)) * 1000;
-      const foreignShare = after.foreignShare(before, process.pid);
-      const figures = { ratePerS, serverUs, redisUs, totalUs: serverUs + redisUs, foreignShare };
+      const figures = { ratePerS, ...costFigures(before, after, consumer.pid, redis.pid, EVENTS) };
       return { label: 'consumer', figures, statuses: {}, curve: [], notes: ['the start of the consumer is included'] };
     } finally {
       await consumer.stop();

@@ -63,9 +63,9 @@ async function sendFile(bench: Bench, label: string, args: readonly string[]): P
 }
 
 async function summaryOf(bench: Bench, port: number, args: readonly string[]): Promise<Figures> {
-  const { ca, clientCert, clientKey } = bench.environment.certificates;
+  const { caPath, certPath, keyPath } = bench.environment.certificates.client;
   const program = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-send.ts'), '--quiet', '--json'];
-  const to = ['--url', `https://127.0.0.1:${port}`, '--ca', ca, '--cert', clientCert, '--key', clientKey];
+  const to = ['--url', `https://127.0.0.1:${port}`, '--ca', caPath, '--cert', certPath, '--key', keyPath];
   const refused = ['--refused', join(bench.environment.folder, `refused-${Math.random()}`)];
   const { stdout } = await promisify(execFile)(NODE, [...program, ...to, ...refused, ...args]);
   return JSON.parse(stdout) as Figures;

@@ -1,10 +1,13 @@
 // The input and output of a load generator, as JSON.
 
-export interface LoadOptions {
-  readonly port: number;
+export interface ClientFiles {
   readonly caPath: string;
   readonly certPath: string;
   readonly keyPath: string;
+}
+
+export interface LoadOptions extends ClientFiles {
+  readonly port: number;
   readonly connections: number;
   readonly durationMs: number;
   readonly warmupMs: number;

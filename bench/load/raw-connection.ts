@@ -3,15 +3,11 @@
 // of the requests (RFC 9112, section 9.3.2).
 import { readFileSync } from 'node:fs';
 import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
-import type { LoadOptions } from './options.ts';
+import type { ClientFiles } from './options.ts';
 
 /** Create one context for all connections, because reading the keys for each connection would add to the load. */
-export function clientContext(options: Pick<LoadOptions, 'caPath' | 'certPath' | 'keyPath'>): SecureContext {
-  return createSecureContext({
-    ca: readFileSync(options.caPath),
-    cert: readFileSync(options.certPath),
-    key: readFileSync(options.keyPath),
-  });
+export function clientContext({ caPath, certPath, keyPath }: ClientFiles): SecureContext {
+  return createSecureContext({ ca: readFileSync(caPath), cert: readFileSync(certPath), key: readFileSync(keyPath) });
 }
 
 const OPEN_AT_ONCE = 50;

@@ -2,13 +2,14 @@
 //
 // Invariant: when `run` resolves, every request has been answered, so all the CPU time that the server used during
 // the run belongs to the counted answers.
-import type { LoadOptions } from './options.ts';
+import type { ClientFiles, LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
 import { requestSource } from './workload.ts';
 
-type Options = Pick<LoadOptions, 'port' | 'caPath' | 'certPath' | 'keyPath' | 'connections' | 'bodyBytes'> & {
-  readonly depth?: number;
-};
+interface Options extends ClientFiles, Pick<LoadOptions, 'port' | 'connections' | 'bodyBytes'> {
+  /** The number of requests in flight on each connection. */
+  readonly depth: number;
+}
 
 export class SwitchedLoad {
   readonly #loops: SwitchedLoop[];
@@ -20,7 +21,7 @@ export class SwitchedLoad {
   static async open(options: Options): Promise<SwitchedLoad> {
     const [context, nextRequest] = [clientContext(options), requestSource(options)];
     const open = (): SwitchedLoop =>
-      new SwitchedLoop((sink) => new RawConnection(options.port, context, sink), nextRequest, options.depth ?? 1);
+      new SwitchedLoop((sink) => new RawConnection(options.port, context, sink), nextRequest, options.depth);
     return new SwitchedLoad(await openAll(options.connections, open, nextRequest));
   }
 
@@ -32,6 +33,11 @@ export class SwitchedLoad {
     const untilMs = performance.now() + ms;
     const counts = await Promise.all(this.#loops.map((loop) => loop.run(untilMs)));
     return counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** The number of connections that the server has closed. */
+  get broken(): number {
+    return this.#loops.filter(({ connection }) => connection.socket.destroyed).length;
   }
 
   close(): void {

@@ -4,7 +4,8 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort, type BenchEnvironment, type RunningServer } from '../bench-environment.ts';
+import { freePort } from '../../lib/process/free-port.ts';
+import type { BenchEnvironment, RunningServer } from '../bench-environment.ts';
 
 const LUA = `
 local redis = require 'nginx.redis'
@@ -52,7 +53,7 @@ export async function startNginx(
   writeFileSync(script, LUA.replace('REDIS_PORT', String(redis.port)));
   const file = join(folder, 'nginx.conf');
   writeFileSync(file, configuration(environment, port, script));
-  const master = await environment.program('nginx', binary, ['-p', folder, '-e', 'error.log', '-c', file], port);
+  const master = environment.silent('nginx', binary, ['-p', folder, '-e', 'error.log', '-c', file], port);
   return { ...master, pid: await workerOf(master.pid) };
 }
 

@@ -11,7 +11,7 @@ import { FLOOR, FLOOR_WITH_REDIS } from '../../bench/subjects.ts';
 const SHORT = { warmupSeconds: 0.05, seconds: 0.1 };
 
 const environment = await BenchEnvironment.create();
-const { ca: caPath, cert, key, clientCert: certPath, clientKey: keyPath } = environment.certificates;
+const { cert, key, client } = environment.certificates;
 
 async function answering(status: number): Promise<RunningServer> {
   const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_request, response) =>
@@ -82,8 +82,8 @@ describe('a load that is switched on and off', () => {
   it('rejects every slice after a broken connection, without waiting', async () => {
     const server = await answering(202);
     const load = await SwitchedLoad.open({
-      ...{ port: server.port, caPath, certPath, keyPath },
-      ...{ connections: 1, bodyBytes: 300 },
+      ...client,
+      ...{ port: server.port, connections: 1, depth: 1, bodyBytes: 300 },
     });
     try {
       assert.ok((await load.run(10)) > 0);
