@@ -4,9 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
 import { GatewayClient, gatewayUrl } from '../../lib/send/gateway-client.ts';
+import type { SenderIdentity } from '../../lib/send/identity.ts';
 import { NO_ANSWER, type Try } from '../../lib/send/try.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
-import { Pki } from '../support/pki.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const BODY = Buffer.from('{"id":"e-1","type":"t"}');
@@ -16,6 +17,7 @@ const ACCEPTED = '{"id":"e-1","status":"accepted"}';
 const REQUEST_ID = '<request id>';
 
 let pki: Pki;
+let producer: ClientCertificate;
 let server: Server;
 /** The most unanswered requests per connection. */
 let depth = 16;
@@ -26,6 +28,7 @@ let answer: (socket: TLSSocket, request: string) => void;
 
 before(async () => {
   pki = await Pki.create();
+  producer = await pki.producer('hostile');
   server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (socket) => {
     connections.push(socket);
     socket.on('error', () => undefined);
@@ -39,12 +42,10 @@ after(() => {
   server.close();
 });
 
-async function makeClients(pipelining: number): Promise<void> {
+function makeClients(pipelining: number): void {
   depth = pipelining;
-  const { cert, key } = await pki.producer('hostile');
-  const identity = { cert, key, ca: pki.authority.certificate, token: undefined };
-  client = clientFor({ identity });
-  hasty = clientFor({ identity, timeoutMs: 300 });
+  client = clientFor();
+  hasty = clientFor({}, 300);
 }
 
 function closeClients(): void {
@@ -52,11 +53,10 @@ function closeClients(): void {
   hasty.close();
 }
 
-function clientFor(
-  options: Pick<ConstructorParameters<typeof GatewayClient>[0], 'identity'> & { readonly timeoutMs?: number },
-): GatewayClient {
+function clientFor(differing: Partial<SenderIdentity> = {}, timeoutMs = WITHIN_MS): GatewayClient {
   const url = new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  return new GatewayClient({ ...SYSTEM, url, connections: 4, pipelining: depth, timeoutMs: WITHIN_MS, ...options });
+  const identity = { ...producer, ca: pki.authority.certificate, token: undefined, ...differing };
+  return new GatewayClient({ ...SYSTEM, url, identity, connections: 4, pipelining: depth, timeoutMs });
 }
 
 async function tryWith(text: string, body = BODY): Promise<Try> {
@@ -82,10 +82,36 @@ function unanswered(result: Try): string {
   return result.kind === 'retry' ? String((result.answer as { error: unknown }).error) : '';
 }
 
-function every20Ms(socket: TLSSocket, text: string): void {
-  const timer = setInterval(() => socket.write(text), 20);
-  socket.once('close', () => clearInterval(timer));
-}
+const accepted = (contentType: string): string => response(202, ACCEPTED, contentType);
+
+/** Answers that are not a gateway's. */
+const FOREIGN: readonly (readonly [what: string, ...texts: string[]])[] = [
+  ['an interim answer, even if the answer follows', `HTTP/1.1 103 Early Hints\r\n\r\n${response(202, ACCEPTED)}`],
+  ['a 202 that names another id', response(202, '{"id":"e-2","status":"accepted"}')],
+  ['a 202 that names no id', response(202, '{"status":"accepted"}')],
+  ['a 202 that has another status', response(202, '{"id":"e-1","status":"received"}')],
+  ['a 202 without a JSON object', response(202, 'accepted'), response(202, 'null')],
+  ['a 202 of another content type', accepted('Content-Type: text/html\r\n'), accepted('')],
+  ['another status', ...[200, 201].map((status) => response(status, ACCEPTED)), response(204, ''), response(304, '')],
+  ['a redirect', response(307, '', 'Location: https://127.0.0.1:1/events\r\n')],
+  [
+    'an error without a usable code or retryable',
+    ...[
+      { code: 'INVALID_EVENT' },
+      { retryable: true },
+      { code: 7, retryable: true },
+      { code: 'INVALID_EVENT', retryable: 'yes' },
+      { code: 'RED\u001b[31m', retryable: false },
+      { code: `A${'B'.repeat(64)}`, retryable: false },
+      { code: '', retryable: false },
+    ].map((members) => problem(members)),
+  ],
+  ['more than 64 KiB', response(202, `${ACCEPTED}${' '.repeat(65_536)}`)],
+  ['endless header fields', `HTTP/1.1 202 Accepted\r\nX: ${'a'.repeat(200_000)}\r\n\r\n`],
+  ['bad chunks', 'HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n'],
+  ['two lengths', 'HTTP/1.1 202 Accepted\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n'],
+  ['another protocol', 'SSH-2.0-OpenSSH\r\n', 'HTTP/1.1 999999999 X\r\n\r\n'],
+];
 
 for (const pipelining of [1, 16])
   describe(`with ${pipelining} requests on a connection`, () => {
@@ -96,60 +122,28 @@ for (const pipelining of [1, 16])
 
 function describeTries(): void {
   describe('a try against a broken or hostile server', () => {
+    for (const [what, ...texts] of FOREIGN)
+      it(`treats ${what} as no answer`, async () => {
+        for (const text of texts) unanswered(await tryWith(text));
+      });
+
     it('treats a switch of protocols as no answer, and closes the connection', async () => {
       connections = [];
-      assert.match(
-        unanswered(await tryWith('HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n')),
-        /101/,
-      );
+      const switched = 'HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
+      assert.match(unanswered(await tryWith(switched)), /101/);
       if (connections[0]?.destroyed === false) await once(connections[0], 'close');
       assert.equal(connections.length, 1);
     });
 
-    it('ends at its time limit even if bytes keep arriving', async () => {
-      answer = (socket) => {
-        socket.write('HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n');
-        every20Ms(socket, ' ');
-      };
-      assert.match(unanswered(await hasty.send(BODY)), /no answer within 300 ms/);
-    });
-
-    it('treats an interim answer as no answer, even if the answer follows', async () => {
-      unanswered(await tryWith(`HTTP/1.1 103 Early Hints\r\n\r\n${response(202, ACCEPTED)}`));
-    });
-
-    it('ends at its time limit if the server never answers', async () => {
+    it('ends at its time limit if the server never answers, even if bytes keep arriving', async () => {
       answer = () => undefined;
       assert.match(unanswered(await hasty.send(BODY)), /no answer within 300 ms/);
-    });
-
-    for (const [what, body] of [
-      ['names another id', '{"id":"e-2","status":"accepted"}'],
-      ['names no id', '{"status":"accepted"}'],
-      ['has another status', '{"id":"e-1","status":"received"}'],
-      ['is not JSON', 'accepted'],
-      ['is null', 'null'],
-    ] as const) {
-      it(`is not accepted by a 202 that ${what}`, async () => {
-        unanswered(await tryWith(response(202, body)));
-      });
-    }
-
-    it('is not accepted by a 202 of another content type', async () => {
-      unanswered(await tryWith(response(202, ACCEPTED, 'Content-Type: text/html\r\n')));
-      unanswered(await tryWith(response(202, ACCEPTED, '')));
-    });
-
-    it('is not accepted by another status', async () => {
-      for (const status of [200, 201, 204, 304])
-        unanswered(await tryWith(response(status, status === 204 || status === 304 ? '' : ACCEPTED)));
-    });
-
-    it('does not follow a redirect', async () => {
-      connections = [];
-      const text = unanswered(await tryWith(response(307, '', 'Location: https://127.0.0.1:1/events\r\n')));
-      assert.match(text, /307/);
-      assert.ok(connections.length <= 1);
+      answer = (socket) => {
+        socket.write('HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n');
+        const timer = setInterval(() => socket.write(' '), 20);
+        socket.once('close', () => clearInterval(timer));
+      };
+      assert.match(unanswered(await hasty.send(BODY)), /no answer within 300 ms/);
     });
 
     it('treats a page of a proxy as no answer, and keeps its status', async () => {
@@ -159,37 +153,9 @@ function describeTries(): void {
       assert.equal(result.kind === 'retry' && (result.answer as { body: unknown }).body, '<html>Bad Gateway</html>');
     });
 
-    it('treats an error without a usable code or retryable as no answer', async () => {
-      for (const members of [
-        { code: 'INVALID_EVENT' },
-        { retryable: true },
-        { code: 7, retryable: true },
-        { code: 'INVALID_EVENT', retryable: 'yes' },
-        { code: 'RED\u001b[31m', retryable: false },
-        { code: `A${'B'.repeat(64)}`, retryable: false },
-        { code: '', retryable: false },
-      ])
-        unanswered(await tryWith(problem(members)));
-    });
-
-    it('reads no more than 64 KiB of an answer', async () => {
-      assert.match(
-        unanswered(await tryWith(response(202, `${ACCEPTED}${' '.repeat(65_536)}`))),
-        /longer than 65536 bytes/,
-      );
+    it('accepts an answer of 64 KiB', async () => {
       const fits = await tryWith(response(202, `${ACCEPTED}${' '.repeat(65_536 - ACCEPTED.length)}`));
       assert.equal(fits.kind, 'accepted');
-    });
-
-    it('treats endless header fields, bad chunks and other nonsense as no answer', async () => {
-      for (const text of [
-        `HTTP/1.1 202 Accepted\r\nX: ${'a'.repeat(200_000)}\r\n\r\n`,
-        'HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n',
-        'HTTP/1.1 202 Accepted\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n',
-        'SSH-2.0-OpenSSH\r\n',
-        'HTTP/1.1 999999999 X\r\n\r\n',
-      ])
-        unanswered(await tryWith(text));
     });
 
     it('treats an incomplete answer as no answer', async () => {
@@ -208,9 +174,7 @@ function describeTries(): void {
           problem({ code: 'INVALID_EVENT', retryable: false }, 413).replace(REQUEST_ID, requestIdIn(request)),
         );
       };
-      const { cert, key } = await pki.producer('early');
-      const identity = { cert, key, ca: pki.authority.certificate, token: undefined };
-      const patient = clientFor({ identity, timeoutMs: WITHIN_MS });
+      const patient = clientFor();
       const result = await patient.send(Buffer.alloc(32 * 1024 * 1024, 'a'));
       assert.equal(result.kind === 'refused' && result.status, 413);
       const [first] = connections;
@@ -290,8 +254,7 @@ function describeTries(): void {
     });
 
     it('is untrusted if the server is not trusted', async () => {
-      const { cert, key } = await pki.producer('untrusting');
-      const untrusting = clientFor({ identity: { cert, key, ca: undefined, token: undefined } });
+      const untrusting = clientFor({ ca: undefined });
       const result = await untrusting.send(BODY);
       untrusting.close();
       assert.equal(result.kind, 'untrusted');
@@ -314,8 +277,7 @@ function describeTries(): void {
         seen += request;
         socket.write(response(202, ACCEPTED));
       };
-      const { cert, key } = await pki.producer('plain');
-      const asking = clientFor({ identity: { cert, key, ca: pki.authority.certificate, token: 'abc.def' } });
+      const asking = clientFor({ token: 'abc.def' });
       assert.equal((await asking.send(BODY)).kind, 'accepted');
       asking.close();
       assert.match(seen, /^POST \/events HTTP\/1\.1\r\n/);

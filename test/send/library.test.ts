@@ -11,7 +11,7 @@ import {
   type SendEventsOptions,
 } from '../../lib/send/send-events.ts';
 import { Pki } from '../support/pki.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
 
 let gateway: FakeGateway;
 beforeEach(async () => {
@@ -111,6 +111,42 @@ describe('sendEvents', () => {
     }
     assert.equal(gateway.events.length, 1);
     assert.doesNotMatch(readFileSync(journal, 'utf8'), /circular|big|none/);
+  });
+
+  it('reads at most its concurrency ahead, and ends its source when the reader stops', async () => {
+    let read = 0;
+    let ended = false;
+    async function* source(): AsyncGenerator<EventInput> {
+      try {
+        for (;;) yield event(`endless-${(read += 1)}`);
+      } finally {
+        ended = true;
+      }
+    }
+    let seen = 0;
+    for await (const result of sendEvents(source(), { url: gateway.url, concurrency: 4 })) {
+      assert.equal(result.kind, 'accepted');
+      seen += 1;
+      assert.ok(read <= seen + 5, `${read} read, ${seen} results`);
+      if (seen === 20) break;
+    }
+    assert.ok(ended);
+  });
+
+  it('throws if the server is not trusted, and errors of its source', async () => {
+    const pki = await Pki.create();
+    const { certificate, key } = pki.server;
+    const secure = await startFakeGateway({ tls: { cert: certificate, key } });
+    atEnd(() => secure.close());
+    const producer = await pki.producer('untrusting');
+    const options = { url: secure.url, cert: producer.cert, key: producer.key };
+    const message = /not trusted: .*(UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN)/;
+    await assert.rejects(kinds(sendEvents([event('x')], options)), { name: 'SendingStopped', message });
+    function* failing(): Generator<EventInput> {
+      yield event('before-the-failure');
+      throw new Error('the source failed');
+    }
+    await assert.rejects(kinds(sendEvents(failing(), { url: gateway.url })), /the source failed/);
   });
 
   it('adds at most one listener to a signal while events wait', async () => {

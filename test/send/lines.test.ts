@@ -13,44 +13,23 @@ async function cut(chunks: readonly Buffer[]): Promise<Line[]> {
 }
 
 describe('lines', () => {
-  it('keeps the bytes of each line and skips lines of white space', async () => {
-    const found = await cut([Buffer.from('{"a":1}\n\n \t\r\n {"b":2} \r\n{"c":"\u00e9\0'), Buffer.from('"}')]);
-    assert.deepEqual(
-      found.map(({ number, bytes }) => [number, bytes.toString()]),
-      [
-        [1, '{"a":1}'],
-        [4, ' {"b":2} \r'],
-        [5, '{"c":"\u00e9\0"}'],
-      ],
-    );
-  });
-
-  it('returns the same lines for any chunks', async () => {
+  it('keeps the bytes and the number of each line for any chunks, and skips lines of white space', async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.string({ unit: fc.constantFrom('a', '\n', ' ', '\r', '\u00e9', '"') }),
+        fc.string({ unit: fc.constantFrom('a', '\n', ' ', '\t', '\r', '\u00e9', '\0', '"') }),
         fc.array(fc.nat(40)),
         async (text, cuts) => {
           const bytes = Buffer.from(text);
           const at = [0, ...cuts.map((position) => position % (bytes.length + 1)).sort((a, b) => a - b), bytes.length];
           const chunks = at.slice(1).map((end, index) => bytes.subarray(at[index], end));
-          assert.deepEqual(await cut(chunks), await cut([bytes]));
-          const expected = text.split('\n').filter((line) => /[^ \t\r]/.test(line));
+          const expected = text.split('\n').map((line, index) => ({ number: index + 1, bytes: Buffer.from(line) }));
           assert.deepEqual(
-            (await cut(chunks)).map((line) => line.bytes.toString()),
-            expected,
+            await cut(chunks),
+            expected.filter((line) => /[^ \t\r]/.test(line.bytes.toString())),
           );
         },
       ),
     );
-  });
-
-  it('numbers a last line without a line feed', async () => {
-    const numbers = async (...texts: readonly string[]): Promise<number[]> =>
-      (await cut(texts.map((text) => Buffer.from(text)))).map(({ number }) => number);
-    assert.deepEqual(await numbers('a'), [1]);
-    assert.deepEqual(await numbers('a\n', '\n', 'b', 'c'), [1, 3]);
-    assert.deepEqual(await numbers('a\n'), [1]);
   });
 
   it('refuses a line of more than 64 MiB by its number', async () => {

@@ -98,6 +98,12 @@ function send(input: string, ...args: string[]): Program {
   return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
 }
 
+async function ended(code: number, input: string, ...args: string[]): Promise<Program> {
+  const program = send(input, ...args);
+  assert.equal(await program.ended, code, program.output);
+  return program;
+}
+
 function figures(program: Program): Record<string, number> {
   const always = new Set(['accepted', 'refused']);
   const found: Record<string, number> = {};
@@ -123,8 +129,16 @@ describe('ingest-send', () => {
       if (waiting.length !== 5) return;
       for (const [at, one] of waiting.splice(0).entries()) accepted(one, { duplicate: at < 2, differs: at === 0 });
     };
-    const program = send(input.join('\n'), '--concurrency', '5', '--pipelining', '1', '--token', path('token'));
-    assert.equal(await program.ended, 0, program.output);
+    const program = await ended(
+      0,
+      input.join('\n'),
+      '--concurrency',
+      '5',
+      '--pipelining',
+      '1',
+      '--token',
+      path('token'),
+    );
     assert.deepEqual(arrivals.map(({ body }) => body).sort(), input.sort());
     assert.equal(new Set(arrivals.map(({ socket }) => socket)).size, 5, 'each on its connection');
     for (const { authorization } of arrivals) assert.equal(authorization, 'Bearer abc.def.ghi');
@@ -147,13 +161,13 @@ describe('ingest-send', () => {
       else if (body.includes('other') && tries === 1) accepted(response, { id: 'another' });
       else accepted(response);
     };
-    const program = send(
+    const program = await ended(
+      1,
       ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map(event).join('\n'),
       ...['--refused', 'some.refused'],
       // With pipelining, the events after a lost connection would arrive twice.
       ...['--pipelining', '1'],
     );
-    assert.equal(await program.ended, 1, program.output);
     const tries = (id: string): Arrival[] => arrivals.filter(({ body }) => body.includes(id));
     assert.deepEqual(
       ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map((id) => tries(id).length),
@@ -196,8 +210,14 @@ describe('ingest-send', () => {
     };
     const tries = ['--tries', '2', '--timeout', '3000'];
     const refused = ['--refused', 'hostile.refused'];
-    const program = send(['red', 'switch', 'drip'].map(event).join('\n'), '--concurrency', '1', ...tries, ...refused);
-    assert.equal(await program.ended, 1, program.output);
+    const program = await ended(
+      1,
+      ['red', 'switch', 'drip'].map(event).join('\n'),
+      '--concurrency',
+      '1',
+      ...tries,
+      ...refused,
+    );
     drips.forEach(clearInterval);
     assert.deepEqual(figures(program), { accepted: 0, refused: 3, NO_ANSWER: 2, QUEUE_UNAVAILABLE: 1, retries: 3 });
     assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u001b\]0;x\\u0007\\u009b31mred/);
@@ -220,8 +240,7 @@ describe('ingest-send', () => {
       assert.match(program.output, /interrupted; run again to send the rest/);
       assert.deepEqual(figures(program), { accepted: 1, interrupted: 1, refused: 0 });
       answer = (response, body) => accepted(response, body.includes('fine') ? { duplicate: true } : {});
-      const again = send([event('fine'), event('slow')].join('\n'));
-      assert.equal(await again.ended, 0, again.output);
+      const again = await ended(0, [event('fine'), event('slow')].join('\n'));
       assert.deepEqual(figures(again), { accepted: 2, 'of these duplicate': 1, refused: 0 });
     },
   );
@@ -248,20 +267,17 @@ describe('ingest-send', () => {
     const changed = path('changed.ndjson');
     writeFileSync(changed, lines.toReversed().join('\n'));
     copyFileSync(path('long.ndjson.position'), `${changed}.position`);
-    const other = send('', 'changed.ndjson');
-    assert.equal(await other.ended, 2);
+    const other = await ended(2, '', 'changed.ndjson');
     assert.match(
       other.output,
       /stopped: changed\.ndjson changed since the interrupted run; remove changed\.ndjson\.position/,
     );
     assert.equal(arrivals.length, 0);
     writeFileSync(changed, lines.slice(0, 5).join('\n'));
-    const shorter = send('', 'changed.ndjson');
-    assert.equal(await shorter.ended, 2);
+    const shorter = await ended(2, '', 'changed.ndjson');
     assert.match(shorter.output, /changed\.ndjson changed since/);
 
-    const again = send('', 'long.ndjson');
-    assert.equal(await again.ended, 0, again.output);
+    const again = await ended(0, '', 'long.ndjson');
     assert.match(again.output, /continuing after line 10, which long\.ndjson\.position holds/);
     assert.deepEqual(new Set(arrivals.map(({ body }) => body)), new Set(lines.slice(9)));
     assert.equal(existsSync(path('long.ndjson.position')), false);
@@ -269,8 +285,7 @@ describe('ingest-send', () => {
 
   it('stops at an untrusted server, with the reason', { tags: ['long'] }, async () => {
     writeFileSync(path('other-ca.pem'), (await Pki.create()).authority.certificate);
-    const program = send([event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
-    assert.equal(await program.ended, 1);
+    const program = await ended(1, [event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
     assert.equal(arrivals.length, 0);
     assert.match(program.output, /stopped: the server is not trusted: .*certificate.*; run again to send the rest/);
     assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
@@ -286,16 +301,14 @@ describe('ingest-send', () => {
         arrivals.length === 1
           ? void response.socket?.destroy()
           : problem(response, 403, 'UNAUTHORIZED_PRODUCER', false);
-      const refused = send(input.join('\n'), '--concurrency', '1', '--refused', 'unauthorized.refused');
-      assert.equal(await refused.ended, 1);
+      const refused = await ended(1, input.join('\n'), '--concurrency', '1', '--refused', 'unauthorized.refused');
       assert.equal(arrivals.length, 11);
       assert.match(refused.output, /stopped: the gateway does not accept this producer: .*403 UNAUTHORIZED_PRODUCER/);
       assert.equal(readFileSync(path('unauthorized.refused'), 'utf8').trim().split('\n').length, 10);
       arrivals = [];
       answer = (response) =>
         arrivals.length === 1 ? accepted(response) : problem(response, 403, 'TYPE_NOT_ALLOWED', false);
-      const mixed = send(input.join('\n'), '--concurrency', '1', '--refused', 'mixed.refused');
-      assert.equal(await mixed.ended, 1);
+      const mixed = await ended(1, input.join('\n'), '--concurrency', '1', '--refused', 'mixed.refused');
       assert.equal(arrivals.length, 100);
       assert.deepEqual(figures(mixed), { accepted: 1, refused: 99, TYPE_NOT_ALLOWED: 99 });
     },
@@ -304,15 +317,13 @@ describe('ingest-send', () => {
   it('writes only reasons for waiting to a pipe, and nothing with --quiet', { tags: ['long'] }, async () => {
     answer = (response, _body, tries) =>
       tries === 1 ? problem(response, 503, 'QUEUE_UNAVAILABLE', true) : accepted(response);
-    const program = send(event('one'));
-    assert.equal(await program.ended, 0);
+    const program = await ended(0, event('one'));
     const [waiting, ...others] = program.lines.filter((line) => line.startsWith('ingest-send: '));
     assert.match(waiting ?? '', /^ingest-send: waiting 0\.\d s to try again, QUEUE_UNAVAILABLE: the queue is full$/);
     assert.deepEqual(others, []);
     assert.doesNotMatch(program.output, /\r| events \|/);
     arrivals = [];
-    const quiet = send(event('one'), '--quiet');
-    assert.equal(await quiet.ended, 0);
+    const quiet = await ended(0, event('one'), '--quiet');
     assert.doesNotMatch(quiet.output, /waiting/);
   });
 
@@ -344,8 +355,7 @@ describe('ingest-send', () => {
     answer = (response) => problem(response, 400, 'INVALID_EVENT', false);
     writeFileSync(path('some.ndjson'), Buffer.concat([Buffer.from(`\n${event('text')}\n`), binary]));
     for (const run of [1, 2]) {
-      const program = send('', 'some.ndjson');
-      assert.equal(await program.ended, 1, program.output);
+      const program = await ended(1, '', 'some.ndjson');
       assert.match(program.output, new RegExp(`are in some\\.ndjson\\.refused${run === 1 ? '' : '\\.2'}$`, 'm'));
     }
     const first = readFileSync(path('some.ndjson.refused'), 'utf8');
@@ -357,22 +367,19 @@ describe('ingest-send', () => {
         .sort(),
       [2, 3],
     );
-    const named = send('', '--refused', 'some.ndjson.refused', 'some.ndjson');
-    assert.equal(await named.ended, 2);
+    const named = await ended(2, '', '--refused', 'some.ndjson.refused', 'some.ndjson');
     assert.match(named.output, /some\.ndjson\.refused: it exists already/);
     assert.equal(readFileSync(path('some.ndjson.refused'), 'utf8'), first);
 
     arrivals = [];
     const half = (body: string): boolean => body.includes('text');
     answer = (response, body) => (half(body) ? accepted(response) : problem(response, 400, 'INVALID_EVENT', false));
-    const again = send('', '--resend', 'some.ndjson.refused');
-    assert.equal(await again.ended, 1, again.output);
+    await ended(1, '', '--resend', 'some.ndjson.refused');
     assert.deepEqual(arrivals.map(({ body }) => body).sort(), [event('text'), binary.toString()].sort());
     const left = JSON.parse(readFileSync(path('some.ndjson.refused.3'), 'utf8')) as Record<string, unknown>;
     assert.equal(left['line'], 3, 'the line of the first file');
     assert.deepEqual(Buffer.from(String(left['bodyBase64']), 'base64'), binary);
-    const wrong = send('', '--resend', 'some.ndjson');
-    assert.equal(await wrong.ended, 2);
+    const wrong = await ended(2, '', '--resend', 'some.ndjson');
     assert.match(wrong.output, /some\.ndjson: line 2 is not a line of a refused file/);
   });
 
@@ -387,12 +394,10 @@ describe('ingest-send', () => {
       ] as const) {
         arrivals = [];
         writeFileSync(path(name), compressed);
-        const whole = send('', name);
-        assert.equal(await whole.ended, 0, whole.output);
+        await ended(0, '', name);
         assert.equal(new Set(arrivals.map(({ body }) => body)).size, 500);
         writeFileSync(path(`cut-${name}`), compressed.subarray(0, compressed.length - 20));
-        const cut = send('', `cut-${name}`);
-        assert.equal(await cut.ended, 2, cut.output);
+        const cut = await ended(2, '', `cut-${name}`);
         assert.match(
           cut.output,
           /stopped: cut-events\S*: the file was cut off: .*; the last whole line is \d+; run again/,
@@ -404,8 +409,7 @@ describe('ingest-send', () => {
 
   it('starts at most --rate events in a second', { tags: ['long'] }, async () => {
     const input = Array.from({ length: 60 }, (_, at) => event(`rate${at}`)).join('\n');
-    const program = send(input, '--rate', '20');
-    assert.equal(await program.ended, 0);
+    await ended(0, input, '--rate', '20');
     const times = arrivals.map(({ atMs }) => atMs);
     assert.ok(
       (times.at(-1) ?? 0) - (times[0] ?? 0) >= 2_200,
@@ -425,8 +429,7 @@ describe('ingest-send', () => {
       [['--refused', '/proc/some.refused', 'fine.ndjson'], /--refused \/proc\/some\.refused: /],
     ] as const) {
       answer = (response) => problem(response, 400, 'INVALID_EVENT', false);
-      const program = send('', ...args);
-      assert.equal(await program.ended, 2, program.output);
+      const program = await ended(2, '', ...args);
       assert.match(program.output, why);
       assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
     }
@@ -442,8 +445,7 @@ describe('ingest-send', () => {
       ['', ['array.json']],
       ['', ['table.csv']],
     ] as const) {
-      const program = send(input, ...args);
-      assert.equal(await program.ended, 2, program.output);
+      const program = await ended(2, input, ...args);
       assert.match(
         program.output,
         /expected one JSON object on each line, found none in the first \d+; jq -c '\.\[\]'/,
@@ -455,14 +457,13 @@ describe('ingest-send', () => {
       body.startsWith('{') ? accepted(response) : problem(response, 400, 'INVALID_EVENT', false);
     assert.equal(await late.ended, 1, late.output);
     assert.deepEqual(figures(late), { accepted: 1, refused: 9, INVALID_EVENT: 9 });
-    assert.equal(await send('', 'empty.ndjson').ended, 0);
+    await ended(0, '', 'empty.ndjson');
   });
 
   it('prints its summary as JSON with --json, and makes refused events readable only for the owner', async () => {
     answer = (response, body) =>
       body.includes('bad') ? problem(response, 400, 'INVALID_EVENT', false) : accepted(response, { duplicate: true });
-    const program = send([event('good'), event('bad')].join('\n'), '--json', '--refused', 'json.refused');
-    assert.equal(await program.ended, 1, program.output);
+    const program = await ended(1, [event('good'), event('bad')].join('\n'), '--json', '--refused', 'json.refused');
     const [line] = program.lines.filter((one) => one.startsWith('{'));
     const { eventsPerS, p50Ms, p99Ms, ...counts } = JSON.parse(line ?? '') as Record<string, unknown>;
     for (const figure of [eventsPerS, p50Ms, p99Ms]) assert.equal(typeof figure, 'number');
@@ -487,8 +488,7 @@ describe('ingest-send', () => {
   });
 
   it('sends sample events with different ids', async () => {
-    const program = send('', '--sample', '25');
-    assert.equal(await program.ended, 0, program.output);
+    await ended(0, '', '--sample', '25');
     const events = arrivals.map(({ body }) => JSON.parse(body) as { id: string; type: string });
     assert.deepEqual([new Set(events.map(({ id }) => id)).size, new Set(events.map(({ type }) => type)).size], [25, 5]);
     assert.ok(arrivals.every(({ body }) => body.length > 200 && body.length < 400));
@@ -510,13 +510,11 @@ describe('ingest-send', () => {
     ];
     await Promise.all(
       wrong.map(async ([args, why]) => {
-        const program = send('', ...args);
-        assert.equal(await program.ended, 2, program.output);
+        const program = await ended(2, '', ...args);
         assert.match(program.output, why);
       }),
     );
-    const help = send('', '--help');
-    assert.equal(await help.ended, 0);
+    const help = await ended(0, '', '--help');
     assert.match(help.output, /Retry-After/);
   });
 });
