@@ -9,7 +9,6 @@ import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { freePort } from '../lib/process/free-port.ts';
 import { messageOf } from '../lib/process/message-of.ts';
-import { trialText } from '../lib/process/trial-text.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
@@ -32,6 +31,8 @@ let exitCode = 0;
 /** Log lines are held back until the address of the status page has been printed. Then this is `undefined`. */
 let heldLines: string[] | undefined = [];
 let releaseFolder = (): void => undefined;
+
+const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, onSignal);
 process.on('exit', () => parts.forEach((part) => part.kill('SIGKILL')));
@@ -72,8 +73,7 @@ async function main(): Promise<void> {
   const gateway = startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env);
   const [address] = await Promise.all([listening('the gateway', gateway), listening('the consumer', consumer)]);
   showHeld();
-  const ownCertificates = process.env['INGEST_TLS_CERT'] !== undefined;
-  print(trialText({ address, stateDir, bin: relative(process.cwd(), join(root, 'bin')), ownCertificates, database }));
+  print(trialText(address, database));
 }
 
 function startPart(name: string, command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
@@ -149,4 +149,44 @@ async function stop(): Promise<void> {
   }
   releaseFolder();
   await endWritten(exitCode);
+}
+
+/**
+ * Returns shell commands that send an event and look it up. `database` is the SQLite file of the warehouse, or
+ * undefined if the operator configured a warehouse.
+ */
+function trialText(address: string, database: string | undefined): string {
+  const bin = relative(process.cwd(), join(root, 'bin'));
+  // If the operator configured certificates, the paths of a producer's files are unknown.
+  const ownCertificates = process.env['INGEST_TLS_CERT'] !== undefined;
+  const [ca, cert, key] = ownCertificates
+    ? ['CA.pem', 'PRODUCER.pem', 'PRODUCER-KEY.pem']
+    : ['ca.pem', 'producer.pem', 'producer-key.pem'].map((name) => quoted(join(stateDir, 'tls', name)));
+  const curl = `curl -w '\\n' --cacert ${ca} --cert ${cert} --key ${key}`;
+  const event = '{"id":"first","type":"example.created","data":{"n":1}}';
+  return `
+Send an event:
+  ${curl} -H 'Content-Type: application/json' -d '${event}' ${address}/events
+
+Look it up; "accepted" becomes "landed" when the consumer has landed it:
+  ${curl} ${address}/events/first
+${database === undefined ? '' : inspections(quoted(database), bin)}
+Send a hundred sample events:
+  ${quoted(join(bin, 'ingest-send'))} --url ${address} --sample 100
+
+Ctrl-C ends everything. To start over, remove the state folder: rm -r ${quoted(stateDir)}
+
+`;
+}
+
+/** `file` is already quoted for the shell. */
+function inspections(file: string, bin: string): string {
+  const query = 'SELECT id, producer, landed_at, body FROM events';
+  const database = 'new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true})';
+  const script = `console.table(${database}.prepare("${query}").all())`;
+  return `
+Query the warehouse, with either command:
+  sqlite3 -readonly ${file} '${query}'
+  ${quoted(join(bin, 'node'))} -e '${script}' ${file}
+`;
 }

@@ -116,19 +116,3 @@ describe('a virtual clock', () => {
     assert.equal(clock.pending, 0);
   });
 });
-
-describe('the system random source', () => {
-  const { random } = SYSTEM;
-
-  it('returns fractions of at least 0 and less than 1', () => {
-    const drawn = Array.from({ length: 1_000 }, () => random.fraction());
-    assert.ok(drawn.every((fraction) => fraction >= 0 && fraction < 1));
-    assert.ok(new Set(drawn).size > 900);
-  });
-
-  it('returns UUIDs of version 4 and the requested number of bytes', () => {
-    assert.match(random.uuid(), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
-    assert.equal(random.bytes(48).length, 48);
-    assert.notDeepEqual(random.bytes(48), random.bytes(48));
-  });
-});
