@@ -144,36 +144,6 @@ describe('the byte client', () => {
     assert.deepEqual(opened.errors, []);
   });
 
-  it('writes gathered commands in one piece and in order', async (t) => {
-    const redis = await TestRedis.start();
-    const held: (() => void)[] = [];
-    let holds = false;
-    const gather = (write: () => void): void => {
-      if (holds) held.push(write);
-      else write();
-    };
-    const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'byte-client-test', gather });
-    client.on('error', () => undefined);
-    t.after(() => client.destroy());
-    client.connect();
-    await eventually('it is ready', () => client.isReady);
-    holds = true;
-    const words = ['a', '\u00e9', 'b'].map((word) => text(client.send(['ECHO', word])));
-    assert.equal(held.length, 1);
-    const before = Number(
-      /cmdstat_echo:calls=(\d+)/.exec(String(await redis.command('INFO', 'commandstats')))?.[1] ?? 0,
-    );
-    assert.equal(before, 0);
-    // A command that contains bytes is written immediately, together with the commands gathered before it.
-    const last = text(client.send(['ECHO', Buffer.from('last')]));
-    assert.equal(await last, 'last');
-    assert.deepEqual(await Promise.all(words), ['a', Buffer.from('\u00e9').toString('latin1'), 'b']);
-    for (const write of held) write();
-    const after = text(client.send(['ECHO', 'after']));
-    held.at(-1)?.();
-    assert.equal(await after, 'after');
-  });
-
   it('never writes commands of a broken connection on the next one', async (t) => {
     const redis = await TestRedis.start();
     let holds = false;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
 import { type ConnectionListener, type ConnectionOptions, RedisConnection } from '../../lib/redis/server/client.ts';
-import { NoConnection, queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
+import { NoConnection, queueIsAway, QueueRefusal, type RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -80,18 +80,6 @@ describe('a connection', () => {
     // The current connection stays silent forever, but a new connection would get replies.
     link.mend();
     await eventually('it is ready again', () => connection.ready, 15_000);
-  });
-
-  it('fails commands with the class and code of the failure', async (t) => {
-    const redis = await TestRedis.start();
-    const connection = opened(t, redis.port);
-    await assert.rejects(connection.send(['PING']), NoConnection);
-    await eventually('it is ready', () => connection.ready);
-    await assert.rejects(connection.send(['NOPE']), (cause) => cause instanceof RedisError && cause.code === 'ERR');
-    await assert.rejects(
-      connection.send(['XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', 's', '>']),
-      (cause) => cause instanceof RedisError && cause.code === 'NOGROUP',
-    );
   });
 
   it('closes a connection to a replica and looks up the master again, at most once a second', async (t) => {

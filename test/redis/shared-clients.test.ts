@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
-import { SharedClients, TurnEnd } from '../../lib/redis/server/shared-clients.ts';
+import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
 import type { Client } from '../../lib/redis/server/client.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -48,23 +48,6 @@ describe('clients that share a connection', () => {
     await ready(three);
     assert.equal(await connections(), 1);
     assert.deepEqual([one.told, two.told, three.told], [['ready'], ['ready'], ['ready']]);
-  });
-
-  it('opens another connection to another server', async (t) => {
-    const { redis, shared, join, connections } = await share(t);
-    const other = await TestRedis.start();
-    await other.command('SET', 'name', 'other');
-    await redis.command('SET', 'name', 'first');
-    const first = join();
-    const second = shared.open(other.uri);
-    t.after(() => second.destroy());
-    second.on('error', () => undefined);
-    second.connect();
-    await ready(first);
-    await eventually('it is ready', () => second.isReady);
-    const names = [first.client, second].map(async (client) => (await client.send(['GET', 'name'])).text());
-    assert.deepEqual(await Promise.all(names), ['first', 'other']);
-    assert.equal(await connections(), 1);
   });
 
   it('notifies no client that has left', async (t) => {
@@ -207,37 +190,5 @@ describe('clients that share a connection', () => {
     await closed;
     await given;
     assert.equal(two.client.isReady, true);
-  });
-});
-
-describe('the end of a turn', () => {
-  it('runs deferred tasks in order, then gathered ones; tasks that they defer run a turn later', async () => {
-    const { defer, gather } = new TurnEnd(SYSTEM.clock);
-    const ran: string[] = [];
-    await new Promise<void>((resolve) => {
-      defer(() => {
-        gather(() => ran.push('write'));
-        defer(() => {
-          gather(() => ran.push('write of the next turn'));
-          ran.push('next turn');
-          setImmediate(resolve);
-        });
-        ran.push('first');
-      });
-      defer(() => ran.push('second'));
-      gather(() => ran.push('immediately'));
-      setImmediate(() => ran.push('after the turn'));
-    });
-    gather(() => ran.push('immediately again'));
-    assert.deepEqual(ran, [
-      'immediately',
-      'first',
-      'second',
-      'write',
-      'after the turn',
-      'next turn',
-      'write of the next turn',
-      'immediately again',
-    ]);
   });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, beforeEach, describe, it } from 'node:test';
+import { before, describe, it } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
@@ -7,8 +7,6 @@ import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import type { QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
-import { RedisError } from '../../lib/redis/wire/errors.ts';
-import { Script, type Argument } from '../../lib/redis/wire/script.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
 import { partitionAt } from '../support/partition.ts';
@@ -49,88 +47,31 @@ describeQueueReader('A Redis Stream', async () => ({
   close: async () => undefined,
 }));
 
-describe('a claim', () => {
-  const LEASE_MS = 5_000;
-  const script = new Script('claim.lua');
-  type Claimed = readonly [next: string, taken: readonly (readonly [string, unknown])[]];
-
-  async function claim(
-    from = '-',
-    { idleMs = 60_000, max = 100, bytes = 1_000_000 } = {},
-  ): Promise<readonly unknown[]> {
-    const args = [GROUP, 'me', idleMs, from, max, bytes, LEASE_MS].map(String);
-    const send = (command: readonly Argument[]): Promise<unknown> => {
-      const [name = '', ...rest] = command.map(String);
-      return server.command(name, ...rest).catch((cause: unknown) => {
-        throw new RedisError((cause as Error).message);
-      });
-    };
-    const [next, taken] = (await script.run({ send }, STREAM, args)) as Claimed;
-    return [next, taken.map(([name]) => name)];
-  }
-
-  async function held(holder: string, idleMs: number, ...names: readonly string[]): Promise<void> {
-    for (const name of names) await server.command('XADD', STREAM, name, 'body', 'x'.repeat(100));
-    await server.command('XREADGROUP', 'GROUP', GROUP, holder, 'STREAMS', STREAM, '>');
-    await server.command('XCLAIM', STREAM, GROUP, holder, '0', ...names, 'IDLE', String(idleMs), 'JUSTID');
-  }
-
-  beforeEach(async () => {
-    await server.command('FLUSHALL');
-    await server.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
-  });
-
-  it('claims entries that others took long ago, but no recent ones and none of its own', async () => {
-    await held('old', 60_000, '1-1', '1-2');
-    await held('new', 30_000, '2-1');
-    await held('me', 90_000, '3-1');
-    assert.deepEqual(await claim(), ['0-0', ['1-1', '1-2']]);
-    const pending = (await server.command('XPENDING', STREAM, GROUP, '-', '+', '10')) as readonly string[][];
-    assert.deepEqual(
-      pending.map(([name, holder]) => [name, holder]),
-      [
-        ['1-1', 'me'],
-        ['1-2', 'me'],
-        ['2-1', 'new'],
-        ['3-1', 'me'],
-      ],
-    );
-    assert.deepEqual(await claim(), ['0-0', []]);
-  });
-
-  it('stops at the maximum of entries or bytes, and returns where the next claim begins', async () => {
-    await held('old', 60_000, '1-1', '1-2', '1-3');
-    assert.deepEqual(await claim('-', { max: 1 }), ['1-2', ['1-1']]);
-    assert.deepEqual(await claim('1-2', { bytes: 100 }), ['1-3', ['1-2']]);
-    assert.deepEqual(await claim('(1-3'), ['0-0', []]);
-    assert.deepEqual(await claim('1-3'), ['0-0', ['1-3']]);
-    await held('old', 60_000, '2-1', '2-2', '2-3');
-    assert.deepEqual(await claim('-', { bytes: 101 }), ['2-3', ['2-1', '2-2']]);
-  });
-
-  it('skips deleted entries and leaves them pending', async () => {
-    await held('old', 60_000, '1-1', '1-2', '1-3');
-    await server.command('XDEL', STREAM, '1-2');
-    assert.deepEqual(await claim(), ['0-0', ['1-1', '1-3']]);
-    assert.equal(((await server.command('XPENDING', STREAM, GROUP)) as unknown[])[0], 3);
-  });
-
-  it('checks a thousand entries, and returns where it stopped', async () => {
-    const names = Array.from({ length: 1_000 }, (_, at) => `1-${at + 1}`);
-    await held('new', 0, ...names);
-    assert.deepEqual(await claim(), ['(1-1000', []]);
-    assert.deepEqual(await claim('(1-1000'), ['0-0', []]);
-    await held('old', 60_000, '2-1');
-    assert.deepEqual(await claim('(1-1000'), ['0-0', ['2-1']]);
-  });
-
-  it('fails without a group', async () => {
-    await server.command('XGROUP', 'DESTROY', STREAM, GROUP);
-    await assert.rejects(claim(), { code: 'NOGROUP' });
-  });
-});
-
 describe('the reader of a Redis Stream', () => {
+  it('claims an entry that another member took long ago, after a thousand recent ones and its own', async (t) => {
+    await server.command('FLUSHALL');
+    const reader = await openReader();
+    t.after(() => reader.close());
+    await reader.join();
+    const hold = async (holder: string, idleMs: number, names: readonly string[]): Promise<void> => {
+      for (const name of names) await server.command('XADD', STREAM, name, 'body', '{}');
+      await server.command('XREADGROUP', 'GROUP', GROUP, holder, 'STREAMS', STREAM, '>');
+      await server.command('XCLAIM', STREAM, GROUP, holder, '0', ...names, 'IDLE', String(idleMs), 'JUSTID');
+    };
+    const recent = Array.from({ length: 1_000 }, (_, at) => `1-${at + 1}`);
+    await hold('new', 0, recent);
+    await hold(reader.name, 90_000, ['2-1']);
+    await hold('old', 90_000, ['3-1']);
+    const claimed = await reader.read(100, 60_000, 0);
+    assert.deepEqual(
+      claimed.map(({ entry }) => entry),
+      ['3-1'],
+    );
+    const pending = (await server.command('XPENDING', STREAM, GROUP, '-', '+', '2000')) as readonly string[][];
+    const holders = pending.map(([, holder]) => holder);
+    assert.deepEqual(holders, [...recent.map(() => 'new'), reader.name, reader.name]);
+  });
+
   it('does not acknowledge an entry of a previous server, even if another entry has its name', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
     const reader = readerOf(partitionAt(own.uri));
