@@ -1,56 +1,28 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { after, before, describe, it, type TestContext } from 'node:test';
-import pg from 'pg';
-import { BatchTooSlow, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
-import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
-import { startPostgres, type PostgresServer } from '../support/postgres.ts';
+import { describe, it } from 'node:test';
+import { BatchTooSlow } from '../../lib/ingest/warehouse.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
+import { event, Postgres } from '../support/postgres-suite.ts';
 
 const TRIES = 3;
 
-const event = (id: string): LandingEvent => ({
-  id,
-  type: 't',
-  producer: 'shop',
-  body: Buffer.from(`{"id":"${id}","type":"t"}`),
-  acceptedAtMs: 1,
-});
+const postgres = new Postgres();
 
 describe('the sessions of the PostgreSQL warehouse', () => {
-  let server: PostgresServer;
-  before(async () => {
-    server = await startPostgres();
-  });
-  after(() => server.stop());
-
-  const open = async (t: TestContext, uri: string, callTimeoutMs = 15_000): Promise<Warehouse> => {
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 2, callTimeoutMs });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    return warehouse;
-  };
-  const session = async (t: TestContext, uri: string): Promise<pg.Client> => {
-    const client = new pg.Client({ connectionString: uri, application_name: 'test' });
-    await client.connect();
-    t.after(() => client.end());
-    return client;
-  };
   const SESSIONS = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest'`;
 
   it('do not lock a table while their client is frozen', async (t) => {
-    const uri = await server.freshDatabase();
     // This timeout is long because the process below may be slow to start.
-    const warehouse = await open(t, uri, 120_000);
-    const holder = await session(t, uri);
+    const { uri, warehouse } = await postgres.prepared(t, { callTimeoutMs: 120_000, connectionsMax: 2 });
+    const holder = await postgres.session(t, uri);
     const [{ pid } = { pid: 0 }] = (await holder.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')).rows;
     holder.on('error', () => undefined);
     await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
     const landed = warehouse.land([event('sent')]);
     await eventually('it waits for the table', async () => {
       const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'COPY events%'`;
-      return (await server.query(uri, waiting)).length === 1;
+      return (await postgres.server.query(uri, waiting)).length === 1;
     });
     // execFileSync blocks this process until the other process has locked the table.
     const lock = `import pg from 'pg';
@@ -65,10 +37,9 @@ describe('the sessions of the PostgreSQL warehouse', () => {
   });
 
   it('never exceed the size of the pool, however long a lock is held', async (t) => {
-    const uri = await server.freshDatabase();
     // A lock request times out after 80 % of this time, and a statement after 90 %.
-    const warehouse = await open(t, uri, 3_000);
-    const holder = await session(t, uri);
+    const { uri, warehouse } = await postgres.prepared(t, { callTimeoutMs: 3_000, connectionsMax: 2 });
+    const holder = await postgres.session(t, uri);
     await holder.query('BEGIN; LOCK TABLE events IN ACCESS EXCLUSIVE MODE');
     let most = 0;
     let failures = 0;
@@ -92,7 +63,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
       trying(),
       looking(),
       eventually('it was tried again and again', async () => {
-        most = Math.max(most, (await server.query(uri, SESSIONS)).length);
+        most = Math.max(most, (await postgres.server.query(uri, SESSIONS)).length);
         return failures >= TRIES;
       }),
     ]);
@@ -102,9 +73,8 @@ describe('the sessions of the PostgreSQL warehouse', () => {
   });
 
   it('cancel a slow statement on the server, and report that the batch was too slow', async (t) => {
-    const uri = await server.freshDatabase();
-    const warehouse = await open(t, uri, 2_000);
-    await server.query(
+    const { uri, warehouse } = await postgres.prepared(t, { callTimeoutMs: 2_000, connectionsMax: 2 });
+    await postgres.server.query(
       uri,
       `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.15); RETURN NEW; END $$;
        CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow();`,
@@ -117,11 +87,11 @@ describe('the sessions of the PostgreSQL warehouse', () => {
   for (const setting of ['off', 'local', 'on', 'remote_apply']) {
     const wanted = setting === 'off' || setting === 'local' ? 'on' : setting;
     it(`commit with synchronous_commit = ${wanted} if the default of the database is ${setting}`, async (t) => {
-      const uri = await server.freshDatabase();
+      const uri = await postgres.server.freshDatabase();
       const name = new URL(uri).pathname.slice(1);
-      await server.query(uri, `ALTER DATABASE ${name} SET synchronous_commit = '${setting}'`);
-      const warehouse = await open(t, uri);
-      await server.query(
+      await postgres.server.query(uri, `ALTER DATABASE ${name} SET synchronous_commit = '${setting}'`);
+      const { warehouse } = await postgres.prepared(t, { uri });
+      await postgres.server.query(
         uri,
         `CREATE TABLE seen (setting text);
          CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
@@ -129,25 +99,25 @@ describe('the sessions of the PostgreSQL warehouse', () => {
          CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
       );
       await warehouse.land([event('one')]);
-      assert.deepEqual(await server.query(uri, 'SELECT setting FROM seen'), [{ setting: wanted }]);
+      assert.deepEqual(await postgres.server.query(uri, 'SELECT setting FROM seen'), [{ setting: wanted }]);
     });
   }
 
   it('retry a transaction after a serialization failure', async (t) => {
-    const uri = await server.freshDatabase();
-    await server.query(
+    const uri = await postgres.server.freshDatabase();
+    await postgres.server.query(
       uri,
       `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
     );
-    const warehouse = await open(t, uri);
+    const { warehouse } = await postgres.prepared(t, { uri });
     // After a batch with a repeated event, the warehouse writes the next batches with INSERT instead of COPY.
     await warehouse.land([event('first')]);
     await warehouse.land([event('first')]);
-    const other = await session(t, uri);
+    const other = await postgres.session(t, uri);
     await other.query('BEGIN');
     await other.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}')`);
     // A session that does not retry fails with an error of class 40.
-    const bare = await session(t, uri);
+    const bare = await postgres.session(t, uri);
     const refused = assert.rejects(
       bare.query(`INSERT INTO events VALUES ('one', 't', 'shop', now(), now(), '{}') ON CONFLICT (id) DO NOTHING`),
       { code: '40001' },
@@ -155,7 +125,7 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     const landing = warehouse.land([event('one'), event('two')]);
     await eventually(
       'both wait for the other one',
-      async () => (await server.query(uri, 'SELECT 1 FROM pg_locks WHERE NOT granted')).length === 2,
+      async () => (await postgres.server.query(uri, 'SELECT 1 FROM pg_locks WHERE NOT granted')).length === 2,
     );
     await other.query('COMMIT');
     await refused;

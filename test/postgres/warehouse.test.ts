@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
-import pg from 'pg';
+import { describe, it } from 'node:test';
 import type { LandingEvent, QuarantinedEntry } from '../../lib/ingest/warehouse.ts';
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
@@ -9,42 +8,21 @@ import { describePruning } from '../contract/pruning.ts';
 import { postgresStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
-import { openLink, type Link } from '../support/link.ts';
-import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
-let server: PostgresServer;
-before(async () => {
-  server = await startPostgres();
-});
-after(() => server.stop());
-
-async function linkedDatabase(): Promise<{ uri: string; direct: string; link: Link }> {
-  const direct = await server.freshDatabase();
-  const target = new URL(direct);
-  const socketFolder = target.searchParams.get('host');
-  const port = Number(target.port || 5432);
-  const link = await openLink(
-    socketFolder === null ? { host: target.hostname, port } : { path: `${socketFolder}/.s.PGSQL.${port}` },
-  );
-  const linked = new URL(direct);
-  linked.searchParams.delete('host');
-  linked.hostname = '127.0.0.1';
-  linked.port = String(link.port);
-  return { uri: linked.href, direct, link };
-}
+const postgres = new Postgres();
 
 describe('what the PostgreSQL warehouse reads', () => {
   it('is found by index, for a look-up, an operator and a batch', { tags: ['long'] }, async () => {
-    const uri = await server.freshDatabase();
+    const uri = await postgres.server.freshDatabase();
     const [warehouse, admin] = [
       createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
       createPostgresAdmin(uri, SYSTEM),
     ];
-    const event = { type: 't', producer: 'p', body: Buffer.from('{}'), acceptedAtMs: 1 };
     const batch = (from: number): LandingEvent[] =>
-      Array.from({ length: 50 }, (_, at) => ({ ...event, id: `${from + at}` }));
+      Array.from({ length: 50 }, (_, at) => event(`${from + at}`, { producer: 'p' }));
     await warehouse.prepare();
     await warehouse.land(batch(0));
     await warehouse.quarantine([
@@ -52,13 +30,13 @@ describe('what the PostgreSQL warehouse reads', () => {
     ]);
     await warehouse.close();
     // The planner prefers a sequential scan for so few rows. With this setting it uses one only if no index fits.
-    await server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
+    await postgres.server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
     // A session reports its statistics when it exits, which may be after its client has disconnected.
     const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
       AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
     const scans = async (): Promise<unknown> => {
-      await eventually('its sessions have ended', async () => (await server.query(uri, others)).length === 0);
-      return server.query(
+      await eventually('its sessions have ended', async () => (await postgres.server.query(uri, others)).length === 0);
+      return postgres.server.query(
         uri,
         `SELECT relname, seq_scan::int FROM pg_stat_user_tables WHERE relname LIKE 'events%' ORDER BY 1`,
       );
@@ -75,11 +53,11 @@ describe('what the PostgreSQL warehouse reads', () => {
 });
 
 describeWarehouse('PostgreSQL', async () => {
-  const { uri, direct, link } = await linkedDatabase();
+  const { uri, direct, link } = await postgres.linked();
   return {
     open: () => createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 2 }),
     count: async (table) =>
-      Number((await server.query<{ rows: string }>(direct, `SELECT count(*) AS rows FROM ${table}`))[0]?.rows),
+      Number((await postgres.server.query<{ rows: string }>(direct, `SELECT count(*) AS rows FROM ${table}`))[0]?.rows),
     takeAway: () => link.cut(),
     bringBack: () => link.mend(),
     close: () => link.close(),
@@ -87,13 +65,13 @@ describeWarehouse('PostgreSQL', async () => {
 });
 
 describeWarehouseAdmin('PostgreSQL', async () => {
-  const uri = await server.freshDatabase();
+  const uri = await postgres.server.freshDatabase();
   return {
     warehouse: createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
     admin: createPostgresAdmin(uri, SYSTEM),
     rest: /VACUUM FULL/,
     audit: () =>
-      server.query(
+      postgres.server.query(
         uri,
         'SELECT actor, command, what, changed::int, round(extract(epoch FROM at) * 1000)::int AS at FROM ingest_audit',
       ),
@@ -102,7 +80,7 @@ describeWarehouseAdmin('PostgreSQL', async () => {
 });
 
 describePruning('PostgreSQL', async () => {
-  const store = await postgresStore(server);
+  const store = await postgresStore(postgres.server);
   const { uri } = store;
   return {
     store,
@@ -113,21 +91,17 @@ describePruning('PostgreSQL', async () => {
 
 describe('the PostgreSQL warehouse', () => {
   it("refuses an event that violates an operator's constraint, with the class of the error", async (t) => {
-    const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    await server.query(uri, `ALTER TABLE events ADD CHECK (type <> 'order.lost')`);
-    const refused = { id: 'one', type: 'order.lost', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
-    await assert.rejects(warehouse.land([refused]), { name: 'BatchRefused', message: '23514' });
+    const { uri, warehouse } = await postgres.prepared(t);
+    await postgres.server.query(uri, `ALTER TABLE events ADD CHECK (type <> 'order.lost')`);
+    await assert.rejects(warehouse.land([event('one', { type: 'order.lost' })]), {
+      name: 'BatchRefused',
+      message: '23514',
+    });
   });
 
   it('copies new rows, and uses INSERT for a while after a repeated one', async (t) => {
-    const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    await server.query(
+    const { uri, warehouse } = await postgres.prepared(t);
+    await postgres.server.query(
       uri,
       `
       CREATE TABLE statements (at serial, word text);
@@ -135,40 +109,38 @@ describe('the PostgreSQL warehouse', () => {
         $$ BEGIN INSERT INTO statements (word) VALUES (split_part(ltrim(current_query(), E' \n'), ' ', 1)); RETURN NEW; END $$;
       CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
     );
-    const event = (id: string, producer = 'shop'): LandingEvent => ({
-      id,
-      type: 't',
-      producer,
+    const spoken = (id: string, producer = 'shop'): LandingEvent => ({
+      ...event(id, { producer }),
       body: Buffer.from(`{"é\u{1F600}":"${id}"}`),
       acceptedAtMs: Date.UTC(2026, 0, 1, 0, 0, 0, 7),
     });
-    assert.deepEqual(await warehouse.land([event('b'), event('a'), event('é\u{1F600}'), event('a', 'thief')]), [
+    assert.deepEqual(await warehouse.land([spoken('b'), spoken('a'), spoken('é\u{1F600}'), spoken('a', 'thief')]), [
       'landed',
       'landed',
       'landed',
       'conflict',
     ]);
     const since = performance.now();
-    assert.deepEqual(await warehouse.land([event('c'), event('a'), event('b', 'thief')]), [
+    assert.deepEqual(await warehouse.land([spoken('c'), spoken('a'), spoken('b', 'thief')]), [
       'landed',
       'duplicate',
       'conflict',
     ]);
-    assert.deepEqual(await warehouse.land([event('d')]), ['landed']);
+    assert.deepEqual(await warehouse.land([spoken('d')]), ['landed']);
     await eventually('it copies again', async () => {
-      assert.deepEqual(await warehouse.land([event(`again ${performance.now()}`)]), ['landed']);
+      assert.deepEqual(await warehouse.land([spoken(`again ${performance.now()}`)]), ['landed']);
       return (
-        (await server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at DESC LIMIT 1'))[0]?.word ===
-        'COPY'
+        (await postgres.server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at DESC LIMIT 1'))[0]
+          ?.word === 'COPY'
       );
     });
     assert.ok(performance.now() - since > 500, 'not at once');
-    const words = await server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
+    const words = await postgres.server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
     assert.deepEqual(
       words.map(({ word }) => word),
       ['COPY', 'INSERT', 'INSERT'],
     );
-    const rows = await server.query(
+    const rows = await postgres.server.query(
       uri,
       `SELECT id, producer, body, accepted_at = '2026-01-01T00:00:00.007Z' AS accepted, abs(extract(epoch FROM now() - landed_at)) < 60 AS landed
       FROM events WHERE id < 'd' OR id > 'y' ORDER BY id`,
@@ -186,25 +158,16 @@ describe('the PostgreSQL warehouse', () => {
   });
 
   it('copies ids of any length in UTF-8', async (t) => {
-    const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
+    const { uri, warehouse } = await postgres.prepared(t);
     // Each character needs three bytes in UTF-8, the maximum per UTF-16 unit, so these names fill the COPY buffer.
     const ids = Array.from({ length: 40 }, (_, at) => '件'.repeat(250) + String.fromCodePoint(0x4e00 + at));
-    const batch = ids.map((id) => ({
-      id,
-      type: 't',
-      producer: '店'.repeat(100),
-      body: Buffer.from('{}'),
-      acceptedAtMs: 1,
-    }));
+    const batch = ids.map((id) => event(id, { producer: '店'.repeat(100) }));
     for (const events of [batch.slice(0, 1), batch.slice(1)])
       assert.deepEqual(
         await warehouse.land(events),
         events.map(() => 'landed'),
       );
-    const rows = await server.query<{ id: string; producer: string }>(
+    const rows = await postgres.server.query<{ id: string; producer: string }>(
       uri,
       'SELECT id, producer FROM events ORDER BY id',
     );
@@ -216,19 +179,9 @@ describe('the PostgreSQL warehouse', () => {
 
   // Two replicas that write the same ids in different orders could deadlock.
   it('writes rows in the order of their ids, with either statement', async (t) => {
-    const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    const event = (id: string): LandingEvent => ({
-      id,
-      type: 't',
-      producer: 'shop',
-      body: Buffer.from('{}'),
-      acceptedAtMs: 1,
-    });
-    await warehouse.land(['d', 'b', 'a', 'c'].map(event));
-    await warehouse.land(['h', 'a', 'f', 'e', 'g'].map(event));
+    const { uri, warehouse } = await postgres.prepared(t);
+    await warehouse.land(['d', 'b', 'a', 'c'].map((id) => event(id)));
+    await warehouse.land(['h', 'a', 'f', 'e', 'g'].map((id) => event(id)));
     const poison = (entry: string): QuarantinedEntry => ({
       entry,
       producer: '',
@@ -238,7 +191,7 @@ describe('the PostgreSQL warehouse', () => {
     });
     await warehouse.quarantine(['3', '1', '2'].map(poison));
     const written = async (table: string, name: string): Promise<unknown[]> =>
-      (await server.query<{ name: string }>(uri, `SELECT ${name} AS name FROM ${table} ORDER BY ctid`)).map(
+      (await postgres.server.query<{ name: string }>(uri, `SELECT ${name} AS name FROM ${table} ORDER BY ctid`)).map(
         (row) => row.name,
       );
     assert.deepEqual(await written('events', 'id'), ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
@@ -246,53 +199,30 @@ describe('the PostgreSQL warehouse', () => {
   });
 
   it("does not report an event as landed if an operator's trigger skipped its row", async (t) => {
-    const uri = await server.freshDatabase();
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => warehouse.close());
-    await warehouse.prepare();
-    await server.query(
+    const { uri, warehouse } = await postgres.prepared(t);
+    await postgres.server.query(
       uri,
       `
       CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id = 'lost' THEN RETURN NULL; END IF; RETURN NEW; END $$;
       CREATE TRIGGER leave_out BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION leave_out();`,
     );
-    const event = (id: string): LandingEvent => ({
-      id,
-      type: 't',
-      producer: 'shop',
-      body: Buffer.from('{}'),
-      acceptedAtMs: 1,
-    });
     assert.deepEqual(await warehouse.land([event('kept')]), ['landed']);
     await assert.rejects(warehouse.land([event('lost'), event('other')]), /vanished/);
   });
 
   it('needs no right to create tables once the schema exists', async (t) => {
-    const uri = await server.freshDatabase();
-    const owner = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => owner.close());
-    await owner.prepare();
-    const role = `ingest_test_writer_${process.pid}`;
-    await server.query(uri, `CREATE ROLE ${role}; GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO ${role}`);
-    t.after(() => server.query(uri, `DROP OWNED BY ${role}; DROP ROLE ${role}`));
-    const asWriter = new URL(uri);
-    asWriter.searchParams.set('options', `-c role=${role}`);
-    const writer = createPostgresWarehouse({ ...SYSTEM, uri: asWriter.href, connectionsMax: 1 });
-    t.after(() => writer.close());
-    await writer.prepare();
-    const event = { id: 'one', type: 't', producer: 'shop', body: Buffer.from('{}'), acceptedAtMs: 1 };
-    assert.deepEqual(await writer.land([event]), ['landed']);
+    const { uri } = await postgres.prepared(t);
+    const writer = await postgres.asRole(t, uri, 'SELECT, INSERT ON ALL TABLES IN SCHEMA public');
+    const { warehouse } = await postgres.prepared(t, { uri: writer.uri });
+    assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
   });
 
   it('rejects without ending the process if the server stops during the creation of the schema', async (t) => {
-    const { uri, direct, link } = await linkedDatabase();
+    const { uri, direct, link } = await postgres.linked();
     t.after(() => link.close());
-    const holder = new pg.Client({ connectionString: direct });
-    await holder.connect();
-    t.after(() => holder.end());
+    const holder = await postgres.session(t, direct);
     await holder.query('SELECT pg_advisory_lock($1)', [LOCK_KEY]);
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => warehouse.close());
+    const warehouse = postgres.warehouse(t, uri);
     const preparing = assert.rejects(warehouse.prepare());
     const waiting = `SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`;
     await eventually('it waits for the lock', async () => (await holder.query(waiting)).rowCount === 1);
@@ -304,14 +234,8 @@ describe('the PostgreSQL warehouse', () => {
   });
 
   it('treats a read-only server as unavailable', async (t) => {
-    const uri = await server.freshDatabase();
-    const owner = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    t.after(() => owner.close());
-    await owner.prepare();
-    const readOnly = new URL(uri);
-    readOnly.searchParams.set('options', '-c default_transaction_read_only=on');
-    const reader = createPostgresWarehouse({ ...SYSTEM, uri: readOnly.href, connectionsMax: 1 });
-    t.after(() => reader.close());
+    const { uri } = await postgres.prepared(t);
+    const reader = postgres.warehouse(t, withOptions(uri, '-c default_transaction_read_only=on'));
     await assert.rejects(reader.probe(), /read-only/);
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });
   });
