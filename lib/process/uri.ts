@@ -44,8 +44,7 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
   if (scheme !== undefined && isCut)
     return 'expected user and password to be percent-encoded: # is written %23, / %2F and ? %3F';
   if (url !== undefined) return isPercentEncoded([url.username, url.password, url.pathname]) ? undefined : cannotDecode;
-  const missing = missingScheme(value, schemes);
-  return `${missing === undefined ? '' : `${missing}// is missing before the host: `}${expectedUri(schemes)}`;
+  return expectedUri(schemes);
 }
 
 /** Parses the URI with only its first host if the scheme allows several. Returns undefined if it is malformed. */
@@ -67,12 +66,6 @@ function isPercentEncoded(parts: readonly string[]): boolean {
   } catch {
     return false;
   }
-}
-
-/** Returns the scheme that is missing from `host:port` or `user:password@host`, and undefined for anything else. */
-function missingScheme(value: string, schemes: readonly string[]): string | undefined {
-  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(value) || !/@|:\d{1,5}(?:\/|$)/.test(value)) return undefined;
-  return schemes.find((scheme) => scheme !== SQLITE && isUrl(`${scheme}//${value}`));
 }
 
 /** True if an @ follows the host, so the "host" is really part of a user or password that is not percent-encoded. */
