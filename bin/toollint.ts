@@ -8,16 +8,14 @@ import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { revisionOf } from '../lib/process/revision.ts';
+import { complainer } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
 
 const EXIT_FAILURE = 2;
 const EXIT_INTERRUPTED = 130;
 const EXIT_OUTPUT_CLOSED = 141;
 
-function complain(text: string): void {
-  // eslint-disable-next-line no-restricted-syntax -- control characters are removed
-  process.stderr.write(`toollint: ${text.replace(/\p{Cc}+/gu, ' ')}\n`);
-}
+const complain = complainer('toollint');
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 15)) {

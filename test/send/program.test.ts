@@ -502,7 +502,7 @@ describe('ingest-send', () => {
       [['--rate', '1e3'], /--rate 1e3: expected a whole number/],
       [['--fast'], /fast/],
       [['--cert', 'nowhere.pem'], /--cert nowhere\.pem: expected a readable file \(ENOENT\)/],
-      [['--cert', path('producer-key.pem')], /cert: expected a PEM certificate, this is a private key/],
+      [['--cert', path('producer-key.pem')], /cert: expected the text of a PEM certificate/],
       [['--cert', path('ca.pem')], /cert, key: expected a certificate and the key that belongs to it/],
       [['no-such-file.ndjson'], /no-such-file\.ndjson: cannot be read/],
       [['a', 'b'], /expected one file at a time/],
