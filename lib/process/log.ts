@@ -3,7 +3,6 @@
 // Event bodies, passwords, private keys and tokens are never logged. Lines that traffic can repeat without limit are
 // written through `Throttled`.
 import { isatty } from 'node:tty';
-import { styleText } from 'node:util';
 import { pino, type Logger } from 'pino';
 import type { Clock } from './clock.ts';
 import { printable, printableLines } from './printable.ts';
@@ -38,8 +37,7 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
   // By default, pino writes asynchronously, and its `fatal` overtakes earlier lines.
   const output = pino.destination({ dest: 1, sync: true });
   if (!isText(format)) return pino(settings, { write: (json) => void output.write(printableLines(json)) });
-  const colors = isatty(1) && process.stdout.hasColors();
-  return pino(settings, { write: (json) => void output.write(textLine(json, colors)) });
+  return pino(settings, { write: (json) => void output.write(textLine(json)) });
 }
 
 /** Removes `input` and `base`, where the error for a malformed URL contains the whole URL, including its password. */
@@ -58,10 +56,8 @@ interface LogLine {
   readonly err?: { readonly message?: string; readonly stack?: string };
 }
 
-const STYLES = { debug: 'gray', warn: 'yellow', error: 'red', fatal: 'red' } as const;
-
 /** Converts a JSON line to text for people. pino-pretty does the same, but would install thirteen packages. */
-export function textLine(json: string, colors: boolean): string {
+export function textLine(json: string): string {
   let line: LogLine;
   try {
     line = JSON.parse(json) as LogLine;
@@ -69,12 +65,10 @@ export function textLine(json: string, colors: boolean): string {
     return printableLines(json);
   }
   const { time, level = 'info', name, msg, pid: _, err, ...fields } = line;
-  const style = colors ? STYLES[level as keyof typeof STYLES] : undefined;
   const label = level.toUpperCase().padEnd(5);
-  const shown = style === undefined ? label : styleText(style, label, { validateStream: false });
   const parts = [name, msg];
   for (const [key, value] of Object.entries(fields)) parts.push(`${key}=${fieldText(value)}`);
-  const text = `${time === undefined ? '' : `${time} `}${shown} ${printable(parts.filter(Boolean).join(' '))}`;
+  const text = `${time === undefined ? '' : `${time} `}${label} ${printable(parts.filter(Boolean).join(' '))}`;
   const stack = err?.stack ?? err?.message;
   return stack === undefined ? `${text}\n` : `${text}\n    ${printableLines(stack).replaceAll('\n', '\n    ')}\n`;
 }

@@ -8,8 +8,7 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 const HOSTILE = /[\p{Cc}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/u;
 const anyText = fc.string({ unit: anyCharacter, maxLength: 40 });
 
-const line = (fields: Readonly<Record<string, unknown>>, colors = false): string =>
-  textLine(JSON.stringify(fields), colors);
+const line = (fields: Readonly<Record<string, unknown>>): string => textLine(JSON.stringify(fields));
 
 describe('a line of the text log', () => {
   it('has time, level, name and message before the other fields, and no process id', () => {
@@ -51,28 +50,17 @@ describe('a line of the text log', () => {
     assert.equal(line({ msg: 'no', err: {} }), 'INFO  no\n');
   });
 
-  it('has a colored level on a terminal with colors', () => {
-    for (const [level, code] of [
-      ['debug', '90'],
-      ['warn', '33'],
-      ['error', '31'],
-      ['fatal', '31'],
-    ] as const)
-      assert.equal(line({ level, msg: 'm' }, true), `\u001b[${code}m${level.toUpperCase().padEnd(5)}\u001b[39m m\n`);
-    assert.equal(line({ level: 'info', msg: 'm' }, true), 'INFO  m\n');
-  });
-
   it('is one line without control characters for any message and field', () =>
     fc.assert(
       fc.property(anyText, anyText, anyText, (msg, key, value) => {
         const json = JSON.stringify({ level: 'info', time: 't', name: 'n', msg, [`k${key}`]: value, list: [value] });
-        const line = textLine(json, false);
+        const line = textLine(json);
         assert.ok(line.endsWith('\n') && !HOSTILE.test(line.slice(0, -1)), JSON.stringify(line));
       }),
     ));
 
   it('that is not JSON has no control characters either', () =>
-    assert.equal(textLine('no JSON \u009b31m\n', false), 'no JSON \\u009b31m\n'));
+    assert.equal(textLine('no JSON \u009b31m\n'), 'no JSON \\u009b31m\n'));
 });
 
 it('a throttled line is written once in an interval, with the number of suppressed ones', async () => {
