@@ -12,96 +12,51 @@ const rounds = (...ratios: number[]): CostRound[] =>
 const outcome = (costs: readonly CostRound[], latencies: readonly LatencyRun[] = [QUIET]): string =>
   gateVerdict(costs, latencies, BUDGET, P99_MAX_MS).outcome;
 
+const round = (costs: readonly CostRound[], part: Partial<CostRound>): CostRound[] =>
+  costs.map((one) => ({ ...one, ...part }));
+const GOOD = rounds(1.1, 1.1, 1.1);
+const NOISY = rounds(0.9, 1.8, 1.1, 1.6, 1.3);
+const LATE = { p99Ms: 900, failure: '3 answers 503' };
+
 describe('the gate', () => {
-  it('passes a cost within the budget', () => {
-    assert.equal(outcome(rounds(1.1, 1.12, 1.09, 1.14, 1.1)), 'pass');
-  });
-
-  it('fails a gateway that costs more than its budget in every round', () => {
-    assert.equal(outcome(rounds(1.4, 1.45, 1.38, 1.41, 1.5)), 'worse');
-  });
-
-  it('fails a gateway whose median is over the budget when the rounds agree', () => {
-    assert.equal(outcome(rounds(1.24, 1.28, 1.27, 1.29, 1.26)), 'worse');
-  });
-
-  it('fails a wide spread if even the best round is over the budget', () => {
-    assert.equal(outcome(rounds(1.3, 2.6, 1.9, 1.4, 3.1)), 'worse');
-  });
-
-  it('has no verdict if the rounds are spread widely around the budget', () => {
-    assert.equal(outcome(rounds(0.9, 1.8, 1.1, 1.6, 1.3)), 'too noisy');
-  });
-
-  it('passes a wide spread below the budget', () => {
-    assert.equal(outcome(rounds(0.7, 1.2, 0.9, 1.1, 0.8)), 'pass');
-  });
-
-  it('has no verdict with too few valid rounds', () => {
-    assert.equal(outcome(rounds(1.1, 1.1)), 'too noisy');
-    assert.equal(outcome([]), 'too noisy');
-  });
+  for (const [what, wanted, costs, latencies = [QUIET]] of [
+    ['passes a cost within the budget', 'pass', rounds(1.1, 1.12, 1.09, 1.14, 1.1)],
+    ['fails a cost over the budget in every round', 'worse', rounds(1.4, 1.45, 1.38, 1.41, 1.5)],
+    ['fails a median over the budget if the rounds agree', 'worse', rounds(1.24, 1.28, 1.27, 1.29, 1.26)],
+    ['fails a wide spread if even the best round is over the budget', 'worse', rounds(1.3, 2.6, 1.9, 1.4, 3.1)],
+    ['has no verdict if the rounds are spread widely around the budget', 'too noisy', NOISY],
+    ['passes a wide spread below the budget', 'pass', rounds(0.7, 1.2, 0.9, 1.1, 0.8)],
+    ['has no verdict with too few valid rounds', 'too noisy', rounds(1.1, 1.1)],
+    ['has no verdict without a round', 'too noisy', []],
+    ['has a separate budget for Redis', 'worse', round(GOOD, { redisToPeer: 0.75 })],
+    ['has a limit for the cost of pipelined requests', 'worse', round(GOOD, { pipelinedToPlain: 0.6 })],
+    [
+      'fails a worse cost even if the latency is too noisy',
+      'worse',
+      rounds(1.4, 1.45, 1.38),
+      [{ ...LATE, foreignShare: 0.9 }],
+    ],
+    ['fails a worse latency even if the cost is too noisy', 'worse', NOISY, [{ ...QUIET, p99Ms: 300 }]],
+    ['fails a worse Redis even if the gateway is too noisy', 'worse', round(NOISY, { redisToPeer: 1.5 })],
+    ['has no verdict without a latency', 'too noisy', GOOD, []],
+    ['fails a late p99 on a quiet machine', 'worse', GOOD, [{ ...QUIET, p99Ms: 200 }]],
+    ['fails an answer other than 202 on a quiet machine', 'worse', GOOD, [{ ...QUIET, failure: '3 answers 503' }]],
+    ['does not fail a late p99 while other processes use the CPU', 'too noisy', GOOD, [{ ...LATE, foreignShare: 0.6 }]],
+    ['passes after one good run', 'pass', GOOD, [{ ...LATE, foreignShare: 0.6 }, QUIET]],
+    [
+      'fails after a failure on a quiet machine, even with a good run',
+      'worse',
+      GOOD,
+      [{ ...QUIET, failure: '1' }, QUIET],
+    ],
+    ['treats a run without latencies as late', 'worse', GOOD, [{ ...QUIET, p99Ms: Number.NaN }]],
+  ] as readonly (readonly [string, string, CostRound[], LatencyRun[]?])[])
+    it(what, () => assert.equal(outcome(costs, latencies), wanted));
 
   it('ignores rounds in which other processes used the CPU', () => {
-    const disturbed = rounds(2, 2, 2, 2).map((round) => ({ ...round, foreignShare: 0.7 }));
+    const disturbed = round(rounds(2, 2, 2, 2), { foreignShare: 0.7 });
     assert.equal(outcome([...rounds(1.1, 1.1), ...disturbed]), 'too noisy');
-    assert.equal(outcome([...rounds(1.1, 1.1, 1.1), ...disturbed]), 'pass');
-  });
-
-  it('has a separate budget for Redis', () => {
-    assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, redisToPeer: 0.75 }))), 'worse');
-  });
-
-  it('has a limit for the cost of pipelined requests', () => {
-    assert.equal(outcome(rounds(1.1, 1.1, 1.1).map((round) => ({ ...round, pipelinedToPlain: 0.6 }))), 'worse');
-  });
-
-  it('fails a worse figure even if another one is too noisy', () => {
-    const noisyLatency: LatencyRun = { p99Ms: 900, failure: undefined, foreignShare: 0.9 };
-    assert.equal(outcome(rounds(1.4, 1.45, 1.38), [noisyLatency]), 'worse');
-    const noisyCost = rounds(0.9, 1.8, 1.1, 1.6, 1.3);
-    assert.equal(outcome(noisyCost, [{ ...QUIET, p99Ms: 300 }]), 'worse');
-    assert.equal(outcome(noisyCost.map((round) => ({ ...round, redisToPeer: 1.5 }))), 'worse');
-    const noisyRedis = [0.25, 1, 0.3, 0.95, 0.28].map((redisToPeer) => ({
-      gatewayToPeer: 1.5,
-      redisToPeer,
-      pipelinedToPlain: 0.4,
-      foreignShare: 0.1,
-    }));
-    assert.equal(outcome(noisyRedis), 'worse');
-  });
-
-  it('has no verdict if one of the checks is too noisy', () => {
-    assert.equal(outcome(rounds(0.9, 1.8, 1.1, 1.6, 1.3)), 'too noisy');
-    assert.equal(outcome(rounds(1.1, 1.1, 1.1), []), 'too noisy');
-  });
-});
-
-describe('the latency check', () => {
-  const costs = rounds(1.1, 1.1, 1.1);
-
-  it('fails a late p99 on a quiet machine', () => {
-    assert.equal(outcome(costs, [{ ...QUIET, p99Ms: 200 }]), 'worse');
-  });
-
-  it('fails an answer other than 202 on a quiet machine', () => {
-    assert.equal(outcome(costs, [{ ...QUIET, failure: '3 answers 503' }]), 'worse');
-  });
-
-  it('does not fail a late p99 while other processes use the CPU', () => {
-    assert.equal(outcome(costs, [{ p99Ms: 900, failure: '3 answers 503', foreignShare: 0.6 }]), 'too noisy');
-  });
-
-  it('passes after one good run', () => {
-    assert.equal(outcome(costs, [{ p99Ms: 900, failure: undefined, foreignShare: 0.6 }, QUIET]), 'pass');
-  });
-
-  it('fails after a failure on a quiet machine, even with a good run', () => {
-    assert.equal(outcome(costs, [{ ...QUIET, failure: '1 broken connections' }, QUIET]), 'worse');
-  });
-
-  it('treats a run without latencies as late', () => {
-    assert.equal(outcome(costs, [{ ...QUIET, p99Ms: Number.NaN }]), 'worse');
+    assert.equal(outcome([...GOOD, ...disturbed]), 'pass');
   });
 });
 
