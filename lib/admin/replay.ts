@@ -25,8 +25,8 @@ interface Waiting extends Omit<Replayed, 'replayOf'> {
   readonly stream: QueuedStream;
 }
 
-/** Rows by result: their number or their names. */
-interface Tally {
+/** The rows by result: their number or their names. */
+interface Rows {
   landed: number;
   /** Rows that were refused again. */
   readonly refused: string[];
@@ -35,7 +35,7 @@ interface Tally {
   readonly notReplayed: string[];
 }
 
-const noneYet = (): Tally => ({ landed: 0, refused: [], lost: [], notReplayed: [] });
+const noneYet = (): Rows => ({ landed: 0, refused: [], lost: [], notReplayed: [] });
 
 export async function replayRows(session: Session, selection: Selection): Promise<Result> {
   const found = await selectedCount(session, selection);
@@ -59,7 +59,7 @@ async function replaySelected(session: Session, selection: Selection, replay: Re
 }
 
 class Replaying {
-  readonly tally = noneYet();
+  readonly rows = noneYet();
   /** The entries of rows that have not landed yet, by row name. */
   readonly waiting = new Map<string, Waiting>();
   /** True if no consumer is running. */
@@ -88,7 +88,7 @@ class Replaying {
       const row = await this.#session.warehouse.quarantineRow(name);
       if (row === undefined) continue;
       if (reasonCode(row.reason) === 'invalid_entry') {
-        this.tally.notReplayed.push(name);
+        this.rows.notReplayed.push(name);
         continue;
       }
       if (call.length > 0 && bytes + row.body.length > CALL_BYTES) {
@@ -160,8 +160,8 @@ class Replaying {
     this.waiting.delete(name);
     const row = fresh ? undefined : await this.#session.warehouse.quarantineRow(name);
     if (row !== undefined) await this.#send([row], true);
-    else if (!fresh) this.tally.landed += 1;
-    else (refused ? this.tally.refused : this.tally.lost).push(name);
+    else if (!fresh) this.rows.landed += 1;
+    else (refused ? this.rows.refused : this.rows.lost).push(name);
   }
 
   /** Removes landed rows from `waiting`. */
@@ -170,7 +170,7 @@ class Replaying {
     for (const name of this.waiting.keys()) {
       if (present.has(name)) continue;
       this.waiting.delete(name);
-      this.tally.landed += 1;
+      this.rows.landed += 1;
     }
   }
 
@@ -186,11 +186,11 @@ class Replaying {
   }
 }
 
-function resultOf(session: Session, { tally, waiting, deserted }: Replaying, missing: number): Result {
-  const { landed, refused, lost, notReplayed } = tally;
+function resultOf(session: Session, { rows, waiting, deserted }: Replaying, missing: number): Result {
+  const { landed, refused, lost, notReplayed } = rows;
   const waitingRows = waiting.size;
   if (session.json) {
-    printJson(session, { ...tally, waiting: waitingRows, missing });
+    printJson(session, { ...rows, waiting: waitingRows, missing });
   } else {
     session.print(`${counted(landed, 'event')} landed\n`);
     listed(session, refused, 'could not land again and stayed in the quarantine');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';
-import { InProcess, poison } from './in-process.ts';
+import { InProcess, no, poison } from './in-process.ts';
 
 const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);
 const REPLAYED = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing: 0 };
@@ -32,10 +32,9 @@ describe('quarantine drop', () => {
 
   it('deletes nothing after a no or a signal', async (t) => {
     await admin.warehouse.quarantine(Array.from({ length: 1_200 }, (_, at) => poison(`${at}-1`)));
-    const questions: string[] = [];
-    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
-    assert.equal((await admin.run(t, 'quarantine drop --all', { confirm })).code, 1);
-    assert.deepEqual(questions, ['Remove 1,200 rows from the quarantine, for good?']);
+    const refused = await admin.run(t, 'quarantine drop --all', { confirm: no });
+    assert.equal(refused.code, 1);
+    assert.deepEqual(refused.questions, ['Remove 1,200 rows from the quarantine, for good?']);
     assert.deepEqual(admin.audit(t), []);
     assert.equal(left(t).length, 1_200);
     const stopped = AbortSignal.abort();
@@ -107,9 +106,8 @@ describe('quarantine replay', () => {
   });
 
   it('exits with 1 without a question if no row exists', async (t) => {
-    const confirm = (): Promise<boolean> => assert.fail('nothing to ask');
-    const { code, out } = await admin.run(t, 'quarantine replay q/ingest/9-9 q/ingest/9-8 --json', { confirm });
-    assert.deepEqual([code, JSON.parse(out)], [1, { ...REPLAYED, missing: 2 }]);
+    const { code, out, questions } = await admin.run(t, 'quarantine replay q/ingest/9-9 q/ingest/9-8 --json');
+    assert.deepEqual([code, JSON.parse(out), questions], [1, { ...REPLAYED, missing: 2 }, []]);
     assert.deepEqual(admin.audit(t), []);
   });
 

@@ -7,7 +7,7 @@ import type { TypeSchemas } from '../../lib/consumer/quarantine.ts';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';
 import { quarantineRowName } from '../../lib/ingest/warehouse.ts';
 import { UsageError } from '../../lib/admin/session.ts';
-import { InProcess, landing, poison } from './in-process.ts';
+import { InProcess, landing, no, poison } from './in-process.ts';
 
 const SECRET = 'sensitive-personal-data';
 const body = (id: string): string => JSON.stringify({ id, type: 't', name: SECRET });
@@ -84,9 +84,7 @@ describe('erase', () => {
     assert.equal((await admin.run(t, 'erase two')).code, 0);
     const file = join(admin.store.folder, 'ids');
     writeFileSync(file, 'one\n\ntwo\r\nthree\nnone\none\n');
-    const questions: string[] = [];
-    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) > 0);
-    const { code, out, err } = await admin.run(t, `erase --file ${file} --json`, { confirm });
+    const { code, out, err, questions } = await admin.run(t, `erase --file ${file} --json`);
     assert.equal(code, 1);
     assert.deepEqual(JSON.parse(out), { ...ERASED, warehouse: 1, quarantine: 1, already: 1, unknown: ['none'] });
     assert.deepEqual(questions, ['Erase 4 events for good?']);
@@ -120,9 +118,8 @@ describe('erase', () => {
 
   it('changes nothing after a no', async (t) => {
     await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
-    const questions: string[] = [];
-    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
-    assert.equal((await admin.run(t, 'erase one', { confirm })).code, 1);
+    const { code, questions } = await admin.run(t, 'erase one', { confirm: no });
+    assert.equal(code, 1);
     assert.deepEqual(questions, ['Erase "one" for good?']);
     assert.ok(bytes().includes(SECRET));
     assert.deepEqual(admin.audit(t), []);

@@ -10,6 +10,7 @@ import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { QUARANTINE_REASONS, type TypeSchemas } from '../../lib/consumer/quarantine.ts';
 import { readSchema } from '../../lib/consumer/schemas.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
+import type { QueueAdmin } from '../../lib/ingest/queue-admin.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
@@ -32,7 +33,11 @@ export interface Ended {
   readonly failure: unknown;
   readonly out: string;
   readonly err: string;
+  readonly questions: readonly string[];
 }
+
+/** Answers no. */
+export const no = (): Promise<boolean> => Promise.resolve(false);
 
 interface Replaced {
   readonly calls?: (real: QueueReader) => Partial<QueueReader>;
@@ -44,7 +49,6 @@ export class InProcess {
   redis!: TestRedis;
   store!: SqliteStore;
   path = '';
-  readonly recorded: string[] = [];
   warehouse!: Warehouse;
 
   /** Registers hooks that start Redis once and give each test an empty queue and an empty warehouse. */
@@ -62,10 +66,16 @@ export class InProcess {
     });
   }
 
+  queue(t: TestContext, uri: string): QueueAdmin {
+    const queue = queueAdmin({ ...SYSTEM, uri, partitions: 1, log });
+    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
+    return queue;
+  }
+
   session(t: TestContext, change: Partial<Session> = {}): Session & { out: string; err: string } {
-    const queue = queueAdmin({ ...SYSTEM, uri: this.redis.uri, partitions: 1, log });
+    const queue = this.queue(t, this.redis.uri);
     const warehouse = createSqliteAdmin(this.path, SYSTEM.clock);
-    t.after(() => Promise.all([...queue.streams, warehouse].map((one) => one.close())));
+    t.after(() => warehouse.close());
     const session = {
       ...SYSTEM,
       queue,
@@ -74,7 +84,7 @@ export class InProcess {
       err: '',
       json: false,
       readSchema,
-      recordErased: (ids: readonly string[]) => Promise.resolve(void this.recorded.push(...ids)),
+      recordErased: () => Promise.resolve(),
       print: (text: string) => void (session.out += text),
       printed: () => Promise.resolve(),
       tell: (text: string) => void (session.err += `${text}\n`),
@@ -89,13 +99,18 @@ export class InProcess {
   async run(t: TestContext, line: string, change: Partial<Session> = {}): Promise<Ended> {
     const read = readCommandLine(line.split(' '), Date.now());
     assert.ok(typeof read === 'object');
-    const session = this.session(t, { json: read.json, ...change });
+    const questions: string[] = [];
+    const confirm = async (question: string): Promise<boolean> => {
+      questions.push(question);
+      return change.confirm?.(question) ?? true;
+    };
+    const session = this.session(t, { json: read.json, ...change, confirm });
     let failure: unknown;
     const code = await read.run(session).catch((cause: unknown) => {
       failure = cause;
       return undefined;
     });
-    return { code, failure, out: session.out, err: session.err };
+    return { code, failure, out: session.out, err: session.err, questions };
   }
 
   async consume(

@@ -4,10 +4,8 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
-import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
-import { InProcess, landing, log, poison } from './in-process.ts';
+import { InProcess, landing, poison } from './in-process.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const DEAD = 'redis://127.0.0.1:1';
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
@@ -46,15 +44,7 @@ describe('status', () => {
 
   it('shows the queue that answers, and fails if another one does not', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
-    const queue = queueAdmin({
-      ...SYSTEM,
-      uri: `dispatcher://127.0.0.1:${admin.redis.port},127.0.0.1:1`,
-      partitions: 1,
-      makes: false,
-
-      log,
-    });
-    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
+    const queue = admin.queue(t, `dispatcher://127.0.0.1:${admin.redis.port},127.0.0.1:1`);
     await eventually('the one that is there is seen', async () => {
       const text = await admin.run(t, 'status', { queue });
       assert.ok(text.failure instanceof QueueFailed, String(text.failure));
@@ -66,8 +56,7 @@ describe('status', () => {
   });
 
   it('fails and shows both as unavailable if neither answers', async (t) => {
-    const queue = queueAdmin({ ...SYSTEM, uri: DEAD, partitions: 1, makes: false, log });
-    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
+    const queue = admin.queue(t, DEAD);
     await admin.warehouse.close();
     for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
     const { failure, out } = await admin.run(t, 'status', { queue });

@@ -15,16 +15,7 @@ import { Admin } from './admin.ts';
 
 interface Status {
   readonly queue: {
-    readonly servers: readonly { readonly faults: readonly string[] }[];
-    readonly partitions: readonly {
-      readonly stream: string;
-      readonly events: number;
-      readonly memoryBytes: number;
-      readonly unread: number;
-      readonly pending: number;
-      readonly oldestUnlandedMs: number;
-      readonly replicas: readonly { readonly name: string; readonly holds: number; readonly heartbeatMs?: number }[];
-    }[];
+    readonly partitions: readonly { stream: string; events: number; replicas: readonly unknown[] }[];
   };
   readonly warehouse: { readonly events: number; readonly quarantine: readonly { code: string; rows: number }[] };
 }
@@ -61,24 +52,12 @@ function describeAdmin(name: string, openStore: () => Promise<WarehouseStore>): 
     });
     after(() => consumer.kill());
 
-    it('shows size, progress, replicas and faults of the server', async () => {
+    it('shows queue and warehouse, as JSON and as text', async () => {
       const { queue, warehouse } = await admin.json<Status>(0, 'status');
       const [partition] = queue.partitions;
-      assert.ok(partition !== undefined && partition.memoryBytes > 0);
-      assert.deepEqual([partition.stream, partition.events, partition.unread, partition.pending], ['ingest', 3, 0, 0]);
-      assert.equal(partition.replicas.length, 1);
-      assert.deepEqual(
-        queue.servers.map(({ faults }) => faults.length),
-        [1],
-      );
-      assert.equal(warehouse.events, 1);
-      assert.deepEqual(
-        warehouse.quarantine.map(({ code, rows }) => [code, rows]),
-        [
-          ['id_conflict', 1],
-          ['invalid_event', 1],
-        ],
-      );
+      assert.deepEqual([partition?.stream, partition?.events, partition?.replicas.length], ['ingest', 3, 1]);
+      const quarantine = ['id_conflict', 'invalid_event'].map((code) => ({ code, rows: 1 }));
+      assert.deepEqual([warehouse.events, warehouse.quarantine], [1, quarantine]);
       const { out } = await admin.run('status');
       for (const shown of [/append-only file is off/, /ingest +3 /, /1 event, 2 quarantine rows/, /1 +id_conflict/])
         assert.match(out, shown);

@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/process/clock.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 import { Admin } from './admin.ts';
-import { InProcess, landing, poison } from './in-process.ts';
+import { InProcess, landing, no, poison } from './in-process.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -124,9 +124,8 @@ describe('prune', () => {
 
   it('deletes nothing after a no, or while the queue is unavailable', async (t) => {
     await fill([401]);
-    const questions: string[] = [];
-    const confirm = (question: string): Promise<boolean> => Promise.resolve(questions.push(question) < 0);
-    assert.equal((await admin.run(t, 'prune --older-than 400d', { confirm })).code, 1);
+    const { code, questions } = await admin.run(t, 'prune --older-than 400d', { confirm: no });
+    assert.equal(code, 1);
     assert.match(questions.join(), /^Remove all events from before 20[-0-9T:.]+Z, for good\?$/);
     const { queue } = admin.session(t);
     const stream = streamOf(queue, '1');

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { QueueFailed, type QueuedStream } from '../../lib/ingest/queue-admin.ts';
-import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
-import { InProcess, log } from './in-process.ts';
+import { InProcess } from './in-process.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const CELLS = /^(\d{4}-\d\d-\d\dT[\d:.]+Z) {2}(\S+) {2}(\S+) {2}(.*?) {2}(\S+ K?i?B)$/;
 
@@ -120,8 +118,7 @@ describe('tail', () => {
 
   it('merges the streams of several partitions by time', async (t) => {
     const uri = `dispatcher://${admin.redis.uri.replace('redis://', '')},${admin.redis.uri.replace('redis://', '')}`;
-    const queue = queueAdmin({ ...SYSTEM, uri, partitions: 1, makes: false, log });
-    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
+    const queue = admin.queue(t, uri);
     for (const [at, stream] of ['a', 'b', 'b', 'a', 'b'].entries())
       await admin.redis.command(
         ...['XADD', `ingest-${stream}`, `${at + 1}-0`, 'producer', 'shop', 'body', `{"id":"${at}","type":"t"}`],
@@ -151,15 +148,7 @@ describe('tail', () => {
   });
 
   it('fails if no stream answers', async (t) => {
-    const queue = queueAdmin({
-      ...SYSTEM,
-      uri: 'redis://127.0.0.1:1',
-      partitions: 1,
-      makes: false,
-
-      log,
-    });
-    t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
+    const queue = admin.queue(t, 'redis://127.0.0.1:1');
     assert.ok((await admin.run(t, 'tail -n 1', { queue })).failure instanceof QueueFailed);
   });
 });
