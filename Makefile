@@ -50,7 +50,7 @@ checks: $(INSTALLED) ## run the type check, the format check and the linter
 RUN_TESTS = $(NODE) --disable-warning=ExperimentalWarning --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 \
   --test-reporter=./test/support/reporter.ts
 # Files that start no other process and have no hook for each case share one process, which imports everything once.
-STARTS := ^(before|after)Each\(|support/(gateway|program|transcript|pipeline|installation|postgres[a-z-]*|redis[a-z-]*|warehouse-store)\.ts|child_process|process\.(env\[|chdir)
+STARTS := ^(before|after)Each\(|support/(file-gateway|gateway|program|transcript|pipeline|installation|postgres[a-z-]*|redis[a-z-]*|warehouse-store)\.ts|child_process|process\.(env\[|chdir)
 TOGETHER := $(sort $(foreach folder,gateway http identity ingest process telemetry,$(wildcard test/$(folder)/*.test.ts)) \
   $(shell grep -rLE --include='*.test.ts' '$(STARTS)' test))
 APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))

@@ -1,6 +1,6 @@
 // send/fake-gateway.test.ts runs the same suite against the fake gateway of ingest-client.
 import assert from 'node:assert/strict';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -10,8 +10,8 @@ describeProducerContract('of the gateway', async (): Promise<ContractGateway> =>
   const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   const certificate = await pki.producer('contract');
   const [gateway, limited] = await Promise.all([
-    TestGateway.start(redis, pki, PATIENT),
-    TestGateway.start(redis, pki, { ...PATIENT, INGEST_PRODUCER_RATE_MAX: '1' }),
+    TestGateway.start(redis, pki),
+    TestGateway.start(redis, pki, { INGEST_PRODUCER_RATE_MAX: '1' }),
   ]);
   const strict = limited.client(certificate);
   const client = gateway.client(certificate);

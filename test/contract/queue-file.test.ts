@@ -6,7 +6,7 @@ import { createConfig, lint } from '@redocly/openapi-core';
 import { Ajv } from 'ajv';
 import { createClient } from 'redis';
 import { parse } from 'yaml';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 
@@ -30,7 +30,7 @@ describe("the queue's file", () => {
 
   it('is enough to read every accepted event with another consumer group', async (t) => {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-    const gateway = await TestGateway.start(redis, pki, PATIENT);
+    const gateway = await TestGateway.start(redis, pki);
     const producer = gateway.client(await pki.producer('shop'));
     const bodies = Array.from({ length: 50 }, (_, at) => event(`e${at}`, { text: 'a "b" \u20ac', at }));
     for (const body of bodies) assert.equal((await producer.post(body)).status, 202);

@@ -7,10 +7,11 @@ import { before, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { fileGateway } from '../support/file-gateway.ts';
 import { OTHER_PATHS, PATHS, scopeOf, UNREADABLE } from '../support/api-file.ts';
-import { event, PATIENT, TestGateway, type Ask, type RawConnection, type TestClient } from '../support/gateway.ts';
+import { event, TestGateway, type Ask, type RawConnection, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { freePort, TestRedis } from '../support/redis.ts';
+import { freePort } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { firstResponse, Transcript, type Seen } from '../support/transcript.ts';
 
@@ -20,22 +21,9 @@ const ECHOED = ['!', '~'.repeat(128), 'checkout/7:a=b;c"d,e'];
 const REPLACED = ['', ' ', 'two words', 'caf\u00e9', 'x'.repeat(129)];
 
 const transcript = new Transcript();
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-let gateway: TestGateway;
-let one: TestClient;
 
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-  gateway = await TestGateway.start(redis, pki, {
-    ...PATIENT,
-    INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX),
-    INGEST_IN_FLIGHT_MAX: '1',
-  });
-  one = gateway.client(producer);
-});
+const env = { INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX), INGEST_IN_FLIGHT_MAX: '1' };
+const { redis, pki, producer, gateway, client: one } = await fileGateway(env);
 
 let requests = 0;
 const next = (values: readonly string[]): string => values[(requests += 1) % values.length] ?? '';
@@ -272,7 +260,7 @@ describe('a gateway that limits its producers', () => {
     };
     const path = join(temporaryFolder(), 'producers.json');
     writeFileSync(path, JSON.stringify({ producers }));
-    const limiting = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_PRODUCERS_FILE: path });
+    const limiting = await TestGateway.start(redis, pki, { INGEST_PRODUCERS_FILE: path });
     const typed = await provoke(
       limiting.client(producer),
       '403 TYPE_NOT_ALLOWED',

@@ -1,22 +1,10 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { event, PATIENT, TestGateway, type TestClient } from '../support/gateway.ts';
-import { Pki } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
-import { atEnd } from '../support/scope.ts';
-import { assertAlive } from '../support/verdicts.ts';
+import { fileGateway } from '../support/file-gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let client: TestClient;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  const [gateway, producer] = await Promise.all([TestGateway.start(redis, pki, PATIENT), pki.producer('one')]);
-  client = gateway.client(producer);
-  atEnd(() => assertAlive(gateway));
-});
+const { redis, pki, client } = await fileGateway();
 
 const BODIES: Readonly<Record<string, string>> = {
   'white space, key order, duplicate keys and escapes':
@@ -92,7 +80,7 @@ describe('an id is the same in the answer, the queue and the lookup', () => {
 
 it('a gateway whose warehouse is unavailable starts, logs a warning and accepts events', async () => {
   const unreachable = 'postgres://nobody@127.0.0.1:1/none';
-  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: unreachable });
+  const gateway = await TestGateway.start(redis, pki, { INGEST_WAREHOUSE_URI: unreachable });
   await gateway.line(/the warehouse did not pass its check at startup: look-ups answer 503 until it can be queried/);
   const other = gateway.client(await pki.producer('one'));
   assert.equal((await other.post(event('without-a-warehouse'))).status, 202);

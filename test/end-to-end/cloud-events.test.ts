@@ -2,22 +2,14 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { CloudEvent, emitterFor, HTTP, Mode, type Message } from 'cloudevents';
+import { fileGateway } from '../support/file-gateway.ts';
 import { event, PATIENT, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { assertAlive } from '../support/verdicts.ts';
+import { eventually } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-});
+const { redis, pki, producer, client } = await fileGateway();
 
 let made = 0;
 const fresh = (): string => `event-${(made += 1)}`;
@@ -25,14 +17,6 @@ const fresh = (): string => `event-${(made += 1)}`;
 const ATTRIBUTES = { 'ce-specversion': '1.0', 'ce-type': 'com.example.someevent', 'ce-source': '/mycontext' };
 
 describe('a gateway', () => {
-  let gateway: TestGateway;
-  let client: TestClient;
-  before(async () => {
-    gateway = await TestGateway.start(redis, pki, PATIENT);
-    client = gateway.client(producer);
-    atEnd(() => assertAlive(gateway));
-  });
-
   const binary = (
     id: string,
     contentType: string | undefined,
@@ -122,7 +106,6 @@ describe('a gateway', () => {
   });
 });
 describe('INGEST_EVENT_ID=source+id', () => {
-  let gateway: TestGateway;
   let client: TestClient;
   const store = sqliteStore();
   before(async () => {
@@ -132,8 +115,7 @@ describe('INGEST_EVENT_ID=source+id', () => {
       env: { INGEST_QUEUE_URI: queue.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' },
     });
     await consumer.listening();
-    gateway = await TestGateway.start(queue, pki, env);
-    client = gateway.client(producer);
+    client = (await TestGateway.start(queue, pki, env)).client(producer);
   });
 
   const structured = (source: unknown, id: string): Promise<Reply> =>

@@ -1,34 +1,19 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { event, PATIENT, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
+import { fileGateway } from '../support/file-gateway.ts';
+import { event, TestGateway, type Reply } from '../support/gateway.ts';
+import { eventually } from '../support/scope.ts';
+import { addsNothing, assertProblem } from '../support/verdicts.ts';
 import { askRaw, postText, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
 const BODY_BYTES_MAX = 100_000;
 const MIB = 2 ** 20;
 
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-let gateway: TestGateway;
-let client: TestClient;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-  gateway = await TestGateway.start(redis, pki, {
-    ...PATIENT,
-    INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX),
-  });
-  client = gateway.client(producer);
-  atEnd(() => assertAlive(gateway));
-});
+const limits = { INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX) };
+const { redis, pki, producer, gateway, client } = await fileGateway(limits);
 
 const COMPRESS = { gzip: gzipSync, zstd: zstdCompressSync } as const;
 const CODINGS = ['gzip', 'zstd'] as const;
@@ -111,7 +96,7 @@ for (const coding of CODINGS) {
 }
 
 it('a coded body reserves 64 KiB or 100 times its length, whichever is larger', async () => {
-  const narrow = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_BYTES_MAX: '150000' });
+  const narrow = await TestGateway.start(redis, pki, { INGEST_IN_FLIGHT_BYTES_MAX: '150000' });
   const inFlight = (): Promise<number> => narrow.metric('ingest_events_in_flight');
   const two = narrow.client(await pki.producer('two'));
   const holder = await narrow.socket(producer);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, describe, it } from 'node:test';
 import { connect } from 'node:net';
-import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -56,7 +56,7 @@ function describeFloods(kind: string, floods: Readonly<Record<string, Flood>>): 
     /** Resident memory after a warm-up load, which grows the heap from 120 to 260 MB. */
     let warmMb = 0;
     before(async () => {
-      gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IN_FLIGHT_MAX: '100000' });
+      gateway = await TestGateway.start(redis, pki, { INGEST_IN_FLIGHT_MAX: '100000' });
       assert.equal((await gateway.client(attacker).post(large)).status, 202);
       const loads = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
       for (const [at, load] of loads.entries()) {
@@ -101,7 +101,7 @@ function describeFloods(kind: string, floods: Readonly<Record<string, Flood>>): 
 function describeUnread(first: 'GET' | 'HEAD', tags: string[] = []): void {
   describe('a client that does not read its answers', { tags }, () => {
     it(`is disconnected as idle (${first === 'GET' ? 'own reader' : 'node:http'})`, async () => {
-      const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '500' });
+      const gateway = await TestGateway.start(redis, pki, { INGEST_IDLE_TIMEOUT_MS: '500' });
       const client = gateway.client(attacker);
       assert.equal((await client.post(event('unread', { pad: 'x'.repeat(250_000) }))).status, 202);
       client.close();
@@ -125,7 +125,6 @@ function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[
     { tags },
     async (t) => {
       const gateway = await TestGateway.start(redis, pki, {
-        ...PATIENT,
         INGEST_CONNECTIONS_MAX: '60',
         INGEST_CONNECTIONS_PER_ADDRESS_MAX: perAddress,
       });
@@ -160,7 +159,7 @@ function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[
 describeUnread('GET');
 
 it('1,000 clients that connect at the same moment all have their event accepted', { tags: ['long'] }, async () => {
-  const gateway = await TestGateway.start(redis, pki, PATIENT);
+  const gateway = await TestGateway.start(redis, pki);
   const statuses = await Promise.all(
     Array.from({ length: 1_000 }, async (_, at) => {
       const connection = await gateway.socket(producer);
@@ -181,7 +180,6 @@ describe('strangers that hold every connection and reconnect when they are cut o
     { tags: ['long'] },
     async () => {
       const gateway = await TestGateway.start(redis, pki, {
-        ...PATIENT,
         INGEST_CONNECTIONS_MAX: '40',
         INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
         INGEST_HEADERS_TIMEOUT_MS: '120000',
@@ -211,7 +209,7 @@ describe('strangers that hold every connection and reconnect when they are cut o
 
 describe('if one producer holds all connections', { tags: ['long'] }, () => {
   it('another producer can connect, and so can a health probe', async () => {
-    const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_CONNECTIONS_MAX: '20' });
+    const gateway = await TestGateway.start(redis, pki, { INGEST_CONNECTIONS_MAX: '20' });
     const greedy: RawConnection[] = [];
     for (let at = 0; at < 20; at += 1) {
       const connection = await gateway.socket(attacker);

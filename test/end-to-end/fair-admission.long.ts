@@ -2,7 +2,7 @@
 // KiB with the default limit of 64 MiB.
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { event, PATIENT, TestGateway, type RawConnection, type TestClient } from '../support/gateway.ts';
+import { event, TestGateway, type RawConnection, type TestClient } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -24,7 +24,6 @@ before(async () => {
   let pki: Pki;
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   gateway = await TestGateway.start(redis, pki, {
-    ...PATIENT,
     INGEST_IN_FLIGHT_BYTES_MAX: String(4 << 20),
     INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
     INGEST_HEADERS_TIMEOUT_MS: '120000',

@@ -1,25 +1,15 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { before, describe, it } from 'node:test';
+import { fileGateway } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { addsNothing, assertAlive, assertNoBugs } from '../support/verdicts.ts';
 import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
 const BODY_BYTES_MAX = 20_000;
-let redis: TestRedis;
-let pki: Pki;
-let gateway: TestGateway;
-let producer: ClientCertificate;
 
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-  gateway = await TestGateway.start(redis, pki, { INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX) });
-  atEnd(() => assertAlive(gateway));
-});
+const { redis, gateway, producer, pki } = await fileGateway({ INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX) });
 
 const open = (to = gateway): Promise<RawConnection> => to.socket(producer);
 

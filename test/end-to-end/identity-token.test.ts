@@ -3,7 +3,7 @@ import { before, describe, it } from 'node:test';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { JWTPayload } from 'jose';
-import { event, PATIENT, TestGateway, type Reply } from '../support/gateway.ts';
+import { event, TestGateway, type Reply } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -25,10 +25,7 @@ before(async () => {
     pki.producer('one', { uris: [SPIFFE_ID] }),
     pki.producer('two', { uris: ['spiffe://test/other'] }),
   ]);
-  gateway = await TestGateway.start(redis, pki, {
-    ...PATIENT,
-    INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)),
-  });
+  gateway = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)) });
   atEnd(() => assertAlive(gateway));
 });
 
@@ -105,7 +102,6 @@ describe('a token', () => {
     { tags: ['long'] },
     async () => {
       const strict = await TestGateway.start(redis, pki, {
-        ...PATIENT,
         INGEST_AUDIENCE: 'billing',
         INGEST_TOKEN_JWKS: pki.path('jwks.json'),
         INGEST_TOKEN_ISSUER: 'https://issuer.test',
@@ -154,7 +150,7 @@ describe('the token keys', () => {
     const keys = pki.path('rotating.json');
     const [old, next] = [await TokenIssuer.create(), await TokenIssuer.create()];
     pki.write('rotating.json', jwks(old));
-    const rotating = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_TOKEN_JWKS: keys });
+    const rotating = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keys });
     const [oldToken, newToken] = [await old.token(boundTo(producer)), await next.token(boundTo(producer))];
     const client = rotating.client(producer);
     const status = async (token: string): Promise<number> =>
@@ -191,7 +187,6 @@ describe('the token keys', () => {
       atEnd(() => void server.close());
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
       const remote = await TestGateway.start(redis, pki, {
-        ...PATIENT,
         INGEST_TOKEN_JWKS: `https://localhost:${(server.address() as AddressInfo).port}/keys`,
         NODE_EXTRA_CA_CERTS: pki.path('ca.pem'),
       });
@@ -227,7 +222,6 @@ describe("an operator's grant", () => {
     async () => {
       const rows = (producers: object): string => pki.write('granted.json', JSON.stringify({ producers }));
       const granting = await TestGateway.start(redis, pki, {
-        ...PATIENT,
         INGEST_PRODUCERS_FILE: rows({ 'spiffe://test/prod*': { audience: [AUDIENCE] } }),
       });
       const client = granting.client(producer);
@@ -243,7 +237,6 @@ describe("an operator's grant", () => {
 
   it('has no effect if every producer needs a token', { tags: ['long'] }, async () => {
     const strict = await TestGateway.start(redis, pki, {
-      ...PATIENT,
       INGEST_TOKEN_JWKS: pki.path('jwks.json'),
       INGEST_TOKEN_REQUIRED: '1',
       INGEST_PRODUCERS_FILE: pki.write('all.json', JSON.stringify({ producers: { '*': { audience: [AUDIENCE] } } })),

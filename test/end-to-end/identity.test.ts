@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
-import { event, PATIENT, TestGateway, type Reply } from '../support/gateway.ts';
+import { event, TestGateway, type Reply } from '../support/gateway.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd } from '../support/scope.ts';
@@ -28,10 +28,7 @@ before(async () => {
     department.revocationList([]),
     closed.revocationList([]),
   ]);
-  gateway = await TestGateway.start(redis, pki, {
-    ...PATIENT,
-    INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', lists.join('')),
-  });
+  gateway = await TestGateway.start(redis, pki, { INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', lists.join('')) });
   atEnd(() => assertAlive(gateway));
 });
 

@@ -1,22 +1,14 @@
 // Every scrape must count each request once: as accepted, duplicate, refused by code, aborted, or answered otherwise.
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
-import { event, PATIENT, TestGateway, type Ask, type Reply, type TestClient } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
+import { queueAndProducer } from '../support/file-gateway.ts';
+import { event, TestGateway, type Ask, type Reply, type TestClient } from '../support/gateway.ts';
 import { Scrape } from '../support/scrape.ts';
 import { eventually } from '../support/scope.ts';
 import { firstResponse } from '../support/transcript.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-});
+const { redis, pki, producer } = await queueAndProducer();
 
 function balance(scrape: Scrape): { readonly requests: number; readonly accounted: number } {
   const requests = scrape.sum('ingest_http_requests_total');
@@ -141,7 +133,6 @@ async function mixedLoad(gateway: TestGateway, tally: Tally): Promise<number> {
 describe('/metrics', () => {
   it('adds up to the requests sent, in every scrape of a mixed load', async () => {
     const gateway = await TestGateway.start(redis, pki, {
-      ...PATIENT,
       INGEST_BODY_BYTES_MAX: '4096',
       INGEST_IN_FLIGHT_MAX: '8',
       INGEST_HEADERS_TIMEOUT_MS: '5000',

@@ -1,19 +1,12 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
-import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { describe, it } from 'node:test';
+import { queueAndProducer } from '../support/file-gateway.ts';
+import { event, GATEWAY, TestGateway, TestProcess } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
-import { freePort, TestRedis } from '../support/redis.ts';
+import { freePort } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let shop: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  shop = await pki.producer('shop');
-});
+const { redis, pki, producer: shop } = await queueAndProducer('shop');
 
 async function adminUrl(gateway: TestProcess): Promise<string> {
   return /(http:\/\/[^"]+)/.exec(await gateway.line(/process endpoints on http:/))?.[1] ?? '';
@@ -38,7 +31,6 @@ describe('a gateway that stops', () => {
   it('reports that it is draining and accepts connections for INGEST_DRAIN_DELAY_MS', { tags: ['long'] }, async () => {
     const delayMs = 8_000;
     const gateway = await TestGateway.start(redis, pki, {
-      ...PATIENT,
       INGEST_ADMIN_ADDR: '127.0.0.1:0',
       INGEST_DRAIN_TIMEOUT_MS: '60000',
       INGEST_DRAIN_DELAY_MS: String(delayMs),

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
-import { event, PATIENT, TestGateway, RawConnection, TestProcess } from '../support/gateway.ts';
+import { event, TestGateway, RawConnection, TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { askAdmin, passedOn, proxyHeader, tcpTo } from '../support/proxied.ts';
 import { TestRedis, freePort } from '../support/redis.ts';
@@ -17,7 +17,6 @@ let pki: Pki;
 
 const startBehind = (from: string, more: Readonly<Record<string, string>> = {}): Promise<TestGateway> =>
   TestGateway.start(redis, pki, {
-    ...PATIENT,
     INGEST_ADMIN_ADDR: '127.0.0.1:0',
     INGEST_LOG_LEVEL: 'debug',
     INGEST_PROXY_FROM: from,
@@ -75,7 +74,6 @@ it("HAProxy passes on clients' addresses, and its own health checks", async () =
   const [redis, pki, port, adminPort] = await Promise.all([TestRedis.start(), Pki.create(), freePort(), freePort()]);
   const producer = await pki.producer('one');
   const gateway = await TestGateway.start(redis, pki, {
-    ...PATIENT,
     INGEST_ADMIN_ADDR: `127.0.0.1:${adminPort}`,
     INGEST_LOG_LEVEL: 'debug',
     INGEST_PROXY_FROM: '127.0.0.1',

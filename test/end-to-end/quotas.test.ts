@@ -1,25 +1,21 @@
 import assert from 'node:assert/strict';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, describe, it } from 'node:test';
-import { event, PATIENT, TestGateway, type TestClient } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { clockFrom, TestRedis } from '../support/redis.ts';
+import { describe, it } from 'node:test';
+import { queueAndProducer } from '../support/file-gateway.ts';
+import { event, TestGateway, type TestClient } from '../support/gateway.ts';
+import type { ClientCertificate } from '../support/pki.ts';
+import { clockFrom } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';
 import { postText, replies, type WireReply } from '../support/wire.ts';
 
-let redis: TestRedis;
-let pki: Pki;
 const folder = temporaryFolder('ingest-producers-');
-let shop: ClientCertificate;
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  shop = await pki.producer('shop');
-});
+
+const { redis, pki, producer: shop } = await queueAndProducer('shop');
 
 async function start(env: Readonly<Record<string, string>>): Promise<TestGateway> {
-  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, ...env });
+  const gateway = await TestGateway.start(redis, pki, { ...env });
   atEnd(() => assertAlive(gateway));
   return gateway;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { renegotiate } from '../support/renegotiation.ts';
@@ -46,7 +46,7 @@ async function reload(gateway: TestGateway): Promise<void> {
 
 describe('TLS renegotiation with another certificate', () => {
   it('is refused before and after a reload of the certificates', async () => {
-    const gateway = await TestGateway.start(redis, pki, PATIENT);
+    const gateway = await TestGateway.start(redis, pki);
     for (const id of ['fresh', 'reloaded']) {
       const { received } = await renegotiate(pki, gateway.port, producer, undefined, post(`${id}-plain`));
       assert.match(received, /^HTTP\/1\.1 202 /, 'the same client without a renegotiation');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { ConnectionOptions } from 'node:tls';
-import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -15,7 +15,7 @@ let gateway: TestGateway;
 before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
-  gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_TLS_CLIENT_CRL: crl });
+  gateway = await TestGateway.start(redis, pki, { INGEST_TLS_CLIENT_CRL: crl });
   atEnd(() => assertAlive(gateway));
 });
 
@@ -65,7 +65,7 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
 
     it('keeps the identity under an intermediate that only the client sends', async () => {
       const department = await pki.authority.intermediate('department');
-      const own = await TestGateway.start(redis, pki, PATIENT);
+      const own = await TestGateway.start(redis, pki);
       const issued = await department.issue({ commonName: 'member', uris: ['urn:test:producer:member', AUDIENCE_URI] });
       const certificate = { cert: issued.certificate + department.certificate, key: issued.key, serial: issued.serial };
       const before = gateway;

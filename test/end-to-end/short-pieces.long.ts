@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { before, it } from 'node:test';
 import { flood } from '../support/flooder.ts';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -47,7 +47,6 @@ function itTakesBytes(
     { timeout: TIMEOUT_MS },
     async (t) => {
       const gateway = await TestGateway.start(redis, pki, {
-        ...PATIENT,
         INGEST_HTTP_READER: reader,
         INGEST_REQUEST_TIMEOUT_MS: String(TIMEOUT_MS),
       });

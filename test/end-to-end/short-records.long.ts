@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { holdShortRecords } from '../support/short-records.ts';
@@ -20,7 +20,6 @@ for (const reader of ['own', 'node'] as const)
   it(`${CONNECTIONS} connections that read no answers and send ${RECORDS} records of one byte cost < ${GROWTH_MB_MAX} MB (${reader})`, async (t) => {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const gateway = await TestGateway.start(redis, pki, {
-      ...PATIENT,
       INGEST_HTTP_READER: reader,
       INGEST_IDLE_TIMEOUT_MS: '120000',
     });

@@ -1,22 +1,15 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
+import { queueAndProducer } from '../support/file-gateway.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertNoBugs } from '../support/verdicts.ts';
 import { askRaw, postText, replies, requestText } from '../support/wire.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-});
+const { redis, pki, producer } = await queueAndProducer();
 
 async function assertCleanExit(gateway: TestGateway): Promise<void> {
   assert.deepEqual(await gateway.exited(), { code: 0, signal: null }, gateway.output);
@@ -25,7 +18,7 @@ async function assertCleanExit(gateway: TestGateway): Promise<void> {
 
 describe('SIGTERM', () => {
   it('under load resets no request and loses no accepted event', async (t) => {
-    const gateway = await TestGateway.start(redis, pki, PATIENT);
+    const gateway = await TestGateway.start(redis, pki);
     const before = await redis.length();
     const load = new Load(gateway.client(producer), 'stopping', 32);
     await load.more(500);
@@ -48,7 +41,7 @@ describe('SIGTERM', () => {
     { tags: ['long'] },
     async () => {
       // With a shorter timeout, the requests would be answered before the test sees them in flight.
-      const gateway = await TestGateway.start(redis, pki, PATIENT);
+      const gateway = await TestGateway.start(redis, pki);
       const connection = await gateway.socket(producer);
       await askRaw(connection, requestText('GET /health/live'));
       await redis.signal('SIGSTOP');
@@ -71,7 +64,7 @@ describe('SIGTERM', () => {
   );
 
   it('makes readiness report draining, closes idle connections, and waits for a request in flight', async () => {
-    const gateway = await TestGateway.start(redis, pki, PATIENT);
+    const gateway = await TestGateway.start(redis, pki);
     const [idle, silent, slow] = [
       await gateway.socket(producer),
       await gateway.socket(producer),

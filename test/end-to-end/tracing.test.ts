@@ -1,7 +1,7 @@
 import { before, describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
-import { PATIENT, TestGateway, type Reply, type TestClient, event } from '../support/gateway.ts';
+import { TestGateway, type Reply, type TestClient, event } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -45,7 +45,7 @@ async function start(env: Readonly<Record<string, string>> = {}): Promise<Way> {
   await consumer.listening();
   // Until the warehouse is ready, a lookup returns 503, which would add a span.
   await consumer.line(/the warehouse is ready/);
-  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_WAREHOUSE_URI: store.uri, ...env });
+  const gateway = await TestGateway.start(redis, pki, { INGEST_WAREHOUSE_URI: store.uri, ...env });
   return { redis, gateway, consumer, store, client: gateway.client(producer) };
 }
 
@@ -89,7 +89,7 @@ describe('the trace context of a POST', () => {
 
   it('is shown for a queued and for a quarantined event', { tags: ['long'] }, async () => {
     const redis = await TestRedis.start();
-    const queued = (await TestGateway.start(redis, pki, PATIENT)).client(producer);
+    const queued = (await TestGateway.start(redis, pki)).client(producer);
     await queued.post(event('queued'), { traceparent: SAMPLED });
     assert.equal((await queued.find('queued')).json?.['traceparent'], SAMPLED);
 

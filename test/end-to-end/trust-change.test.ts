@@ -5,7 +5,7 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
-import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Pki, AUDIENCE_URI, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
@@ -21,7 +21,7 @@ before(async () => {
 });
 
 async function startGateway(pki: Pki, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
-  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, ...env });
+  const gateway = await TestGateway.start(redis, pki, { ...env });
   atEnd(() => assertAlive(gateway));
   return gateway;
 }

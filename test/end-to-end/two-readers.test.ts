@@ -1,30 +1,18 @@
 // The gateway reads plain requests itself and leaves all others to node:http. A client must not notice a difference.
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { event, PATIENT, TestGateway, type RawConnection } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { assertAlive } from '../support/verdicts.ts';
+import { fileGateway } from '../support/file-gateway.ts';
+import { event, type RawConnection } from '../support/gateway.ts';
+import type { ClientCertificate } from '../support/pki.ts';
+import { eventually } from '../support/scope.ts';
 import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let gateway: TestGateway;
-let producer: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-  gateway = await TestGateway.start(redis, pki, {
-    ...PATIENT,
-    INGEST_BODY_BYTES_MAX: '100000',
-    INGEST_HEADERS_TIMEOUT_MS: '600000',
-    INGEST_REQUEST_TIMEOUT_MS: '600000',
-    INGEST_IDLE_TIMEOUT_MS: '600000',
-  });
-  atEnd(() => assertAlive(gateway));
+const { redis, gateway, producer } = await fileGateway({
+  INGEST_BODY_BYTES_MAX: '100000',
+  INGEST_HEADERS_TIMEOUT_MS: '600000',
+  INGEST_REQUEST_TIMEOUT_MS: '600000',
+  INGEST_IDLE_TIMEOUT_MS: '600000',
 });
 
 const ids = new Set<string>();

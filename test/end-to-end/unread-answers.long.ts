@@ -1,20 +1,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { before, describe, it } from 'node:test';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
+import { describe, it } from 'node:test';
+import { queueAndProducer } from '../support/file-gateway.ts';
+import { event, TestGateway } from '../support/gateway.ts';
 import { eventually } from '../support/scope.ts';
 import { repliesIn, requestText } from '../support/wire.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let producer: ClientCertificate;
-
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  producer = await pki.producer('one');
-});
+const { redis, pki, producer } = await queueAndProducer();
 
 /** A producer's budget is 16 MiB, or four answers. One more answer may exceed the limit, and one may be in transit. */
 const STAY_MAX = 6;
@@ -25,7 +17,6 @@ const residentMb = ({ child }: TestGateway): number =>
 describe('clients that do not read their answers, on many connections', () => {
   it('are cut until what waits for the others fits into the budget of a producer, and another producer is answered', async (t) => {
     const one = await TestGateway.start(redis, pki, {
-      ...PATIENT,
       INGEST_BODY_BYTES_MAX: String(8 << 20),
       INGEST_REQUEST_TIMEOUT_MS: '60000',
     });

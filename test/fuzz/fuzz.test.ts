@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
 import { connect, createSecureContext } from 'node:tls';
-import { PATIENT, TestGateway } from '../support/gateway.ts';
+import { TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { assertAlive } from '../support/verdicts.ts';
@@ -25,7 +25,7 @@ const END_DEADLINE_MS = 60_000;
 
 it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQUESTS * 20 }, async () => {
   const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  const gateway = await TestGateway.start(redis, pki, { ...PATIENT, INGEST_IDLE_TIMEOUT_MS: '2000' });
+  const gateway = await TestGateway.start(redis, pki, { INGEST_IDLE_TIMEOUT_MS: '2000' });
   const producer = await pki.producer('fuzz');
   const secureContext = createSecureContext({ ca: pki.authority.certificate, cert: producer.cert, key: producer.key });
   let session: Buffer | undefined;

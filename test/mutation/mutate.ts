@@ -1,25 +1,21 @@
 // `make mutate` lists wrong changes that the tests do not notice. Each mutant runs against the test files of
-// test/<folder>/ that reach it and start no program, nearest by imports first, until one fails. FOLDERS selects
-// folders of lib (default: all), and FILES selects files by glob. MUTATE_MAX limits the mutants per folder (default:
-// 400) by drawing a random sample with the seed MUTATE_SEED (default: 1).
+// test/<folder>/ that reach it and start no program, the fastest first, until one fails. FOLDERS selects folders of
+// lib (default: all), and FILES selects files by glob. MUTATE_MAX limits the mutants per folder (default: 400) by
+// drawing a random sample with the seed MUTATE_SEED (default: 1).
 import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import { Random } from '../campaign/random.ts';
-import { distances } from './imports.ts';
 import { luaMutants, typescriptMutants, type Mutant } from './mutants.ts';
-import { ROOT, Sandbox, type Run } from './sandbox.ts';
+import { ROOT, Sandbox } from './sandbox.ts';
 
 const WORKERS = 2;
 const BASELINE_TIMEOUT_MS = 120_000;
-/** Modules that start the programs in bin. */
-const STARTS_PROGRAMS = /\/support\/(?:gateway|program|transcript)\.ts$/;
+/** Imports of modules that start the programs in bin. */
+const STARTS_PROGRAMS = /\/support\/(?:file-gateway|gateway|pipeline|program|transcript)\.ts'/;
 
-interface TestFile {
-  readonly path: string;
-  readonly imports: ReadonlyMap<string, number>;
-}
-
+/** The mutants and scripts that a test file reaches in an unmutated run. */
 interface Observed {
+  readonly path: string;
   readonly seconds: number;
   readonly mutants: ReadonlySet<string>;
   readonly scripts: ReadonlySet<string>;
@@ -58,36 +54,10 @@ async function mutantsOf(folder: string): Promise<{ mutants: Mutant[]; texts: Ma
   return { mutants, texts };
 }
 
-function testsOf(folder: string): readonly TestFile[] {
+function testsOf(folder: string): readonly string[] {
   return globSync(`test/${folder}/**/*.test.ts`, { cwd: ROOT })
     .sort()
-    .map((path) => ({ path, imports: distances(path, ROOT) }))
-    .filter(({ imports }) => ![...imports.keys()].some((path) => STARTS_PROGRAMS.test(path)));
-}
-
-/** The mutants and scripts that each test file reaches in an unmutated run. Each file runs once, when first needed. */
-class Baseline {
-  readonly #observed = new Map<string, Promise<Observed>>();
-  readonly #seconds = new Map<string, number>();
-
-  secondsOf({ path }: TestFile): number {
-    return this.#seconds.get(path) ?? 0;
-  }
-
-  of({ path }: TestFile, sandbox: Sandbox): Promise<Observed> {
-    const known = this.#observed.get(path);
-    if (known !== undefined) return known;
-    const observed = this.#observe(path, sandbox);
-    this.#observed.set(path, observed);
-    return observed;
-  }
-
-  async #observe(path: string, sandbox: Sandbox): Promise<Observed> {
-    const { ending, seconds, reached, output } = await sandbox.run(path, BASELINE_TIMEOUT_MS);
-    if (ending !== 'passed') throw new Error(`${path} ${ending} without a mutant: ${output}`);
-    this.#seconds.set(path, seconds);
-    return { seconds, mutants: new Set(reached.mutants), scripts: new Set(reached.scripts) };
-  }
+    .filter((path) => !STARTS_PROGRAMS.test(readFileSync(join(ROOT, path), 'utf8')));
 }
 
 async function inTurn<T>(
@@ -106,22 +76,20 @@ async function inTurn<T>(
 const reaches = ({ mutants, scripts }: Observed, mutant: Mutant): boolean =>
   mutant.text === undefined ? mutants.has(mutant.id) : scripts.has(mutant.file.replace(/^.*\//, ''));
 
-async function isNoticed(
-  mutant: Mutant,
-  files: readonly TestFile[],
-  sandbox: Sandbox,
-  baseline: Baseline,
-): Promise<boolean> {
-  // Test files read Lua scripts instead of importing them, so any test file may reach a Lua mutant.
-  const distance = ({ imports }: TestFile): number => imports.get(mutant.file) ?? (mutant.text === undefined ? NaN : 0);
-  const importing = files.filter((file) => !Number.isNaN(distance(file)));
-  const order = (one: TestFile, other: TestFile): number =>
-    distance(one) - distance(other) || baseline.secondsOf(one) - baseline.secondsOf(other);
-  for (const file of importing.sort(order)) {
-    const observed = await baseline.of(file, sandbox);
-    if (!reaches(observed, mutant)) continue;
-    const run: Run = await sandbox.run(file.path, 5_000 + observed.seconds * 4_000, mutant);
-    if (run.ending !== 'passed') return true;
+async function observed(paths: readonly string[], sandboxes: readonly Sandbox[]): Promise<readonly Observed[]> {
+  const all: Observed[] = [];
+  await inTurn(paths, sandboxes, async (path, sandbox) => {
+    const { ending, seconds, reached, output } = await sandbox.run(path, BASELINE_TIMEOUT_MS);
+    if (ending !== 'passed') throw new Error(`${path} ${ending} without a mutant: ${output}`);
+    all.push({ path, seconds, mutants: new Set(reached.mutants), scripts: new Set(reached.scripts) });
+  });
+  return all.sort((one, other) => one.seconds - other.seconds);
+}
+
+async function isNoticed(mutant: Mutant, files: readonly Observed[], sandbox: Sandbox): Promise<boolean> {
+  for (const file of files.filter((each) => reaches(each, mutant))) {
+    const { ending } = await sandbox.run(file.path, 5_000 + file.seconds * 4_000, mutant);
+    if (ending !== 'passed') return true;
   }
   return false;
 }
@@ -133,12 +101,11 @@ async function trial(folder: string): Promise<readonly Tried[]> {
   try {
     for (const file of new Set(mutants.map((mutant) => mutant.file)))
       for (const sandbox of sandboxes) sandbox.write(file, all.texts.get(file) ?? '');
-    const files = testsOf(folder);
-    const baseline = new Baseline();
+    const files = await observed(testsOf(folder), sandboxes);
     const tried: Tried[] = [];
     let printedAt = performance.now();
     await inTurn(mutants, sandboxes, async (mutant, sandbox) => {
-      tried.push({ mutant, noticed: await isNoticed(mutant, files, sandbox, baseline) });
+      tried.push({ mutant, noticed: await isNoticed(mutant, files, sandbox) });
       if (performance.now() < printedAt + 15_000) return;
       printedAt = performance.now();
       const noticed = tried.filter((each) => each.noticed).length;
