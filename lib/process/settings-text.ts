@@ -2,7 +2,7 @@
 import type { Environment } from './env.ts';
 import { maskedValue } from './uri.ts';
 import type { Program, Setting } from './setting.ts';
-import { FIRST_KEYS, KEYS, SETTINGS, settingsOf, type Key } from './settings.ts';
+import { FIRST_KEYS, KEYS, MEANINGS, SETTINGS, settingsOf, type Key } from './settings.ts';
 
 const WIDTH = 110;
 const INDENT = '      ';
@@ -12,7 +12,7 @@ export function settingsHelp(program: Program): string {
     const fallback = defaultText(setting, program);
     const facts = [fallback === 'required' ? fallback : `default: ${fallback}`, valuesText(key, setting)];
     const known = facts.filter((fact) => fact !== '').join('; ');
-    return `  ${key} (${known})\n${wrapped(setting.meaning.replaceAll('`', ''))}`;
+    return `  ${key} (${known})\n${wrapped(MEANINGS[key].replaceAll('`', ''))}`;
   });
   const source = 'from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it)';
   return `Settings, ${source}:\n${lines.join('\n')}\n`;
@@ -42,7 +42,7 @@ export function environmentFile(program: Program): string {
   const settings = settingsOf(program).map(([key, setting]) => {
     const fallback = defaultText(setting, program);
     const value = ['none', 'required'].includes(fallback) ? '' : fallback;
-    return `${wrapped(setting.meaning.replaceAll('`', ''), '# ')}\n#${key}=${value}\n`;
+    return `${wrapped(MEANINGS[key].replaceAll('`', ''), '# ')}\n#${key}=${value}\n`;
   });
   return `# Settings of ingest-${program}: KEY=value. The comments show the defaults.\n\n${settings.join('\n')}`;
 }
@@ -76,7 +76,7 @@ function definition(key: Key): string {
   const isWord = fallback === 'none' || fallback.startsWith('required');
   const initially = isWord ? fallback.replace('none', 'no default') : `default \`${fallback}\``;
   const facts = [initially, valuesText(key, setting)].filter((fact) => fact !== '').join('; ');
-  const sentence = `${setting.meaning.replace(/^[a-z]/, (letter) => letter.toUpperCase())}.`;
+  const sentence = `${MEANINGS[key].replace(/^[a-z]/, (letter) => letter.toUpperCase())}.`;
   const term = wrapped(`**\`${key}\`** (${facts}; read by ${setting.programs.join(', ')})\\`, '  ');
   return `* ${term.trimStart()}\n${wrapped(sentence, '  ')}`;
 }

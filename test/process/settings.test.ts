@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { Settings } from '../../lib/process/env.ts';
 import type { Program, Setting } from '../../lib/process/setting.ts';
-import { FIRST_KEYS, KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
+import { FIRST_KEYS, KEYS, MEANINGS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
 import { daemonHelp, environmentFile, settingsHelp, settingsLists } from '../../lib/process/settings-text.ts';
 
 const PAGE = readFileSync(new URL('../../deploy/configure.md', import.meta.url), 'utf8');
@@ -31,8 +31,8 @@ describe('the table of settings', () => {
   it('has a meaning, a program and a default within its bounds in every row', () => {
     for (const key of KEYS) {
       const setting: Setting = SETTINGS[key];
-      assert.ok(setting.programs.length > 0 && setting.meaning !== '', key);
-      assert.doesNotMatch(setting.meaning, /\.$|\|/, key);
+      assert.ok(setting.programs.length > 0 && MEANINGS[key] !== '', key);
+      assert.doesNotMatch(MEANINGS[key], /\.$|\|/, key);
       if (setting.kind === 'integer' && setting.default !== undefined)
         assert.ok(setting.min <= setting.default && setting.default <= setting.max, key);
       if (setting.kind === 'choice') assert.ok(setting.choices.includes(setting.default), key);
