@@ -80,7 +80,6 @@ export function queueAdmin({ uri, partitions, log, client, ...options }: QueueAd
 
 export class StreamAdmin implements QueuedStream {
   readonly name: string;
-  readonly #stream: string;
   readonly #clock: Clock;
   readonly #connection: RedisConnection;
   /** Begins error messages if the queue has several streams. */
@@ -96,7 +95,6 @@ export class StreamAdmin implements QueuedStream {
   constructor({ part, label, log, client, clock, random }: StreamAdminOptions) {
     const { stream, identify, makes, uri } = part;
     this.name = stream;
-    this.#stream = stream;
     this.#clock = clock;
     this.#label = label;
     this.#plain = typeof uri === 'string';
@@ -115,12 +113,12 @@ export class StreamAdmin implements QueuedStream {
   }
 
   status(): Promise<StreamStatus> {
-    return this.#telling(() => streamStatus(this.#values, this.#stream));
+    return this.#telling(() => streamStatus(this.#values, this.name));
   }
 
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }> {
     return this.#telling(async () => {
-      const fields = fieldsOf(await xinfo(this.#values, 'STREAM', this.#stream));
+      const fields = fieldsOf(await xinfo(this.#values, 'STREAM', this.name));
       const number = (name: string): number => Number(fields.get(name) ?? 0);
       const entry = String(fields.get('last-generated-id') ?? '0-0');
       return { entry, added: number('entries-added'), length: number('length') };
@@ -129,10 +127,10 @@ export class StreamAdmin implements QueuedStream {
 
   after(entry: string, count: number): Promise<readonly StreamEntry[]> {
     return this.#telling(async () => {
-      const reply = await this.#send(['XRANGE', this.#stream, `(${entry}`, '+', 'COUNT', String(count)]);
-      const { deliveries } = entriesOf(reply, this.#stream);
+      const reply = await this.#send(['XRANGE', this.name, `(${entry}`, '+', 'COUNT', String(count)]);
+      const { deliveries } = entriesOf(reply, this.name);
       return deliveries.map(({ entry: name, producer, notes, body = Buffer.alloc(0) }) => ({
-        stream: this.#stream,
+        stream: this.name,
         entry: name,
         producer,
         noted: notes.id,
@@ -183,7 +181,7 @@ export class StreamAdmin implements QueuedStream {
   replicasAlive(): Promise<number> {
     return this.#telling(async () => {
       const since = String((await clockOf(this.#values)) - REPLICA_LEASE_MS);
-      return (await this.#values.send(['ZCOUNT', keyOf(this.#stream, 'replicas'), since, '+inf'])) as number;
+      return (await this.#values.send(['ZCOUNT', keyOf(this.name, 'replicas'), since, '+inf'])) as number;
     });
   }
 
@@ -217,13 +215,16 @@ export class StreamAdmin implements QueuedStream {
   noteErasure(id: string): Promise<void> {
     return this.#telling(async () => {
       const nowMs = await clockOf(this.#values);
-      await this.#values.send(['ZADD', keyOf(this.#stream, 'erased'), String(nowMs), id]);
+      await this.#values.send(['ZADD', keyOf(this.name, 'erased'), String(nowMs), id]);
     });
   }
 
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
-      this.#assertReadHere(copy.servers);
+      const { servers = 0 } = copy;
+      if (servers !== this.#histories.of(this))
+        // On this server, the entry's name may belong to another event: see Delivery.
+        throw new Error('the queue is on another server since its entries were read; run again');
       if (copy.source !== this.#source) return 'gone';
       const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
       const field = this.#index.field(id);
@@ -236,14 +237,8 @@ export class StreamAdmin implements QueuedStream {
     return this.#connection.close();
   }
 
-  /** Throws if the entry was read from another server, where its name may belong to another event: see Delivery. */
-  #assertReadHere(servers = 0): void {
-    if (servers !== this.#histories.of(this))
-      throw new Error('the queue is on another server since its entries were read; run again');
-  }
-
   get #source(): string {
-    return `${this.#identity?.id}/${this.#stream}`;
+    return `${this.#identity?.id}/${this.name}`;
   }
 
   get #index(): IdIndex {
@@ -274,7 +269,7 @@ export class StreamAdmin implements QueuedStream {
   }
 
   #run(script: Script, args: readonly Argument[]): Promise<Reply> {
-    return withTimeout(this.#clock, script.run(this.#connection, this.#stream, args), ANSWER_TIMEOUT_MS);
+    return withTimeout(this.#clock, script.run(this.#connection, this.name, args), ANSWER_TIMEOUT_MS);
   }
 
   #copiesOf(reply: Reply, id: string): QueuedCopy[] {
@@ -282,7 +277,7 @@ export class StreamAdmin implements QueuedStream {
     const { deliveries } = entriesOf(reply, this.#source);
     const copies = deliveries.map(({ entry, source, producer, body, notes, acceptedAtMs, replayOf }) => {
       if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
-      const place = { stream: this.#stream, source, entry, ...(servers === 0 ? {} : { servers }) };
+      const place = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
       return [{ ...place, id, producer, acceptedAtMs, replayOf, body: body ?? Buffer.alloc(0) }];
     });
     return copies.flat();

@@ -7,7 +7,7 @@ import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/que
 import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/client.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { entriesOf, readFrom, type ReadEntries } from '../stream/entry.ts';
+import { entriesOf, type ReadEntries } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
 import type { Reply } from '../wire/reply.ts';
 import { isNoScript, Script, type Argument } from '../wire/script.ts';
@@ -53,7 +53,8 @@ export class EntryReading {
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     const servers = this.#options.servers();
-    return readFrom(servers, await this.#read(max, idleMs, waitMs));
+    const deliveries = await this.#read(max, idleMs, waitMs);
+    return servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
   }
 
   async #read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {

@@ -42,10 +42,6 @@ export function entriesOf(reply: Reply, source: string): ReadEntries {
   return { deliveries, last };
 }
 
-/** Adds the server's number to deliveries: see Delivery.servers. */
-export const readFrom = (servers: number, deliveries: readonly Delivery[]): readonly Delivery[] =>
-  servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
-
 function deliveryOf(reply: Reply, entry: string, source: string): Delivery | undefined {
   const members = reply.array();
   if (members === undefined) return undefined;
@@ -82,10 +78,8 @@ function deliveryOf(reply: Reply, entry: string, source: string): Delivery | und
 /** Returns the member `acceptedAt` if it is a time, or the time in the entry's name. */
 function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
   const text = member === undefined || member.length > TIME_DIGITS_MAX ? '' : member.toString('latin1');
-  return /^\d+$/.test(text) ? Math.min(Number(text), TIME_MS_MAX) : acceptedAtMs(entry);
+  return Math.min(/^\d+$/.test(text) ? Number(text) : Number.parseInt(entry, 10), TIME_MS_MAX);
 }
-
-const acceptedAtMs = (entry: string): number => Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
 
 // Fact: a producer sends many events, and decoding a string costs more than comparing bytes. Choice: the last
 // producer is cached. Its bytes are copied, because they are part of a large reply.
