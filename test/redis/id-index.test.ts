@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Clock } from '../../lib/process/clock.ts';
-import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { partitionAt, WARN } from '../support/partition.ts';
+import { openQueue } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
 
 let redis: TestRedis;
 before(async () => {
@@ -21,17 +16,9 @@ before(async () => {
 /** A clock without recurring timers, so that the trimmer, which also reads entries, runs only once. */
 const ONCE: Clock = { ...SYSTEM.clock, every: () => ({ close: () => undefined, unref: () => undefined }) };
 
-async function openQueue(stream: string): Promise<StreamQueue> {
-  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+async function openTrimmed(stream: string): Promise<StreamQueue> {
   let looks = 0;
-  const queue = new StreamQueue({
-    ...{ clock: ONCE, part: partitionAt(redis.uri, { stream }), connection },
-    ...{ enqueueTimeoutMs: 10_000, log: LOG, observer: { onReport: () => (looks += 1) } },
-    durability: WARN,
-  });
-  atEnd(() => queue.close());
-  connection.open();
-  await eventually('the queue is there', async () => (await queue.probe()).available);
+  const queue = await openQueue(redis.uri, { stream, clock: ONCE, observer: { onReport: () => (looks += 1) } });
   await eventually('its trimmer has looked', () => looks > 0);
   return queue;
 }
@@ -53,7 +40,7 @@ describe('a repeated id', () => {
     ['long', 'a'.repeat(255_000)],
   ] as const)
     it(`decides a repeated id without reading an entry: ${kind} bodies`, async () => {
-      const queue = await openQueue(`unread-${kind}`);
+      const queue = await openTrimmed(`unread-${kind}`);
       const first = new Recorded('one', 'p', { text });
       assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
       const repeats = [
@@ -67,7 +54,7 @@ describe('a repeated id', () => {
     });
 
   it('calls an id a duplicate after its entry was deleted, and accepts it after the stream was', async () => {
-    const [stream, queue] = ['deleted', await openQueue('deleted')];
+    const [stream, queue] = ['deleted', await openTrimmed('deleted')];
     const event = (id: string, producer = 'p'): Recorded => new Recorded(id, producer);
     assert.deepEqual(
       tallied(
@@ -97,9 +84,9 @@ describe('a repeated id', () => {
 
   it('accepts an id after its stream was deleted and recreated for the group', async () => {
     const stream = 'made-again';
-    assert.deepEqual(await submitAll(await openQueue(stream), [new Recorded('one')]), ['accepted']);
+    assert.deepEqual(await submitAll(await openTrimmed(stream), [new Recorded('one')]), ['accepted']);
     await redis.command('DEL', stream);
-    const queue = await openQueue(stream);
+    const queue = await openTrimmed(stream);
     assert.equal(await redis.command('EXISTS', stream), 1);
     assert.deepEqual(await submitAll(queue, [new Recorded('one')]), ['accepted']);
   });
@@ -109,7 +96,7 @@ describe('the contents of the index', () => {
   it('stores a keyed field of 14 characters and a value of 28 for each event', async () => {
     const found: string[][] = [];
     for (const stream of ['keyed', 'keyed-too']) {
-      await submitAll(await openQueue(stream), [new Recorded('one')]);
+      await submitAll(await openTrimmed(stream), [new Recorded('one')]);
       const start = String(await redis.command('GET', `{${stream}}:ids`));
       found.push((await redis.command('HGETALL', `{${stream}}:ids:${start}`)) as string[]);
     }

@@ -3,14 +3,11 @@ import { before, describe, it } from 'node:test';
 import { QueueRefusal } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
+import { QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { SYSTEM } from '../support/system.ts';
-
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
 
 let redis: TestRedis;
 before(async () => {
@@ -18,7 +15,7 @@ before(async () => {
 });
 
 async function connected(): Promise<Server> {
-  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: QUIET_LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);

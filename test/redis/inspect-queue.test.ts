@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
-import { createLog } from '../../lib/process/log.ts';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
@@ -10,13 +9,11 @@ import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
 import { assertRights } from '../../lib/redis/stream/rights.ts';
 import { rule } from '../support/redis-rights.ts';
+import { QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
-
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
 
 let redis: TestRedis;
 before(async () => {
@@ -29,7 +26,7 @@ beforeEach(async () => {
 const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
 
 async function connected(uri: string): Promise<Server> {
-  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG });
+  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: QUIET_LOG });
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
@@ -198,14 +195,14 @@ describe('the identity of a queue that is only inspected', () => {
 
 describe("a gateway's queue", () => {
   const options = (uri: string, more: Partial<StreamsOptions> = {}): StreamsOptions => ({
-    ...{ ...SYSTEM, uri, partitions: 3, durability: { level: 'warn' as const, replicas: 0 }, log: LOG },
+    ...{ ...SYSTEM, uri, partitions: 3, durability: { level: 'warn' as const, replicas: 0 }, log: QUIET_LOG },
     limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 },
     ...more,
   });
   it('names the partition in logs and reports if there are several', async (t) => {
     const clock = new VirtualClock();
     const named: unknown[] = [];
-    const log = LOG.child({}, { level: 'silent' });
+    const log = QUIET_LOG.child({}, { level: 'silent' });
     t.mock.method(log, 'child', (bindings: object) => {
       named.push(bindings);
       return log;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
-import { createLog } from '../../lib/process/log.ts';
 import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import type { Server } from '../../lib/redis/wire/script.ts';
@@ -12,15 +11,12 @@ import { STREAM } from '../../lib/redis/stream/layout.ts';
 import { acceptingStreams, startQueue } from '../../lib/redis/accept/open-queue.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
-import { partitionAt, WARN } from '../support/partition.ts';
+import { partitionAt, QUIET_LOG, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { partitionOf } from '../../lib/ingest/partition.ts';
 import { openLink, type Link } from '../support/link.ts';
-
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
 
 const streams = (partitions: number): string[] => Array.from({ length: partitions }, (_, at) => `${STREAM}-${at}`);
 
@@ -33,9 +29,11 @@ async function openQueue(uris: readonly string[], retentionMs?: number): Promise
   const { defer, gather } = new TurnEnd(SYSTEM.clock);
   const shared = new SharedClients((server) => new ByteClient({ ...SYSTEM, uri: server, name: 'test', gather }));
   const parts = uris.map((uri, at) => {
-    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: LOG }, (server) => shared.open(server));
+    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: QUIET_LOG }, (server) =>
+      shared.open(server),
+    );
     const queue = new StreamQueue({
-      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: LOG, defer, durability: WARN },
+      ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: QUIET_LOG, defer, durability: WARN },
       part: partitionAt(uri, {
         ...{ stream: `${STREAM}-${at}`, identify: identifiedBy(uris.length) },
         ...(retentionMs === undefined ? {} : { retentionMs }),
@@ -91,7 +89,7 @@ describe('a queue of several partitions', () => {
     const uri = `dispatcher://127.0.0.1:${redis.port},127.0.0.1:${redis.port}`;
     const limits = { enqueueTimeoutMs: 10_000, bodyBytesMax: 1_000 };
     const durability = { level: 'warn', replicas: 0 } as const;
-    const parts = acceptingStreams({ ...SYSTEM, log: LOG, uri, partitions: 2, limits, durability });
+    const parts = acceptingStreams({ ...SYSTEM, log: QUIET_LOG, uri, partitions: 2, limits, durability });
     atEnd(async () => void (await Promise.all(parts.map(({ queue }) => queue.close()))));
     await startQueue(uri, parts, SYSTEM.clock, 10_000);
     const queue = new PartitionedQueue(

@@ -2,21 +2,18 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
-import { createLog } from '../../lib/process/log.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { partitionAt, WARN } from '../support/partition.ts';
+import { openQueue, partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
 const HOUR_MS = 3_600_000;
 const LONG = 'a'.repeat(100_000);
 
@@ -44,37 +41,23 @@ async function costOf(work: () => Promise<unknown>): Promise<{ readonly entries:
   return { entries, scripts: calls('evalsha') };
 }
 
-async function openQueue(t: TestContext): Promise<StreamQueue> {
-  const open = async (makes: boolean): Promise<StreamQueue> => {
-    const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
-    const queue = new StreamQueue({
-      clock: SYSTEM.clock,
-      part: partitionAt(redis.uri, { makes }),
-      connection,
-      enqueueTimeoutMs: 10_000,
-      log: LOG,
-      durability: WARN,
-    });
-    t.after(() => queue.close());
-    connection.open();
-    await eventually('the queue is there', () => connection.ready);
-    return queue;
-  };
-  const first = await open(true);
-  await first.probe();
+/** Opens a queue whose trimmer, which also reads entries, does not run. */
+async function openUntrimmed(t: TestContext): Promise<StreamQueue> {
+  const after = t.after.bind(t);
+  const first = await openQueue(redis.uri, { after });
   await first.close();
-  return open(false);
+  return openQueue(redis.uri, { makes: false, after });
 }
 
 async function filled(t: TestContext, count: number): Promise<StreamQueue> {
-  const queue = await openQueue(t);
+  const queue = await openUntrimmed(t);
   const events = Array.from({ length: count }, (_, at) => new Recorded(`id-${at}`, 'p', { text: LONG }));
   assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
   return queue;
 }
 
 function openAdmin(t: TestContext): StreamAdmin {
-  const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(redis.uri, { makes: false }), log: LOG });
+  const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(redis.uri, { makes: false }), log: QUIET_LOG });
   t.after(() => admin.close());
   return admin;
 }
@@ -102,13 +85,13 @@ describe('the entries that the server reads', () => {
       await prepare();
       const reports: number[] = [];
       const past = state.endsWith('past retention') ? 0 : 48 * HOUR_MS;
-      const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: LOG });
+      const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: QUIET_LOG });
       t.after(() => connection.close());
       connection.open();
       await eventually('it is connected', () => connection.ready);
       const trimmer = new StreamTrimmer({
         ...SYSTEM,
-        ...{ server: connection.values, stream: STREAM, retentionMs: past, log: LOG },
+        ...{ server: connection.values, stream: STREAM, retentionMs: past, log: QUIET_LOG },
         onReport: ({ events }) => reports.push(events),
       });
       await eventually(
@@ -125,7 +108,7 @@ describe('the entries that the server reads', () => {
     const queue = await filled(t, 100);
     await queue.close();
     await read(100);
-    const reader = new StreamReader({ ...SYSTEM, name: 'test', part: partitionAt(redis.uri), log: LOG });
+    const reader = new StreamReader({ ...SYSTEM, name: 'test', part: partitionAt(redis.uri), log: QUIET_LOG });
     t.after(() => reader.close());
     assert.equal(await reader.open(10_000), true);
     await reader.join();

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import { type MasterLookup, RedisConnection } from '../../lib/redis/server/client.ts';
@@ -13,13 +12,10 @@ import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { startSentinel } from '../support/redis-sentinel.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
 
 function addressOf(uri: string): ClusterAddress {
   const address = queueAddress(uri);
@@ -167,7 +163,7 @@ describe('the durability of a server', () => {
 
   it('refuses a server that rewrites its append-only file, unless it was seen without a rewrite before', async () => {
     const redis = await TestRedis.start();
-    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: LOG });
+    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: QUIET_LOG });
     const inspected = (): Promise<void> => askedOf(redis, (server) => durability.check(server));
     const rewriting = async (): Promise<boolean> => aofRewrite(await infoOf(redis)) !== undefined;
     for (let at = 0; at < 10; at += 1) await redis.command('SET', `key-${at}`, 'x');
@@ -201,7 +197,7 @@ describe('the durability of a server', () => {
     await eventually('it begins its first file', async () => aofRewrite(await infoOf(replica)) !== undefined);
     await eventually('it has what the master has', async () => (await replica.command('DBSIZE')) === 10);
     await replica.command('REPLICAOF', 'NO', 'ONE');
-    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: LOG });
+    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: QUIET_LOG });
     await assert.rejects(
       askedOf(replica, (server) => durability.check(server)),
       { name: 'QueueRefusal', message: /promoted before its first append-only file was written/ },
@@ -212,7 +208,7 @@ describe('the durability of a server', () => {
   it('reports no fault while a server loads its data, because it is not a master yet', async () => {
     const loading = new RedisError('LOADING Redis is loading the dataset in memory');
     const server: Server = { send: () => Promise.reject(loading) };
-    const durability = new DurabilityCheck({ level: 'warn', replicas: 1, log: LOG });
+    const durability = new DurabilityCheck({ level: 'warn', replicas: 1, log: QUIET_LOG });
     await assert.rejects(durability.check(server), loading);
     await assert.rejects(assertMaster(server), loading);
     assert.equal(isNotMaster(loading), true);
@@ -239,10 +235,10 @@ describe('the durability of a server', () => {
 
     const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs = 10_000): Promise<string> => {
       const connect = (): RedisConnection =>
-        new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: LOG });
+        new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: QUIET_LOG });
       const [connection, ...connections] = [connect(), connect(), connect()] as const;
       const durability = { level: 'warn', replicas, connections } as const;
-      const about = { clock: SYSTEM.clock, part: partitionAt(master.uri), log: LOG };
+      const about = { clock: SYSTEM.clock, part: partitionAt(master.uri), log: QUIET_LOG };
       const queue = new StreamQueue({ ...about, connection, enqueueTimeoutMs, durability });
       atEnd(() => queue.close());
       connection.open();

@@ -2,20 +2,17 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
-import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import type { Outcome } from '../../lib/ingest/queue.ts';
-import { partitionAt, WARN } from '../support/partition.ts';
+import { openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
-const log = createLog('test', 'error').child({}, { level: 'silent' });
 const SECRET = 'secret';
 const body = (id: string): string => JSON.stringify({ id, type: 't', text: SECRET });
 
@@ -31,15 +28,10 @@ const openAdmin = (t: TestContext): StreamAdmin => {
   return admin;
 };
 
-async function openQueue(t: TestContext): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
-  const connection = new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
-  const queue = new StreamQueue({
-    ...{ clock: SYSTEM.clock, part: partitionAt(server.uri), connection, enqueueTimeoutMs: 10_000, log },
-    durability: WARN,
-  });
-  t.after(() => queue.close());
-  connection.open();
-  await eventually('the queue takes events', () => connection.ready);
+async function openAccepting(
+  t: TestContext,
+): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
+  const queue = await openQueue(server.uri, { after: t.after.bind(t) });
   const submit = (id: string): Promise<Outcome> =>
     new Promise((settle) => queue.submit({ id, producer: 'shop', text: body(id), settle }));
   return { submit, queue };
@@ -67,7 +59,7 @@ async function copies(admin: StreamAdmin, id: string, redis = server): Promise<r
 
 describe('erasing an entry', () => {
   it('keeps the id and the time of acceptance of an erased event, and nothing of its body', async (t) => {
-    const [{ submit, queue }, admin] = [await openQueue(t), openAdmin(t)];
+    const [{ submit, queue }, admin] = [await openAccepting(t), openAdmin(t)];
     assert.equal(await submit('one'), 'accepted');
     const before = await queue.find('one', 'shop');
     const [copy] = await copies(admin, 'one');
@@ -86,7 +78,7 @@ describe('erasing an entry', () => {
   });
 
   it('waits for a living consumer that holds the entry, but not for a dead one', async (t) => {
-    const [{ submit }, admin, reader] = [await openQueue(t), openAdmin(t), await openReader(t)];
+    const [{ submit }, admin, reader] = [await openAccepting(t), openAdmin(t), await openReader(t)];
     assert.equal(await reader.register(6), true);
     await submit('held');
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
@@ -194,7 +186,7 @@ describe('the status of a stream', () => {
   const sizeOf = async (key: string): Promise<number> => Number(await server.command('MEMORY', 'USAGE', key));
 
   it("reports its size, the group's progress, its members, and the server", async (t) => {
-    const [{ submit }, admin, reader] = [await openQueue(t), openAdmin(t), await openReader(t)];
+    const [{ submit }, admin, reader] = [await openAccepting(t), openAdmin(t), await openReader(t)];
     for (const id of ['one', 'two', 'three']) await submit(id);
     await reader.read(1, 3_600_000, 1_000);
     await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '1', 'STREAMS', STREAM, '>');
@@ -259,7 +251,7 @@ describe('the status of a stream', () => {
   });
 
   it('finds an event by the id index, its replays and its quarantine rows, and no other event', async (t) => {
-    const [{ submit }, admin] = [await openQueue(t), openAdmin(t)];
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t)];
     assert.equal(await submit('one'), 'accepted');
     const copy = await admin.find('one');
     const [stored] = await server.entries();

@@ -2,49 +2,15 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { IdIndex } from '../../lib/redis/stream/id-index.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import type { Clock } from '../../lib/process/clock.ts';
-import { createLog } from '../../lib/process/log.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
-import { partitionAt, WARN } from '../support/partition.ts';
+import { openQueue } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
+import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
-
-const LOG = createLog('test', 'error');
-LOG.level = 'silent';
-/** Long enough that a busy machine causes no timeout. */
-const TIMEOUT_MS = 10_000;
-
-interface Options {
-  readonly retentionMs?: number | undefined;
-  readonly stream?: string;
-  readonly enqueueTimeoutMs?: number;
-  readonly clock?: Clock;
-}
-
-async function openQueue(
-  redis: TestRedis,
-  { retentionMs, stream, enqueueTimeoutMs = TIMEOUT_MS, clock = SYSTEM.clock }: Options = {},
-): Promise<StreamQueue> {
-  const connection = new RedisConnection({ ...SYSTEM, clock, uri: redis.uri, name: 'test', log: LOG });
-  const queue = new StreamQueue({
-    ...{ clock, connection, enqueueTimeoutMs, log: LOG, durability: WARN },
-    part: partitionAt(redis.uri, {
-      ...(retentionMs === undefined ? {} : { retentionMs }),
-      ...(stream === undefined ? {} : { stream }),
-    }),
-  });
-  atEnd(() => queue.close());
-  connection.open();
-  await eventually('the queue is there', async () => connection.ready && (await queue.probe()).available);
-  return queue;
-}
 
 let redis: TestRedis;
 before(async () => {
@@ -54,7 +20,7 @@ before(async () => {
 queueContract('a Redis Stream', async () => {
   const own = await TestRedis.start();
   return {
-    open: (retentionMs) => openQueue(own, { retentionMs }),
+    open: (retentionMs) => openQueue(own.uri, retentionMs === undefined ? {} : { retentionMs }),
     land: () => own.land(),
     outage: async (during) => {
       await own.signal('SIGKILL');
@@ -92,7 +58,7 @@ const ids = (prefix: string, count: number): string[] => Array.from({ length: co
 describe('the notes of an event', () => {
   it('stores notes as members of the entry, also in a call with other events', async () => {
     const stream = 'notes';
-    const queue = await openQueue(redis, { stream });
+    const queue = await openQueue(redis.uri, { stream });
     const noted = (id: string, notes: EventNotes): Recorded => Object.assign(new Recorded(id), { notes });
     const events = [
       new Recorded('plain'),
@@ -135,7 +101,7 @@ async function outcomeOf(queue: StreamQueue, some: readonly string[], producer =
 describe('the id index', () => {
   it('finds ids in every slice: duplicates, conflicts and lookups', async () => {
     const stream = 'sliced';
-    const queue = await openQueue(redis, { stream });
+    const queue = await openQueue(redis.uri, { stream });
     const [older, newer] = [ids('older', 300), ids('newer', 300)];
     assert.equal(await outcomeOf(queue, older), 'accepted');
     await age(stream);
@@ -167,7 +133,7 @@ describe('the id index', () => {
     const own = await TestRedis.start();
     const retentionMs = 2_100;
     const stream = 'ingest';
-    const queue = await openQueue(own, { retentionMs });
+    const queue = await openQueue(own.uri, { retentionMs });
     const accepted: { readonly id: string; readonly sentMs: number }[] = [];
     let first: string | undefined;
     let olderKnown = 0;
@@ -206,7 +172,7 @@ describe('the id index', () => {
 
   it('empties the index and the stream after everything has landed', async () => {
     const stream = 'trimmed';
-    const queue = await openQueue(redis, { stream, retentionMs: 300 });
+    const queue = await openQueue(redis.uri, { stream, retentionMs: 300 });
     await submitInTurns(
       queue,
       ids('old', 2_000).map((id) => new Recorded(id)),
@@ -222,7 +188,7 @@ describe('the id index', () => {
   it('reads an entry whose first digits are greater by one than those of its slice', async () => {
     const stream = 'carried';
     // With a retention of 20 years, this old entry is still within retention.
-    const queue = await openQueue(redis, { stream, retentionMs: 20 * 365 * 24 * 3_600_000 });
+    const queue = await openQueue(redis.uri, { stream, retentionMs: 20 * 365 * 24 * 3_600_000 });
     const body = '{"id":"carried","n":1}';
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', body);
     const index = new IdIndex(String(await redis.command('HGET', `{${stream}}:queue`, 'secret')));
@@ -242,7 +208,7 @@ describe('the id index', () => {
     // An entry added while the clock was two days ahead.
     const ahead = Date.now() + 2 * 24 * 3_600_000;
     await redis.command('XADD', stream, `${ahead}-5`, 'producer', 'p', 'body', '{}');
-    const queue = await openQueue(redis, { stream });
+    const queue = await openQueue(redis.uri, { stream });
     const events = Array.from({ length: 300 }, (_, at) => new Recorded(`back-${at}`));
     assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
     assert.deepEqual(
@@ -272,7 +238,7 @@ describe('the id index', () => {
 
   it('notes an id and appends its event, or neither', async () => {
     const stream = 'atomic';
-    const queue = await openQueue(redis, { stream });
+    const queue = await openQueue(redis.uri, { stream });
     await submitAll(queue, [new Recorded('taken')]);
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     try {
@@ -293,7 +259,7 @@ describe('the id index', () => {
     { tags: ['long'] },
     async () => {
       const own = await TestRedis.start(['--appendonly', 'no']);
-      const queue = await openQueue(own);
+      const queue = await openQueue(own.uri);
       const used = async (): Promise<number> =>
         Number(/^used_memory:(\d+)/m.exec(String(await own.command('INFO', 'memory')))?.[1]);
       const events = Array.from({ length: 25_000 }, () => {
@@ -319,7 +285,7 @@ describe('the id index', () => {
 
   it('creates no slice for a probe or for a new group', async () => {
     const stream = 'probed';
-    const queue = await openQueue(redis, { stream });
+    const queue = await openQueue(redis.uri, { stream });
     assert.equal((await queue.probe()).available, true);
     assert.deepEqual(await redis.command('KEYS', `{${stream}}:ids*`), []);
     assert.equal(await redis.length(stream), 0);
@@ -334,7 +300,7 @@ describe('the id index', () => {
 describe('the script', () => {
   it('sends the script again after the server has forgotten it, also with many calls at once', async () => {
     const stream = 'flushed';
-    const queue = await openQueue(redis, { stream });
+    const queue = await openQueue(redis.uri, { stream });
     await redis.command('SCRIPT', 'FLUSH');
     const events = Array.from({ length: 1_000 }, (_, at) => new Recorded(`flushed-${at}`));
     assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
@@ -348,7 +314,7 @@ describe('a server that does not answer', () => {
   it('makes submissions unavailable in time and once, and refuses the next ones immediately', async () => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
-    const queue = await openQueue(own, { enqueueTimeoutMs: 200, clock });
+    const queue = await openQueue(own.uri, { enqueueTimeoutMs: 200, clock });
     await own.signal('SIGSTOP');
     const events = Array.from({ length: 600 }, (_, at) => new Recorded(`frozen-${at}`));
     const outcomes = submitAll(queue, events);
@@ -381,7 +347,7 @@ describe('a server that does not answer', () => {
   it('accepts submissions while the server is silent for less than the time-out', async () => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
-    const queue = await openQueue(own, { clock });
+    const queue = await openQueue(own.uri, { clock });
     await own.signal('SIGSTOP');
     // Longer than the interval and the timeout of a probe together.
     await clock.advance(1_500);
@@ -395,7 +361,7 @@ describe('a server that does not answer', () => {
 
   it('settles each submission once if the frozen server is killed', async () => {
     const own = await TestRedis.start();
-    const queue = await openQueue(own, { enqueueTimeoutMs: 5_000 });
+    const queue = await openQueue(own.uri, { enqueueTimeoutMs: 5_000 });
     await own.signal('SIGSTOP');
     const events = Array.from({ length: 300 }, (_, at) => new Recorded(`killed-${at}`));
     for (const one of events) queue.submit(one);
@@ -415,7 +381,7 @@ const lengthBlocking = (stream: string): number =>
 
 describe('a process that is held up for longer than the time-out in every turn', () => {
   it('accepts every event although each turn takes longer than the time-out', async () => {
-    const queue = await openQueue(redis, { stream: 'held-up', enqueueTimeoutMs: 400 });
+    const queue = await openQueue(redis.uri, { stream: 'held-up', enqueueTimeoutMs: 400 });
     const events = Array.from({ length: 4 }, (_, at) => new Recorded(`held-up-${at}`));
     for (const [at, one] of events.entries()) {
       queue.submit(one);

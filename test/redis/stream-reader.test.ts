@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
 import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
@@ -9,12 +8,10 @@ import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import type { QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-
-const log = createLog('test', 'error');
 
 let server: TestRedis;
 before(async () => {
@@ -22,7 +19,7 @@ before(async () => {
 });
 
 const readerOf = (part: QueuePartition): StreamReader =>
-  new StreamReader({ ...SYSTEM, part, name: memberName(SYSTEM.random), log: log.child({}, { level: 'silent' }) });
+  new StreamReader({ ...SYSTEM, part, name: memberName(SYSTEM.random), log: QUIET_LOG });
 
 async function openReader(): Promise<StreamReader> {
   const reader = readerOf(partitionAt(server.uri));
@@ -156,7 +153,7 @@ describe('the reader of a Redis Stream', () => {
     const parts = acceptingStreams({
       ...SYSTEM,
       ...{ uri: server.uri, partitions: 1, durability: { level: 'warn', replicas: 0 } },
-      ...{ limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 }, log: log.child({}, { level: 'silent' }) },
+      ...{ limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 }, log: QUIET_LOG },
     });
     for (const { connection, queue } of parts) {
       t.after(() => queue.close());
