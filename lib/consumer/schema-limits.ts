@@ -105,7 +105,7 @@ class References {
     for (const [name, schema] of files) {
       const file = resolved(encodeURI(name), 'schema:///') ?? 'schema:///';
       this.#named.set(file, schema);
-      this.#collect(schema, file, 0);
+      this.#collect(schema, file);
     }
   }
 
@@ -121,16 +121,22 @@ class References {
       const name = unescaped(part);
       value = typeof value === 'object' && value !== null ? (value as Schema)[name] : undefined;
     }
-    return isSchema(value) ? value : undefined;
+    if (!isSchema(value)) return undefined;
+    // A pointer can lead into data, such as `default`.
+    if (!this.#bases.has(value)) this.#collect(value, document);
+    return value;
   }
 
-  #collect(schema: Schema, outer: string, depth: number): void {
-    const { $id: id, $anchor: anchor } = schema;
-    const base = (typeof id === 'string' ? resolved(id, outer)?.split('#')[0] : undefined) ?? outer;
-    if (base !== outer) this.#named.set(base, schema);
-    if (typeof anchor === 'string') this.#named.set(`${base}#${anchor}`, schema);
-    this.#bases.set(schema, base);
-    if (depth <= DEPTH_MAX) for (const child of children(schema, '')) this.#collect(child.schema, base, depth + 1);
+  #collect(top: Schema, file: string): void {
+    const found = [{ schema: top, outer: file }];
+    for (const { schema, outer } of found) {
+      const { $id: id, $anchor: anchor } = schema;
+      const base = (typeof id === 'string' ? resolved(id, outer)?.split('#')[0] : undefined) ?? outer;
+      if (base !== outer) this.#named.set(base, schema);
+      if (typeof anchor === 'string') this.#named.set(`${base}#${anchor}`, schema);
+      this.#bases.set(schema, base);
+      for (const child of children(schema, '')) found.push({ schema: child.schema, outer: base });
+    }
   }
 }
 

@@ -179,11 +179,14 @@ describe('a schema whose check could take long', () => {
     const doubled = Object.fromEntries(
       Array.from({ length: 30 }, (_, at) => [`d${at}`, { allOf: [1, 2].map(() => ({ $ref: `#/$defs/d${at + 1}` })) }]),
     );
+    const deep = Array.from({ length: 150 }).reduce<object>((d) => ({ $defs: { d } }), { $ref: '#' });
     for (const [schema, fault] of [
       [{ $ref: '#' }, /t\.json: #\/\$ref: its references form a cycle$/],
       [{ properties: { a: { items: { $ref: '#/properties/a' } } } }, /t\.json: #.*references form a cycle/],
       [{ $defs: { used: { not: { $ref: '#/$defs/used' } } }, $ref: '#/$defs/used' }, /t\.json: #.*form a cycle/],
       [{ $id: 'https://x/t', $defs: { n: { $anchor: 'n', items: { $ref: 't#n' } } }, $ref: '#n' }, /cycle/],
+      [{ ...deep, items: { $ref: `#${'/$defs/d'.repeat(150)}` } }, /t\.json: #.*cycle/],
+      [{ enum: [{ items: { $ref: '#/enum/0' } }], $ref: '#/enum/0' }, /t\.json: #.*cycle/],
       [{ oneOf: [{ type: 'integer' }, { properties: { a: { $ref: '#' } } }] }, /t\.json: #.*cycle/],
       [{ $async: true }, /t\.json: #\/\$async: \$async is not supported/],
       [{ properties: { a: { $dynamicRef: '#x' } } }, /t\.json: #\/properties\/a\/\$dynamicRef: .*not supported/],
