@@ -15,7 +15,7 @@ import { codedBytesMax, contentCoding, decodedBytesMax, type ContentCoding, type
 import { eventForm, type CloudEventReader, type EventId, type ReadEvent } from './event-form.ts';
 import type { Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
-import { refusalOf, type ProducerChecks } from './producer-checks.ts';
+import type { ProducerChecks } from './producer-checks.ts';
 import type { RequestSpans } from './request-spans.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 import type { Clock } from '../process/clock.ts';
@@ -70,11 +70,11 @@ export function acceptEvent(options: AcceptEventOptions, exchange: Exchange): An
 function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdict): GatewayAnswer | 'taken' {
   const { request } = exchange;
   const { head } = request;
-  const { quotas, challenge } = options.checks;
+  const { quotas, refusal } = options.checks;
   const { bodyBytesMax } = options.events;
   if (request.gone) exchange.aborted();
   if (exchange.ended) return 'taken';
-  if (verdict.kind !== 'producer') return refusalOf(verdict, challenge, head.authorization);
+  if (verdict.kind !== 'producer') return refusal(verdict, head.authorization);
   const { producer } = verdict;
   const over = quotas?.refusal(producer, exchange);
   if (over !== undefined) return over;

@@ -13,7 +13,7 @@ import type { Warehouse } from '../ingest/warehouse.ts';
 import { decodeParameter } from '../http/router.ts';
 import { JSON_TYPE, type GatewayAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
-import { refusalOf, type ProducerChecks } from './producer-checks.ts';
+import type { ProducerChecks } from './producer-checks.ts';
 import type { ProducerTurns, TurnLimits } from './producer-turns.ts';
 
 export interface FindEventOptions {
@@ -37,9 +37,9 @@ export async function findEvent(
   parameter: string,
 ): Promise<GatewayAnswer> {
   const { authorization } = exchange.request.head;
-  const { authority, challenge, quotas } = options.checks;
+  const { authority, refusal, quotas } = options.checks;
   const verdict = await authority.judge(exchange.connection, authorization);
-  if (verdict.kind !== 'producer') return refusalOf(verdict, challenge, authorization);
+  if (verdict.kind !== 'producer') return refusal(verdict, authorization);
   const over = quotas?.lookUpRefusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const id = decodeParameter(parameter);

@@ -25,7 +25,7 @@ import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent, LOOK_UP_TURNS } from './find-event.ts';
 import { ADDRESSES_NAMED_MAX, HandshakeLog, RefusalLog } from './refusal-log.ts';
 import { producerOf } from '../identity/producer-identity.ts';
-import { challenges, type ProducerChecks } from './producer-checks.ts';
+import { refusals, type ProducerChecks } from './producer-checks.ts';
 import { ProducerTurns } from './producer-turns.ts';
 import type { Quotas } from './quotas.ts';
 import type { RequestSpans } from './request-spans.ts';
@@ -102,7 +102,7 @@ export class Gateway {
     };
     const checks: ProducerChecks = {
       authority: this.#authority,
-      challenge: challenges(config.audience, verifier !== undefined),
+      refusal: refusals(config.audience, verifier !== undefined),
       quotas,
     };
     const accepting = {

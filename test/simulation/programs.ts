@@ -13,6 +13,7 @@ import { Exchange, type ExchangeContext } from '../../lib/gateway/exchange.ts';
 import { Decoding } from '../../lib/gateway/content-coding.ts';
 import { findEvent, LOOK_UP_TURNS } from '../../lib/gateway/find-event.ts';
 import { ProducerTurns } from '../../lib/gateway/producer-turns.ts';
+import { refusals } from '../../lib/gateway/producer-checks.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { RefusalLog } from '../../lib/gateway/refusal-log.ts';
 import { RefusalMeter, RouteMeter } from '../../lib/gateway/request-meter.ts';
@@ -102,7 +103,7 @@ export class Gateway extends Program {
       }),
     } as unknown as Authority;
     const { clock } = this.system;
-    const about = { clock, queue: this.#queue, checks: { authority, quotas: undefined, challenge: () => '' } };
+    const about = { clock, queue: this.#queue, checks: { authority, quotas: undefined, refusal: refusals('', false) } };
     this.#accepting = {
       ...about,
       admission: this.#admission,
