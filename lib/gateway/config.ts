@@ -1,5 +1,5 @@
 // The gateway's configuration, and rules that involve several settings. lib/process/settings.ts lists the keys,
-// defaults and bounds. One report contains all problems.
+// meanings, defaults and bounds. One report contains all problems.
 import { BlockList, isIP } from 'node:net';
 import type { TlsFiles } from '../identity/tls-material.ts';
 import { addressText, isLoopback, Settings, type Environment } from '../process/env.ts';
@@ -23,15 +23,12 @@ export function readGatewayConfig(environment: Environment) {
   const enqueueTimeoutMs = settings.get(timeoutKey);
   const config = {
     queueUri,
-    /** Used for a Redis Cluster only. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
-    /** Number of replicas of the queue's server that must have an event before the gateway answers 202. */
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI'),
     address: settings.get('INGEST_GATEWAY_ADDR'),
     reusePort: settings.get('INGEST_GATEWAY_REUSE_PORT'),
-    /** Address of the process endpoints over plain HTTP. With `adminOnly`, they are served only there. */
     adminAddress: settings.get('INGEST_ADMIN_ADDR'),
     adminOnly: settings.get('INGEST_ADMIN_ONLY'),
     stateDir: settings.get('INGEST_STATE_DIR'),
@@ -40,25 +37,20 @@ export function readGatewayConfig(environment: Environment) {
     audience: audience(settings),
     tokenJwks: jwks(settings),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
-    /** If true, every producer needs a token, even if its certificate contains the audience. */
     tokenRequired: settings.get('INGEST_TOKEN_REQUIRED'),
 
-    /** Events per second for a producer without a rate in the producers file; `undefined` means no limit. */
     producerRateMax: settings.get('INGEST_PRODUCER_RATE_MAX'),
     producersFile: settings.get('INGEST_PRODUCERS_FILE'),
 
     bodyBytesMax: settings.get('INGEST_BODY_BYTES_MAX'),
-    /** The members of a CloudEvent that form the event's id. */
     eventId: settings.get('INGEST_EVENT_ID'),
     inFlightMax: settings.get('INGEST_IN_FLIGHT_MAX'),
     inFlightBytesMax: settings.get('INGEST_IN_FLIGHT_BYTES_MAX'),
     connectionsMax,
-    /** Limit per address on connections that no producer's request has arrived on; 0 means no limit. */
     connectionsPerAddressMax: settings.given('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
-    /** Load balancers that send a PROXY protocol header; `undefined` if clients connect directly. */
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
 
@@ -66,9 +58,7 @@ export function readGatewayConfig(environment: Environment) {
     headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
     requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
-    /** The queue's timeout. With a dispatcher, an event is shed after it. */
     enqueueTimeoutMs,
-    /** How long a stopping gateway keeps listening after it turns readiness off. Part of `drainTimeoutMs`. */
     drainDelayMs: drainDelayMs(settings, timeoutKey, enqueueTimeoutMs),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
