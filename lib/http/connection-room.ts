@@ -228,14 +228,8 @@ export class ConnectionRoom<S> {
   }
 }
 
-const noStrangers = <S>(): Strangers<S> => ({
-  nameless: new Set(),
-  mute: new Set(),
-  silent: new Set(),
-  slow: new Set(),
-  begun: new Set(),
-  certified: new Set(),
-});
+const noStrangers = <S>(): Strangers<S> =>
+  Object.fromEntries(KINDS.map((kind) => [kind, new Set<S>()])) as Strangers<S>;
 
 const count = <S>(strangers: Strangers<S>, kinds: readonly Kind[]): number =>
   kinds.reduce((sum, kind) => sum + strangers[kind].size, 0);

@@ -61,13 +61,10 @@ export class UnreadAnswers<C> {
     return undefined;
   }
 
-  #goes(oldestFirst: Iterable<C>): C | undefined {
-    for (const oldest of oldestFirst) {
-      const behind = this.#behind.get(oldest);
-      if (behind !== undefined) this.#forget(oldest, behind);
-      return oldest;
-    }
-    return undefined;
+  #goes([oldest]: Iterable<C>): C | undefined {
+    const behind = oldest && this.#behind.get(oldest);
+    if (oldest !== undefined && behind !== undefined) this.#forget(oldest, behind);
+    return oldest;
   }
 
   #fallBehind(connection: C, holder: string): Behind<C> {

@@ -21,14 +21,15 @@ const LOCK_PAUSE_MS = 20;
 /** Producer names whose files would overwrite another certificate or key. */
 const TAKEN_NAME = /^(?:ca|server|producer)$|-key$/;
 
-/** Paths of PEM files. */
-export interface DevelopmentCertificates {
-  readonly clientCa: string;
-  readonly cert: string;
-  readonly key: string;
-  readonly producerCert: string;
-  readonly producerKey: string;
-}
+type DevelopmentCertificates = ReturnType<typeof filesIn>;
+
+const filesIn = (folder: string) => ({
+  clientCa: join(folder, 'ca.pem'),
+  cert: join(folder, 'server.pem'),
+  key: join(folder, 'server-key.pem'),
+  producerCert: join(folder, 'producer.pem'),
+  producerKey: join(folder, 'producer-key.pem'),
+});
 
 /**
  * Returns the paths of the certificates, after creating them if necessary. `audienceUri` becomes a URI name in the
@@ -40,13 +41,7 @@ export async function developmentCertificates(
   clock: Clock,
 ): Promise<DevelopmentCertificates> {
   const folder = join(stateDir, 'tls');
-  const files: DevelopmentCertificates = {
-    clientCa: join(folder, 'ca.pem'),
-    cert: join(folder, 'server.pem'),
-    key: join(folder, 'server-key.pem'),
-    producerCert: join(folder, 'producer.pem'),
-    producerKey: join(folder, 'producer-key.pem'),
-  };
+  const files = filesIn(folder);
   if (await usable(files, audienceUri, clock.epochMs())) return files;
   await mkdir(stateDir, { recursive: true });
   await locked(join(stateDir, 'tls.lock'), clock, async () => {

@@ -92,9 +92,8 @@ function assertUsable({ cert, key, ca, crl }: SecureContextOptions, files: TlsFi
     }
 }
 
-function earliest(list: readonly X509Certificate[]): number {
-  return Math.min(...list.map((one) => one.validToDate.getTime()));
-}
+const earliest = (list: readonly X509Certificate[]): number =>
+  Math.min(...list.map((one) => one.validToDate.getTime()));
 
 async function pem(key: string, path: string): Promise<string> {
   try {

@@ -135,35 +135,22 @@ export class TokenVerifier {
 function failure(cause: unknown, nowMs: number): Verdict {
   if (cause instanceof errors.JWTExpired) return unauthenticated('the token has expired');
   if (cause instanceof errors.JWTClaimValidationFailed) {
-    return unauthenticated(
-      `the token's claim ${cause.claim} is not accepted`,
-      cause.claim === 'nbf' ? nowMs : undefined,
-    );
+    const { claim } = cause;
+    return unauthenticated(`the token's claim ${claim} is not accepted`, claim === 'nbf' ? nowMs : undefined);
   }
   if (cause instanceof errors.JWKSNoMatchingKey)
     return unauthenticated('no known key signed the token', nowMs + UNKNOWN_FOR_MS);
-  if (
-    cause instanceof errors.JWKSTimeout ||
-    !(cause instanceof errors.JOSEError) ||
-    cause.code === 'ERR_JOSE_GENERIC'
-  ) {
-    return { kind: 'unknown', detail: 'the token keys are unavailable', untilMs: nowMs + UNKNOWN_FOR_MS };
-  }
-  return unauthenticated('the token is not valid');
+  const isOfToken =
+    cause instanceof errors.JOSEError && !(cause instanceof errors.JWKSTimeout) && cause.code !== 'ERR_JOSE_GENERIC';
+  if (isOfToken) return unauthenticated('the token is not valid');
+  return { kind: 'unknown', detail: 'the token keys are unavailable', untilMs: nowMs + UNKNOWN_FOR_MS };
 }
 
 /** True if the token is bound to the certificate. jose does not check the types of these claims. */
-function isBound({ cnf: confirmation, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
-  if (confirmation !== undefined) {
-    const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
-    return (
-      typeof confirmation === 'object' &&
-      confirmation !== null &&
-      'x5t#S256' in confirmation &&
-      confirmation['x5t#S256'] === thumbprint
-    );
-  }
-  return typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.includes(sub);
+function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
+  if (cnf === undefined) return typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.includes(sub);
+  const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
+  return typeof cnf === 'object' && cnf !== null && 'x5t#S256' in cnf && cnf['x5t#S256'] === thumbprint;
 }
 
 /** Fetches keys from the URL, and again when a token names an unknown key. jose stores them in `fetched`. */

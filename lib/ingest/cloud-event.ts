@@ -11,11 +11,6 @@ import { detailOf, isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type Valid
 /** The name is in lower case. The value has one character per byte. */
 export type CloudEventField = readonly [name: string, value: string];
 
-interface StructuredEvent {
-  readonly valid: true;
-  readonly body: Buffer;
-}
-
 const PREFIX = 'ce-';
 const REQUIRED = ['specversion', 'id', 'source', 'type'] as const;
 /** CloudEvents 1.0.2, section "Naming conventions". */
@@ -37,7 +32,7 @@ export function structuredEvent(
   fields: Iterable<CloudEventField>,
   contentType: string | undefined,
   body: Buffer,
-): StructuredEvent | InvalidEvent {
+): { readonly valid: true; readonly body: Buffer } | InvalidEvent {
   const faults: EventFault[] = [];
   const attributes = attributesOf(fields, faults);
   for (const name of REQUIRED) {

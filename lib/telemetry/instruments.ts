@@ -24,21 +24,9 @@ interface Sample {
   readonly metricName?: string;
 }
 
-/** The members of a metric that a registry uses. */
-interface Exposed {
-  readonly name: string;
-  readonly help: string;
-  readonly type: string;
-  get(): Promise<{ name: string; help: string; type: string; values: Sample[] }>;
-}
-
 function expose(registry: Registry, name: string, help: string, type: string, samples: () => Sample[]): void {
-  const metric: Exposed = {
-    name,
-    help,
-    type,
-    get: () => Promise.resolve({ name, help, type, values: samples() }),
-  };
+  // A registry uses only these members of a metric.
+  const metric = { name, help, type, get: () => Promise.resolve({ name, help, type, values: samples() }) };
   registry.registerMetric(metric as never);
 }
 

@@ -3,23 +3,16 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-interface Page {
-  readonly status: number;
-  readonly contentType: string;
-  readonly body: string;
-  readonly headers: readonly string[];
-}
-
 const HEADERS = ['X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store', 'Referrer-Policy', 'no-referrer'];
 
 /** Returns the answers, by path. */
-export function statusPages(): Readonly<Record<string, Page>> {
+export function statusPages() {
   const page = readFileSync(new URL('status-page.html', import.meta.url), 'utf8');
   const runbook = readFileSync(new URL('../../deploy/RUNBOOK.md', import.meta.url), 'utf8');
   return { '/': answer(page), '/runbook': answer(runbookPage(runbook)) };
 }
 
-const answer = (html: string): Page => ({
+const answer = (html: string) => ({
   status: 200,
   contentType: 'text/html; charset=utf-8',
   body: html,
