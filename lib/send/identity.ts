@@ -27,7 +27,10 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
     const mistake = `expected ${EXPECTED[name]}`;
     const text = value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value);
     // OpenSSL ignores an empty text, and a text without a certificate in `ca`.
-    if (!text.includes(name === 'key' ? 'KEY-----' : 'CERTIFICATE-----')) throw new TypeError(`${name}: ${mistake}`);
+    if (!text.includes(name === 'key' ? 'KEY-----' : 'CERTIFICATE-----')) {
+      const isPath = typeof value === 'string' && /^[^\r\n]+$/.test(value) && !value.includes('-----');
+      throw new TypeError(`${name}: ${isPath ? 'expected PEM text, this looks like a path' : mistake}`);
+    }
     assertUsable(name, mistake, { [name]: value });
     given[name] = value;
   }
