@@ -57,7 +57,11 @@ APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
 # A case has the tag `long` if a cheaper case tests the same promise.
 LONG_CASES = $$(grep -rlF "['long']" --include=*.test.ts test)
 NOT_LONG := --experimental-test-tag-filter='not long'
-test: setup postgres ## run the tests without the list of failures; TESTS='test/http/*.test.ts' selects files
+# A program that a test kills writes no compiled code, so in a fresh clone each program starts and ends once before.
+COMPILED := node_modules/.cache/compile
+$(COMPILED): | $(INSTALLED)
+	@for program in gateway consumer admin; do bin/ingest-$$program --version >/dev/null & done; wait
+test: setup postgres $(COMPILED) ## run the tests without the list of failures; TESTS='test/http/*.test.ts' selects files
 	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)
 # A case that times out leaves handles open, so the shared process is forced to exit after its last test.
 together:

@@ -157,7 +157,8 @@ describe('a gateway that starts', () => {
     assert.match(gateway.lines.at(-1) ?? '', /"msg":"stopped"/);
   });
 
-  it('makes development certificates on loopback, warns of them, keeps them, and accepts an event with them', async () => {
+  const made = 'makes development certificates on loopback, warns of them, keeps them, and accepts an event with them';
+  it(made, { tags: ['long'] }, async () => {
     const folder = temporaryFolder();
     const tls = join(folder, 'made', 'tls');
     const env = {

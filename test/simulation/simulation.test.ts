@@ -8,7 +8,7 @@ import { runSeeds } from './runs.ts';
 import { Store } from './store.ts';
 
 const FOR_MS = 8_000;
-const SEEDS_MAX = 150;
+const SEEDS_MAX = 100;
 
 describe('a simulation', () => {
   it('finds no violation of the promise, and leaves the same trace when it is repeated', async () => {
