@@ -26,8 +26,9 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
     if (value === undefined) continue;
     const mistake = `expected ${EXPECTED[name]}`;
     const text = value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value);
-    // OpenSSL ignores an empty text, and a text without a certificate in `ca`.
-    if (!text.includes(name === 'key' ? 'KEY-----' : 'CERTIFICATE-----')) {
+    // OpenSSL ignores an empty text, and a text without a certificate in `ca`. Deno ignores a key that it cannot use.
+    const isKey = text.includes('PRIVATE KEY-----') && !text.includes('ENCRYPTED');
+    if (name === 'key' ? !isKey : !text.includes('CERTIFICATE-----')) {
       const isPath = typeof value === 'string' && /^[^\r\n]+$/.test(value) && !value.includes('-----');
       throw new TypeError(`${name}: ${isPath ? 'expected PEM text, this looks like a path' : mistake}`);
     }

@@ -72,13 +72,15 @@ describe('sendEvents', () => {
     const pki = await Pki.create();
     const [one, other] = [await pki.producer('one'), await pki.producer('other')];
     const encrypted = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n';
+    const publicKey = '-----BEGIN PUBLIC KEY-----\nAA==\n-----END PUBLIC KEY-----\n';
     for (const [pem, message] of [
       [{ cert: '/etc/shop.pem' }, 'cert: expected PEM text, this looks like a path'],
       [{ ca: 'ca.pem' }, 'ca: expected PEM text, this looks like a path'],
       [{ key: Buffer.from([0x30, 0x82, 0x01, 0x00]) }, /^key: expected the text of a PEM private key/],
       [{ cert: '' }, 'cert: expected the text of a PEM certificate'],
       [{ cert: one.key }, /^cert: expected the text of a PEM certificate/],
-      [{ key: encrypted }, /^key: expected the text of a PEM private key without a passphrase/],
+      [{ key: encrypted }, 'key: expected the text of a PEM private key without a passphrase'],
+      [{ key: publicKey }, 'key: expected the text of a PEM private key without a passphrase'],
       [{ ca: one.cert.replaceAll(/[A-Z]/g, 'A') }, /^ca: /],
       [{ key: other.key }, /^cert, key: expected a certificate and the key that belongs to it \(ERR_/],
     ] as const)
