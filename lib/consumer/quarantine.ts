@@ -2,7 +2,6 @@
 //
 // A reason has the form `<code>: <message>`. The code is also a label of a metric. The producer can read the message
 // (`GET /events/{id}`), so the message never contains an error message from the warehouse.
-import { scanEnvelope } from '../ingest/envelope-scan.ts';
 import { erasedBody, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import type { Delivery, EventNotes } from '../ingest/queue.ts';
@@ -53,7 +52,7 @@ export interface TypeSchemas {
 
 export type SchemaCounts = Readonly<Record<'matched' | 'unmatched' | 'unschematized', { add(): void }>>;
 
-/** Checks each delivery as the gateway does: with a fast scan, and with the full parser if that is not enough. */
+/** Checks each delivery as the gateway does. */
 export const classify = (deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Entered[] =>
   deliveries.map((delivery) => judged(delivery, schemas, counts));
 
@@ -63,8 +62,8 @@ function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts
   if (producer === undefined) return rejection(delivery, 'invalid_entry', 'the entry names no producer');
   if (notes.id !== undefined && !isEventId(notes.id))
     return rejection(delivery, 'invalid_entry', 'the entry names an invalid id');
-  const found = scanEnvelope(body) ?? parseEvent(body);
-  if ('errors' in found) {
+  const found = parseEvent(body);
+  if (!found.valid) {
     const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
     return rejection(delivery, 'invalid_event', details.length > 1 ? details.join('; ') : found.detail);
   }

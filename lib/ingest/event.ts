@@ -46,7 +46,7 @@ export const EventSchema = Type.Object(
   { additionalProperties: true },
 );
 
-export type Envelope = Static<typeof EventSchema>;
+type Envelope = Static<typeof EventSchema>;
 
 export interface ValidEvent {
   readonly valid: true;
@@ -70,8 +70,6 @@ const isOpener = (unit: number): boolean => (unit | BRACE_BIT) === 0x7b;
 const isCloser = (unit: number): boolean => (unit | BRACE_BIT) === 0x7d;
 
 const envelope = TypeCompiler.Compile(EventSchema);
-
-export const isEnvelope = (value: unknown): value is Envelope => envelope.Check(value);
 
 const EXPECTED: Readonly<Record<string, string>> = {
   '': 'must be a JSON object',
