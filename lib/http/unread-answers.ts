@@ -37,10 +37,6 @@ export class UnreadAnswers<C> {
     this.#limits = limits;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** Records how many bytes wait for a connection. Returns the connection to close if a budget is exceeded. */
   waits(connection: C, holder: string, bytes: number): C | undefined {
     assert(bytes >= 0, 'the number of waiting bytes is not negative');
