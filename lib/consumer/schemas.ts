@@ -163,7 +163,8 @@ async function compile(
 ): Promise<ReadonlyMap<string, SchemaCheck | string>> {
   // Only consumers with schemas load these libraries.
   const { Ajv2020 } = await import('ajv/dist/2020.js');
-  const work: PatternWork = { left: 0 };
+  // Ajv uses the same patterns to check the files, before any event, and without a limit.
+  const work: PatternWork = { left: Number.POSITIVE_INFINITY };
   const ajv = new Ajv2020({
     strict: true,
     strictTypes: false,
@@ -174,6 +175,8 @@ async function compile(
     logger: false,
     code: { regExp: await linearPatterns(work) },
   });
+  // Ajv resolves anchors, but does not declare the keyword.
+  ajv.addKeyword('$anchor');
   ajv.removeKeyword('uniqueItems');
   ajv.addKeyword({
     keyword: 'uniqueItems',

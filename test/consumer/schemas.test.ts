@@ -66,6 +66,12 @@ describe('the schema of an event type', () => {
     assert.deepEqual(schemas.problemsOf('order.placed', Buffer.from('{"cents":"1"}')), ['/cents must be integer']);
   });
 
+  it('may have an id and anchors', async () => {
+    const cents = { $anchor: 'cents', type: 'integer' };
+    const paid = { $id: 'https://example.com/paid', $defs: { cents }, properties: { cents: { $ref: '#cents' } } };
+    assert.deepEqual(await problems(paid, { cents: '1' }), ['/cents must be integer']);
+  });
+
   it('does not confuse members with properties that every object inherits', async () => {
     assert.deepEqual(await problems({ required: ['toString'] }, {}), ["must have required property 'toString'"]);
     assert.deepEqual(await problems({ properties: { constructor: { type: 'string' } } }, {}), []);
