@@ -3,7 +3,7 @@
 export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send'] as const;
 export type Program = (typeof PROGRAMS)[number];
 
-/** A whole number. Its unit is the `_MS` or `_BYTES` at the end of the key, if there is one. */
+/** A whole number. A key that ends in `_MS`, `_BYTES` or `_BYTES_MAX` names its unit. */
 export const integer = <const D extends number | undefined>(
   programs: readonly Program[],
   fallback: D,

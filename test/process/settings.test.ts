@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { Settings } from '../../lib/process/env.ts';
 import type { Program, Setting } from '../../lib/process/setting.ts';
-import { FIRST_KEYS, KEYS, MEANINGS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
-import { daemonHelp, environmentFile, settingsHelp, settingsLists } from '../../lib/process/settings-text.ts';
+import { FIRST_KEYS, KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
+import { daemonHelp, environmentFile, MEANINGS, settingsHelp, settingsLists } from '../../lib/process/settings-text.ts';
 
 const PAGE = readFileSync(new URL('../../deploy/configure.md', import.meta.url), 'utf8');
 const DAEMONS: readonly Program[] = ['gateway', 'consumer'];
