@@ -82,9 +82,9 @@ export class Settings {
     return this.#values.get(key) as Value<(typeof SETTINGS)[K]>;
   }
 
-  /** True if the environment sets the key (or its `_FILE` form, if `form` is `_FILE`) to a value that is not empty. */
-  given(key: Key, form: '' | '_FILE' = ''): boolean {
-    return this.#text(`${key}${form}`) !== undefined;
+  /** True if the environment sets the key to a value that is not empty. */
+  given(key: Key): boolean {
+    return this.#text(key) !== undefined;
   }
 
   /** Adds a problem that only the caller can detect, such as two values that contradict each other. */
