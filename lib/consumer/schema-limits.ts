@@ -96,7 +96,7 @@ function* children(schema: Schema, place: string): Generator<Child> {
   }
 }
 
-/** Finds the targets of `$ref` in all files. Ajv reports references without a target. */
+/** Finds the targets of `$ref` in all files. */
 class References {
   readonly #named = new Map<string, Schema>();
   readonly #bases = new Map<Schema, string>();
@@ -109,9 +109,8 @@ class References {
     }
   }
 
-  target(schema: Schema): Schema | undefined {
-    const reference = schema['$ref'];
-    if (typeof reference !== 'string') return undefined;
+  /** Returns the target of a reference in `schema`: a schema, also `true` or `false`. */
+  target(schema: Schema, reference: string): unknown {
     const url = resolved(reference, this.#bases.get(schema) ?? 'schema:///');
     if (url === undefined) return undefined;
     const [document = '', fragment = ''] = url.split('#');
@@ -121,19 +120,19 @@ class References {
       const name = unescaped(part);
       value = typeof value === 'object' && value !== null ? (value as Schema)[name] : undefined;
     }
-    if (!isSchema(value)) return undefined;
     // A pointer can lead into data, such as `default`.
-    if (!this.#bases.has(value)) this.#collect(value, document);
+    if (isSchema(value) && !this.#bases.has(value)) this.#collect(value, document);
     return value;
   }
 
   #collect(top: Schema, file: string): void {
     const found = [{ schema: top, outer: file }];
     for (const { schema, outer } of found) {
-      const { $id: id, $anchor: anchor } = schema;
+      const { $id: id, $anchor, $dynamicAnchor } = schema;
       const base = (typeof id === 'string' ? resolved(id, outer)?.split('#')[0] : undefined) ?? outer;
       if (base !== outer) this.#named.set(base, schema);
-      if (typeof anchor === 'string') this.#named.set(`${base}#${anchor}`, schema);
+      for (const anchor of [$anchor, $dynamicAnchor])
+        if (typeof anchor === 'string') this.#named.set(`${base}#${anchor}`, schema);
       this.#bases.set(schema, base);
       for (const child of children(schema, '')) found.push({ schema: child.schema, outer: base });
     }
@@ -151,7 +150,7 @@ function unescaped(part: string): string {
   }
 }
 
-/** Computes the cost of one file's schema, and refuses what has no limit. */
+/** Computes the cost of one file's schema. Throws a Refused if it has no limit or exceeds one. */
 class Cost {
   readonly #references: References;
   /** The schemas that lead to the current one. */
@@ -184,8 +183,13 @@ class Cost {
     }
     // All members are values of the event too, so VALUES_MAX also limits their number.
     cost += Math.min(members, memberMax);
-    const target = this.#references.target(schema);
-    if (target !== undefined) cost += this.of(target, values, `${place}/$ref`);
+    const { $ref: reference } = schema;
+    if (typeof reference === 'string') {
+      const target = this.#references.target(schema, reference);
+      if (isSchema(target)) cost += this.of(target, values, `${place}/$ref`);
+      // Ajv knows more schemas, such as those of JSON Schema itself, which have no limit.
+      else if (typeof target !== 'boolean') throw new Refused(`can't resolve reference ${reference} from ${place}`);
+    }
     if (cost > COST_MAX)
       throw new Refused(`${place}: too many checks for an event of ${VALUES_MAX} values; limit its arrays by maxItems`);
     this.#path.delete(schema);
