@@ -40,7 +40,7 @@ export class Exchange implements RequestListener {
   readonly connection: Connection<ClientContext>;
   readonly request: HttpRequest;
   readonly requestId: string;
-  /** When the head was complete, by `Clock.ms()`. */
+  /** The time when the head was complete, from `Clock.ms()`. */
   readonly startMs: number;
   admitted: Admitted | undefined;
   enqueued: Enqueued | undefined;
