@@ -84,9 +84,7 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
   return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;
 }
 
-// Fact: a lookup that copies a 250 KB event into strings creates a megabyte of garbage. Choice: the answer contains the
-// queue's bytes as they are.
-/** Answers with `about` as JSON and the event byte for byte. */
+/** Answers with `about` as JSON and the event byte for byte, without further copies of an event that may be large. */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
   const head = `${JSON.stringify(isErased(event) ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
   return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END] };
