@@ -1,10 +1,10 @@
 // A real Redis master with replicas and three sentinels.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Redis } from 'ioredis';
 import { openLink, type Link } from './link.ts';
 import { tlsArguments } from './redis-tls.ts';
-import { freePort, plainClient, SERVER, TestRedis } from './redis.ts';
+import { PlainRedis } from './plain-redis.ts';
+import { freePort, SERVER, TestRedis } from './redis.ts';
 import { atEnd, eventually, start, temporaryFolder, type Child } from './scope.ts';
 import type { Pki } from './pki.ts';
 
@@ -35,7 +35,7 @@ export class TestSentinels {
   readonly #links: ReadonlyMap<TestRedis, Link>;
   readonly #sentinels: readonly Sentinel[];
   readonly #options: SentinelOptions;
-  readonly #clients = new Map<number, Redis>();
+  readonly #clients = new Map<number, PlainRedis>();
 
   private constructor(
     shownPorts: ReadonlyMap<TestRedis, number>,
@@ -156,12 +156,11 @@ export class TestSentinels {
     return client.call('SENTINEL', ...args);
   }
 
-  async #connected(sentinel: number): Promise<Redis> {
+  async #connected(sentinel: number): Promise<PlainRedis> {
     const before = this.#clients.get(sentinel);
-    if (before?.status === 'ready') return before;
-    const client = plainClient(this.#sentinels[sentinel]?.port ?? 0, this.#options.password);
-    await client.connect();
-    atEnd(() => client.disconnect());
+    if (before?.closed === false) return before;
+    const client = await PlainRedis.open(this.#sentinels[sentinel]?.port ?? 0, this.#options.password);
+    atEnd(() => client.close());
     this.#clients.set(sentinel, client);
     return client;
   }

@@ -2,9 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
-import { WITHIN_MS } from './deadline.ts';
 import { freePort } from './free-port.ts';
+import { PlainRedis } from './plain-redis.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
 export { freePort };
@@ -49,7 +48,7 @@ export class TestRedis {
   #password: string | undefined;
   #clock: string | undefined;
   #child: Child | undefined;
-  #client: Redis | undefined;
+  #client: PlainRedis | undefined;
 
   private constructor(
     port: number,
@@ -155,35 +154,14 @@ export class TestRedis {
     return Number(await this.command('XLEN', stream));
   }
 
-  async #connected(): Promise<Redis> {
-    if (this.#client?.status === 'ready') return this.#client;
+  async #connected(): Promise<PlainRedis> {
+    if (this.#client?.closed === false) return this.#client;
     await this.#forget();
-    const client = plainClient(this.port, this.#password);
-    await client.connect();
-    this.#client = client;
-    return client;
+    return (this.#client = await PlainRedis.open(this.port, this.#password));
   }
 
   async #forget(): Promise<void> {
-    this.#client?.disconnect();
+    this.#client?.close();
     this.#client = undefined;
   }
-}
-
-/** Returns a client that starts faster than the programs' client. It connects only when told to and never retries. */
-export function plainClient(port: number, password: string | undefined): Redis {
-  const client = new Redis({
-    port,
-    host: '127.0.0.1',
-    ...(password === undefined ? {} : { password }),
-    protocol: 2,
-    lazyConnect: true,
-    connectTimeout: WITHIN_MS,
-    enableReadyCheck: false,
-    enableOfflineQueue: false,
-    disableClientInfo: true,
-    maxRetriesPerRequest: 0,
-    retryStrategy: () => null,
-  });
-  return client.on('error', () => undefined);
 }
