@@ -8,7 +8,7 @@
 // Limits: `format` is an annotation, as in 2020-12. Only the first problem of an event is reported, with the problems
 // of its alternatives. schema-limits.ts refuses schemas whose checks may take too long.
 import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { isErased } from '../ingest/erased.ts';
 import { errno } from '../process/env.ts';
@@ -78,10 +78,19 @@ const noSchemas = (folder: string): string =>
 const folderFailure = (folder: string, why: string): StartFailure =>
   new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${why}`);
 
-/** Reads one file for `schema try`. Rejects with a StartFailure if the file is unusable. */
+/**
+ * Reads one file for `schema try`, and the files in its folder, because it may refer to them. Rejects with a
+ * StartFailure if the file is unusable.
+ */
 export async function readSchema(path: string): Promise<SchemaCheck> {
-  const read = await schemaIn(path);
-  const check = typeof read === 'string' ? read : (await compile(new Map([[path, read]]))).get(path);
+  const [folder, name] = [dirname(path), basename(path)];
+  const files = new Map<string, Readonly<Record<string, unknown>>>();
+  for (const one of new Set([name, ...(await schemaFiles(folder).catch(() => []))])) {
+    const read = await schemaIn(join(folder, one));
+    if (typeof read !== 'string') files.set(one, read);
+    else if (one === name) throw new StartFailure(EXIT.configuration, `${path}: ${read}`);
+  }
+  const check = (await compile(files)).get(name);
   if (typeof check === 'function') return check;
   throw new StartFailure(EXIT.configuration, `${path}: ${check ?? 'no schema'}`);
 }

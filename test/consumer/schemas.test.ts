@@ -62,8 +62,11 @@ describe('the schema of an event type', () => {
   it('may refer to other files by their names', async () => {
     const line = { $defs: { cents: { type: 'integer' } } };
     const placed = { properties: { cents: { $ref: 'order.line.json#/$defs/cents' } } };
-    const { schemas } = await open(folderOf({ 'order.line.json': line, 'order.placed.json': placed }));
-    assert.deepEqual(schemas.problemsOf('order.placed', Buffer.from('{"cents":"1"}')), ['/cents must be integer']);
+    const folder = folderOf({ 'order.line.json': line, 'order.placed.json': placed, 'broken.json': '{' });
+    const { schemas } = await open(folder);
+    const tried = await readSchema(join(folder, 'order.placed.json'));
+    for (const check of [tried, (body: Buffer) => schemas.problemsOf('order.placed', body)])
+      assert.deepEqual(check(Buffer.from('{"cents":"1"}')), ['/cents must be integer']);
   });
 
   it('may have an id and anchors', async () => {
