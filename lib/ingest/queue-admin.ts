@@ -7,7 +7,7 @@ export class QueueFailed extends Error {
   override readonly name = 'QueueFailed';
 }
 
-export interface Replica {
+export interface ReplicaStatus {
   readonly name: string;
   readonly holds: number;
   /** Milliseconds since the last heartbeat, if the replica is considered alive. */
@@ -23,7 +23,7 @@ export interface PartitionStatus {
   readonly pending: number;
   /** Age of the oldest unlanded event; 0 if all events have landed. */
   readonly oldestUnlandedMs: number;
-  readonly replicas: readonly Replica[];
+  readonly replicas: readonly ReplicaStatus[];
 }
 
 export interface ServerStatus {

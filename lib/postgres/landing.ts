@@ -47,7 +47,7 @@ const COMPARED = `
   FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
     AS batch (id, quoted, producer, body, at) JOIN events AS found USING (id)`;
 
-export class Landing {
+export class BatchLanding {
   readonly #pool: pg.Pool;
   readonly #system: ClockAndRandom;
   #copyAtMs = Number.NEGATIVE_INFINITY;

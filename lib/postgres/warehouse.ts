@@ -5,7 +5,7 @@ import { storableText, type QuarantinedEntry, type Warehouse } from '../ingest/w
 import type { ClockAndRandom } from '../process/clock.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
-import { Landing } from './landing.ts';
+import { BatchLanding } from './landing.ts';
 import { migrate, WrongEncoding, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
 import { openSessions, transacted } from './sessions.ts';
@@ -36,7 +36,7 @@ const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
   const pool = openSessions({ connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options });
-  const landing = new Landing(pool, options);
+  const landing = new BatchLanding(pool, options);
   let closing: Promise<void> | undefined;
 
   const configured = <T>(work: Promise<T>): Promise<T> =>

@@ -10,7 +10,7 @@ import { Gauge, type Labels } from './instruments.ts';
 const FRESH_MS = 15_000;
 
 /** The state of one partition of the queue. */
-export interface Report {
+export interface StreamReport {
   readonly unlanded: number;
   /** The age of the oldest unlanded event in milliseconds, or 0 if there is none. */
   readonly oldestMs: number;
@@ -22,7 +22,7 @@ export interface Report {
   readonly clockSkewMs?: number;
 }
 
-type Reading = Report & { readonly readAtMs: number };
+type Reading = StreamReport & { readonly readAtMs: number };
 
 export class QueueGauges {
   readonly #readings = new Map<string, Reading>();
@@ -57,12 +57,12 @@ export class QueueGauges {
     return Math.max(0, ...[...this.#readings.values()].map(({ clockSkewMs = 0 }) => clockSkewMs)) / 1000;
   }
 
-  reported(part: string, report: Report): void {
+  reported(part: string, report: StreamReport): void {
     this.#readings.set(part, { ...report, readAtMs: this.#clock.ms() });
   }
 
   /** The size of the whole queue, with the memory of its fullest server. `undefined` if there is no fresh reading. */
-  get size(): Pick<Report, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
+  get size(): Pick<StreamReport, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
     const now = this.#clock.ms();
     const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);
     const [first] = fresh;
@@ -83,7 +83,7 @@ export class QueueGauges {
   }
 }
 
-const share = ({ memoryBytes = 0, memoryLimitBytes = 0 }: Report): number =>
+const share = ({ memoryBytes = 0, memoryLimitBytes = 0 }: StreamReport): number =>
   memoryLimitBytes > 0 ? memoryBytes / memoryLimitBytes : memoryBytes / Number.MAX_SAFE_INTEGER;
 
 const sample = (value: number | undefined): { labels: Labels; value: number }[] =>

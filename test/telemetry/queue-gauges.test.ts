@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
-import { QueueGauges, type Report } from '../../lib/telemetry/queue-gauges.ts';
+import { QueueGauges, type StreamReport } from '../../lib/telemetry/queue-gauges.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-const report = (more: Partial<Report>): Report => ({
+const report = (more: Partial<StreamReport>): StreamReport => ({
   ...{ unlanded: 0, oldestMs: 0, events: 0, memoryBytes: undefined, memoryLimitBytes: undefined },
   ...more,
 });

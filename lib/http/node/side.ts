@@ -16,7 +16,7 @@ import { NodeRequest, type NodeRequestOwner } from './request.ts';
 type InputState = 'open' | 'ended' | 'closed';
 
 /** `open`: node:http may receive input up to the next request; `used`: it has done so; `in line`: this side waits. */
-type Turn = 'open' | 'used' | 'in line';
+type AnswerTurn = 'open' | 'used' | 'in line';
 
 const NEXT_STATES: Readonly<Record<InputState, readonly InputState[]>> = {
   open: ['ended', 'closed'],
@@ -91,7 +91,7 @@ export interface Wire {
 export class NodeSide extends Duplex implements NodeRequestOwner {
   readonly #wire: Wire;
   readonly #standInLine: (side: NodeSide) => void;
-  #turn: Turn = 'open';
+  #turn: AnswerTurn = 'open';
   /** Input that node:http has not received yet. */
   #pending: Buffer = EMPTY;
   #state: InputState = 'open';

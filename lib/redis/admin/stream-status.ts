@@ -1,5 +1,5 @@
 // The status of one stream and of its server, for ingest-admin.
-import type { Replica, StreamStatus } from '../../ingest/queue-admin.ts';
+import type { ReplicaStatus, StreamStatus } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { durabilityFaults } from '../server/durability.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
@@ -49,7 +49,7 @@ export async function clockOf(server: Server): Promise<number> {
   return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
 }
 
-async function replicasOf(server: Server, stream: string): Promise<readonly Replica[]> {
+async function replicasOf(server: Server, stream: string): Promise<readonly ReplicaStatus[]> {
   const [members, heartbeats, nowMs] = await Promise.all([
     xinfo(server, 'CONSUMERS', stream, GROUP),
     server.send(['ZRANGE', keyOf(stream, 'replicas'), '0', '-1', 'WITHSCORES']),
