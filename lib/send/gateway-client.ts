@@ -82,7 +82,7 @@ export class GatewayClient {
     return new Promise((settle) => {
       const requestId = `${this.#requestIds}-${(this.#requests += 1)}`;
       const dueMs = this.#options.clock.ms() + this.#options.timeoutMs;
-      this.#waiting.push({ body, requestId, settle, dueMs, displaced: false });
+      this.#waiting.push({ body, requestId, settle, dueMs, displaced: false, isSent: false });
       this.#sendWaiting();
     });
   }
@@ -97,6 +97,7 @@ export class GatewayClient {
     const { clock, timeoutMs } = this.#options;
     const nowMs = clock.ms();
     for (const request of displaced) {
+      request.isSent = false;
       if (!request.displaced) request.dueMs = nowMs + timeoutMs;
       request.displaced = true;
     }

@@ -24,6 +24,7 @@ export interface Request {
   dueMs: number;
   /** True if its connection ended before its own answer. The request gets a new time limit only once. */
   displaced: boolean;
+  isSent: boolean;
 }
 
 interface PipelineOptions {
@@ -104,21 +105,24 @@ export class Pipeline {
     this.#options.clock.turnEnd(() => this.#flush());
   }
 
-  /** Writes one batch at a time, so that the socket holds few copies of bodies. */
+  /** A long request ends the batch, so that the callback of the write reports when that request was sent. */
   #flush(): void {
     this.#flushes = false;
     const socket = this.#socket;
     if (!this.#isOpen || this.#isWriting || socket === undefined) return;
+    const batch: Request[] = [];
     const parts: Buffer[] = [];
     for (let bytes = 0; bytes < WRITE_BYTES && this.#written < this.#requests.length; this.#written += 1) {
       const request = this.#requests[this.#written] as Request;
+      batch.push(request);
       parts.push(Buffer.from(this.#options.headOf(request), 'latin1'), request.body);
       bytes += request.body.length;
     }
-    if (parts.length === 0) return;
+    if (batch.length === 0) return;
     this.#isWriting = true;
     socket.write(Buffer.concat(parts), () => {
       if (socket !== this.#socket) return;
+      for (const request of batch) request.isSent = true;
       this.#isWriting = false;
       this.#flush();
     });
@@ -136,6 +140,7 @@ export class Pipeline {
         const result = tryOf(answer, request, clock.epochMs());
         request.settle(result);
         if (answer.isLast || (result.kind === 'retry' && result.misplaced === true)) return this.#end(undefined);
+        if (answer.status >= 400 && !request.isSent) this.#endUnlessSent(request);
         if (this.#recovery > 0) this.#recovery -= 1;
       }
       if (this.#written === 0 && !this.#reader.isEmpty) throw new Error('an answer without a request');
@@ -143,6 +148,14 @@ export class Pipeline {
     } catch (cause) {
       this.#end(cause as Error);
     }
+  }
+
+  /** Closes the connection if a request was refused before its body was sent: the server may never read the rest. */
+  #endUnlessSent(request: Request): void {
+    const socket = this.#socket;
+    this.#options.clock.turnEnd(() => {
+      if (socket === this.#socket && !request.isSent) this.#end(undefined);
+    });
   }
 
   /** Closes the connection. `cause` is the failure of the first request; `undefined` after an answer. */

@@ -163,7 +163,7 @@ function describeTries(): void {
       unanswered(await client.send(BODY));
     });
 
-    it('accepts an answer that arrives before the body was sent', async () => {
+    it('accepts an answer that arrives before the body was sent, and closes that connection', async () => {
       connections = [];
       let answered = false;
       answer = (socket, request) => {
@@ -177,6 +177,9 @@ function describeTries(): void {
       const patient = clientFor();
       const result = await patient.send(Buffer.alloc(32 * 1024 * 1024, 'a'));
       assert.equal(result.kind === 'refused' && result.status, 413);
+      const [first] = connections;
+      first?.resume();
+      if (first?.destroyed === false) await once(first, 'close');
       patient.close();
     });
 

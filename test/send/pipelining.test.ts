@@ -194,6 +194,19 @@ describe('a sender with pipelining', () => {
     assert.equal(most, 1);
   });
 
+  it('keeps the connection if the first of several long events is refused while it writes the others', async () => {
+    let isFirst = true;
+    const server = await serve((seen) => {
+      if (!isFirst) return void seen.socket.write(accepted(seen));
+      isFirst = false;
+      const more = `X-Request-Id: ${seen.requestId}\r\n`;
+      seen.socket.write(http(503, { code: 'QUEUE_OVERLOADED', retryable: true }, more));
+    });
+    const tries = triesOf(await send(server.url, 16, { connections: 1 }, 'x'.repeat(500_000)));
+    assert.deepEqual([tries.get('e-0'), tries.get('e-1')], [2, 1]);
+    assert.deepEqual([server.connections, server.seen.length], [1, 17]);
+  });
+
   it('accepts answers in pieces of any length', async () => {
     for (const length of [1, 2, 3, 5, 17, 64, 151]) {
       let text = '';
