@@ -94,7 +94,7 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
     file.close();
     for (const [warehouse, why] of [
       [env['INGEST_WAREHOUSE_URI'] ?? '', /events is partitioned by month/],
-      [`sqlite:${path}`, /events has no column type/],
+      [`sqlite:${path}`, /events has no column producer/],
     ] as const)
       for (const args of [[], ['--check=connect']]) {
         const program = new Program('ingest-consumer', { env: environment(warehouse), args });

@@ -159,7 +159,7 @@ else
         return execFileSync(version.program('ingest-gateway'), ['--version'], args);
       });
       assert.match(old ?? '', new RegExp(`\\(${BASE.slice(0, 7)}`));
-      assert.match(now ?? '', /^ingest-gateway [\d.]+ \(\w+\)\n$/);
+      assert.match(now ?? '', /^ingest-gateway [\w.+]+ \(\w+\)\n$/);
     });
 
     it('share a queue and a SQLite file, forward and back: each event has exactly one row', { timeout: 600_000 }, () =>
