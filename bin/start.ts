@@ -42,14 +42,14 @@ export interface Daemon<C> {
 
 interface Stop {
   readonly deadlineMs: number;
-  /** What happens to unfinished work at the deadline, for a log line. */
+  /** Tells, in a log line, what happens to unfinished work at the deadline. */
   readonly cutOff: string;
   readonly stop: () => Promise<void>;
 }
 
 export type OnStop = (stop: Stop) => void;
 
-/** Exits the process after `--help`, for example, or after a failed startup. */
+/** Runs the daemon. Exits the process if none is running, for example after `--help` or a failed startup. */
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   process.title = daemon.name;
   process.exitCode = EXIT.fatal;
@@ -85,7 +85,7 @@ async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
     const plain = log === undefined || logging === undefined || isText(logging.format);
     if (!(cause instanceof StartFailure)) {
       if (log === undefined) complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
-      else log.fatal({ err: cause }, 'the start failed');
+      else log.fatal({ err: cause }, 'startup failed');
     } else if (plain) complain(cause.message);
     else for (const line of cause.message.split('\n')) log?.fatal({ exitCode }, line);
     return exitCode;
@@ -147,7 +147,7 @@ const stopping =
       isStopping = true;
       log.info({ signal }, 'stopping');
       SYSTEM.clock.after(deadlineMs, () => {
-        log.warn(`the drain time-out is over: ${cutOff}`);
+        log.warn(`the drain timeout has passed: ${cutOff}`);
         endNow(EXIT.clean);
       });
       const stopped = (): void => {

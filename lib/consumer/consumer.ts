@@ -204,7 +204,7 @@ export class Consumer {
       this.#full = !this.#placed;
       if (this.#full)
         log.warn({ replicasMax }, 'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it');
-      else log.info('a place is free: the stream is read');
+      else log.info('a place is free: reading the stream');
     }
     if (this.#full) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
     const made = await reader.join();

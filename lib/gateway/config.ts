@@ -161,7 +161,7 @@ function timeoutKeyOf(settings: Settings, queueUri: string): TimeoutKey {
   if (settings.given('INGEST_ENQUEUE_TIMEOUT_MS'))
     settings.warning(
       'INGEST_ENQUEUE_TIMEOUT_MS has no effect with a dispatcher: ' +
-        `INGEST_SHED_MS (${settings.get('INGEST_SHED_MS')} ms) is the time-out of its queues`,
+        `INGEST_SHED_MS (${settings.get('INGEST_SHED_MS')} ms) is the timeout of its queues`,
     );
   return 'INGEST_SHED_MS';
 }

@@ -22,7 +22,7 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
     'If too few do so in time, the answer is `503 QUEUE_UNAVAILABLE`',
   INGEST_QUEUE_DURABILITY:
     'with `require`, the gateway refuses to start (exit 4) if Redis evicts keys, keeps nothing on disk, has fewer ' +
-    'replicas than `INGEST_QUEUE_REPLICAS`, or has any while that is 0. If it starts while Redis rewrites its ' +
+    'replicas than `INGEST_QUEUE_REPLICAS`, or has replicas while that is 0. If it starts while Redis rewrites its ' +
     'append-only file, it is not ready until the rewrite has finished',
   INGEST_WAREHOUSE_URI:
     'the warehouse: `sqlite:<path>`, percent-encoded, or `postgres://user:password@host/database`; ' +

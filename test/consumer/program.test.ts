@@ -159,13 +159,13 @@ describe('ingest-consumer', () => {
       const before = performance.now();
       program.signal('SIGTERM');
       assert.equal(await program.ended, 143, program.output);
-      assert.ok(performance.now() - before < WITHIN_MS, 'before the drain time-out');
+      assert.ok(performance.now() - before < WITHIN_MS, 'before the drain timeout');
     } finally {
       await redis.signal('SIGCONT');
     }
   });
 
-  it('ends within its drain time-out even if the queue does not answer', { tags: ['long'] }, async (t) => {
+  it('ends within its drain timeout even if the queue does not answer', { tags: ['long'] }, async (t) => {
     const program = run({ ...environment(), INGEST_DRAIN_TIMEOUT_MS: '300' });
     t.after(() => program.kill());
     await program.listening();
@@ -173,7 +173,7 @@ describe('ingest-consumer', () => {
     try {
       program.signal('SIGINT');
       assert.equal(await program.ended, 0, program.output);
-      assert.match(program.output, /drain time-out/);
+      assert.match(program.output, /drain timeout/);
     } finally {
       await redis.signal('SIGCONT');
     }

@@ -95,7 +95,7 @@ describe('SIGTERM', () => {
     assert.equal(idle.error, undefined);
   });
 
-  it('waits for a half-sent request no longer than the drain time-out', { tags: ['long'] }, async () => {
+  it('waits for a half-sent request no longer than the drain timeout', { tags: ['long'] }, async () => {
     const gateway = await TestGateway.start(redis, pki, {
       INGEST_ENQUEUE_TIMEOUT_MS: '500',
       INGEST_DRAIN_TIMEOUT_MS: '1000',
@@ -107,7 +107,7 @@ describe('SIGTERM', () => {
     gateway.signal('SIGTERM');
     await assertCleanExit(gateway);
     assert.ok(performance.now() - start > 500, 'not at once');
-    assert.match(gateway.output, /drain time-out is over/);
+    assert.match(gateway.output, /drain timeout has passed/);
   });
 
   it('ends in time while the queue is frozen, and answers 503', { tags: ['long'] }, async () => {
@@ -138,6 +138,6 @@ it('a second signal ends the process immediately with the code of that signal', 
   const start = performance.now();
   gateway.signal('SIGINT');
   assert.deepEqual(await gateway.exited(), { code: 130, signal: null });
-  assert.ok(performance.now() - start < WITHIN_MS, 'before the drain time-out');
+  assert.ok(performance.now() - start < WITHIN_MS, 'before the drain timeout');
   assertNoBugs(gateway);
 });

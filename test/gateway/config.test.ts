@@ -117,7 +117,7 @@ describe("the gateway's configuration", () => {
     assert.deepEqual(allProblems({ INGEST_TOKEN_REQUIRED: '1', INGEST_TOKEN_JWKS: '/jwks.json' }), []);
   });
 
-  it('uses INGEST_SHED_MS as the time-out of a dispatcher, and checks the other times against it', () => {
+  it('uses INGEST_SHED_MS as the timeout of a dispatcher, and checks the other times against it', () => {
     const queue = { INGEST_QUEUE_URI: 'dispatcher://a:1,b:1' };
     assert.equal(config({ ...TLS, ...queue }).enqueueTimeoutMs, 200);
     const { config: both, report } = readGatewayConfig({
@@ -125,7 +125,7 @@ describe("the gateway's configuration", () => {
     });
     assert.equal(both?.enqueueTimeoutMs, 90);
     assert.deepEqual(report.warnings, [
-      'INGEST_ENQUEUE_TIMEOUT_MS has no effect with a dispatcher: INGEST_SHED_MS (90 ms) is the time-out of its queues',
+      'INGEST_ENQUEUE_TIMEOUT_MS has no effect with a dispatcher: INGEST_SHED_MS (90 ms) is the timeout of its queues',
     ]);
     const problems = (more: Environment): string => allProblems({ ...queue, ...more }).join('\n');
     assert.match(

@@ -17,7 +17,7 @@ const logged = (line: string): Line => JSON.parse(line) as Line;
 
 describe('a daemon with a bug', () => {
   for (const [part, message] of [
-    ['run', 'the start failed'],
+    ['run', 'startup failed'],
     ['timer', 'uncaught error'],
     ['stop', 'stopping failed'],
   ] as const)
@@ -35,7 +35,7 @@ describe('a daemon with a bug', () => {
       assert.equal(second?.msg, 'one thing is odd');
     });
 
-  it('in the reading of its settings reports it on standard error and exits with 1', async () => {
+  it('in the code that reads its settings reports it on standard error and exits with 1', async () => {
     const daemon = start('read');
     assert.deepEqual(await daemon.exited(), { code: 1, signal: null });
     assert.match(daemon.output, /^ingest-consumer: Error: a bug\ningest-consumer: {5}at /m);

@@ -40,7 +40,7 @@ describe('a connection', () => {
     connection.open();
     await eventually('it is ready', () => connection.ready);
     at = 1;
-    connection.restart('the master is another server now');
+    connection.restart('another server is the master now');
     await eventually('it is ready again', () => connection.ready);
     const msg = 'connected to the queue';
     assert.deepEqual(lines, [

@@ -58,8 +58,8 @@ describe('sendEvents', () => {
     ],
     ['no connections', { connections: 0 }, 'RangeError', /^connections 0: expected/],
     ['half a try', { tries: 1.5 }, 'RangeError', /^tries 1\.5: expected/],
-    ['an endless time-out', { timeoutMs: Infinity }, 'RangeError', /^timeoutMs Infinity: expected/],
-    ['a time-out beyond a timer', { timeoutMs: 2 ** 31 }, 'RangeError', /^timeoutMs 2147483648: expected/],
+    ['an endless timeout', { timeoutMs: Infinity }, 'RangeError', /^timeoutMs Infinity: expected/],
+    ['a timeout beyond a timer', { timeoutMs: 2 ** 31 }, 'RangeError', /^timeoutMs 2147483648: expected/],
     ['a rate of 0', { ratePerS: 0 }, 'RangeError', /^ratePerS 0: expected more than 0$/],
     ['a rate that is not a number', { ratePerS: NaN }, 'RangeError', /^ratePerS NaN: expected more than 0$/],
   ] as const)
@@ -74,8 +74,8 @@ describe('sendEvents', () => {
     const encrypted = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n';
     const publicKey = '-----BEGIN PUBLIC KEY-----\nAA==\n-----END PUBLIC KEY-----\n';
     for (const [pem, message] of [
-      [{ cert: '/etc/shop.pem' }, 'cert: expected PEM text, this looks like a path'],
-      [{ ca: 'ca.pem' }, 'ca: expected PEM text, this looks like a path'],
+      [{ cert: '/etc/shop.pem' }, 'cert: expected PEM text, but this looks like a path'],
+      [{ ca: 'ca.pem' }, 'ca: expected PEM text, but this looks like a path'],
       [{ key: Buffer.from([0x30, 0x82, 0x01, 0x00]) }, /^key: expected the text of a PEM private key/],
       [{ cert: '' }, 'cert: expected the text of a PEM certificate'],
       [{ cert: one.key }, /^cert: expected the text of a PEM certificate/],

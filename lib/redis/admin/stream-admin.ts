@@ -82,9 +82,9 @@ export class StreamAdmin implements QueuedStream {
   readonly name: string;
   readonly #clock: Clock;
   readonly #connection: RedisConnection;
-  /** Begins error messages if the queue has several streams. */
+  /** The prefix of error messages if the queue has several streams. */
   readonly #label: string | undefined;
-  /** If true, an error reports that the server belongs to a Redis Cluster. */
+  /** True if the URI names a single server. If it belongs to a Redis Cluster, errors report that. */
   readonly #plain: boolean;
   readonly #values: Server = valuesOf({ send: (command) => this.#send(command) });
   #opening: Promise<void> | undefined;
@@ -224,7 +224,7 @@ export class StreamAdmin implements QueuedStream {
       const { servers = 0 } = copy;
       if (servers !== this.#histories.of(this))
         // On this server, the entry's name may belong to another event: see Delivery.
-        throw new Error('the queue is on another server since its entries were read; run again');
+        throw new Error('the queue moved to another server after its entries were read; run the command again');
       if (copy.source !== this.#source) return 'gone';
       const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
       const field = this.#index.field(id);

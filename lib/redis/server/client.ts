@@ -35,7 +35,7 @@ const REOPEN_INTERVAL_MS = 1_000;
 export interface MasterLookup {
   /** Returns the current master's URI. Called before each connection; `cause` is the reply that ended the last one. */
   readonly find: (cause: RedisError | undefined) => Promise<string>;
-  /** How often a connection looks for a new master; unset if a replaced master reports the change itself. */
+  /** The interval between lookups of the master. `undefined` if a replaced master reports the change itself. */
   readonly watchMs?: number;
 }
 
@@ -206,14 +206,14 @@ export class RedisConnection {
     if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
   }
 
-  /** Restarts as soon as another server than the one at `uri` is the master, unless the client was replaced before. */
+  /** Restarts when a server other than the one at `uri` is the master, unless the client was replaced before. */
   #watchMaster(lookup: MasterLookup, uri: string, client: Client): void {
     if (lookup.watchMs === undefined) return;
     const check = async (): Promise<void> => {
       const found = await lookup.find(undefined).catch(() => uri);
       if (client !== this.#client) return;
       if (new URL(found).host === new URL(uri).host) this.#watchMaster(lookup, uri, client);
-      else this.restart('the master is another server now', true);
+      else this.restart('another server is the master now', true);
     };
     this.#watch = this.#options.clock.after(lookup.watchMs, () => void check());
   }
