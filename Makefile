@@ -57,7 +57,7 @@ APART = $(filter-out $(TOGETHER),$(shell find test -name '*.test.ts'))
 # A case has the tag `long` if a cheaper case tests the same promise.
 LONG_CASES = $$(grep -rlF "['long']" --include=*.test.ts test)
 NOT_LONG := --experimental-test-tag-filter='not long'
-# A program that a test kills writes no compiled code, so in a fresh clone each program starts and ends once before.
+# A killed program does not save its compiled code, so in a fresh clone each program runs once before the tests.
 COMPILED := node_modules/.cache/compile
 $(COMPILED): | $(INSTALLED)
 	@for program in gateway consumer admin; do bin/ingest-$$program --version >/dev/null & done; wait

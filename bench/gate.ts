@@ -98,8 +98,8 @@ async function latencyRun(): Promise<void> {
 
 /**
  * Measures the CPU time per event at saturation, as ratios to Fastify with one XADD per event. The servers run side by
- * side, also `base`, the gateway of another commit, if it is given. Rejects if an answer is not 202 or a connection
- * breaks.
+ * side, including `base`, the gateway of another commit, if it is given. Rejects if an answer is not 202 or a
+ * connection breaks.
  *
  * Fact: the floor uses no Redis and little memory, and the gateway's ratio to it ranged from 0.99 to 1.30 within
  * three minutes. Choice: compare with a peer that does the same kind of work. Effect: the ratio ranged from 0.59 to

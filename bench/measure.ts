@@ -28,7 +28,7 @@ export type Figures = Readonly<Record<string, number>>;
 export interface Sample {
   readonly label: string;
   readonly figures: Figures;
-  /** The ratios to other labels, measured side by side. */
+  /** Ratios to other labels that were measured side by side with this one. */
   readonly ratios?: Readonly<Record<string, Figures>>;
   readonly statuses: Readonly<Record<string, number>>;
   readonly curve: readonly (readonly [number, number])[];

@@ -34,7 +34,7 @@ export interface PairSlices {
   readonly slices: Pair<readonly Slice[]>;
 }
 
-/** Puts each side under load for a total of `seconds`, by turns. */
+/** Puts each side under load for a total of `seconds`, in alternating slices. */
 export async function warmUp(sides: readonly Sliced[], seconds: number): Promise<void> {
   for (let turn = 0; turn < turnsIn(seconds); turn += 1) for (const side of sides) await side.slice(SLICE_MS);
 }

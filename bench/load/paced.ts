@@ -8,7 +8,7 @@ import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-co
 import { Tally, wait } from './tally.ts';
 import { requestSource } from './workload.ts';
 
-/** The interval at which due requests are sent. The delay until then is part of a request's latency. */
+/** The interval at which due requests are sent. A request's latency includes the delay until then. */
 const LOOK_MS = 2;
 /** A run that sent less than this share of the planned rate gets a note. */
 const OFFERED_MIN = 0.98;

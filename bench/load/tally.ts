@@ -38,7 +38,7 @@ export class Tally {
     if (this.#measuring) this.#offered += count;
   }
 
-  /** Does not record the latency of 5xx answers. An expected interval corrects for coordinated omission. */
+  /** Does not record the latency of 5xx answers. `expectedIntervalUs` corrects for coordinated omission. */
   answered(status: string, latencyUs: number, expectedIntervalUs = 0): void {
     if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;

@@ -101,7 +101,7 @@ interface Given {
 }
 
 interface Command {
-  /** The only operand. A command without `operand` and without `operands` has none. */
+  /** Describes the operand of a command that has exactly one. A command without `operand` and `operands` has none. */
   readonly operand?: string;
   readonly operands?: true;
   /** Options besides --json and --yes. */

@@ -1,11 +1,11 @@
 // `erase`: overwrites events in the queue, the warehouse and the quarantine, so that only id and type remain.
 //
-// The ids go to the file that is read after a restore, then to the queue as notes for consumers that hold the events.
-// For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen consumer finds the id
-// taken, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). Finally, the row and the
-// quarantine rows are overwritten, because consumers may have written them meanwhile. Each step is repeatable, so an
-// interrupted command can be run again. A consumer that commits a quarantine row after all this replaces it when it
-// finds the note; if it is killed before, erasing again clears the row. The runbook lists copies out of reach.
+// The ids are written to the file that is read after a restore, then to the queue as notes for consumers that hold the
+// events. For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen consumer finds
+// the id in use, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). Finally, the row and
+// the quarantine rows are overwritten, because consumers may have written them meanwhile. Each step is repeatable, so
+// an interrupted command can be run again. A consumer that commits a quarantine row after that replaces it when it
+// finds the note; if it is killed first, erasing again clears the row. The runbook lists copies that are not erased.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
@@ -25,7 +25,7 @@ interface Found {
   readonly copy: QueuedCopy;
 }
 
-/** `state` includes rows and entries; `copies` are the entries that are not erased. */
+/** `state` covers rows and entries; `copies` are the entries that are not erased yet. */
 interface Seen {
   readonly state: 'unknown' | 'erased' | 'left';
   readonly copies: readonly Found[];

@@ -25,7 +25,7 @@ interface Waiting extends Omit<Replayed, 'replayOf'> {
   readonly stream: QueuedStream;
 }
 
-/** The rows by result: their number or their names. */
+/** Rows by result: the number of landed ones, and the names of the others. */
 interface Rows {
   landed: number;
   /** Rows that were refused again. */

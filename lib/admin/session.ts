@@ -43,7 +43,7 @@ export const printJson = ({ print }: Pick<Session, 'print'>, value: unknown): vo
 export const printResult = (session: Session, value: unknown, text: string): void =>
   session.json ? printJson(session, value) : session.print(text);
 
-/** Returns the answers of the streams that answer, and the failures of the others. Rejects if none answers. */
+/** Returns the answers of the available streams, and the failures of the others. Rejects if no stream answers. */
 export async function answersOf<T>(asked: readonly Promise<T>[]): Promise<{ found: T[]; failures: unknown[] }> {
   const settled = await Promise.allSettled(asked);
   const found = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));

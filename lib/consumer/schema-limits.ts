@@ -1,6 +1,6 @@
 // Limits on event schemas, enforced when files are read, so that no event takes long to check.
 //
-// Refused are `$async` and `$dynamicRef`; references that form a cycle, in one file or across files; `uniqueItems`,
+// Refuses `$async` and `$dynamicRef`; references that form a cycle, in one file or across files; `uniqueItems`,
 // unless the items are scalars or `maxItems` is small; and schemas whose worst event costs more than COST_MAX.
 //
 // The cost of a schema is the sum of the costs of its subschemas, each multiplied by the number of values that may
@@ -96,7 +96,7 @@ function* children(schema: Schema, place: string): Generator<Child> {
   }
 }
 
-/** Finds the targets of `$ref` in all files. */
+/** Resolves `$ref` within and across files. */
 class References {
   readonly #named = new Map<string, Schema>();
   readonly #bases = new Map<Schema, string>();
@@ -109,7 +109,7 @@ class References {
     }
   }
 
-  /** Returns the target of a reference in `schema`: a schema, also `true` or `false`. */
+  /** Returns the value that a reference in `schema` points to, or `undefined` if there is none. */
   target(schema: Schema, reference: string): unknown {
     const url = resolved(reference, this.#bases.get(schema) ?? 'schema:///');
     if (url === undefined) return undefined;
@@ -120,7 +120,7 @@ class References {
       const name = unescaped(part);
       value = typeof value === 'object' && value !== null ? (value as Schema)[name] : undefined;
     }
-    // A pointer can lead into data, such as `default`.
+    // A pointer can lead to a schema inside data, such as `default`, which the constructor skips.
     if (isSchema(value) && !this.#bases.has(value)) this.#collect(value, document);
     return value;
   }
@@ -150,10 +150,10 @@ function unescaped(part: string): string {
   }
 }
 
-/** Computes the cost of one file's schema. Throws a Refused if it has no limit or exceeds one. */
+/** Computes the cost of one file's schema. Throws a Refused for the reasons listed at the top. */
 class Cost {
   readonly #references: References;
-  /** The schemas that lead to the current one. */
+  /** The schemas from the root to the current one. */
   readonly #path = new Set<Schema>();
   #left = SUBSCHEMAS_MAX;
 
@@ -174,7 +174,7 @@ class Cost {
     let memberMax = 0;
     for (const { keyword, place: at, schema: sub } of children(schema, place)) {
       if (DEFINITIONS.has(keyword)) {
-        // A file that a reference leads to is checked by itself.
+        // Definitions in a referenced schema are checked with the file that contains them.
         if (!place.includes('/$ref')) this.of(sub, 1, at);
         continue;
       }
@@ -191,7 +191,7 @@ class Cost {
     if (typeof reference === 'string') {
       const target = this.#references.target(schema, reference);
       if (isSchema(target)) cost += this.of(target, values, `${place}/$ref`);
-      // Ajv knows more schemas, such as those of JSON Schema itself, which have no limit.
+      // Ajv would also resolve references to its own meta-schemas, whose cost has no limit.
       else if (typeof target !== 'boolean') throw new Refused(`can't resolve reference ${reference} from ${place}`);
     }
     if (cost > COST_MAX)

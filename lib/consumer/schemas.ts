@@ -172,7 +172,7 @@ async function compile(
 ): Promise<ReadonlyMap<string, SchemaCheck | string>> {
   // Only consumers with schemas load these libraries.
   const { Ajv2020 } = await import('ajv/dist/2020.js');
-  // Ajv uses the same patterns to check the files, before any event, and without a limit.
+  // Ajv also runs patterns to check the schemas themselves. That work, before the first event, has no limit.
   const work: PatternWork = { left: Number.POSITIVE_INFINITY };
   const ajv = new Ajv2020({
     strict: true,
@@ -184,7 +184,7 @@ async function compile(
     logger: false,
     code: { regExp: await linearPatterns(work) },
   });
-  // Ajv resolves anchors, but does not declare the keyword.
+  // Ajv resolves `$anchor`, but does not declare it, so strict mode would refuse it.
   ajv.addKeyword('$anchor');
   ajv.removeKeyword('uniqueItems');
   ajv.addKeyword({
@@ -206,7 +206,7 @@ async function compile(
       }
     }
   };
-  // A schema may refer to any other one, so all are added before the first is compiled.
+  // Schemas may refer to each other, so all are added before the first is compiled.
   each((schema, name) => ajv.addSchema(schema, name));
   each((schema, name) => compiled.set(name, checkOf(ajv.compile(schema), work)));
   return compiled;

@@ -12,7 +12,7 @@ const LATENCY_BOUNDS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.
 
 export type GatewayMetrics = ReturnType<typeof gatewayMetrics>;
 
-/** Counters for all codes and reasons start at 0 instead of appearing with their first count. */
+/** Counters for all codes and reasons start at 0 instead of appearing when first incremented. */
 export function gatewayMetrics(clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);

@@ -7,7 +7,7 @@ import type { Quotas } from './quotas.ts';
 
 export interface ProducerChecks {
   readonly authority: Authority;
-  /** Returns the answer to a client that sent `authorization` and is not an accepted producer. */
+  /** Returns the answer for a client that is not an accepted producer. `authorization` is its request header. */
   readonly refusal: (verdict: RefusedVerdict, authorization: string | undefined) => GatewayAnswer;
   /** `undefined` disables quotas. */
   readonly quotas: Quotas | undefined;

@@ -1,6 +1,6 @@
 // Checks requests against the producers file and INGEST_PRODUCER_RATE_MAX.
 //
-// Each request of a rate-limited producer uses one event of its rate, whatever the answer. The check comes before the
+// Each request of a rate-limited producer uses one event of its rate, whatever the answer. The check runs before the
 // body is read, so that a refusal is cheap. A compressed body uses one more event for each 16 KiB of expansion.
 // Lookups use `lookUpRate`, which has no default.
 import { problem } from '../ingest/errors.ts';

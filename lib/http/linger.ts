@@ -2,9 +2,9 @@
 import type { Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
 
-/** How long input is discarded after our last byte. */
+/** The time for which input is discarded after our last byte. */
 const LINGER_MS = 1_000;
-/** How long the client may take to read the answers written so far. */
+/** Time limit for the client to read the answers written so far. */
 const LAST_WRITE_MS = 10_000;
 
 /**

@@ -317,7 +317,7 @@ export class HttpsServer<T> {
   }
 }
 
-/** Node documents no way to find this socket (checked on node 26.10), and addresses and ports do not identify it. */
+/** Node has no documented way to find this socket (as of 26.10), and addresses and ports do not identify it. */
 function socketBelow(socket: TLSSocket): Socket {
   const { _parent: below } = socket as { readonly _parent?: Socket };
   assert(below !== undefined, 'a TLS connection has a TCP connection below it');

@@ -1,6 +1,6 @@
 // The error catalog: status, code, retryability and title of every refusal.
 //
-// Invariant: a test keeps the catalog equal to openapi/events.yaml and to the producers' page, whose tables also say
+// Invariant: a test keeps the catalog equal to openapi/events.yaml and to the producers' page, whose tables describe
 // when each refusal occurs. `code`, `status` and `retryable` are contractual (openapi/rules.md, 5), and `title` is
 // stable. The caller adds `detail`, which never contains the text of an internal failure.
 

@@ -64,7 +64,7 @@ export interface JournalOptions<T> extends SendEventsOptions {
 /** The longest delay that Node's timers accept. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** The options that are whole numbers from 1 on, and their maxima. */
+/** Maxima of the options that are whole numbers. The minimum is 1. */
 const WHOLE_MAX = {
   concurrency: TIMER_MS_MAX,
   connections: TIMER_MS_MAX,

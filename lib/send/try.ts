@@ -42,7 +42,7 @@ const RETRY_AFTER_MAX_MS = 300_000;
 /** The form of the codes in openapi/events.yaml. Such a code is safe to print. */
 const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Node's error codes for a refused server certificate (node:tls, "X509 certificate error codes") begin like this. */
+/** Matches Node's error codes for an untrusted server certificate (node:tls, "X509 certificate error codes"). */
 const TRUST_ERROR =
   /^(CERT_|ERR_TLS_CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE)|PATH_LENGTH_)/;
 

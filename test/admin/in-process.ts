@@ -36,7 +36,7 @@ export interface Ended {
   readonly questions: readonly string[];
 }
 
-/** Answers no. */
+/** Refuses every confirmation. */
 export const no = (): Promise<boolean> => Promise.resolve(false);
 
 interface Replaced {

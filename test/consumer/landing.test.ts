@@ -225,7 +225,7 @@ describe('landing', () => {
     );
   });
 
-  it('quarantines what is not an event with the reason, and the id if it is readable', async (t) => {
+  it('quarantines an invalid event with the reason, and with the id if it is readable', async (t) => {
     const { landAll, store } = await start(t);
     const cases: readonly (readonly [Partial<Delivery>, id: string | null, reason: string])[] = [
       [{ notes: { id: 'a\0b' } }, 'order-0', 'invalid_entry: the entry names an invalid id'],

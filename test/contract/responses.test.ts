@@ -423,7 +423,7 @@ describe('a request that cannot be read', () => {
   }
 });
 
-describe('a gateway with short time-outs', () => {
+describe('a gateway with short timeouts', () => {
   let hasty: TestGateway;
   before(async () => {
     hasty = await TestGateway.start(redis, pki, {

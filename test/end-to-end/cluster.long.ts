@@ -111,7 +111,7 @@ describe('a queue on a Redis Cluster', () => {
       assert.deepEqual([status, body['code']], [503, 'QUEUE_UNAVAILABLE']);
       assert.ok(
         performance.now() - sent < Number(PATIENT.INGEST_ENQUEUE_TIMEOUT_MS),
-        'without waiting for the time-out',
+        'without waiting for the timeout',
       );
     }
     for (const at of others) assert.equal((await pipeline.post(event(idOf(at, 'undisturbed')))).status, 202);

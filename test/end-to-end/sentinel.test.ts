@@ -117,7 +117,7 @@ describe('a sentinel that is frozen', { tags: ['long'] }, () => {
     sentinels.freezeLast(true);
     try {
       // A lookup that waited for all sentinels would take as long as the timeout for one sentinel.
-      await eventually('a look-up was shorter than the time-out', async () => {
+      await eventually('a look-up was shorter than the timeout', async () => {
         const startMs = performance.now();
         assert.equal(await sentinelLookup(address, SYSTEM).find(undefined), master.uri);
         return performance.now() - startMs < 900;

@@ -133,7 +133,7 @@ describe('a gateway with two queues', () => {
     for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
   });
 
-  it('lands each event once although another gateway is killed, and ingest-admin shows both streams', async () => {
+  it('lands each event once even if another gateway is killed, and ingest-admin shows both streams', async () => {
     const queue = { INGEST_QUEUE_URI: uriOf(servers[0].port, servers[1].port) };
     const store = sqliteStore();
     const env = { ...queue, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' };

@@ -81,7 +81,7 @@ describe('a key server', () => {
     'that does not answer': () => undefined,
   };
   for (const [what, answer] of Object.entries(cases))
-    it(`${what} causes a refusal within its time-out`, { timeout: 20_000 }, async () => {
+    it(`${what} causes a refusal within its timeout`, { timeout: 20_000 }, async () => {
       const verifier = await keyServer(answer);
       assert.notEqual(await kindBy(verifier), 'producer');
       const claims = { ...bound, aud: 'ingest-gateway', exp: Math.floor(Date.now() / 1000) + 3600 };

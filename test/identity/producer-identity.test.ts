@@ -103,7 +103,7 @@ describe('a client is unauthenticated', () => {
   const refused = (certificate: X509Certificate, fault?: string, now = trust): unknown =>
     clientIdentity({ certificate, fault }, now, trust, Date.now());
 
-  it('without a certificate, with one that its handshake refused, and if its authority is not accepted any more', async () => {
+  it('without a certificate, with one refused in the handshake, and if its authority was removed', async () => {
     const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
     for (const [verdict, detail] of [
       [clientIdentity(undefined, trust, trust, Date.now()), 'a client certificate is required'],
@@ -116,7 +116,7 @@ describe('a client is unauthenticated', () => {
       assert.deepEqual(verdict, unauthenticated(detail));
   });
 
-  it('if its DNS name or common name has a colon or a slash, or if it has no name, also without a subject', async () => {
+  it('if its DNS name or common name contains a colon or a slash, or if it has no name or no subject', async () => {
     for (const options of [
       { dnsNames: ['spiffe://example.org/alice'] },
       { dnsNames: ['urn:test:producer:shop', 'shop.test'], uris: [AUDIENCE] },
@@ -131,7 +131,7 @@ describe('a client is unauthenticated', () => {
     assert.deepEqual(refused(withoutSubject), unauthenticated('the client certificate names no producer'));
   });
 
-  it('if its name is longer than 2,048 bytes, with the limit', async () => {
+  it('if its name is longer than 2,048 bytes, and is told the limit', async () => {
     const detail = "the client certificate's name for the producer is longer than 2048 bytes";
     for (const options of [
       { uris: [`urn:${'x'.repeat(2_045)}`, AUDIENCE] },

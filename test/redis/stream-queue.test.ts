@@ -344,7 +344,7 @@ describe('a server that does not answer', () => {
     for (const { settled } of events) assert.equal(settled, 1);
   });
 
-  it('accepts submissions while the server is silent for less than the time-out', async () => {
+  it('accepts submissions while the server is silent for less than the timeout', async () => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
     const queue = await openQueue(own.uri, { clock });
@@ -379,8 +379,8 @@ describe('a server that does not answer', () => {
 const lengthBlocking = (stream: string): number =>
   Number(execFileSync('redis-cli', ['-p', String(redis.port), 'XLEN', stream], { encoding: 'utf8' }));
 
-describe('a process that is held up for longer than the time-out in every turn', () => {
-  it('accepts every event although each turn takes longer than the time-out', async () => {
+describe('a process that is held up for longer than the timeout in every turn', () => {
+  it('accepts every event although each turn takes longer than the timeout', async () => {
     const queue = await openQueue(redis.uri, { stream: 'held-up', enqueueTimeoutMs: 400 });
     const events = Array.from({ length: 4 }, (_, at) => new Recorded(`held-up-${at}`));
     for (const [at, one] of events.entries()) {

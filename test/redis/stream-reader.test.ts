@@ -45,7 +45,7 @@ describeQueueReader('A Redis Stream', async () => ({
 }));
 
 describe('the reader of a Redis Stream', () => {
-  it('claims an entry that another member took long ago, after a thousand recent ones and its own', async (t) => {
+  it('claims an old entry of another member that follows a thousand recent ones and one of its own', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
     t.after(() => reader.close());

@@ -9,7 +9,7 @@ import { PacedLoad } from './paced-load.ts';
 
 /** Events per second. `make rolling-restart` sends 1,000. */
 const PER_SECOND = Number(process.env['ROLLING_PER_SECOND'] ?? 200);
-/** The share of the rate that must be reached. The default is 0, because other tests may be running. */
+/** The minimum share of the target rate. The default is 0, because other tests may be running. */
 const HELD_RATE = Number(process.env['ROLLING_HELD_RATE'] ?? 0);
 const SHOWN_MAX = 10;
 const EVENTS_BETWEEN = 1.5 * PER_SECOND;

@@ -68,7 +68,7 @@ it('the fake gateway accepts an event even if it sends no answer, so that the ne
   const startMs = performance.now();
   for await (const result of sendEvents([{ id: 'patient', type: 't' }], options))
     assert.ok(result.kind === 'accepted' && result.duplicate && result.tries === 4);
-  assert.ok(performance.now() - startMs < 25_000, 'without the time-out of 30 s');
+  assert.ok(performance.now() - startMs < 25_000, 'without the timeout of 30 s');
   assert.deepEqual(codes, ['NO_ANSWER', 'QUEUE_OVERLOADED', 'INTERNAL']);
   assert.equal(gateway.requests, 4);
   assert.deepEqual(
@@ -77,7 +77,7 @@ it('the fake gateway accepts an event even if it sends no answer, so that the ne
   );
 });
 
-it('the fake gateway can leave a producer to its time-out, and refuses unknown kinds of answers', async () => {
+it('the fake gateway can leave a producer to its timeout, and refuses unknown kinds of answers', async () => {
   const gateway = await startFakeGateway();
   atEnd(() => gateway.close());
   gateway.next('silence');

@@ -84,7 +84,7 @@ function unanswered(result: Try): string {
 
 const accepted = (contentType: string): string => response(202, ACCEPTED, contentType);
 
-/** Answers that are not a gateway's. */
+/** Answers that no gateway sends. */
 const FOREIGN: readonly (readonly [what: string, ...texts: string[]])[] = [
   ['an interim answer, even if the answer follows', `HTTP/1.1 103 Early Hints\r\n\r\n${response(202, ACCEPTED)}`],
   ['a 202 that names another id', response(202, '{"id":"e-2","status":"accepted"}')],

@@ -13,7 +13,7 @@ async function cut(chunks: readonly Buffer[]): Promise<Line[]> {
 }
 
 describe('lines', () => {
-  it('keeps the bytes and the number of each line for any chunks, and skips lines of white space', async () => {
+  it('keeps the bytes and the number of each line, however the input is split, and skips blank lines', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.string({ unit: fc.constantFrom('a', '\n', ' ', '\t', '\r', '\u00e9', '\0', '"') }),

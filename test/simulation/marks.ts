@@ -3,7 +3,7 @@
 export const MARKS = [
   'a command never reached the server',
   'an answer was lost after its effect',
-  'an answer came after its time-out',
+  'an answer came after its timeout',
   'the server forgot scripts',
   'the server was killed',
   'the server lost a tail with an accepted event',

@@ -322,7 +322,7 @@ class Simulation {
       case 'slow link':
         if (program === undefined) return undefined;
         this.#network.slowMs.set(program, 2_500 * this.#random.fraction());
-        marks.reach('an answer came after its time-out');
+        marks.reach('an answer came after its timeout');
         return () => void this.#network.slowMs.delete(program);
       case 'forget scripts':
         marks.reach('the server forgot scripts');

@@ -107,7 +107,7 @@ describe('the SQLite warehouse', () => {
     for (const end of ['', '-wal', '-shm']) assert.equal(statSync(path + end).mode & 0o777, 0o600, path + end);
   });
 
-  it('reads a few pages for a look-up, an operator and a batch, whatever its size', async () => {
+  it('reads few pages for a lookup, an admin query and a batch, whatever the size of the file', async () => {
     const path = fileOf();
     const body = Buffer.from(`"${'x'.repeat(20_000)}"`);
     const row = { type: 't', producer: 'p', body, acceptedAtMs: 1 };
@@ -229,7 +229,7 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(connected(t, path).prepare('SELECT name FROM sqlite_schema').all(), []);
   });
 
-  it('reports a path where no file can be, without creating one', () => {
+  it('reports a path at which no file can be created, and creates none', () => {
     const folder = temporaryFolder();
     assert.equal(fileFault(folder), 'expected a file: this is a directory');
     assert.equal(fileFault(join(folder, 'new.db')), NO_FILE);

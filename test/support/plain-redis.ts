@@ -1,5 +1,5 @@
-// A client of Redis for tests: RESP2 on one connection, which it never opens again. Packages take a fifth of a second of
-// CPU time to load, in each test file.
+// A Redis client for tests: RESP2 on one connection, without reconnecting. Loading a client package would cost each
+// test file a fifth of a second of CPU time.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
@@ -55,7 +55,7 @@ export class PlainRedis {
 
   #take(bytes: Buffer): void {
     this.#received = Buffer.concat([this.#received, bytes]);
-    // Every reply ends with a line feed, so a long one is not read anew for each piece of it.
+    // Every reply ends with a line feed, so a long one is not parsed again for each chunk.
     if (bytes.at(-1) !== 0x0a) return;
     for (let read = this.#read(0); read !== undefined; read = this.#read(0)) {
       this.#received = this.#received.subarray(read.next);

@@ -1,4 +1,4 @@
-// A PostgreSQL server for one test file, and what its tests open on it.
+// A PostgreSQL server for one test file, with the warehouses and sessions that its tests open.
 import { after, before, type TestContext } from 'node:test';
 import pg from 'pg';
 import type { LandingEvent, Warehouse } from '../../lib/ingest/warehouse.ts';

@@ -84,12 +84,12 @@ export class StreamQueue implements Queue {
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
-  /** At least PROBE_TIMEOUT_MS, and up to STALL_MAX_MS as long as the enqueue timeout. */
+  /** The enqueue timeout, but at least PROBE_TIMEOUT_MS and at most STALL_MAX_MS. */
   readonly #probeTimeoutMs: number;
   readonly #log: Log;
   readonly #onCall: (seconds: number, events: number) => void;
   readonly #stream: string;
-  /** The beginning of an accepting call. */
+  /** The first arguments of every accepting call. */
   readonly #accept: readonly string[];
   readonly #retentionMs: number;
   readonly #makes: boolean;
@@ -101,12 +101,12 @@ export class StreamQueue implements Queue {
   readonly #supervision: Timer;
   readonly #defer: (flush: () => void) => void;
 
-  /** Sends accepting calls. Set while the connection is ready. */
+  /** Sends accepting calls. `undefined` unless the connection is ready. */
   #sender: Sender<Reply> | undefined;
   #pending: Submission[] = [];
-  /** The calls that wait for a reply. The oldest one is first. */
+  /** Calls that wait for a reply, oldest first. */
   readonly #calls: Call[] = [];
-  /** The deadline of the oldest unsettled call. */
+  /** The timer for the oldest unsettled call. */
   #deadline: Timer | undefined;
   #stalledSinceMs: number | undefined;
 
@@ -148,7 +148,7 @@ export class StreamQueue implements Queue {
       },
       onLost: (reason) => {
         this.#sender = undefined;
-        // No reply is due.
+        // No reply can arrive on a lost connection.
         this.#stalledSinceMs = undefined;
         this.#probe.says(reason);
       },

@@ -26,7 +26,7 @@ export class DurabilityCheck {
     return this.#awaitsRewrite;
   }
 
-  /** With `require`, rejects with a QueueRefusal, or with an Error while the append-only file is rewritten. */
+  /** With `require`, rejects with a QueueRefusal, or with an Error during a rewrite of the append-only file. */
   async check(server: Server): Promise<void> {
     const { level, replicas, log } = this.#options;
     this.#awaitsRewrite = false;

@@ -60,7 +60,7 @@ async function inspectPartition(
   try {
     if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError);
     const server = serverName(await serverInfo(connection.values));
-    // A gateway may have no right to XLEN.
+    // The gateway's Redis user may lack the right to call XLEN.
     const events = Number(fieldsOf(await xinfo(connection.values, 'STREAM', part.stream)).get('length') ?? 0);
     return { server, events };
   } catch (cause) {

@@ -171,7 +171,7 @@ export class Reply {
     return this.#bytes.toString(encoding, from, this.#at - CRLF_BYTES);
   }
 
-  /** Returns the beginning of the string that it skips. */
+  /** Skips a string and returns the position of its first byte. */
   #passString(): number {
     const size = this.#size(STRING);
     const from = this.#at;

@@ -16,7 +16,7 @@ export interface Sender<Answer> {
 
 export type Server = Sender<RedisValue>;
 
-/** Parses all of each reply. */
+/** Parses each reply completely. */
 export const valuesOf = (sender: Sender<Reply>): Server => ({
   send: (command) => sender.send(command).then((reply) => reply.value()),
 });
@@ -46,12 +46,12 @@ export class Script {
     });
   }
 
-  /** Starts a command that calls this script. The caller appends the arguments. */
+  /** Returns the first part of a command that calls this script. The caller appends the arguments. */
   command(key: string | undefined): readonly string[] {
     return key === undefined ? ['EVALSHA', this.#sha1, '0'] : ['EVALSHA', this.#sha1, '1', key];
   }
 
-  /** Returns the same call with the text, for a server that does not know the script: see isNoScript. */
+  /** Returns the same call with the script's text, for a server that answered NOSCRIPT. */
   withText(command: readonly Argument[]): readonly Argument[] {
     return ['EVAL', this.#text, ...command.slice(2)];
   }

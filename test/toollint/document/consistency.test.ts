@@ -51,7 +51,7 @@ function found(report: Report): string[] {
   return problems.map(({ level, code, pointer }) => `${level} ${code} ${pointer}`);
 }
 
-/** Changes that break one invariant, by its number, the pointer of the fault and a description. */
+/** Changes that break one invariant each. A key has its number, the pointer of the fault and a description. */
 const BROKEN: Readonly<Record<string, Change>> = {
   '1 /summary/totalIssues a wrong total': (r) => (r.summary.totalIssues = 5),
   '2 /summary/bySeverity/warning a wrong count of warnings': (r) => (r.summary.bySeverity.warning = 3),

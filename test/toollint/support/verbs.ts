@@ -99,7 +99,7 @@ export async function repository(t: TestContext, files: Record<string, string>):
   return cwd;
 }
 
-/** Returns the new, unchanged and fixed findings that a report counts against its baseline. */
+/** Returns the numbers of new, unchanged and fixed findings in a report with a baseline. */
 export const counts = ({ selection: { baseline } }: Report) => [
   baseline?.newIssues,
   baseline?.unchanged,
