@@ -1,4 +1,4 @@
-// Puts servers under load by turns, in short slices of time, and computes the ratios of pairs of servers.
+// Puts servers under load in turn, in short slices of time, and computes the ratios of pairs of servers.
 //
 // Fact: on a shared machine, the speed of a core changes within a second. In runs of three seconds, one after the
 // other, the CPU time per event of the same floor varied from 42 to 85 µs, and the ratios of such runs varied from

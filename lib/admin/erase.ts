@@ -16,7 +16,7 @@ import { printable } from '../process/printable.ts';
 import { audited, UsageError, RESULT, printResult, type Result, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
-/** How long to wait for a consumer that holds an entry. Another consumer needs less time to claim it. */
+/** Time limit for a consumer that holds an entry. Another consumer needs less time to claim the entry. */
 const HELD_MS = 30_000;
 const POLL_MS = 100;
 

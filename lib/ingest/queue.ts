@@ -4,7 +4,7 @@
 // partition of a queue (partition.ts) can be unavailable on its own. Every implementation runs test/contract/queue.ts
 // and test/contract/queue-reader.ts.
 
-/** How long the queue keeps a landed event and its id (openapi/rules.md, 4). */
+/** The queue's retention of a landed event and its id (openapi/rules.md, 4). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;
 
 /**

@@ -7,7 +7,7 @@ import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { sqliteUri } from '../process/uri.ts';
 
-/** How long a call waits for another writer. */
+/** Time limit for a call that waits for another writer. */
 const BUSY_TIMEOUT_MS = 2_000;
 const PREPARE_TIMEOUT_MS = 10_000;
 const PREPARE_RETRY_MS = 50;

@@ -365,7 +365,7 @@ describe('the installed toollint', () => {
 
     const use = `import { compare, convert, gate, schema, validate, memorySource, type Report } from 'toollint';
 const { problems } = validate(memorySource('{}', 'empty.json'));
-// @ts-expect-error: a number is no source, so the declarations are there and are read.
+// @ts-expect-error: a number is not a source, so the declarations are there and are read.
 export const wrong = (): unknown => validate(1);
 const first: Report['schemaVersion'] = 1;
 if (problems.length === 0 || schema === undefined) throw new Error('an empty document is none');
@@ -374,7 +374,7 @@ console.log(typeof compare, typeof convert, typeof gate, first);
     writeFileSync(join(toollint.folder, 'use.ts'), use);
     const send = `import { sendEvents, type SendEventsOptions } from 'ingest-gateway';
 export const some = (options: SendEventsOptions): unknown => sendEvents([{ id: 'one', type: 't' }], options);
-// @ts-expect-error: a number is no list of events, so the declarations are there and are read.
+// @ts-expect-error: a number is not a list of events, so the declarations are there and are read.
 export const wrong = (options: SendEventsOptions): unknown => sendEvents(1, options);
 console.log(typeof sendEvents);
 `;

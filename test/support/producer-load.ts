@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 
 const PAUSE_MS = 20;
 
-/** Where producers send their events. `post` rejects if there is no answer. */
+/** The server that producers send their events to. `post` rejects if there is no answer. */
 interface Taker {
   post(body: string): Promise<{ readonly status: number }>;
 }

@@ -19,7 +19,7 @@ const PAUSE_MS = 10;
 interface TrimmerOptions {
   readonly server: Server;
   readonly stream: string;
-  /** How long an acknowledged entry is kept. Other entries are never removed. */
+  /** The retention of acknowledged entries. Other entries are never removed. */
   readonly retentionMs: number;
   readonly clock: Clock;
   readonly log: Log;
