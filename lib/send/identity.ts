@@ -30,7 +30,7 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
     const isKey = text.includes('PRIVATE KEY-----') && !text.includes('ENCRYPTED');
     if (name === 'key' ? !isKey : !text.includes('CERTIFICATE-----')) {
       const isPath = typeof value === 'string' && /^[^\r\n]+$/.test(value) && !value.includes('-----');
-      throw new TypeError(`${name}: ${isPath ? 'expected PEM text, but this looks like a path' : mistake}`);
+      throw new TypeError(`${name}: ${isPath ? 'expected PEM text, this looks like a path' : mistake}`);
     }
     assertUsable(name, mistake, { [name]: value });
     given[name] = value;

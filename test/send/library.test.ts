@@ -74,8 +74,8 @@ describe('sendEvents', () => {
     const encrypted = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n';
     const publicKey = '-----BEGIN PUBLIC KEY-----\nAA==\n-----END PUBLIC KEY-----\n';
     for (const [pem, message] of [
-      [{ cert: '/etc/shop.pem' }, 'cert: expected PEM text, but this looks like a path'],
-      [{ ca: 'ca.pem' }, 'ca: expected PEM text, but this looks like a path'],
+      [{ cert: '/etc/shop.pem' }, 'cert: expected PEM text, this looks like a path'],
+      [{ ca: 'ca.pem' }, 'ca: expected PEM text, this looks like a path'],
       [{ key: Buffer.from([0x30, 0x82, 0x01, 0x00]) }, /^key: expected the text of a PEM private key/],
       [{ cert: '' }, 'cert: expected the text of a PEM certificate'],
       [{ cert: one.key }, /^cert: expected the text of a PEM certificate/],
