@@ -117,7 +117,7 @@ describe('erasing an entry', () => {
         () => undefined,
       ),
     );
-    await assert.rejects(admin.erase(lost, 'lost', erasedBody('lost', 't')), /another server .*run again/);
+    await assert.rejects(admin.erase(lost, 'lost', erasedBody('lost', 't')), /another server .*run the command again/);
     assert.ok(JSON.stringify(await own.entries()).includes('accepted'));
     assert.equal(await admin.erase(found, 'accepted', erasedBody('accepted', 't')), 'erased');
   });
