@@ -5,7 +5,6 @@ import { describe, it } from 'node:test';
 import { KNOWN_KEYS } from '../../lib/process/settings.ts';
 
 const ROOT = new URL('../../', import.meta.url).pathname;
-const COLUMNS_MAX = 120;
 const pages = [
   ...readdirSync(join(ROOT, 'deploy')).map((name) => `deploy/${name}`),
   ...readdirSync(join(ROOT, '.github')).map((name) => `.github/${name}`),
@@ -32,13 +31,6 @@ describe('the pages of deploy and .github', () => {
         assert.ok(existsSync(join(ROOT, path)), target);
         if (anchor !== undefined) assert.ok(anchorsOf(read(path)).includes(anchor), target);
       }
-    });
-
-    it(`${page} has at most ${COLUMNS_MAX} columns outside of tables and commands`, () => {
-      const wide = withoutBlocks(read(page))
-        .split('\n')
-        .filter((line) => line.length > COLUMNS_MAX && !/^\||^ *`[^`]+`\.?$|https?:/.test(line));
-      assert.deepEqual(wide, []);
     });
   }
 
