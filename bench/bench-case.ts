@@ -5,7 +5,7 @@ import type { Limit } from './statistics.ts';
 
 /**
  * Compares a metric of two labels as a ratio for each round or, without `against`, reports the metric itself. A limit
- * is a goal: missing it is reported, but does not fail the run.
+ * is a goal.
  */
 export interface Comparison {
   readonly metric: MetricName;

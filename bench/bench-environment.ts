@@ -6,6 +6,7 @@ import { freePort } from '../lib/process/free-port.ts';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
 import type { ClientFiles } from './load/options.ts';
 import { CertificateAuthority } from '../test/support/certificate-authority.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
@@ -25,6 +26,8 @@ export interface RunningServer {
   readonly name: string;
   readonly pid: number;
   readonly port: number;
+  /** Returns the bytes that a node program has allocated on V8's heap; `undefined` for other programs. */
+  readonly allocatedBytes?: (() => Promise<number>) | undefined;
   /** Sends SIGTERM, or SIGKILL after 10 s, and waits for the process to exit. */
   stop(): Promise<void>;
 }
@@ -41,6 +44,8 @@ export function checkOut(commit: string): string {
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   return folder;
 }
+
+const PRELOAD = { NODE_OPTIONS: `--import=${pathToFileURL(join(ROOT, 'bench/load/allocated-bytes.ts')).href}` };
 
 const running = new Set<ChildProcess>();
 process.on('exit', () => {
@@ -98,8 +103,14 @@ export class BenchEnvironment {
     return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
   }
 
-  gateway(redis: RunningServer, root: string = ROOT): Promise<RunningServer> {
+  gateway(
+    redis: RunningServer,
+    root: string = ROOT,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<RunningServer> {
     return this.announced('gateway', join(root, 'bin/ingest-gateway'), [], {
+      ...PRELOAD,
+      ...more,
       INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
       INGEST_GATEWAY_ADDR: '127.0.0.1:0',
       INGEST_STATE_DIR: this.folder,
@@ -112,7 +123,7 @@ export class BenchEnvironment {
   async peer(file: string, env: Readonly<Record<string, string>> = {}): Promise<RunningServer> {
     const { ca, cert, key } = this.certificates;
     const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/peers', file)];
-    return this.announced(file, NODE, args, { PORT: '0', CA: ca, CERT: cert, KEY: key, ...env });
+    return this.announced(file, NODE, args, { PORT: '0', CA: ca, CERT: cert, KEY: key, ...PRELOAD, ...env });
   }
 
   /** Starts a program that prints `listening on <port>` or `listening on <URL>`. */
@@ -134,7 +145,10 @@ export class BenchEnvironment {
 }
 
 function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(command, args, {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit', ...(env['NODE_OPTIONS'] === PRELOAD.NODE_OPTIONS ? (['ipc'] as const) : [])],
+  });
   running.add(child);
   child.once('exit', () => running.delete(child));
   return child;
@@ -145,6 +159,7 @@ function server(name: string, child: ChildProcess, port: number, after?: () => v
     name,
     pid: child.pid ?? -1,
     port,
+    allocatedBytes: child.channel === null || child.channel === undefined ? undefined : () => answerOf(child),
     stop: async () => {
       if (child.exitCode === null && child.signalCode === null) {
         const gone = new Promise((done) => child.once('exit', done));
@@ -156,6 +171,15 @@ function server(name: string, child: ChildProcess, port: number, after?: () => v
       await after?.();
     },
   };
+}
+
+function answerOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once('message', (bytes) => resolve(Number(bytes)));
+    child.send({}, (cause) => {
+      if (cause !== null) reject(cause);
+    });
+  });
 }
 
 function lineOf(child: ChildProcess, pattern: RegExp): Promise<string> {

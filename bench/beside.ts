@@ -59,7 +59,7 @@ export async function beside(
         ...(shape ?? { connections: CANONICAL_CONNECTIONS, depth: 1 }),
       });
       loads.push(load);
-      sides.set(label, sliced(label, load, server.pid, redis.pid));
+      sides.set(label, sliced(label, load, server, redis));
     }
     // Gives V8 time to compile the hot code and lets garbage collection settle.
     await warmUp([...sides.values()], warmupSeconds);
@@ -75,19 +75,25 @@ export async function beside(
   }
 }
 
-/** Measures the CPU time per event of a server and its Redis in each slice. */
-function sliced(label: string, load: SwitchedLoad, server: number, redis: number): Sliced {
-  const used = () => ({ server: cpuSeconds(server), redis: cpuSeconds(redis), atMs: performance.now() });
+/** Measures the CPU time per event of a server and its Redis in each slice, and the heap that a node server allocates. */
+function sliced(label: string, load: SwitchedLoad, server: RunningServer, redis: RunningServer): Sliced {
+  const used = () => ({ server: cpuSeconds(server.pid), redis: cpuSeconds(redis.pid), atMs: performance.now() });
   return {
     label,
     slice: async (ms) => {
+      const allocatedBefore = await server.allocatedBytes?.();
       const before = used();
       const events = await load.run(ms);
       const after = used();
+      const allocated = await server.allocatedBytes?.();
+      const heap =
+        allocated === undefined || allocatedBefore === undefined
+          ? {}
+          : { heapBytes: (allocated - allocatedBefore) / events };
       const serverUs = ((after.server - before.server) / events) * 1e6;
       const redisUs = ((after.redis - before.redis) / events) * 1e6;
       const ratePerS = (events / (after.atMs - before.atMs)) * 1000;
-      return { events, figures: { ratePerS, serverUs, redisUs, totalUs: serverUs + redisUs } };
+      return { events, figures: { ratePerS, serverUs, redisUs, totalUs: serverUs + redisUs, ...heap } };
     },
   };
 }

@@ -16,6 +16,7 @@ export const METRICS = {
   answeredShare: { title: 'answered of what was due', unit: '', digits: 2 },
   refusedShare: { title: 'refused with 503', unit: '', digits: 2 },
   offeredShare: { title: 'offered of the planned rate', unit: '', digits: 2 },
+  heapBytes: { title: 'JavaScript heap allocated', unit: 'B', digits: 0 },
   bytesEach: { title: 'memory for each', unit: 'B', digits: 0 },
 } as const satisfies Record<string, Metric>;
 

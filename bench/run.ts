@@ -5,12 +5,15 @@
 // Every run starts a fresh Redis and fresh servers. A run with at least the default number of rounds also replaces
 // the READMEs' pictures. Progress goes to standard error.
 //
+// Exit codes: 0 if all goals were reached, 1 if one was missed, 3 if one has no verdict.
+//
 // BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (comma-separated names; all by default) select what runs.
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
 import { ROOT } from './bench-environment.ts';
 import type { BenchCase } from './bench-case.ts';
+import { allocation } from './cases/allocation.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { landing } from './cases/landing.ts';
 import { largeBodies } from './cases/large-bodies.ts';
@@ -27,13 +30,13 @@ import { written } from './metrics.ts';
 import { Progress } from './progress.ts';
 import { costChart, costData, costDataLines } from './report/cost-chart.ts';
 import { latencyChart } from './report/latency-chart.ts';
-import { caseTable } from './report/table.ts';
+import { caseTable, missedGoals } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
 /** The saturation case comes first because other cases use its rate. */
 const CASES: readonly BenchCase[] = [
   ...[saturation, latency, overload, newConnections, largeBodies],
-  ...[pipelining, idleConnections, queueMemory, landing, sender],
+  ...[pipelining, allocation, idleConnections, queueMemory, landing, sender],
 ];
 const WARMUP_SECONDS = 1.5;
 const ROUNDS_DEFAULT = 5;
@@ -67,7 +70,17 @@ if (data !== undefined) writePicture('cost', costChart(data, about));
 const curves = latencyChart(summaries);
 if (curves !== undefined) writePicture('latency', curves);
 if (data !== undefined) process.stdout.write(`\n${costDataLines(data)}`);
-process.exit(0);
+process.exit(ended());
+
+/** Prints the missed goals, and returns the exit code. */
+function ended(): number {
+  const goals = summaries.flatMap(({ comparisons }) => comparisons).filter(({ limit }) => limit !== undefined);
+  const missed = missedGoals(summaries);
+  const open = goals.filter(({ verdict }) => verdict !== 'reached' && verdict !== 'missed').length;
+  if (missed.length > 0) process.stdout.write(`\nmissed goals:\n${missed.map((line) => `  ${line}\n`).join('')}`);
+  else process.stdout.write(`\n${goals.length - open} of ${goals.length} goals reached, ${open} without a verdict\n`);
+  return missed.length > 0 ? 1 : open > 0 ? 3 : 0;
+}
 
 function writePicture(name: string, svg: string): void {
   const path = rounds < ROUNDS_DEFAULT ? `${file}-${name}.svg` : join(ROOT, `.github/images/${name}.svg`);

@@ -29,6 +29,12 @@ export const GATEWAY: Subject = {
   start: (environment, redis) => environment.gateway(redis),
 };
 
+/** The gateway without its fast path: node:https reads all requests. */
+export const GATEWAY_WITH_NODE_READER: Subject = {
+  name: 'node reader',
+  start: (environment, redis) => environment.gateway(redis, ROOT, { INGEST_HTTP_READER: 'node' }),
+};
+
 export const gatewayOf = (root: string): Subject => ({
   name: 'base',
   start: (environment, redis) => environment.gateway(redis, root),

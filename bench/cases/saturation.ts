@@ -4,7 +4,7 @@
 // Fact: with twice as many events, Redis uses 1.09 times as much CPU time per event. Choice: each pair gets fresh
 // servers.
 import type { BenchCase } from '../bench-case.ts';
-import { FASTIFY, FLOOR, FLOOR_WITH_REDIS, GATEWAY } from '../subjects.ts';
+import { FASTIFY, FLOOR, FLOOR_WITH_REDIS, GATEWAY, GATEWAY_WITH_NODE_READER } from '../subjects.ts';
 
 const LOW_RATE_PER_S = 2_000;
 
@@ -20,13 +20,16 @@ export const saturation: BenchCase = {
     { metric: 'serverUs', of: besidePeer('floor'), against: 'floor', limit: { atMost: 1 } },
     { metric: 'serverUs', of: besidePeer('floor with Redis'), against: 'floor with Redis' },
     { metric: 'serverUs', of: besidePeer('limit'), against: 'limit', limit: { atMost: 1.8 } },
-    { metric: 'totalUs', of: besidePeer('fastify'), against: 'fastify', limit: { atMost: 0.6 } },
+    { metric: 'totalUs', of: besidePeer('fastify'), against: 'fastify', limit: { atMost: 0.75 } },
     { metric: 'redisUs', of: besidePeer('fastify'), against: 'fastify' },
+    { metric: 'serverUs', of: besidePeer('node reader'), against: 'node reader', limit: { atMost: 0.8 } },
     { metric: 'serverUs', of: AT_LOW_RATE, against: 'gateway' },
   ],
   runs: (bench) => {
     const alone = bench.run({ label: 'gateway', subject: GATEWAY });
-    const peers = [FLOOR, FLOOR_WITH_REDIS, bench.limit, bench.nginx, FASTIFY].filter((peer) => peer !== undefined);
+    const peers = [FLOOR, FLOOR_WITH_REDIS, bench.limit, bench.nginx, FASTIFY, GATEWAY_WITH_NODE_READER].filter(
+      (peer) => peer !== undefined,
+    );
     return [
       {
         label: alone.label,

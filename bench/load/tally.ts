@@ -38,14 +38,12 @@ export class Tally {
     if (this.#measuring) this.#offered += count;
   }
 
-  /** Does not record the latency of 5xx answers. `expectedIntervalUs` corrects for coordinated omission. */
-  answered(status: string, latencyUs: number, expectedIntervalUs = 0): void {
+  /** Does not record the latency of 5xx answers. */
+  answered(status: string, latencyUs: number): void {
     if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (status.startsWith('5')) return;
-    if (expectedIntervalUs > 0)
-      this.#histogram.recordValueWithExpectedInterval(Math.max(1, latencyUs), expectedIntervalUs);
-    else this.#histogram.recordValue(Math.max(1, latencyUs));
+    this.#histogram.recordValue(Math.max(1, latencyUs));
   }
 
   /** Counts broken connections at any time, because a run with a broken connection is void. */

@@ -8,6 +8,7 @@ const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string 
   { metric: 'p99Ms', heading: 'p99 ms' },
   { metric: 'serverUs', heading: 'server µs' },
   { metric: 'redisUs', heading: 'Redis µs' },
+  { metric: 'heapBytes', heading: 'heap B' },
   { metric: 'bytesEach', heading: 'bytes each' },
   { metric: 'foreignShare', heading: 'others' },
 ];
@@ -39,6 +40,11 @@ export function caseTable(summary: CaseSummary): string {
   }
   return [...lines, ...summary.comparisons.map((comparison) => `  ${comparisonLine(comparison)}`), ''].join('\n');
 }
+
+export const missedGoals = (summaries: readonly CaseSummary[]): readonly string[] =>
+  summaries.flatMap(({ name, comparisons }) =>
+    comparisons.filter(({ verdict }) => verdict === 'missed').map((missed) => `${name}: ${comparisonLine(missed)}`),
+  );
 
 function spreadOf({ figures }: LabelSummary): string {
   const main = figures.serverUs ?? figures.bytesEach;

@@ -61,7 +61,7 @@ describe('servers measured side by side', () => {
       assert.ok((figures['totalUs'] ?? 0) > (figures['serverUs'] ?? 0));
     }
     assert.deepEqual(Object.keys(pairs[0]?.slices.against[0]?.figures ?? {}).sort(), [
-      ...['ratePerS', 'redisUs', 'serverUs', 'totalUs'],
+      ...['heapBytes', 'ratePerS', 'redisUs', 'serverUs', 'totalUs'],
     ]);
   });
 
