@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz mutate rolling-restart fail-over image-test snippets runtimes api-page browser-test package bench bench-gate
+.PHONY: help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck coverage campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes api-page browser-test package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -87,9 +87,6 @@ soak: setup ## check that memory stays level under load for 15 minutes; SOAK_SEC
 fuzz: setup ## send a million mutated requests to a gateway; FUZZ_REQUESTS, FUZZ_SEED, FUZZ_FROM
 	FUZZ_REQUESTS=$${FUZZ_REQUESTS:-1000000} \
 	  $(NODE) --import tsx --enable-source-maps --test --test-reporter=spec test/fuzz/fuzz.test.ts
-
-mutate: setup postgres ## list careless changes that the tests of FOLDERS (of lib) do not notice; FILES, MUTATE_MAX, MUTATE_SEED
-	@NODE_COMPILE_CACHE=$(CURDIR)/node_modules/.cache/compile $(NODE) --disable-warning=ExperimentalWarning test/mutation/mutate.ts
 
 rolling-restart: setup ## restart two gateways ten times each under load, behind a balancer and with a shared port
 	ROLLING_RESTARTS=$${ROLLING_RESTARTS:-10} ROLLING_PER_SECOND=$${ROLLING_PER_SECOND:-1000} \

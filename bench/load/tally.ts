@@ -1,5 +1,5 @@
 // Counts answers by status and records latencies in a histogram with three significant digits.
-import { build } from 'hdr-histogram-js';
+import { createHistogram } from 'node:perf_hooks';
 import type { LoadOptions, LoadResult } from './options.ts';
 
 const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99.99, 100];
@@ -7,11 +7,7 @@ const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99
 export class Tally {
   readonly #statuses: Record<string, number> = {};
   // Records latencies in microseconds, up to one minute.
-  readonly #histogram = build({
-    lowestDiscernibleValue: 1,
-    highestTrackableValue: 60_000_000,
-    numberOfSignificantValueDigits: 3,
-  });
+  readonly #histogram = createHistogram({ lowest: 1, highest: 60_000_000, figures: 3 });
   readonly #notes: string[] = [];
   #from = 0;
   #elapsedMs = 0;
@@ -43,7 +39,7 @@ export class Tally {
     if (!this.#measuring) return;
     this.#statuses[status] = (this.#statuses[status] ?? 0) + 1;
     if (status.startsWith('5')) return;
-    this.#histogram.recordValue(Math.max(1, latencyUs));
+    this.#histogram.record(Math.max(1, Math.round(latencyUs)));
   }
 
   /** Counts broken connections at any time, because a run with a broken connection is void. */
@@ -65,7 +61,7 @@ export class Tally {
   }
 
   tell(): void {
-    const ms = (percentile: number): number => this.#histogram.getValueAtPercentile(percentile) / 1000;
+    const ms = (percentile: number): number => this.#histogram.percentile(Math.max(percentile, 0.001)) / 1000;
     const result: LoadResult = {
       statuses: this.#statuses,
       offered: this.#offered,
