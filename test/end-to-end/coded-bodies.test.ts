@@ -4,10 +4,9 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { fileGateway } from '../support/file-gateway.ts';
-import { event, TestGateway, type Reply } from '../support/gateway.ts';
-import { eventually } from '../support/scope.ts';
+import { event, type Reply } from '../support/gateway.ts';
 import { addsNothing, assertProblem } from '../support/verdicts.ts';
-import { askRaw, postText, repliesIn, requestText, type WireReply } from '../support/wire.ts';
+import { askRaw, requestText, type WireReply } from '../support/wire.ts';
 
 const BODY_BYTES_MAX = 100_000;
 const MIB = 2 ** 20;
@@ -68,12 +67,6 @@ for (const coding of CODINGS) {
       });
     }
 
-    it('gets 413 at the first byte over the limit and keeps its connection', async () => {
-      const reply = await addsNothing(redis, () => postCoded(coding, compress(eventOf('over', BODY_BYTES_MAX + 1))));
-      assertProblem(reply, 413, 'INVALID_EVENT');
-      assert.notEqual(reply.headers.connection, 'close');
-    });
-
     it('gets 400 INVALID_COMPRESSION if it is cut off, damaged, followed by other bytes, or in another format', async () => {
       for (const body of [eventOf('broken', 200), eventOf('broken', 60_000)]) {
         const whole = compress(body);
@@ -94,48 +87,6 @@ for (const coding of CODINGS) {
     });
   });
 }
-
-it('a coded body reserves 64 KiB or 100 times its length, whichever is larger', async () => {
-  const narrow = await TestGateway.start(redis, pki, { INGEST_IN_FLIGHT_BYTES_MAX: '150000' });
-  const inFlight = (): Promise<number> => narrow.metric('ingest_events_in_flight');
-  const two = narrow.client(await pki.producer('two'));
-  const holder = await narrow.socket(producer);
-  const held = postText(eventOf('holder', 80_000));
-  holder.write(held.slice(0, -1));
-  await eventually('it is in flight', async () => (await inFlight()) === 1);
-  for (const coding of CODINGS) {
-    for (const padding of [0, 1_000]) {
-      const body = event(`narrow-${coding}-${padding}`, { noise: randomBytes(padding).toString('hex') });
-      const coded = COMPRESS[coding](body);
-      assert.equal(coded.length > 700, padding > 0);
-      assert.equal((await postCoded(coding, coded, two)).status, padding > 0 ? 503 : 202);
-      assert.equal((await postCoded('identity', Buffer.from(body), two)).status, 202);
-    }
-  }
-  holder.write(held.slice(-1));
-  await eventually('none is in flight', async () => (await inFlight()) === 0);
-  for (const coding of CODINGS)
-    assert.equal((await postCoded(coding, COMPRESS[coding](eventOf(`wide-${coding}`, 60_000)), two)).status, 202);
-});
-
-it('a coded body is decoded before the waiting small ones of another producer on four connections', async () => {
-  const greedy = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
-  const other = gateway.client(await pki.producer('other'));
-  assert.equal((await other.post(event('other-connects'))).status, 202);
-  const texts = greedy.map((_, connection) =>
-    Array.from({ length: 200 }, (__, at) => {
-      const body = gzipSync(event(`greedy-${connection}-${at}`, { zeros: '0'.repeat(60_000) }));
-      return postText(body.toString('latin1'), ['Content-Encoding: gzip', `Content-Length: ${body.length}`]);
-    }).join(''),
-  );
-  const answers = (): number => greedy.reduce((sum, { received }) => sum + repliesIn(received).length, 0);
-  greedy.forEach((connection, at) => connection.write(Buffer.from(texts[at] ?? '', 'latin1')));
-  const reply = await postCoded('gzip', gzipSync(eventOf('other-coded', 60_000)), other);
-  const answered = answers();
-  assert.equal(reply.status, 202, reply.body);
-  assert.ok(answered < 400, `${answered} of 800 were answered before`);
-  await eventually('all are answered', () => answers() === 800);
-});
 
 it('a coded body that expands beyond 64 KiB and 100 times its length gets 413', async () => {
   const noise = randomBytes(400).toString('hex');

@@ -7,10 +7,7 @@ import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { event } from '../support/gateway.ts';
 import { ProducerLoad } from '../support/producer-load.ts';
-import { queueAddress } from '../../lib/process/queue-uri.ts';
-import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { Program } from '../support/program.ts';
-import { SYSTEM } from '../support/system.ts';
 
 let sentinels: TestSentinels;
 let store: WarehouseStore;
@@ -68,62 +65,6 @@ describe('replicas that do not acknowledge in time', () => {
     for (const [at, program] of programs.entries()) {
       assert.equal(await program.ended, 4, program.output);
       assert.match(program.output, cases[at]?.[1] ?? /./);
-    }
-  });
-});
-
-describe('each event that was answered 202 has its row', () => {
-  it('after a master was killed under load', { tags: ['long'] }, async () => {
-    await sentinels.whole();
-    const old = await sentinels.master();
-    const load = new ProducerLoad(pipeline, 'killed');
-    await load.more(100);
-    await old.signal('SIGKILL');
-    const fresh = await sentinels.promoted(old);
-    await load.more(100);
-    await load.stop();
-    await load.assertLanded(store);
-    await sentinels.rejoin(old, fresh);
-  });
-
-  it(
-    'after a planned fail-over under load, if it was accepted before the fail-over started',
-    { tags: ['long'] },
-    async () => {
-      await sentinels.whole();
-      const old = await sentinels.master();
-      const during = new ProducerLoad(pipeline, 'during');
-      await during.more(100);
-      const begunMs = performance.now();
-      await sentinels.failOver();
-      const fresh = await sentinels.promoted(old);
-      const before = await fresh.length();
-      await eventually('the new master takes events', async () => (await fresh.length()) > before, 60_000);
-      await during.stop();
-      const load = new ProducerLoad(pipeline, 'after');
-      await load.more(100);
-      await load.stop();
-      await load.assertLanded(store);
-      await during.assertLanded(store, (acceptedMs) => acceptedMs < begunMs);
-    },
-  );
-});
-
-describe('a sentinel that is frozen', { tags: ['long'] }, () => {
-  it('does not delay a lookup of the master while the others agree', { tags: ['long'] }, async () => {
-    const address = queueAddress(sentinels.uri);
-    assert.ok(typeof address !== 'string' && address.kind === 'sentinel');
-    const master = await sentinels.master();
-    sentinels.freezeLast(true);
-    try {
-      // A lookup that waited for all sentinels would take as long as the timeout for one sentinel.
-      await eventually('a look-up was shorter than the timeout', async () => {
-        const startMs = performance.now();
-        assert.equal(await sentinelLookup(address, SYSTEM).find(undefined), master.uri);
-        return performance.now() - startMs < 900;
-      });
-    } finally {
-      sentinels.freezeLast(false);
     }
   });
 });

@@ -5,7 +5,7 @@ import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts
 import { Pki } from '../support/pki.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { PacedLoad } from './paced-load.ts';
+import { Load } from '../support/load.ts';
 
 /** Events per second. `make rolling-restart` sends 1,000. */
 const PER_SECOND = Number(process.env['ROLLING_PER_SECOND'] ?? 200);
@@ -15,6 +15,7 @@ const SHOWN_MAX = 10;
 const EVENTS_BETWEEN = 1.5 * PER_SECOND;
 /** Connections used in turn, so that none is idle for long. */
 const CONNECTIONS = { maxSockets: 40, scheduling: 'fifo' };
+const SENDERS = 200;
 
 export interface FleetGateway {
   readonly port: number;
@@ -64,14 +65,11 @@ export class Fleet {
     port: number,
     times: number,
     settled: (gateway: FleetGateway) => Promise<unknown>,
-  ): Promise<PacedLoad> {
+  ): Promise<Load> {
     const producer = await this.pki.producer('shop');
     const client = new TestClient(port, this.pki.authority.certificate, producer, CONNECTIONS as never);
-    const load = new PacedLoad(client, PER_SECOND);
-    const more = (): Promise<boolean> => {
-      const wanted = load.accepted.length + EVENTS_BETWEEN;
-      return eventually('more events are accepted', () => load.accepted.length >= wanted, 60_000);
-    };
+    const load = new Load(client, 'event', SENDERS, (1_000 * SENDERS) / PER_SECOND, true);
+    const more = (): Promise<boolean> => load.more(EVENTS_BETWEEN);
     try {
       await more();
       for (let round = 0; round < times; round += 1) {
@@ -98,7 +96,7 @@ export class Fleet {
     });
   }
 
-  async assertNothingLost(load: PacedLoad): Promise<void> {
+  async assertNothingLost(load: Load): Promise<void> {
     // Only counts and a few examples are compared, because comparing 100,000 ids takes too long.
     assert.deepEqual([load.failures.length, ...load.failures.slice(0, SHOWN_MAX)], [0]);
     assert.equal(load.accepted.length, load.sent);

@@ -1,3 +1,4 @@
+// A load that never retries.
 import type { Reply, RequestFailed, TestClient } from './gateway.ts';
 import { event } from './gateway.ts';
 import { atEnd, eventually } from './scope.ts';
@@ -9,15 +10,27 @@ export class Load {
   slowestMs = 0;
   #stopped = false;
   #sent = 0;
+  readonly #startMs = performance.now();
   readonly #done: Promise<unknown>;
 
-  constructor(client: TestClient, prefix: string, connections: number, pauseMs = 0) {
-    this.#done = Promise.all(Array.from({ length: connections }, () => this.#work(client, prefix, pauseMs)));
+  /** After an event, each connection pauses for `pauseMs`, or if `paced`, until `pauseMs` after it began the event. */
+  constructor(client: TestClient, prefix: string, connections: number, pauseMs = 0, paced = false) {
+    this.#done = Promise.all(Array.from({ length: connections }, () => this.#work(client, prefix, pauseMs, paced)));
     atEnd(async () => void (await this.stop()));
   }
 
   get sent(): number {
     return this.#sent;
+  }
+
+  get perSecond(): number {
+    return this.#sent / ((performance.now() - this.#startMs) / 1000);
+  }
+
+  /** Answers other than 202, and requests without an answer. */
+  get failures(): readonly string[] {
+    const refused = this.replies.filter(({ status }) => status !== 202).map(({ status, body }) => `${status} ${body}`);
+    return [...refused, ...this.errors.map(String)];
   }
 
   get statuses(): number[] {
@@ -26,7 +39,7 @@ export class Load {
 
   more(count: number): Promise<boolean> {
     const wanted = this.replies.length + count;
-    return eventually(`${count} more answers`, () => this.replies.length >= wanted);
+    return eventually(`${count} more answers`, () => this.replies.length >= wanted, 60_000);
   }
 
   async stop(): Promise<this> {
@@ -35,7 +48,7 @@ export class Load {
     return this;
   }
 
-  async #work(client: TestClient, prefix: string, pauseMs: number): Promise<void> {
+  async #work(client: TestClient, prefix: string, pauseMs: number, paced: boolean): Promise<void> {
     while (!this.#stopped) {
       const id = `${prefix}-${this.#sent++}`;
       const start = performance.now();
@@ -48,7 +61,8 @@ export class Load {
         this.errors.push(cause as RequestFailed);
       }
       // The load must leave processor time for other programs.
-      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      const leftMs = paced ? pauseMs - (performance.now() - start) : pauseMs;
+      if (leftMs > 0) await new Promise((resolve) => setTimeout(resolve, leftMs));
       else await new Promise((resolve) => setImmediate(resolve));
     }
   }
