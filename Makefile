@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes api-page browser-test package bench bench-gate
+.PHONY: help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -66,11 +66,11 @@ $(COMPILED): | $(INSTALLED)
 	@for program in gateway consumer admin; do bin/ingest-$$program --version >/dev/null & done; wait
 test: setup postgres $(COMPILED) ## run the tests without the list of failures; TESTS='test/http/*.test.ts' selects files
 	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)
-# A case that times out leaves handles open, so the shared process is forced to exit after its last test.
+# A case that times out leaves handles open, so a process is forced to exit after its last test.
 together:
 	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit $(TOGETHER)
 apart:
-	@$(RUN_TESTS) $(NOT_LONG) $(APART)
+	@$(RUN_TESTS) $(NOT_LONG) --test-force-exit $(APART)
 
 ingest-test-long: setup postgres ## run the long tests (nightly and before a release): files *.long.ts, and cases with the tag
 	@rm -f $(FAILURES); failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \
@@ -117,9 +117,6 @@ runtimes: setup ## test ingest-client on Node 20, 22, 24 and 26, Bun and Deno (L
 	@mkdir -p .ingest/runtimes && cd .ingest/runtimes && { [ -f package.json ] || echo '{"private":true}' >package.json; } && \
 	  npm install --ignore-scripts --no-audit --no-fund --loglevel=error $(RUNTIMES)
 	RUNTIMES=all $(NODE) --test --test-timeout=300000 --test-reporter=./test/support/reporter.ts test/package/client.long.ts
-
-api-page: $(INSTALLED) ## make the API file into one HTML page, package/events.html
-	@$(NODE) bin/make-api-page.ts package/events.html && echo package/events.html
 
 package: typecheck ## build package/: three npm packages with bills of materials, an archive and a Debian package with node
 	@$(NODE) bin/make-package.ts && bin/make-archives package

@@ -59,8 +59,6 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
       cpSync(join(root, path), join(stage, path));
   for (const [from, to] of Object.entries({ ...documents, LICENSE: 'LICENSE' }))
     cpSync(join(root, from), join(stage, to), { recursive: true });
-  if (existsSync(join(stage, 'openapi/events.yaml')))
-    run(root, process.execPath, ['bin/make-api-page.ts', join(stage, 'openapi/events.html')]);
   writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
   writeFileSync(join(target, `${name}-${version}.cdx.json`), billOfMaterials(manifest));
   run(stage, 'npm', ['pack', '--loglevel=error', '--pack-destination', target]);

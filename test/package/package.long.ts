@@ -13,7 +13,6 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { Script } from 'node:vm';
 import { revision } from '../../lib/process/program.ts';
 import { settingsOf } from '../../lib/process/settings.ts';
 import { ran, tool } from '../deploy/deploy-files.ts';
@@ -80,18 +79,6 @@ describe('what is installed', () => {
       gateway.files.filter((path) => /toollint|code-analysis/.test(path)),
       [],
     );
-  });
-
-  it('includes the API as one self-contained page with its licenses', () => {
-    const page = readFileSync(join(gateway.root, 'openapi/events.html'), 'utf8');
-    assert.match(page, /Redoc\.init\(\{"openapi":/);
-    assert.match(page, /The MIT License \(MIT\)/);
-    const [head = '', ...scripts] = page.split('\n<script>');
-    assert.deepEqual(scripts.length, 2, 'no script ends early');
-    assert.doesNotMatch(head, /src=|href=/);
-    assert.doesNotMatch(page, /https?:\/\/(cdn|fonts)\./);
-    for (const script of scripts.map((text) => text.split('</script>')[0] ?? ''))
-      assert.doesNotThrow(() => new Script(script));
   });
 
   it('needs at most 45 MB with dependencies', () => {
