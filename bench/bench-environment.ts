@@ -31,7 +31,7 @@ export interface RunningServer {
   /** The data folder, if there is one. */
   readonly folder?: string;
   /** Returns the number of bytes written to standard output. */
-  printed(): number;
+  readonly printed: () => number;
   /** Sends SIGTERM, or SIGKILL after 10 s, and waits for the process to exit. */
   stop(): Promise<void>;
 }
