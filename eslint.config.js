@@ -32,7 +32,7 @@ const LAYERS = {
   send: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   redis: { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
   // Six rooms: accept, read and admin do not know each other.
-  'redis/wire': { folders: ['ingest', 'process'], types: [], packages: ['node:'] },
+  'redis/wire': { folders: ['ingest', 'process'], types: [], packages: ['node:', 'redis'] },
   'redis/server': { folders: ['wire', 'ingest', 'process'], types: [], packages: ['node:'] },
   'redis/stream': { folders: ['wire', 'server', 'ingest', 'process'], types: [], packages: ['node:'] },
   'redis/accept': { folders: ['wire', 'server', 'stream', 'ingest', 'process'], types: [], packages: ['node:'] },

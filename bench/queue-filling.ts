@@ -1,9 +1,9 @@
 // Fills a queue with the gateway's own queue code, which is faster than HTTP and has the same result in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
-import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/client.ts';
+import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/connection.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/stream/queue-partitions.ts';
-import type { RedisValue } from '../lib/redis/wire/reply.ts';
+import type { RedisValue } from '../lib/redis/wire/values.ts';
 import { StreamQueue } from '../lib/redis/accept/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
@@ -21,7 +21,7 @@ const optionsFor = (redis: RunningServer): ConnectionOptions => ({
 });
 
 async function withConnection<T>(connection: RedisConnection, work: () => Promise<T>): Promise<T> {
-  const ready = new Promise((resolve) => connection.tell({ onReady: resolve }));
+  const ready = new Promise<void>((resolve) => connection.tell({ onReady: resolve }));
   connection.open();
   await ready;
   try {
@@ -33,7 +33,7 @@ async function withConnection<T>(connection: RedisConnection, work: () => Promis
 
 export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisValue> {
   const connection = new RedisConnection(optionsFor(redis));
-  return withConnection(connection, () => connection.values.send(args));
+  return withConnection(connection, () => connection.send(args));
 }
 
 /** Throws if an event is not accepted. */

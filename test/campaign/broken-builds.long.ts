@@ -87,10 +87,11 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'gives up a queue whose name does not resolve',
     change: {
-      file: 'lib/redis/server/client.ts',
-      from: "if (typeof this.#options.uri !== 'string') this.restart(reason);",
-      to: `if (String(cause).includes('EAI_AGAIN')) return void this.close();
-    if (typeof this.#options.uri !== 'string') this.restart(reason);`,
+      file: 'lib/redis/server/connection.ts',
+      from: 'if (client !== this.#client) return;\n      this.#lose(',
+      to: `if (client !== this.#client) return;
+      if (String(cause).includes('EAI_AGAIN')) return void this.close();
+      this.#lose(`,
     },
     rounds: [[lasting(namesUnknown, 1_500)]],
     finds: /the rounds ended early|not everything has landed in time/,

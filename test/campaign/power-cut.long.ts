@@ -10,7 +10,7 @@ import type { Outcome } from '../../lib/ingest/queue.ts';
 import type { LandingEvent } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { partitionAt, WARN } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { QueueRefusal } from '../../lib/redis/wire/errors.ts';
-import type { Server } from '../../lib/redis/wire/script.ts';
+import type { Server } from '../../lib/redis/wire/values.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { SYSTEM } from '../support/system.ts';
 
 let redis: TestRedis;
@@ -19,7 +19,7 @@ async function connected(): Promise<Server> {
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
-  return connection.values;
+  return connection;
 }
 
 describe("a queue's identity", () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
-import type { Server } from '../../lib/redis/wire/script.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import type { Server } from '../../lib/redis/wire/values.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { acceptingStreams, inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
@@ -30,7 +30,7 @@ async function connected(uri: string): Promise<Server> {
   atEnd(() => connection.close());
   connection.open();
   await eventually('it is connected', () => connection.ready);
-  return connection.values;
+  return connection;
 }
 
 describe('the rights of a Redis user', () => {

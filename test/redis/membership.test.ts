@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { memberName } from '../../lib/redis/read/membership.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import type { RedisValue } from '../../lib/redis/wire/reply.ts';
+import type { RedisValue } from '../../lib/redis/wire/values.ts';
 import { Script } from '../../lib/redis/wire/script.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { TestRedis } from '../support/redis.ts';

@@ -5,7 +5,7 @@ import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
@@ -91,7 +91,7 @@ describe('the entries that the server reads', () => {
       await eventually('it is connected', () => connection.ready);
       const trimmer = new StreamTrimmer({
         ...SYSTEM,
-        ...{ server: connection.values, stream: STREAM, retentionMs: past, log: QUIET_LOG },
+        ...{ server: connection, stream: STREAM, retentionMs: past, log: QUIET_LOG },
         onReport: ({ events }) => reports.push(events),
       });
       await eventually(

@@ -3,7 +3,7 @@ import { before, describe, it } from 'node:test';
 import { RETENTION_MS, type QueueReport } from '../../lib/ingest/queue.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -30,7 +30,7 @@ async function trimmerOf(
   await eventually('it is connected', () => connection.ready);
   return new StreamTrimmer({
     clock,
-    server: connection.values,
+    server: connection,
     stream,
     retentionMs: RETENTION_MS,
     log,

@@ -3,18 +3,17 @@
 // of a connection arrive whole and in order.
 import { EventEmitter } from 'node:events';
 import { NoConnection, RedisError } from '../../lib/redis/wire/errors.ts';
-import { CONNECT_TIMEOUT_MS, reconnectPauseMs } from '../../lib/redis/wire/deadline.ts';
-import type { Reply } from '../../lib/redis/wire/reply.ts';
-import type { Argument } from '../../lib/redis/wire/script.ts';
-import type { Client } from '../../lib/redis/server/client.ts';
-import type { Random as Chance, Timer } from '../../lib/process/clock.ts';
+import { CONNECT_TIMEOUT_MS } from '../../lib/redis/wire/deadline.ts';
+import type { Client } from '../../lib/redis/wire/redis-client.ts';
+import type { Argument, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
+import type { Timer } from '../../lib/process/clock.ts';
 import type { Marks } from './marks.ts';
-import type { RedisServer } from './redis-server.ts';
+import { decoded, type RedisServer } from './redis-server.ts';
 import { actor, type Actor, type Schedule } from './schedule.ts';
 
 interface Call {
   readonly command: readonly Argument[];
-  readonly resolve: (reply: Reply) => void;
+  readonly resolve: (reply: RedisBytes) => void;
   readonly reject: (cause: Error) => void;
   state: 'sent' | 'blocked' | 'run';
   /** True if the connection was lost, so that nobody waits for the answer. */
@@ -22,7 +21,7 @@ interface Call {
   timer?: Timer;
 }
 
-export type Watcher = (kind: string, command: readonly Argument[], answer: Reply | RedisError) => void;
+export type Watcher = (kind: string, command: readonly Argument[], answer: RedisValue | RedisError) => void;
 
 export interface NetworkOptions {
   readonly schedule: Schedule;
@@ -47,9 +46,9 @@ export class Network {
     this.options = options;
   }
 
-  clients(of: Actor, random: Chance): (uri: string, name: string) => Client {
+  clients(of: Actor): (uri: string, name: string) => Client {
     return () => {
-      const link = new Link(this, of, random);
+      const link = new Link(this, of);
       this.#links.add(link);
       return link;
     };
@@ -106,34 +105,31 @@ export class Network {
     const command = block === -1 ? call.command : call.command.filter((_, at) => at !== block && at !== block + 1);
     const { answer, line } = await server.run(schedule.nowMs, command);
     const kind = server.kindOf(command);
-    if (mayBlock && !(answer instanceof RedisError) && answer.again().array() === undefined)
-      return { kind, isNothing: true };
+    if (mayBlock && answer === null) return { kind, isNothing: true };
     schedule.note(`${link.actor.name} ${line}`);
     call.state = 'run';
-    watch(kind, command, answer instanceof RedisError ? answer : answer.again());
-    link.answered(call, answer instanceof RedisError ? answer : answer.again());
+    watch(kind, command, answer instanceof RedisError ? answer : decoded(answer));
+    link.answered(call, answer);
     return { kind, isNothing: false };
   }
 }
 
 export class Link extends EventEmitter implements Client {
   readonly actor: Actor;
-  isReady = false;
+  readonly bytesReceived = 0;
   readonly #network: Network;
-  readonly #random: Chance;
+  #isReady = false;
   #calls: Call[] = [];
   #out: Call[] = [];
-  #in: { readonly call: Call; readonly answer: Reply | RedisError }[] = [];
+  #in: { readonly call: Call; readonly answer: RedisBytes | RedisError }[] = [];
   #isCut = false;
   #closed = false;
-  #retries = 0;
-  #retry: Timer | undefined;
+  #opening: Timer | undefined;
 
-  constructor(network: Network, of: Actor, random: Chance) {
+  constructor(network: Network, of: Actor) {
     super();
     this.actor = of;
     this.#network = network;
-    this.#random = random;
   }
 
   connect(): void {
@@ -143,23 +139,25 @@ export class Link extends EventEmitter implements Client {
   #open(pauseMs: number, leftMs: number): void {
     const { schedule } = this.#network.options;
     const latencyMs = 2 * this.#network.latencyMs(this.actor);
-    this.#retry = schedule.park(this.actor, pauseMs + latencyMs, 'connects', () => {
+    this.#opening = schedule.park(this.actor, pauseMs + latencyMs, 'connects', () => {
       if (this.#closed) return;
       const still = this.#network.stillMs - schedule.nowMs;
       if (!this.#network.up) this.#lose(new Error('connection refused'));
       else if (still > 0 && leftMs <= 0) this.#lose(new Error('the server does not answer'));
       else if (still > 0) this.#open(Math.min(still, leftMs), leftMs - still);
       else {
-        this.#isCut = false;
-        this.#retries = 0;
-        this.isReady = true;
+        this.#isReady = true;
         this.emit('ready');
       }
     });
   }
 
-  send(command: readonly Argument[]): Promise<Reply> {
-    if (!this.isReady) return Promise.reject(new NoConnection('there is no connection to the queue'));
+  async send(command: readonly Argument[]): Promise<RedisValue> {
+    return decoded(await this.sendForBytes(command));
+  }
+
+  sendForBytes(command: readonly Argument[]): Promise<RedisBytes> {
+    if (!this.#isReady) return Promise.reject(new NoConnection('there is no connection to the queue'));
     return new Promise((resolve, reject) => {
       const call: Call = { command, resolve, reject, state: 'sent', lost: this.#isCut };
       this.#calls.push(call);
@@ -181,7 +179,7 @@ export class Link extends EventEmitter implements Client {
     if (call !== undefined) await this.#network.run(this, call);
   }
 
-  answered(call: Call, answer: Reply | RedisError): void {
+  answered(call: Call, answer: RedisBytes | RedisError): void {
     if (call.lost) return;
     this.#in.push({ call, answer });
     const { schedule } = this.#network.options;
@@ -189,18 +187,15 @@ export class Link extends EventEmitter implements Client {
       const next = this.#in.shift();
       if (next === undefined) return;
       this.#calls.splice(this.#calls.indexOf(next.call), 1);
-      if (!(next.answer instanceof RedisError)) next.call.resolve(next.answer);
-      else {
-        next.call.reject(next.answer);
-        this.emit('refused', next.answer);
-      }
+      if (next.answer instanceof RedisError) next.call.reject(next.answer);
+      else next.call.resolve(next.answer);
       if (this.#calls.length === 0) this.emit('idle');
     });
   }
 
   /** Breaks the connection. `arrives` tells whether commands in transit still reach the server. */
   cut(arrives: boolean): void {
-    if (!this.isReady || this.#isCut) return;
+    if (!this.#isReady || this.#isCut) return;
     this.#isCut = true;
     this.#leave(arrives);
     const { schedule } = this.#network.options;
@@ -222,7 +217,7 @@ export class Link extends EventEmitter implements Client {
   }
 
   #lose(cause: Error): void {
-    this.isReady = false;
+    this.#isReady = false;
     for (const call of this.#calls.splice(0)) {
       call.lost = true;
       call.reject(cause);
@@ -230,8 +225,8 @@ export class Link extends EventEmitter implements Client {
     this.#in = [];
     this.emit('idle');
     if (this.#closed) return;
-    this.#open(reconnectPauseMs(this.#retries, this.#random), CONNECT_TIMEOUT_MS);
-    this.#retries += 1;
+    this.#closed = true;
+    this.#network.forget(this);
     this.emit('error', cause);
   }
 
@@ -243,7 +238,7 @@ export class Link extends EventEmitter implements Client {
   destroy(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#retry?.close();
+    this.#opening?.close();
     this.#leave(this.#network.options.schedule.random.chance(0.5));
     this.#lose(new Error('the connection is closed'));
     this.#network.forget(this);

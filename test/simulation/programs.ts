@@ -29,7 +29,7 @@ import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/que
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { WARN } from '../support/partition.ts';
 import { SYSTEM } from '../support/system.ts';
 import { Random } from '../campaign/random.ts';
@@ -89,7 +89,7 @@ export class Gateway extends Program {
     const { network, store } = world;
     const connection = new RedisConnection(
       { ...this.system, uri: URI, name: 'ingest-gateway', log },
-      network.clients(this.actor, this.system.random),
+      network.clients(this.actor),
     );
     this.#queue = new StreamQueue({
       ...{ clock: this.system.clock, part: partOf(this.system), connection, enqueueTimeoutMs: ENQUEUE_TIMEOUT_MS, log },
@@ -173,7 +173,7 @@ export class Operator extends Program {
 
   constructor(world: World, name: string) {
     super(world, name);
-    const client = world.network.clients(this.actor, this.system.random);
+    const client = world.network.clients(this.actor);
     this.#session = {
       ...this.system,
       queue: queueAdmin({ ...this.system, uri: URI, partitions: 1, log, client }),
@@ -229,7 +229,7 @@ export class Replica extends Program {
   constructor(world: World, name: string) {
     super(world, name);
     const { network, store } = world;
-    const client = network.clients(this.actor, this.system.random);
+    const client = network.clients(this.actor);
     const member = memberName(this.system.random);
     this.#reader = new StreamReader({ ...this.system, name: member, part: partOf(this.system), log, client });
     const limits = { batchMax: 8, replicasMax: REPLICAS_MAX, streams: 1, slots: new LandingSlots() };

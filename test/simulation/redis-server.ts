@@ -4,12 +4,10 @@
 // command that may have added an entry.
 import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { hash } from 'node:crypto';
-import { ByteClient } from '../../lib/redis/wire/byte-client.ts';
-import { RedisError } from '../../lib/redis/wire/errors.ts';
-import { Reply } from '../../lib/redis/wire/reply.ts';
-import type { Argument } from '../../lib/redis/wire/script.ts';
+import { causeOf, RedisError } from '../../lib/redis/wire/errors.ts';
+import { RedisClient } from '../../lib/redis/wire/redis-client.ts';
+import type { Argument, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
 import { clockFrom, TestRedis } from '../support/redis.ts';
-import { SYSTEM } from '../support/system.ts';
 import { START_EPOCH_MS } from './schedule.ts';
 
 /** The scripts that the simulation tells apart, and the end of their texts. */
@@ -85,7 +83,7 @@ export interface Stored {
 
 export class RedisServer {
   readonly #redis: TestRedis;
-  readonly #client: ByteClient;
+  readonly #client: RedisClient;
   readonly #file: number;
   readonly #kinds = new Map<string, string>();
   #writtenMs = Number.NaN;
@@ -99,7 +97,7 @@ export class RedisServer {
   /** Milliseconds by which the server's clock is ahead of the simulated time. */
   offMs = 0;
 
-  private constructor(redis: TestRedis, client: ByteClient, file: number) {
+  private constructor(redis: TestRedis, client: RedisClient, file: number) {
     this.#redis = redis;
     this.#client = client;
     this.#file = file;
@@ -112,13 +110,11 @@ export class RedisServer {
     writeSync(file, textOf(START_EPOCH_MS), 0);
     const env = { ...clockFrom(path), TZ: 'UTC' };
     const redis = await TestRedis.start(['--appendonly', 'no', '--hz', '1'], { env });
-    // Commands sent in one turn travel together.
-    const client = new ByteClient({ ...SYSTEM, uri: redis.uri, name: 'simulation', gather: queueMicrotask });
-    // On a busy machine the server may answer late, and the client then retries.
-    client.on('error', () => undefined);
-    await new Promise((resolve) => {
+    const client = new RedisClient(redis.uri, 'simulation');
+    await new Promise((resolve, reject) => {
       client.on('ready', resolve);
-      void client.connect();
+      client.on('error', reject);
+      client.connect();
     });
     return new RedisServer(redis, client, file);
   }
@@ -153,29 +149,30 @@ export class RedisServer {
     return name ?? '';
   }
 
-  async run(nowMs: number, command: readonly Argument[]): Promise<{ answer: Reply | RedisError; line: string }> {
+  async run(nowMs: number, command: readonly Argument[]): Promise<{ answer: RedisBytes | RedisError; line: string }> {
     this.#setClock(nowMs);
     const kind = this.kindOf(command);
     const readsNew = kind === 'XREADGROUP' && command.at(-1) === '>';
-    const answer = readsNew && this.#isRead ? NOTHING : await this.#ask(kind, command);
-    if (kind === 'INFO' && answer instanceof Reply) {
-      const text = answer.text().replace(/^(master_replid:).*/m, `$1${this.#processes}`);
-      return { answer: new Reply(Buffer.from(`$${Buffer.byteLength(text)}\r\n${text}\r\n`)), line: kind };
+    const answer = readsNew && this.#isRead ? null : await this.#ask(kind, command);
+    if (kind === 'INFO' && answer instanceof Buffer) {
+      const text = answer.toString().replace(/^(master_replid:).*/m, `$1${this.#processes}`);
+      return { answer: Buffer.from(text), line: kind };
     }
     const asked = hash('sha1', command.map(String).join('\0')).slice(0, 8);
     const told =
       answer instanceof RedisError
         ? answer.code
         : TOLD.has(kind)
-          ? hash('sha1', JSON.stringify(answer.again().value())).slice(0, 8)
+          ? hash('sha1', JSON.stringify(decoded(answer))).slice(0, 8)
           : '';
     return { answer, line: `${kind} ${asked} ${told}` };
   }
 
-  async #ask(kind: string, command: readonly Argument[]): Promise<Reply | RedisError> {
-    const asked = this.#client.send(command).catch((cause: unknown) => {
-      if (cause instanceof RedisError) return cause;
-      throw cause;
+  async #ask(kind: string, command: readonly Argument[]): Promise<RedisBytes | RedisError> {
+    const asked = this.#client.sendForBytes(command).catch((cause: unknown) => {
+      const error = causeOf(cause);
+      if (error instanceof RedisError) return error;
+      throw error;
     });
     if (READS.has(kind)) return asked;
     this.#forget(!ADDS_NONE.has(kind));
@@ -197,7 +194,7 @@ export class RedisServer {
   /** Reads the new entries. Entries never change, so all are read again only if some were trimmed. */
   async #look(): Promise<Stored> {
     const look = async (after: string): Promise<Look> =>
-      (await this.#client.send(['EVAL', LOOK, '0', after])).value() as Look;
+      (await this.#client.send(['EVAL', LOOK, '0', after])) as unknown as Look;
     const before = this.#entries;
     const more = await look(before.at(-1)?.entry ?? '-');
     const grown = more[0] === before.length + more[3].length;
@@ -214,11 +211,12 @@ export class RedisServer {
 
   async snapshot(nowMs: number): Promise<void> {
     this.#setClock(nowMs);
-    const names = (await this.#client.send(['KEYS', '*'])).value() as readonly string[];
+    const names = (await this.#client.send(['KEYS', '*'])) as readonly string[];
     this.#snapshot = await Promise.all(
       [...names].sort().map(async (key) => {
-        const [ttl, dump] = await Promise.all([this.#client.send(['PTTL', key]), this.#client.send(['DUMP', key])]);
-        return { key, ttlMs: ttl.integer(), dump: Buffer.from(dump.bytes()) };
+        const asked = ['PTTL', 'DUMP'].map((name) => this.#client.sendForBytes([name, key]));
+        const [ttlMs, dump] = (await Promise.all(asked)) as [number, Buffer];
+        return { key, ttlMs, dump };
       }),
     );
   }
@@ -254,7 +252,12 @@ export class RedisServer {
   }
 }
 
-const NOTHING = new Reply(Buffer.from('*-1\r\n'));
+/** Decodes the strings of a reply. */
+export function decoded(reply: RedisBytes): RedisValue {
+  if (reply instanceof Buffer) return reply.toString();
+  if (typeof reply !== 'object' || reply === null) return reply;
+  return (reply as readonly RedisBytes[]).map(decoded);
+}
 
 /** An absolute time for libfaketime. The text always has the same length, so it overwrites the previous one. */
 const textOf = (ms: number): string => `${new Date(ms).toISOString().replace('T', ' ').slice(0, 23)}\n`;

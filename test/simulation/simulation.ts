@@ -11,8 +11,7 @@ import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Tol
 import type { RedisServer } from './redis-server.ts';
 import { isNotMaster } from '../../lib/redis/server/facts.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
-import type { RedisValue, Reply } from '../../lib/redis/wire/reply.ts';
-import type { Argument } from '../../lib/redis/wire/script.ts';
+import type { Argument, RedisValue } from '../../lib/redis/wire/values.ts';
 import { actor, Schedule } from './schedule.ts';
 import { drawSends, type Send } from './sends.ts';
 import type { Store } from './store.ts';
@@ -475,7 +474,7 @@ class Simulation {
     await server.set(this.#schedule.nowMs, 'REPLICAOF', 'NO', 'ONE');
   }
 
-  #watch(kind: string, command: readonly Argument[], answer: Reply | RedisError): void {
+  #watch(kind: string, command: readonly Argument[], answer: RedisValue | RedisError): void {
     if (MAY_LOSE.has(kind)) this.#mayLose = true;
     if (answer instanceof RedisError) return;
     const { marks } = this.#parts;
@@ -485,13 +484,13 @@ class Simulation {
       if (fields.length > 1) marks.reach('one call carried several events');
       if (new Set(fields.map(String)).size < fields.length) marks.reach('two events of one call had one id');
     } else if (kind === 'claim') {
-      const [, taken] = answer.value() as readonly [string, readonly unknown[]];
+      const [, taken] = answer as unknown as readonly [string, readonly unknown[]];
       if (taken.length > 0) marks.reach('an entry was taken over');
     } else if (kind === 'XREADGROUP' && command.at(-1) !== '>') {
-      const streams = answer.value() as readonly (readonly [string, readonly unknown[]])[] | null;
+      const streams = answer as unknown as readonly (readonly [string, readonly unknown[]])[] | null;
       if ((streams?.[0]?.[1].length ?? 0) > 0) marks.reach('entries were read again after a lost answer');
     } else if (kind === 'trim') {
-      const reply = answer.value() as readonly RedisValue[];
+      const reply = answer as readonly RedisValue[];
       if (Number(reply[0]) > 0) marks.reach('entries past retention were dropped');
       if ((reply[7] as readonly string[]).length > 0) marks.reach('an entry that a dead member held had vanished');
     }

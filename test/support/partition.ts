@@ -2,7 +2,7 @@
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { type Durability, type QueueObserver, StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { RedisConnection } from '../../lib/redis/server/client.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { atEnd, eventually } from './scope.ts';

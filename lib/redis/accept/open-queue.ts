@@ -2,13 +2,13 @@
 import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { ByteClient } from '../wire/byte-client.ts';
-import { RedisConnection } from '../server/client.ts';
+import { RedisConnection } from '../server/connection.ts';
 import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
-import { SharedClients, TurnEnd } from '../server/shared-clients.ts';
+import { RedisClient } from '../wire/redis-client.ts';
+import { SharedClients } from '../server/shared-clients.ts';
 import { type Durability, type QueueObserver, StreamQueue } from './stream-queue.ts';
 
 export interface StreamsOptions extends ClockAndRandom {
@@ -40,17 +40,13 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
   const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
   const alone = parts.length === 1;
-  // Partitions of a cluster may have the same master. Two different servers of a dispatcher have nothing to share.
-  const places = new Set(parts.map((part) => (typeof part.uri === 'string' ? part.uri : 'cluster')));
-  const shares = places.size < parts.length;
-  const { defer, gather } = new TurnEnd(clock);
-  const shared = new SharedClients((server) => new ByteClient({ uri: server, name: NAME, clock, random, gather }));
+  const shared = new SharedClients((server, name) => new RedisClient(server, name));
   return parts.map((part, at) => {
     const log = alone ? options.log : options.log.child({ partition: at });
     const about = { uri: part.uri, name: NAME, log, clock, random };
     const connect = (connection: string): RedisConnection =>
       new RedisConnection({ ...about, log: log.child({ connection }) });
-    const connection = new RedisConnection(about, shares ? (server) => shared.open(server) : undefined);
+    const connection = new RedisConnection(about, shared.open);
     const length = durability.replicas === 0 ? 0 : CONNECTIONS;
     const queue = new StreamQueue({
       clock,
@@ -58,7 +54,6 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
       part,
       connection,
       enqueueTimeoutMs,
-      defer: shares ? defer : undefined,
       durability: { ...durability, connections: Array.from({ length }, (_, n) => connect(`writing-${n}`)) },
       observer: { ...observer, onReport: (report) => observer?.onReport?.(report, String(at)) },
     });

@@ -5,7 +5,7 @@ import { NOT_ASKED, type QueueState } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
-import type { RedisConnection } from '../server/client.ts';
+import type { RedisConnection } from '../server/connection.ts';
 
 export const PROBE_INTERVAL_MS = 400;
 export const PROBE_TIMEOUT_MS = 600;

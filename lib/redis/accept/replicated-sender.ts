@@ -10,11 +10,10 @@
 //
 // Limit: WAIT is not consensus. A failover to a replica that lacks an event loses it.
 import assert from 'node:assert/strict';
-import type { RedisConnection } from '../server/client.ts';
-import { NoConnection } from '../wire/errors.ts';
+import type { RedisConnection } from '../server/connection.ts';
 import { keyOf } from '../stream/layout.ts';
-import type { Reply } from '../wire/reply.ts';
-import type { Argument, Sender } from '../wire/script.ts';
+import { NoConnection } from '../wire/errors.ts';
+import type { Argument, RedisValue, Server } from '../wire/values.ts';
 
 export const CONNECTIONS = 4;
 
@@ -33,7 +32,7 @@ interface ReplicatedSenderOptions {
   readonly timeoutMs: number;
 }
 
-export class ReplicatedSender implements Sender<Reply> {
+export class ReplicatedSender implements Server {
   readonly #options: ReplicatedSenderOptions;
   readonly #waitMs: number;
   readonly #wait: readonly string[];
@@ -53,13 +52,13 @@ export class ReplicatedSender implements Sender<Reply> {
   }
 
   /** `command` must call accept.lua, because the reply shows whether it wrote anything. */
-  async send(command: readonly Argument[]): Promise<Reply> {
+  async send(command: readonly Argument[]): Promise<RedisValue> {
     const connection = this.#next();
     const answer = connection.send(command);
     let replicas = this.#waited(connection);
     replicas.catch(() => undefined);
     const reply = await answer;
-    if (!reply.again().text().includes('0')) {
+    if (!String(reply).includes('0')) {
       await replicas;
       const marked = connection.send(this.#mark);
       replicas = this.#waited(connection);
@@ -80,7 +79,7 @@ export class ReplicatedSender implements Sender<Reply> {
   }
 
   async #waited(connection: RedisConnection): Promise<number> {
-    return (await connection.send(this.#wait)).integer();
+    return (await connection.send(this.#wait)) as number;
   }
 
   #next(): RedisConnection {

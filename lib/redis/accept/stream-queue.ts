@@ -20,8 +20,7 @@ import {
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { isSameProducer } from '../../process/producer-name.ts';
-import type { RedisConnection } from '../server/client.ts';
+import type { RedisConnection } from '../server/connection.ts';
 import { DurabilityCheck } from '../server/durability.ts';
 import { entriesOf, FIND, membersOf } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
@@ -31,8 +30,8 @@ import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer } from '../wire/errors.ts';
-import type { Reply } from '../wire/reply.ts';
-import { isNoScript, Script, type Argument, type Sender, type Server } from '../wire/script.ts';
+import { isNoScript, Script } from '../wire/script.ts';
+import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
 
@@ -53,6 +52,8 @@ const STALL_MAX_MS = 3_000;
 interface Call {
   readonly submissions: readonly Submission[];
   readonly sentMs: number;
+  /** Infinite until the client has written the call. */
+  writtenMs: number;
   settled: boolean;
 }
 
@@ -76,8 +77,6 @@ interface StreamQueueOptions {
   readonly connection: RedisConnection;
   readonly enqueueTimeoutMs: number;
   readonly durability: Durability;
-  /** Runs `flush` at the end of this turn; the clock's `turnEnd` by default. */
-  readonly defer?: ((flush: () => void) => void) | undefined;
   readonly observer?: QueueObserver;
 }
 
@@ -100,13 +99,10 @@ export class StreamQueue implements Queue {
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
   readonly #supervision: Timer;
-  readonly #defer: (flush: () => void) => void;
 
   /** Sends accepting calls. `undefined` unless the connection is ready. */
-  #sender: Sender<Reply> | undefined;
+  #sender: Server | undefined;
   #pending: Submission[] = [];
-  /** Submissions that were sent again with the producer's digest of an earlier release. */
-  readonly #asSpelled = new WeakSet<Submission>();
   /** Calls that wait for a reply, oldest first. */
   readonly #calls: Call[] = [];
   /** The timer for the oldest unsettled call. */
@@ -119,7 +115,6 @@ export class StreamQueue implements Queue {
     this.#connection = connection;
     this.#clock = clock;
     this.#log = log;
-    this.#defer = options.defer ?? ((flush) => clock.turnEnd(flush));
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#probeTimeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, this.#timeoutMs), STALL_MAX_MS);
     this.#onCall = observer.onCall ?? (() => undefined);
@@ -135,19 +130,19 @@ export class StreamQueue implements Queue {
       this.#replicated.open();
     }
     if (makes) {
-      const { values: server } = connection;
-      this.#trimmer = new StreamTrimmer({ stream, retentionMs, clock, server, log, onReport: observer.onReport });
+      const { onReport } = observer;
+      this.#trimmer = new StreamTrimmer({ stream, retentionMs, clock, server: connection, log, onReport });
       this.#trimmer.start();
     }
     this.#probe = new QueueProbe({ call: () => this.#callEmpty(), connection, clock, log });
     this.#supervision = clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
     connection.tell({
       inspect: (server) => this.#inspect(server, durability.replicas > 0),
-      onReady: (client) => {
-        this.#sender = this.#replicated ?? client;
+      onReady: () => {
+        this.#sender = this.#replicated ?? connection;
         void this.#probe.ask();
         void this.#trimmer?.trim();
-        if (makes) this.#identity.keepAsking(connection.values);
+        if (makes) this.#identity.keepAsking(connection);
       },
       onLost: (reason) => {
         this.#sender = undefined;
@@ -163,7 +158,7 @@ export class StreamQueue implements Queue {
     if (this.#pending.length > 1) return;
     // Sockets that become readable together are read in one poll phase. The calls are sent in the check phase after
     // it, so the events of a turn share one call, and a single event waits for no timer.
-    this.#defer(this.#flush);
+    this.#clock.turnEnd(this.#flush);
   }
 
   readonly #flush = (): void => {
@@ -175,10 +170,17 @@ export class StreamQueue implements Queue {
       return;
     }
     for (let from = 0; from < submissions.length;) from = this.#send(sender, submissions, from);
+    this.#clock.turnEnd(this.#written);
+  };
+
+  /** Runs in the next check phase, after the client has written the calls of a flush. */
+  readonly #written = (): void => {
+    const nowMs = this.#clock.ms();
+    for (const call of this.#calls) if (call.writtenMs === Number.POSITIVE_INFINITY) call.writtenMs = nowMs;
   };
 
   /** Sends one call with as many submissions, from index `from`, as fit. Returns the index of the next one. */
-  #send(sender: Sender<Reply>, submissions: readonly Submission[], from: number): number {
+  #send(sender: Server, submissions: readonly Submission[], from: number): number {
     assert(from < submissions.length);
     // Fact: an additional argument costs every event. Choice: only calls with notes have one.
     const hasNotes = submissions.some(({ notes }) => notes !== undefined);
@@ -193,17 +195,18 @@ export class StreamQueue implements Queue {
       const { producer, text, notes } = submission;
       characters += text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      const { field, digests } = index.keysOf(submission, this.#asSpelled.has(submission));
+      const { field, digests } = index.keysOf(submission);
       command.push(field);
       events.push(digests + producer, text);
       if (hasNotes) events.push(membersOf(notes));
     }
     command.push(...events);
     const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
-    const call: Call = { submissions: carried, sentMs: this.#clock.ms(), settled: false };
+    const writtenMs = Number.POSITIVE_INFINITY;
+    const call: Call = { submissions: carried, sentMs: this.#clock.ms(), writtenMs, settled: false };
     this.#calls.push(call);
     if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
-    const answered = (reply: Reply): void => this.#answered(call, reply);
+    const answered = (reply: RedisValue): void => this.#answered(call, reply);
     const refused = (cause: unknown): void => this.#refused(call, cause);
     sender.send(command).then(answered, (cause: unknown) => {
       if (isNoScript(cause)) sender.send(ACCEPT.withText(command)).then(answered, refused);
@@ -212,25 +215,19 @@ export class StreamQueue implements Queue {
     return at;
   }
 
-  #answered(call: Call, reply: Reply): void {
+  #answered(call: Call, reply: RedisValue): void {
     this.#stalledSinceMs = undefined;
     this.#forget(call);
     if (call.settled) return;
     call.settled = true;
     const { submissions } = call;
     this.#onCall((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
-    const value = reply.value();
-    const digits = typeof value === 'string' ? value : '';
+    const digits = typeof reply === 'string' ? reply : '';
     if (digits.length !== submissions.length)
       this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
-    submissions.forEach((submission, at) => this.#settle(submission, OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO]));
-  }
-
-  #settle(submission: Submission, outcome: Outcome = 'unavailable'): void {
-    const sendsAgain = outcome === 'conflict' && this.#identity.index.inEarlierIndex(submission.producer);
-    if (!sendsAgain || this.#asSpelled.has(submission)) return submission.settle(outcome);
-    this.#asSpelled.add(submission);
-    this.submit(submission);
+    submissions.forEach((submission, at) =>
+      submission.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'),
+    );
   }
 
   #refused(call: Call, cause: unknown): void {
@@ -268,9 +265,9 @@ export class StreamQueue implements Queue {
     this.#deadline = undefined;
     for (const call of this.#calls) {
       if (call.settled) continue;
-      const leftMs = call.sentMs + this.#timeoutMs - now;
+      const leftMs = call.writtenMs + this.#timeoutMs - now;
       if (leftMs > 0.5) {
-        this.#armDeadline(leftMs);
+        this.#armDeadline(Math.min(leftMs, this.#timeoutMs));
         return;
       }
       this.#stalledSinceMs ??= now;
@@ -283,11 +280,10 @@ export class StreamQueue implements Queue {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
     const args = [this.#identity.index.field(id), String(this.#retentionMs)];
     try {
-      const found = FIND.run(this.#connection, this.#stream, args);
+      const found = FIND.run(this.#connection.bytes, this.#stream, args);
       const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
       const [event] = entriesOf(reply, this.#identity.source).deliveries;
-      if (event?.body === undefined || event.producer === undefined) return { kind: 'unknown' };
-      if (!isSameProducer(event.producer, producer)) return { kind: 'unknown' };
+      if (event?.body === undefined || event.producer !== producer) return { kind: 'unknown' };
       const { body, acceptedAtMs, notes } = event;
       return { kind: 'found', event: { body, acceptedAtMs, traceparent: notes.traceparent } };
     } catch (cause) {

@@ -18,7 +18,7 @@ import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { maskedUri } from '../../process/uri.ts';
-import { type Client, RedisConnection } from '../server/client.ts';
+import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
 import { entriesOf, FIND } from '../stream/entry.ts';
 import { ensureGroup, xinfo } from '../stream/group.ts';
@@ -28,8 +28,9 @@ import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
-import { fieldsOf, type Reply } from '../wire/reply.ts';
-import { Script, type Argument, type Server, valuesOf } from '../wire/script.ts';
+import type { Client } from '../wire/redis-client.ts';
+import { Script } from '../wire/script.ts';
+import { fieldsOf, type Argument, type RedisBytes, type RedisValue, type Sender, type Server } from '../wire/values.ts';
 import { clockOf, streamStatus } from './stream-status.ts';
 
 const CONNECT_MS = 5_000;
@@ -86,7 +87,8 @@ export class StreamAdmin implements QueuedStream {
   readonly #label: string | undefined;
   /** True if the URI names a single server. If it belongs to a Redis Cluster, errors report that. */
   readonly #plain: boolean;
-  readonly #values: Server = valuesOf({ send: (command) => this.#send(command) });
+  readonly #values: Server = { send: (command) => this.#limited(this.#connection.send(command)) };
+  readonly #bytes: Sender<RedisBytes> = { send: (command) => this.#limited(this.#connection.bytes.send(command)) };
   #opening: Promise<void> | undefined;
   readonly #histories = new Histories();
   #identity: QueueIdentity | undefined;
@@ -127,7 +129,7 @@ export class StreamAdmin implements QueuedStream {
 
   after(entry: string, count: number): Promise<readonly StreamEntry[]> {
     return this.#telling(async () => {
-      const reply = await this.#send(['XRANGE', this.name, `(${entry}`, '+', 'COUNT', String(count)]);
+      const reply = await this.#bytes.send(['XRANGE', this.name, `(${entry}`, '+', 'COUNT', String(count)]);
       const { deliveries } = entriesOf(reply, this.name);
       return deliveries.map(({ entry: name, producer, notes, body = Buffer.alloc(0) }) => ({
         stream: this.name,
@@ -145,7 +147,7 @@ export class StreamAdmin implements QueuedStream {
 
   find(id: string): Promise<QueuedCopy | undefined> {
     return this.#telling(async () => {
-      const reply = await this.#run(FIND, [this.#index.field(id)]);
+      const reply = await FIND.run(this.#bytes, this.name, [this.#index.field(id)]);
       return this.#copiesOf(reply, id)[0];
     });
   }
@@ -158,7 +160,7 @@ export class StreamAdmin implements QueuedStream {
         const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
         args.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace, id ?? namesIn(body).id ?? '');
       }
-      const reply = (await this.#run(SCRIPTS.replay, args)).value() as readonly (string | number)[];
+      const reply = (await this.#run(SCRIPTS.replay, args)) as readonly (string | number)[];
       return rows.map(({ replayOf }, at) => ({
         replayOf,
         entry: String(reply[2 * at]),
@@ -172,7 +174,7 @@ export class StreamAdmin implements QueuedStream {
       const states: EntryState[] = [];
       for (let from = 0; from < entries.length; from += STATES_MAX) {
         const some = entries.slice(from, from + STATES_MAX);
-        states.push(...((await this.#run(SCRIPTS.states, [GROUP, ...some])).value() as readonly EntryState[]));
+        states.push(...((await this.#run(SCRIPTS.states, [GROUP, ...some])) as readonly EntryState[]));
       }
       return states;
     });
@@ -186,9 +188,10 @@ export class StreamAdmin implements QueuedStream {
   }
 
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
-    return this.#telling(async () =>
-      this.#copiesOf(await this.#run(SCRIPTS.noted, [`${this.#source}/`, id, ...rows]), id),
-    );
+    return this.#telling(async () => {
+      const args = [`${this.#source}/`, id, ...rows];
+      return this.#copiesOf(await SCRIPTS.noted.run(this.#bytes, this.name, args), id);
+    });
   }
 
   async countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number> {
@@ -196,7 +199,7 @@ export class StreamAdmin implements QueuedStream {
     let all = 0;
     for (let from: string | undefined = entryBefore(sinceMs); from !== undefined;) {
       const args = [GROUP, from, String(count)];
-      const reply = await this.#telling(async () => (await this.#run(SCRIPTS.count, args)).value());
+      const reply = await this.#telling(() => this.#run(SCRIPTS.count, args));
       const [next, entries, bytes] = reply as readonly [string | null, number, number];
       all += entries;
       onCounted(entries);
@@ -229,7 +232,7 @@ export class StreamAdmin implements QueuedStream {
       const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
       const field = this.#index.field(id);
       const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), row, field];
-      return (await this.#run(SCRIPTS.erase, args)).value() as Erasure;
+      return (await this.#run(SCRIPTS.erase, args)) as Erasure;
     });
   }
 
@@ -264,15 +267,15 @@ export class StreamAdmin implements QueuedStream {
     throw new Error(queueIsAway(this.#connection.lastError));
   }
 
-  #send(command: readonly Argument[]): Promise<Reply> {
-    return withTimeout(this.#clock, this.#connection.send(command), ANSWER_TIMEOUT_MS);
+  #limited<T>(answer: Promise<T>): Promise<T> {
+    return withTimeout(this.#clock, answer, ANSWER_TIMEOUT_MS);
   }
 
-  #run(script: Script, args: readonly Argument[]): Promise<Reply> {
-    return withTimeout(this.#clock, script.run(this.#connection, this.name, args), ANSWER_TIMEOUT_MS);
+  #run(script: Script, args: readonly Argument[]): Promise<RedisValue> {
+    return script.run(this.#values, this.name, args);
   }
 
-  #copiesOf(reply: Reply, id: string): QueuedCopy[] {
+  #copiesOf(reply: RedisBytes, id: string): QueuedCopy[] {
     const servers = this.#histories.of(this);
     const { deliveries } = entriesOf(reply, this.#source);
     const copies = deliveries.map(({ entry, source, producer, body, notes, acceptedAtMs, replayOf }) => {

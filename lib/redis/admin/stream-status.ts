@@ -6,8 +6,8 @@ import { serverInfo, serverName } from '../server/facts.ts';
 import { xinfo } from '../stream/group.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { RedisError } from '../wire/errors.ts';
-import { fieldsOf, type RedisValue } from '../wire/reply.ts';
-import { Script, type Server } from '../wire/script.ts';
+import { Script } from '../wire/script.ts';
+import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
 const LAG = new Script('lag.lua', 'group-place.lua');
 

@@ -5,12 +5,12 @@
 // If no byte of a reply arrives for ANSWER_TIMEOUT_MS plus the block time, the connection is replaced.
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
-import type { RedisConnection } from '../server/client.ts';
+import type { RedisConnection } from '../server/connection.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { entriesOf, type ReadEntries } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
-import type { Reply } from '../wire/reply.ts';
-import { isNoScript, Script, type Argument } from '../wire/script.ts';
+import { isNoScript, Script } from '../wire/script.ts';
+import type { Argument, RedisBytes } from '../wire/values.ts';
 import { GROUP } from '../stream/layout.ts';
 
 export const ANSWER_TIMEOUT_MS = 3_000;
@@ -76,9 +76,9 @@ export class EntryReading {
       const { stream, member } = this.#options;
       const args = [GROUP, member, idleMs, this.#claimCursor, max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
       const reply = await this.#claimScript.run({ send: (command) => this.#send(command, 0) }, stream, args);
-      reply.array();
-      this.#claimCursor = reply.text();
-      const { deliveries: claimed } = entriesOf(reply, this.#options.source());
+      const [cursor, entries] = reply as readonly [Buffer, RedisBytes];
+      this.#claimCursor = cursor.toString('latin1');
+      const { deliveries: claimed } = entriesOf(entries, this.#options.source());
       if (claimed.length > 0 || this.#claimCursor === '0-0') {
         if (this.#claimCursor === '0-0') this.#claimCursor = '-';
         return claimed;
@@ -99,17 +99,15 @@ export class EntryReading {
     // UNBLOCKED: the stream was deleted, or the server is no longer a master. The next command reports which.
     if (reply === undefined) return this.#readGroup(max, 0, from);
     // The reply is null, or an array with one stream: its name and its entries.
-    if (reply.array() === undefined) return { deliveries: [], last: undefined };
-    reply.array();
-    reply.text();
-    return entriesOf(reply, this.#options.source());
+    const [[, entries = null] = []] = (reply ?? []) as readonly (readonly RedisBytes[])[];
+    return entriesOf(entries, this.#options.source());
   }
 
-  async #send(command: readonly Argument[], waitMs: number): Promise<Reply> {
+  async #send(command: readonly Argument[], waitMs: number): Promise<RedisBytes> {
     try {
       return await withTimeout(
         this.#options.clock,
-        this.#options.connection.send(command),
+        this.#options.connection.bytes.send(command),
         waitMs + ANSWER_TIMEOUT_MS,
         () => this.#options.connection.bytesReceived,
       );

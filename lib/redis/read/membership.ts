@@ -5,7 +5,7 @@ import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { GROUP } from '../stream/layout.ts';
-import type { RedisValue } from '../wire/reply.ts';
+import type { RedisValue } from '../wire/values.ts';
 import { Script } from '../wire/script.ts';
 
 const HEARTBEAT_INTERVAL_MS = 1_000;

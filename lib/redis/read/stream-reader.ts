@@ -14,7 +14,7 @@ import {
 } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { type Client, RedisConnection } from '../server/client.ts';
+import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
@@ -22,9 +22,10 @@ import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer } from '../wire/errors.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import { Membership } from './membership.ts';
-import type { RedisValue } from '../wire/reply.ts';
 import { assertRights } from '../stream/rights.ts';
-import type { Argument, Script, Server } from '../wire/script.ts';
+import type { Client } from '../wire/redis-client.ts';
+import type { Script } from '../wire/script.ts';
+import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
@@ -68,7 +69,7 @@ export class StreamReader implements QueueReader {
     this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);
     this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
     const run = (script: Script, args: readonly string[]): Promise<RedisValue> =>
-      this.#answer(script.run(this.#control.values, stream, args));
+      this.#answer(script.run(this.#control, stream, args));
     this.#membership = new Membership({ run, clock, log, name: this.name });
     this.#entries = new EntryReading({
       clock,
@@ -80,7 +81,7 @@ export class StreamReader implements QueueReader {
     });
     this.#trimmer = new StreamTrimmer({
       clock,
-      server: this.#control.values,
+      server: this.#control,
       stream,
       retentionMs,
       log,
@@ -191,7 +192,7 @@ export class StreamReader implements QueueReader {
   }
 
   #command(command: readonly Argument[]): Promise<RedisValue> {
-    return this.#answer(this.#control.values.send(command));
+    return this.#answer(this.#control.send(command));
   }
 
   async #answer(reply: Promise<RedisValue>): Promise<RedisValue> {

@@ -1,8 +1,9 @@
 // Queries servers that need not be the master, each on its own short-lived connection.
 import type { ClockAndRandom } from '../../process/clock.ts';
-import { type Server, valuesOf } from '../wire/script.ts';
-import { ByteClient } from '../wire/byte-client.ts';
 import { withTimeout } from '../wire/deadline.ts';
+import { causeOf } from '../wire/errors.ts';
+import { RedisClient } from '../wire/redis-client.ts';
+import type { Server } from '../wire/values.ts';
 
 /** Covers connecting and all replies. A frozen or unreachable server delays the caller this long. */
 const TIMEOUT_MS = 1_000;
@@ -13,10 +14,13 @@ export async function askOnce<T>(
   ask: (server: Server) => Promise<T>,
   timeoutMs = TIMEOUT_MS,
 ): Promise<T> {
-  const client = new ByteClient({ ...system, uri, name: 'ingest-lookup' });
-  const lost = new Promise<never>((_, reject) => client.on('error', reject));
+  const client = new RedisClient(uri, 'ingest-lookup');
+  const refused = (cause: unknown): never => {
+    throw causeOf(cause);
+  };
+  const lost = new Promise<never>((_, reject) => client.on('error', reject)).catch(refused);
   const ready = new Promise((resolve) => client.on('ready', resolve));
-  const answer = ready.then(() => ask(valuesOf(client)));
+  const answer = ready.then(() => ask({ send: (command) => client.send(command).catch(refused) }));
   client.connect();
   // The race uses only the first result, so a later rejection must be handled here.
   for (const one of [lost, answer]) one.catch(() => undefined);

@@ -6,8 +6,8 @@
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
 import { askAny } from './ask-once.ts';
-import type { MasterLookup } from './client.ts';
-import type { RedisValue } from '../wire/reply.ts';
+import type { MasterLookup } from './connection.ts';
+import type { RedisValue } from '../wire/values.ts';
 
 /** Partitions often ask together, so one reply serves all of them for this long. */
 const FRESH_MS = 100;

@@ -2,7 +2,7 @@
 // append-only file and has the configured number of replicas.
 import type { Log } from '../../process/log.ts';
 import { QueueRefusal } from '../wire/errors.ts';
-import type { Server } from '../wire/script.ts';
+import type { Server } from '../wire/values.ts';
 import { historyIn, serverInfo, type ServerInfo } from './facts.ts';
 
 interface DurabilityCheckOptions {

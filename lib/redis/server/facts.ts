@@ -1,7 +1,6 @@
 // Facts that a Redis server reports about itself: its role, version and history.
 import { RedisError } from '../wire/errors.ts';
-import { fieldsOf, type RedisValue } from '../wire/reply.ts';
-import type { Server } from '../wire/script.ts';
+import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
 /** The fields of INFO. */
 export type ServerInfo = ReadonlyMap<string, string>;

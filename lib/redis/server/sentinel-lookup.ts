@@ -8,8 +8,8 @@
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { askOnce } from './ask-once.ts';
-import type { MasterLookup } from './client.ts';
-import type { Server } from '../wire/script.ts';
+import type { MasterLookup } from './connection.ts';
+import type { Server } from '../wire/values.ts';
 import type { ClusterAddress } from './cluster-map.ts';
 import { RedisError } from '../wire/errors.ts';
 

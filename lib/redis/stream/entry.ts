@@ -1,8 +1,8 @@
-// Formats notes for accept.lua, and parses the entries of a stream from the bytes of a reply.
+// Formats notes for accept.lua, and parses the entries of a stream from a reply.
 import type { Delivery, EventNotes } from '../../ingest/queue.ts';
 import { isUtf8 } from 'node:buffer';
 import { TIME_MS_MAX } from '../../ingest/warehouse.ts';
-import type { Reply } from '../wire/reply.ts';
+import type { RedisBytes } from '../wire/values.ts';
 import { Script } from '../wire/script.ts';
 
 /** Finds entries by id. */
@@ -30,35 +30,29 @@ export interface ReadEntries {
   readonly last: string | undefined;
 }
 
-export function entriesOf(reply: Reply, source: string): ReadEntries {
+type Entry = readonly [name: Buffer, members: readonly Buffer[] | null];
+
+/** `reply` is a list of entries, or null. */
+export function entriesOf(reply: RedisBytes, source: string): ReadEntries {
+  const entries = (reply ?? []) as readonly Entry[];
   const deliveries: Delivery[] = [];
-  let last: string | undefined;
-  for (let left = reply.array() ?? 0; left > 0; left -= 1) {
-    reply.array();
-    last = reply.text();
-    const delivery = deliveryOf(reply, last, source);
-    if (delivery !== undefined) deliveries.push(delivery);
-  }
-  return { deliveries, last };
+  for (const [name, members] of entries)
+    if (members !== null) deliveries.push(deliveryOf(name.toString('latin1'), members, source));
+  return { deliveries, last: entries.at(-1)?.[0].toString('latin1') };
 }
 
-function deliveryOf(reply: Reply, entry: string, source: string): Delivery | undefined {
-  const members = reply.array();
-  if (members === undefined) return undefined;
+function deliveryOf(entry: string, members: readonly Buffer[], source: string): Delivery {
   let producer: string | undefined;
   let body: Buffer | undefined;
   let acceptedAt: Buffer | undefined;
   let replayOf: Buffer | undefined;
   let notes = NO_NOTES;
-  for (let left = members; left > 0; left -= 2) {
-    const member = reply.oneOf(MEMBERS);
-    if (member === 1) {
-      producer = producerOf(reply);
-      continue;
-    }
-    const value = reply.bytes();
+  for (let at = 0; at + 1 < members.length; at += 2) {
+    const value = members[at + 1] as Buffer;
+    const member = memberOf(members[at] as Buffer);
     const note = NOTES[member - NOTES_FROM];
     if (member === 0) body = value;
+    else if (member === 1) producer = producerOf(value);
     else if (member === 2) acceptedAt = value;
     else if (member === 3) replayOf = value;
     else if (note !== undefined) notes = { ...notes, [note]: value.toString('utf8') };
@@ -81,13 +75,25 @@ function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
   return Math.min(/^\d+$/.test(text) ? Number(text) : Number.parseInt(entry, 10), TIME_MS_MAX);
 }
 
+function memberOf(name: Buffer): number {
+  for (let at = 0; at < MEMBERS.length; at += 1) if (isSame(name, MEMBERS[at] as Buffer)) return at;
+  return -1;
+}
+
+/** Fact: for a few bytes, a loop takes a third of the time of Buffer.equals. */
+function isSame(one: Buffer, other: Buffer): boolean {
+  if (one.length !== other.length) return false;
+  for (let at = 0; at < one.length; at += 1) if (one[at] !== other[at]) return false;
+  return true;
+}
+
 // Fact: a producer sends many events, and decoding a string costs more than comparing bytes. Choice: the last
 // producer is cached. Its bytes are copied, because they are part of a large reply.
 let lastBytes: Buffer = Buffer.alloc(0);
 let lastProducer: string | undefined = '';
-function producerOf(reply: Reply): string | undefined {
-  if (!reply.passes(lastBytes)) {
-    lastBytes = Buffer.from(reply.bytes());
+function producerOf(value: Buffer): string | undefined {
+  if (!isSame(value, lastBytes)) {
+    lastBytes = Buffer.from(value);
     lastProducer = isUtf8(lastBytes) ? lastBytes.toString('utf8') : undefined;
   }
   return lastProducer;

@@ -1,8 +1,8 @@
 // The consumer group of a stream. The first program creates it at the beginning of the stream. If the group was
 // destroyed by hand, the consumer or the next connection creates it again.
 import { isNoGroup, RedisError } from '../wire/errors.ts';
-import { fieldsOf, type RedisValue } from '../wire/reply.ts';
-import { Script, type Server } from '../wire/script.ts';
+import { Script } from '../wire/script.ts';
+import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
 
 const script = new Script('join.lua');

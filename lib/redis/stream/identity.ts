@@ -7,7 +7,8 @@ import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { serverHello } from '../server/facts.ts';
 import { IdIndex } from './id-index.ts';
 import { keyOf } from './layout.ts';
-import { Script, type Server } from '../wire/script.ts';
+import { Script } from '../wire/script.ts';
+import type { Server } from '../wire/values.ts';
 
 const FORMAT_VERSION = '4';
 

@@ -4,10 +4,10 @@ import { createLog } from '../../process/log.ts';
 import { maskedUri } from '../../process/uri.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
-import { RedisConnection } from '../server/client.ts';
+import { RedisConnection } from '../server/connection.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
 import { isPasswordRefused, SettingRefused, queueIsAway, QueueRefusal } from '../wire/errors.ts';
-import { fieldsOf } from '../wire/reply.ts';
+import { fieldsOf } from '../wire/values.ts';
 import { xinfo } from './group.ts';
 import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
 import { assertRights } from './rights.ts';
@@ -59,9 +59,9 @@ async function inspectPartition(
   });
   try {
     if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError);
-    const server = serverName(await serverInfo(connection.values));
+    const server = serverName(await serverInfo(connection));
     // The gateway's Redis user may lack the right to call XLEN.
-    const events = Number(fieldsOf(await xinfo(connection.values, 'STREAM', part.stream)).get('length') ?? 0);
+    const events = Number(fieldsOf(await xinfo(connection, 'STREAM', part.stream)).get('length') ?? 0);
     return { server, events };
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;

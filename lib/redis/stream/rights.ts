@@ -2,7 +2,8 @@
 // event could be appended without its id. The commands are listed by hand. Tests run both programs with the rules in
 // deploy/install.md, the fewest that pass this check.
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
-import { Script, type Server } from '../wire/script.ts';
+import { Script } from '../wire/script.ts';
+import type { Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
 
 type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replays' | 'erased' | 'replicas';

@@ -5,7 +5,8 @@ import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { Script, type Server } from '../wire/script.ts';
+import { Script } from '../wire/script.ts';
+import type { Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;

@@ -38,10 +38,11 @@ export function withTimeout<T>(
   });
 }
 
-/** Covers connecting and greeting. */
 export const CONNECT_TIMEOUT_MS = 2_000;
+/** Covers connecting, the handshake and the inspection. */
+export const INSPECT_TIMEOUT_MS = 2_500;
 const PAUSE_FIRST_MS = 50;
-export const PAUSE_MAX_MS = 500;
+const PAUSE_MAX_MS = 500;
 
 export const reconnectPauseMs = (retries: number, random: Random): number =>
   pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction());

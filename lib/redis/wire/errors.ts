@@ -1,3 +1,12 @@
+import {
+  ClientClosedError,
+  ClientOfflineError,
+  ConnectionTimeoutError,
+  DisconnectsClientError,
+  ErrorReply,
+  SocketClosedUnexpectedlyError,
+} from 'redis';
+
 /** An error reply: the command was not run, or was run and refused. */
 export class RedisError extends Error {
   override readonly name = 'RedisError';
@@ -20,6 +29,17 @@ export class NoAnswer extends Error {
 /** There was no usable connection, so nothing was sent. */
 export class NoConnection extends Error {
   override readonly name = 'NoConnection';
+}
+
+/** Converts an error of the package `redis`. Errors of sockets have their own messages. */
+export function causeOf(cause: unknown): unknown {
+  if (cause instanceof ErrorReply) return new RedisError(cause.message);
+  if (cause instanceof ClientOfflineError || cause instanceof ClientClosedError)
+    return new NoConnection('there is no connection to the queue');
+  if (cause instanceof SocketClosedUnexpectedlyError) return new Error('the server closed the connection');
+  if (cause instanceof ConnectionTimeoutError) return new Error('the server does not answer');
+  if (cause instanceof DisconnectsClientError) return new Error('the connection is closed');
+  return cause;
 }
 
 /** This program must not use the server as it is, and waiting does not help. The message tells an operator why. */

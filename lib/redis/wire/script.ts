@@ -5,21 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { RedisError } from './errors.ts';
-import type { RedisValue, Reply } from './reply.ts';
-
-/** Text, or bytes that need not be UTF-8. */
-export type Argument = string | Buffer;
-
-export interface Sender<Answer> {
-  send(command: readonly Argument[]): Promise<Answer>;
-}
-
-export type Server = Sender<RedisValue>;
-
-/** Parses each reply completely. */
-export const valuesOf = (sender: Sender<Reply>): Server => ({
-  send: (command) => sender.send(command).then((reply) => reply.value()),
-});
+import type { Argument, Sender } from './values.ts';
 
 const SCRIPTS = new URL('../stream/lua/', import.meta.url);
 

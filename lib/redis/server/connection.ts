@@ -4,32 +4,20 @@
 // would have given up before the reply, and such a queue would be unbounded.
 //
 // Invariant: a connection is ready only after its server has reported that it is a master and `inspect` has passed.
-// The client is replaced, at most once per REOPEN_INTERVAL_MS, if the inspection fails, if a command receives a code
-// in NOT_MASTER, or if the owner calls `restart`. A MasterLookup is asked again each time.
-import type { ClockAndRandom, Timer } from '../../process/clock.ts';
-import type { Reply } from '../wire/reply.ts';
-import { type Argument, type Sender, type Server, valuesOf } from '../wire/script.ts';
+// If the connection breaks, another client is opened after a short pause. The client is replaced, at most once per
+// REOPEN_INTERVAL_MS, if the inspection fails, if a command receives a code in NOT_MASTER, or if the owner calls
+// `restart`. A MasterLookup is asked again each time.
 import assert from 'node:assert/strict';
+import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { NoConnection, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
-import { CONNECT_TIMEOUT_MS, PAUSE_MAX_MS, withTimeout } from '../wire/deadline.ts';
+import { INSPECT_TIMEOUT_MS, reconnectPauseMs, withTimeout } from '../wire/deadline.ts';
+import { causeOf, NoConnection, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
+import { type Client, RedisClient } from '../wire/redis-client.ts';
+import type { Argument, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
-import { ByteClient } from '../wire/byte-client.ts';
 
 const CLOSE_TIMEOUT_MS = 500;
-
-/** A ByteClient, or one partition's share of one (shared-clients.ts). It reconnects by itself. */
-export interface Client extends Sender<Reply> {
-  readonly isReady: boolean;
-  readonly bytesReceived?: number;
-  /** Emits `ready`, `error` with the cause, and `refused` with each RedisError that a command received. */
-  on(event: string, listener: (cause?: unknown) => void): unknown;
-  connect(): void;
-  close(): Promise<void>;
-  destroy(): void;
-}
-
 const REOPEN_INTERVAL_MS = 1_000;
 
 export interface MasterLookup {
@@ -48,8 +36,7 @@ export interface ConnectionOptions extends ClockAndRandom {
 export interface ConnectionListener {
   /** Rejects if this program must not use the new connection's server. The connection is then closed. */
   readonly inspect?: (server: Server) => Promise<void>;
-  /** `client` can be used until `onLost`. It fails commands immediately if it is not ready. */
-  readonly onReady?: (client: Client) => void;
+  readonly onReady?: () => void;
   readonly onLost?: (reason: string) => void;
   /** Called each time an inspection fails for a reason that waiting does not fix. The connection keeps trying. */
   readonly onRefused?: (refusal: QueueRefusal) => void;
@@ -58,13 +45,12 @@ export interface ConnectionListener {
 /** `paused` means that there is no client and the next attempt is due later. */
 type State = 'new' | 'looking up' | 'connecting' | 'inspecting' | 'ready' | 'paused' | 'closed';
 
-/** The states that may follow each state. A client that reconnected by itself is inspected again. */
 const NEXT: Readonly<Record<State, readonly State[]>> = {
   new: ['looking up', 'connecting', 'closed'],
   'looking up': ['connecting', 'paused', 'closed'],
-  connecting: ['connecting', 'inspecting', 'paused', 'closed'],
-  inspecting: ['connecting', 'inspecting', 'ready', 'paused', 'closed'],
-  ready: ['connecting', 'inspecting', 'paused', 'closed'],
+  connecting: ['inspecting', 'paused', 'closed'],
+  inspecting: ['ready', 'paused', 'closed'],
+  ready: ['paused', 'closed'],
   paused: ['looking up', 'connecting', 'closed'],
   closed: [],
 };
@@ -76,10 +62,10 @@ export class RedisConnection {
   readonly #make: (uri: string, name: string) => Client;
   #state: State = 'new';
   #client: Client | undefined;
-  /** Counts inspections, so that the result of an earlier one is ignored. */
-  #inspection = 0;
   /** Limits the time for connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
+  /** The number of connections that failed since one was ready. */
+  #failures = 0;
   #watch: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
   #lastError = 'not connected yet';
@@ -89,11 +75,10 @@ export class RedisConnection {
   /** The error reply that made the last client unusable, for the next lookup. */
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
+  /** Handles the rejection of a command that the current client sent. */
+  #refused = passOn;
 
-  constructor(
-    options: ConnectionOptions,
-    make = (uri: string, name: string): Client => new ByteClient({ ...options, uri, name }),
-  ) {
+  constructor(options: ConnectionOptions, make = (uri: string, name: string): Client => new RedisClient(uri, name)) {
     this.#options = options;
     this.#make = make;
   }
@@ -103,12 +88,19 @@ export class RedisConnection {
     this.#listener = { ...this.#listener, ...listener };
   }
 
-  readonly values: Server = valuesOf(this);
+  /** Sends commands whose replies stay bytes. */
+  readonly bytes: Sender<RedisBytes> = {
+    send: (command) =>
+      this.#state === 'ready' && this.#client !== undefined
+        ? this.#client.sendForBytes(command).catch(this.#refused)
+        : Promise.reject(this.#offline()),
+  };
 
   get ready(): boolean {
-    return this.#state === 'ready' && this.#client?.isReady === true;
+    return this.#state === 'ready';
   }
 
+  /** While this number grows, a reply to `bytes` is still arriving. */
   get bytesReceived(): number {
     return this.#client?.bytesReceived ?? 0;
   }
@@ -134,7 +126,7 @@ export class RedisConnection {
   /** Connects, and returns true if the connection is ready within `timeoutMs`. Replaces `onReady` and `onRefused`. */
   async opened(timeoutMs: number): Promise<boolean> {
     if (this.ready) return true;
-    const ready = new Promise((resolve, reject) => this.tell({ onReady: resolve, onRefused: reject }));
+    const ready = new Promise<void>((resolve, reject) => this.tell({ onReady: resolve, onRefused: reject }));
     this.open();
     try {
       await withTimeout(this.#options.clock, ready, timeoutMs);
@@ -146,30 +138,29 @@ export class RedisConnection {
   }
 
   /** Sends one command, or rejects immediately if the connection is not ready. Sets no time limit. */
-  send(command: readonly Argument[]): Promise<Reply> {
-    if (this.#state !== 'ready' || this.#client === undefined)
-      return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
-    return this.#client.send(command);
+  send(command: readonly Argument[]): Promise<RedisValue> {
+    if (this.#state !== 'ready' || this.#client === undefined) return Promise.reject(this.#offline());
+    return this.#client.send(command).catch(this.#refused);
+  }
+
+  #offline(): NoConnection {
+    return new NoConnection(`there is no connection to the queue (${this.#lastError})`);
   }
 
   restart(reason: string, waiting = false): void {
-    const client = this.#client;
-    if (client === undefined) return;
-    this.#client = undefined;
-    this.#watch?.close();
-    this.#lost('paused', reason, waiting);
-    client.destroy();
+    this.#lose(reason, waiting);
   }
 
   /** Waits briefly for outstanding replies, then closes. Idempotent. */
   async close(): Promise<void> {
     if (this.#state === 'closed') return;
     const client = this.#client;
+    const wasReady = this.ready;
     this.#client = undefined;
     this.#become('closed');
     this.#watch?.close();
     if (client === undefined) return;
-    if (client.isReady) {
+    if (wasReady) {
       const timer = this.#options.clock.after(CLOSE_TIMEOUT_MS, () => client.destroy());
       await client.close();
       timer.close();
@@ -184,13 +175,8 @@ export class RedisConnection {
     // Connecting and inspecting share one time limit.
     if (state === 'inspecting') return;
     this.#timer?.close();
-    const { clock } = this.#options;
     if (state === 'connecting')
-      this.#timer = clock.after(CONNECT_TIMEOUT_MS + PAUSE_MAX_MS, () => this.restart('the server does not answer'));
-    else if (state === 'paused') {
-      const waitMs = this.#openedMs + REOPEN_INTERVAL_MS - clock.ms();
-      this.#timer = clock.after(Math.max(0, waitMs), () => this.open());
-    }
+      this.#timer = this.#options.clock.after(INSPECT_TIMEOUT_MS, () => this.restart('the server does not answer'));
   }
 
   async #lookUp(lookup: MasterLookup): Promise<void> {
@@ -202,7 +188,7 @@ export class RedisConnection {
       this.#watchMaster(lookup, found, this.#connect(found));
       return;
     }
-    this.#lost('paused', messageOf(found.cause));
+    this.#lose(messageOf(found.cause));
     if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
   }
 
@@ -220,70 +206,80 @@ export class RedisConnection {
 
   #connect(uri: string): Client {
     this.#server = new URL(uri).host;
-    const client = this.#create(uri);
+    const client = this.#make(uri, this.#options.name);
     this.#client = client;
+    this.#refused = (cause: unknown): never => {
+      const error = causeOf(cause);
+      if (client === this.#client && (isNotMaster(error) || (this.ready && isMoved(error)))) {
+        this.#lastRefusal = error;
+        this.restart(error.message, true);
+      }
+      throw error;
+    };
+    client.on('ready', () => void this.#admit(client));
+    client.on('error', (cause) => {
+      if (client !== this.#client) return;
+      this.#lose(messageOf(causeOf(cause)), false, reconnectPauseMs(this.#failures, this.#options.random));
+    });
     this.#become('connecting');
     client.connect();
-    return client;
-  }
-
-  #create(uri: string): Client {
-    const client = this.#make(uri, this.#options.name);
-    client.on('ready', () => void this.#admit(client));
-    client.on('error', (cause) => this.#failed(client, cause));
-    client.on('refused', (cause) => {
-      if (client !== this.#client || !(isNotMaster(cause) || (this.#state === 'ready' && isMoved(cause)))) return;
-      this.#lastRefusal = cause;
-      this.restart(cause.message, true);
-    });
     return client;
   }
 
   async #admit(client: Client): Promise<void> {
     if (client !== this.#client) return;
     this.#become('inspecting');
-    this.#inspection += 1;
-    const inspection = this.#inspection;
-    const isLatest = (): boolean => client === this.#client && inspection === this.#inspection;
-    const server = valuesOf(client);
+    const refused = this.#refused;
+    const server: Server = { send: (command) => client.send(command).catch(refused) };
     try {
       await assertMaster(server);
       await this.#listener.inspect?.(server);
     } catch (cause) {
-      if (!isLatest()) return;
+      if (client !== this.#client) return;
       if (isMoved(cause)) this.#lastRefusal = cause;
       this.restart(messageOf(cause), isNotMaster(cause) || isRefusing(cause));
       if (cause instanceof QueueRefusal) this.#listener.onRefused?.(cause);
       return;
     }
-    if (!isLatest() || !client.isReady) return;
+    if (client !== this.#client) return;
     this.#become('ready');
+    this.#failures = 0;
     const before = this.#readyServer;
     this.#readyServer = this.#server;
     // After a failover, the log line names both servers.
     const moved = before === undefined || before === this.#server ? {} : { before };
     this.#options.log.info({ server: this.#server, ...moved }, 'connected to the queue');
-    this.#listener.onReady?.(client);
+    this.#listener.onReady?.();
   }
 
-  #failed(client: Client, cause: unknown): void {
-    if (client !== this.#client) return;
-    const reason = messageOf(cause);
-    if (typeof this.#options.uri !== 'string') this.restart(reason);
-    else this.#lost('connecting', reason);
-  }
-
-  #lost(next: 'connecting' | 'paused', reason: string, waiting = false): void {
-    if (reason !== this.#lastError || this.#state === 'ready') {
+  /** Gives up the client, if there is one, and tries again after a pause. */
+  #lose(reason: string, waiting = false, pauseMs = this.#leftMs()): void {
+    const client = this.#client;
+    if (client === undefined && this.#state !== 'looking up') return;
+    const { clock, log } = this.#options;
+    if (reason !== this.#lastError || this.ready) {
       const what = isPasswordRefused(reason)
         ? 'the queue refused the password; trying again'
         : 'no connection to the queue; trying again until there is one';
-      this.#options.log.warn({ server: this.#server, reason }, what);
+      log.warn({ server: this.#server, reason }, what);
     }
-    this.#become(next);
-    this.#inspection += 1;
+    this.#client = undefined;
+    this.#watch?.close();
+    this.#become('paused');
+    this.#failures += 1;
     this.#lastError = reason;
     this.#waiting = waiting;
+    this.#timer = clock.after(pauseMs, () => this.open());
     this.#listener.onLost?.(reason);
+    client?.destroy();
   }
+
+  /** The rest of the interval between two connections. */
+  #leftMs(): number {
+    return Math.max(0, this.#openedMs + REOPEN_INTERVAL_MS - this.#options.clock.ms());
+  }
+}
+
+function passOn(cause: unknown): never {
+  throw cause;
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { createLog } from '../../lib/process/log.ts';
-import { type ConnectionListener, type ConnectionOptions, RedisConnection } from '../../lib/redis/server/client.ts';
+import { type ConnectionListener, type ConnectionOptions, RedisConnection } from '../../lib/redis/server/connection.ts';
 import { NoConnection, queueIsAway, QueueRefusal, type RedisError } from '../../lib/redis/wire/errors.ts';
-import type { Server } from '../../lib/redis/wire/script.ts';
+import type { Server } from '../../lib/redis/wire/values.ts';
 import { openLink, type Link } from '../support/link.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { describe, it, type TestContext } from 'node:test';
+import tls from 'node:tls';
+import { causeOf, RedisError } from '../../lib/redis/wire/errors.ts';
+import { RedisClient } from '../../lib/redis/wire/redis-client.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+
+interface Opened {
+  readonly client: RedisClient;
+  /** `ready`, or the message of an error. */
+  readonly told: string[];
+}
+
+function open(t: TestContext, uri: string): Opened {
+  const client = new RedisClient(uri, 'client-test');
+  const told: string[] = [];
+  client.on('ready', () => told.push('ready'));
+  client.on('error', (cause: unknown) => told.push((causeOf(cause) as Error).message));
+  t.after(() => client.destroy());
+  client.connect();
+  return { client, told };
+}
+
+const eventuallyTold = ({ told: list }: Opened, message: RegExp): Promise<unknown> =>
+  eventually(String(message), () => message.test(list.at(-1) ?? ''));
+
+async function listen(t: TestContext, serve: (socket: Socket) => void): Promise<string> {
+  const server = createServer((socket) => serve(socket.on('error', () => undefined)));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  return `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+describe('a client', () => {
+  it('authenticates, selects the database and sets its name, and sends nothing else', async (t) => {
+    const redis = await TestRedis.start();
+    await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '-@all', '+client|setname', '+select');
+    await redis.command('ACL', 'SETUSER', 'open', 'on', 'nopass', '~*', '+@all');
+    await redis.command('CONFIG', 'RESETSTAT');
+    const shop = open(t, `redis://shop:${encodeURIComponent('p@ss/w:rd')}@127.0.0.1:${redis.port}/3`);
+    await eventuallyTold(shop, /^ready$/);
+    const list = String(await redis.command('CLIENT', 'LIST'));
+    assert.match(list, /name=client-test .*db=3 .*user=shop/);
+    assert.deepEqual(await redis.command('ACL', 'LOG'), []);
+    const withoutPassword = open(t, `redis://open@127.0.0.1:${redis.port}`);
+    await eventuallyTold(withoutPassword, /^ready$/);
+    assert.equal(await withoutPassword.client.send(['ACL', 'WHOAMI']), 'open');
+  });
+
+  it('reports the refusal of a password', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, `redis://shop:wrong@127.0.0.1:${redis.port}`);
+    await eventuallyTold(opened, /^WRONGPASS/);
+  });
+
+  it('returns the replies in the order of the commands, as text or as bytes, errors included', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, redis.uri);
+    await eventuallyTold(opened, /^ready$/);
+    const { client } = opened;
+    const words = ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n'];
+    const [texts, bytes, refusal, none] = await Promise.all([
+      Promise.all(words.map((word) => client.send(['ECHO', word]))),
+      Promise.all(words.map((word) => client.sendForBytes(['ECHO', Buffer.from(word)]))),
+      client.send(['NOPE']).catch(causeOf),
+      client.send(['GET', 'none']),
+    ]);
+    assert.deepEqual(texts, words);
+    assert.deepEqual(
+      bytes,
+      words.map((word) => Buffer.from(word)),
+    );
+    assert.ok(refusal instanceof RedisError && refusal.code === 'ERR');
+    assert.equal(none, null);
+    assert.ok(client.bytesReceived > 1_000_000);
+  });
+
+  it('fails outstanding and later commands when the connection breaks, and runs none of them later', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, redis.uri);
+    await eventuallyTold(opened, /^ready$/);
+    const { client } = opened;
+    const waiting = assert.rejects(client.send(['BLPOP', 'nothing', '0']));
+    const behind = assert.rejects(client.send(['RPUSH', 'list', 'behind']));
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await Promise.all([waiting, behind]);
+    await assert.rejects(client.send(['RPUSH', 'list', 'late']));
+    assert.deepEqual(opened.told.slice(0, 1), ['ready']);
+    assert.equal(opened.told.length, 2);
+    assert.equal(await redis.command('EXISTS', 'list'), 0);
+    assert.doesNotMatch(String(await redis.command('CLIENT', 'LIST')), /name=client-test/);
+  });
+
+  it('ends after a reply without a command, after bytes that are not RESP2, and in the handshake', async (t) => {
+    for (const [greeting, unasked] of [
+      ['+OK\r\n', '+PONG\r\n'],
+      ['+OK\r\n', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
+      ['HTTP/1.1 400 Bad Request\r\n\r\n', ''],
+    ] as const) {
+      let connections = 0;
+      const uri = await listen(t, (socket) => {
+        connections += 1;
+        socket.once('data', () => socket.write(greeting));
+        socket.on('data', (bytes) => bytes.includes('ECHO') && socket.write(`$1\r\nx\r\n${unasked}`));
+      });
+      const opened = open(t, uri);
+      if (unasked !== '') {
+        await eventuallyTold(opened, /^ready$/);
+        assert.equal(await opened.client.send(['ECHO', 'x']).catch(() => 'x'), 'x');
+      }
+      await eventuallyTold(opened, /^(?!ready)./);
+      await assert.rejects(opened.client.send(['ECHO', 'y']));
+      assert.equal(connections, 1);
+    }
+  });
+
+  it('waits for outstanding replies before it closes, and sends nothing afterwards', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, redis.uri);
+    await eventuallyTold(opened, /^ready$/);
+    const echo = opened.client.send(['ECHO', 'last']);
+    await opened.client.close();
+    assert.equal(await echo, 'last');
+    await assert.rejects(opened.client.send(['PING']));
+    assert.deepEqual(opened.told, ['ready']);
+  });
+
+  it('leaves no connection behind if it is destroyed while it connects', async (t) => {
+    const connections = new Set<Socket>();
+    let silent = 0;
+    const uri = await listen(t, (socket) => {
+      connections.add(socket);
+      silent += 1;
+      socket.on('data', () => undefined).on('close', () => connections.delete(socket));
+    });
+    for (let turns = 0; turns < 5 || silent === 0; turns += 1) {
+      const opened = open(t, uri);
+      for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+      opened.client.destroy();
+      assert.deepEqual(opened.told, []);
+    }
+    await eventually('the server sees them go', () => connections.size === 0);
+  });
+
+  it('uses TLS with rediss://, and trusts only servers of its authorities', async (t) => {
+    const redis = await TestRedis.start();
+    const authority = await CertificateAuthority.create(SYSTEM, 'test authority');
+    const { certificate: cert, key } = await authority.issue({
+      commonName: 'localhost',
+      dnsNames: ['localhost'],
+      server: true,
+    });
+    const names: unknown[] = [];
+    const server = tls.createServer({ cert, key }, (socket) => {
+      names.push(socket.servername);
+      const plain = connect(redis.port, '127.0.0.1');
+      socket.on('error', () => plain.destroy());
+      socket.pipe(plain).pipe(socket);
+    });
+    await new Promise<void>((resolve) => server.listen(0, resolve));
+    t.after(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    await eventuallyTold(open(t, `rediss://localhost:${port}`), /unable to verify|self-signed|issuer/);
+    const known = tls.getCACertificates('default');
+    tls.setDefaultCACertificates([...known, authority.certificate]);
+    t.after(() => tls.setDefaultCACertificates(known));
+    const opened = open(t, `rediss://localhost:${port}`);
+    await eventuallyTold(opened, /^ready$/);
+    assert.equal(await opened.client.send(['ECHO', 'safe']), 'safe');
+    assert.equal(names.at(-1), 'localhost');
+    assert.ok(opened.client.bytesReceived > 0);
+    await eventuallyTold(open(t, `rediss://127.0.0.1:${port}`), /altnames/);
+  });
+});
