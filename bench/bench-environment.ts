@@ -28,6 +28,10 @@ export interface RunningServer {
   readonly port: number;
   /** Returns the bytes that a node program has allocated on V8's heap; `undefined` for other programs. */
   readonly allocatedBytes?: (() => Promise<number>) | undefined;
+  /** The data folder, if there is one. */
+  readonly folder?: string;
+  /** Returns the number of bytes written to standard output. */
+  readonly printed: () => number;
   /** Sends SIGTERM, or SIGKILL after 10 s, and waits for the process to exit. */
   stop(): Promise<void>;
 }
@@ -100,7 +104,15 @@ export class BenchEnvironment {
     const log = ['--appendonly', 'yes', '--appendfsync', 'everysec', '--auto-aof-rewrite-percentage', '0'];
     const child = start(binary, [...own, ...log, '--maxmemory-policy', 'noeviction', ...more], process.env);
     await lineOf(child, /Ready to accept connections/);
-    return server('redis', child, port, () => rmSync(dir, { recursive: true, force: true }));
+    return { ...server('redis', child, port, () => rmSync(dir, { recursive: true, force: true })), folder: dir };
+  }
+
+  consumer(redis: RunningServer, warehouse: string, root: string = ROOT): Promise<RunningServer> {
+    return this.announced('consumer', join(root, 'bin/ingest-consumer'), [], {
+      INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
+      INGEST_WAREHOUSE_URI: warehouse,
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+    });
   }
 
   gateway(
@@ -155,11 +167,14 @@ function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv)
 }
 
 function server(name: string, child: ChildProcess, port: number, after?: () => void | Promise<void>): RunningServer {
+  let bytes = 0;
+  child.stdout?.on('data', (chunk: Buffer) => (bytes += chunk.length));
   return {
     name,
     pid: child.pid ?? -1,
     port,
     allocatedBytes: child.channel === null || child.channel === undefined ? undefined : () => answerOf(child),
+    printed: () => bytes,
     stop: async () => {
       if (child.exitCode === null && child.signalCode === null) {
         const gone = new Promise((done) => child.once('exit', done));

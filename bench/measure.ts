@@ -71,15 +71,10 @@ async function underLoad(
   let residentDone = 0;
   const result = await runLoad(
     plan.load ?? 'raw-client.ts',
-    {
-      ...environment.certificates.client,
-      port: server.port,
-      connections: CANONICAL_CONNECTIONS,
-      bodyBytes: CANONICAL_BODY_BYTES,
-      durationMs: duration.seconds * 1000,
-      warmupMs: (plan.warmupSeconds ?? duration.warmupSeconds) * 1000,
-      ...plan.options,
-    },
+    clientOptions(environment, server, plan.options, {
+      ...duration,
+      warmupSeconds: plan.warmupSeconds ?? duration.warmupSeconds,
+    }),
     {
       warm: () => {
         residentWarm = residentBytes(server.pid);
@@ -112,8 +107,24 @@ async function underLoad(
   };
 }
 
+/** Defaults to the canonical workload. */
+export const clientOptions = (
+  environment: BenchEnvironment,
+  server: RunningServer,
+  options: Plan['options'],
+  { seconds, warmupSeconds }: Duration,
+): LoadOptions => ({
+  ...environment.certificates.client,
+  port: server.port,
+  connections: CANONICAL_CONNECTIONS,
+  bodyBytes: CANONICAL_BODY_BYTES,
+  durationMs: seconds * 1000,
+  warmupMs: warmupSeconds * 1000,
+  ...options,
+});
+
 /** Runs a load generator in its own process. Calls `marks` at the start and the end of the measured part. */
-function runLoad(
+export function runLoad(
   kind: LoadKind,
   options: LoadOptions,
   marks: { readonly warm: () => void; readonly done: () => void },
@@ -139,7 +150,7 @@ function runLoad(
   });
 }
 
-function voidReason(result: LoadResult, expected: readonly string[], counted: number): string | undefined {
+export function voidReason(result: LoadResult, expected: readonly string[], counted: number): string | undefined {
   const others = Object.entries(result.statuses).filter(([status]) => !expected.includes(status));
   if (others.length > 0) {
     return others

@@ -10,7 +10,10 @@ export const METRICS = {
   p99Ms: { title: 'p99', unit: 'ms', digits: 2 },
   serverUs: { title: 'server CPU', unit: 'µs', digits: 1 },
   redisUs: { title: 'Redis CPU', unit: 'µs', digits: 1 },
-  totalUs: { title: 'server and Redis CPU', unit: 'µs', digits: 1 },
+  consumersUs: { title: 'CPU of the consumers', unit: 'µs', digits: 1 },
+  warehouseUs: { title: 'CPU of PostgreSQL', unit: 'µs', digits: 1 },
+  restShare: { title: 'CPU of Redis, consumers and PostgreSQL, to the gateway', unit: '×', digits: 2 },
+  totalUs: { title: 'all CPU', unit: 'µs', digits: 1 },
   residentGrowth: { title: 'resident memory, end to begin', unit: '×', digits: 2 },
   foreignShare: { title: 'CPU used by others', unit: '', digits: 2 },
   answeredShare: { title: 'answered of what was due', unit: '', digits: 2 },
@@ -18,6 +21,8 @@ export const METRICS = {
   offeredShare: { title: 'offered of the planned rate', unit: '', digits: 2 },
   heapBytes: { title: 'JavaScript heap allocated', unit: 'B', digits: 0 },
   bytesEach: { title: 'memory for each', unit: 'B', digits: 0 },
+  diskBytesEach: { title: 'disk for each', unit: 'B', digits: 0 },
+  logBytes: { title: 'log per million', unit: 'B', digits: 0 },
 } as const satisfies Record<string, Metric>;
 
 export type MetricName = keyof typeof METRICS;

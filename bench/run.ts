@@ -24,6 +24,7 @@ import { pipelining } from './cases/pipelining.ts';
 import { queueMemory } from './cases/queue-memory.ts';
 import { saturation } from './cases/saturation.ts';
 import { sender } from './cases/sender.ts';
+import { whole } from './cases/whole.ts';
 import { machine } from './machine.ts';
 import type { JointRun, Run, Sample } from './measure.ts';
 import { written } from './metrics.ts';
@@ -36,7 +37,7 @@ import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 /** The saturation case comes first because other cases use its rate. */
 const CASES: readonly BenchCase[] = [
   ...[saturation, latency, overload, newConnections, largeBodies],
-  ...[pipelining, allocation, idleConnections, queueMemory, landing, sender],
+  ...[pipelining, allocation, idleConnections, queueMemory, landing, whole, sender],
 ];
 const WARMUP_SECONDS = 1.5;
 const ROUNDS_DEFAULT = 5;

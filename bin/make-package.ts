@@ -54,7 +54,7 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   run(root, process.execPath, [tsc, '--project', `bin/packages/${name}`, '--outDir', stage]);
   copyLaunchers(manifest, stage);
-  for (const path of globSync('lib/**/*.{lua,html}', { cwd: root }))
+  for (const path of globSync('lib/**/*.{lua,html,js}', { cwd: root }))
     if (existsSync(join(stage, dirname(path), path.endsWith('.lua') ? '..' : '.')))
       cpSync(join(root, path), join(stage, path));
   for (const [from, to] of Object.entries({ ...documents, LICENSE: 'LICENSE' }))

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
-import { ROOT, type RunningServer } from '../bench-environment.ts';
+import type { RunningServer } from '../bench-environment.ts';
 import type { Sample } from '../measure.ts';
 import { costFigures, CpuBook } from '../process-cost.ts';
 import { fillQueue, redisCommand } from '../queue-filling.ts';
@@ -24,11 +24,8 @@ async function land({ environment }: Bench): Promise<Sample> {
   try {
     await fillQueue(redis, EVENTS);
     const before = new CpuBook();
-    const consumer = await environment.announced('consumer', join(ROOT, 'bin/ingest-consumer'), [], {
-      INGEST_QUEUE_URI: `redis://127.0.0.1:${redis.port}`,
-      INGEST_WAREHOUSE_URI: `sqlite:${join(mkdtempSync(join(environment.folder, 'warehouse-')), 'events.db')}`,
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-    });
+    const folder = mkdtempSync(join(environment.folder, 'warehouse-'));
+    const consumer = await environment.consumer(redis, `sqlite:${join(folder, 'events.db')}`);
     try {
       await landed(redis);
       const after = new CpuBook();

@@ -9,7 +9,7 @@ import { Tally, wait } from './tally.ts';
 import { requestSource } from './workload.ts';
 
 /** The interval at which due requests are sent. A request's latency includes the delay until then. */
-const LOOK_MS = 2;
+const LOOK_MS = 1;
 /** A run that sent less than this share of the planned rate gets a note. */
 const OFFERED_MIN = 0.98;
 const DEPTH_MAX = 16;

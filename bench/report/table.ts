@@ -9,7 +9,12 @@ const COLUMNS: readonly { readonly metric: MetricName; readonly heading: string 
   { metric: 'serverUs', heading: 'server µs' },
   { metric: 'redisUs', heading: 'Redis µs' },
   { metric: 'heapBytes', heading: 'heap B' },
+  { metric: 'consumersUs', heading: 'consumers µs' },
+  { metric: 'warehouseUs', heading: 'PostgreSQL µs' },
+  { metric: 'restShare', heading: 'to gateway' },
   { metric: 'bytesEach', heading: 'bytes each' },
+  { metric: 'diskBytesEach', heading: 'disk each' },
+  { metric: 'logBytes', heading: 'log per million' },
   { metric: 'foreignShare', heading: 'others' },
 ];
 

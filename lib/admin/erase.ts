@@ -162,8 +162,9 @@ export async function idsOf(file: string): Promise<readonly string[]> {
   const ids = new Set<string>();
   let number = 0;
   try {
-    for await (const line of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+    for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
       number += 1;
+      const line = number === 1 ? text.replace(/^\uFEFF/, '') : text;
       if (line === '') continue;
       if (!isEventId(line)) throw new UsageError(`${file}, line ${number}: invalid event id`);
       ids.add(line);

@@ -86,10 +86,14 @@ export class Intake {
     this.#wakeTakers();
   }
 
-  /** Waits for room, then returns how many entries the next read may return. Call `add` after that read. */
-  async reserve(): Promise<number> {
+  /**
+   * Waits for room, then returns how many entries the next read may return. Call `add` after that read. A read that
+   * runs alone may return as many entries as READS_AT_ONCE others together.
+   */
+  async reserve(alone = false): Promise<number> {
+    const reads = alone ? READS_AT_ONCE : 1;
     while (this.#room() === 0) await new Promise<void>((resolve) => (this.#wakeReader = resolve));
-    const entries = this.#room();
+    const entries = this.#room(reads) || this.#room();
     this.#reserved += entries;
     this.#lastEntries = entries;
     return entries;
@@ -138,9 +142,12 @@ export class Intake {
   }
 
   /** Returns the number of entries for the next read; 0 if it must wait. */
-  #room(): number {
+  #room(reads = 1): number {
     const { wanted, streams } = this.#options;
-    const entries = Math.max(1, Math.min(this.#readEntries, Math.floor(READ_BYTES / streams / this.#meanBytes)));
+    const entries = Math.max(
+      1,
+      Math.min(reads * this.#readEntries, Math.floor(READ_BYTES / streams / this.#meanBytes)),
+    );
     const coming = this.#waiting.length + this.#reserved;
     const bytes = this.#waitingBytes + (this.#reserved + entries) * this.#meanBytes;
     return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX / streams)

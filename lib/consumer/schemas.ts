@@ -13,6 +13,7 @@ import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { isErased } from '../ingest/erased.ts';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
+import { strictJson, textOf } from '../process/operator-file.ts';
 import { printable } from '../process/printable.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable, type Reloading } from '../process/reloadable.ts';
@@ -157,7 +158,7 @@ async function schemaFiles(folder: string): Promise<readonly string[]> {
 /** Returns the schema, or the fault of the file. */
 async function schemaIn(path: string): Promise<Readonly<Record<string, unknown>> | string> {
   try {
-    const value: unknown = JSON.parse(await readFile(path, 'utf8'));
+    const value = strictJson(textOf(await readFile(path)));
     return typeof value === 'object' && value !== null && !Array.isArray(value)
       ? (value as Readonly<Record<string, unknown>>)
       : 'expected a JSON object';

@@ -8,7 +8,7 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { Quotas } from './quotas.ts';
 import { developmentCertificates } from '../identity/development-certificates.ts';
 import { audienceUri } from '../identity/producer-identity.ts';
-import { expiredFile, tlsReloadable, type TlsFiles, type TlsMaterial } from '../identity/tls-material.ts';
+import { tlsReloadable, type TlsFiles, type TlsMaterial } from '../identity/tls-material.ts';
 import type { TokenKeys, TokenVerifier } from '../identity/token-verifier.ts';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
@@ -34,9 +34,9 @@ export async function readFiles(config: GatewayConfig, log: Log, system: ClockAn
     tokenFiles(config),
     producersFile(config),
   ]);
-  const expired = expiredFile(tls, material.value, system.clock.epochMs());
-  if (expired !== undefined) log.warn(`${expired}, so producers will be refused`);
-  for (const warning of audienceWarnings(config, producers?.value)) log.warn(warning);
+  const { expired, warnings } = material.value;
+  if (expired !== undefined) log.warn(expired);
+  for (const warning of [...warnings, ...audienceWarnings(config, producers?.value)]) log.warn(warning);
   return { material, ...tokens, producers };
 }
 
@@ -48,11 +48,9 @@ export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<r
     tokenFiles(config),
     producersFile(config),
   ]);
-  if (tls.kind === 'files' && material !== undefined) {
-    const expired = expiredFile(tls, material.value, clock.epochMs());
-    if (expired !== undefined) throw new StartFailure(EXIT.configuration, expired);
-  }
-  return audienceWarnings(config, producers?.value);
+  const { expired, warnings = [] } = material?.value ?? {};
+  if (expired !== undefined) throw new StartFailure(EXIT.configuration, expired);
+  return [...warnings, ...audienceWarnings(config, producers?.value)];
 }
 
 function audienceWarnings({ audience, producersFile }: GatewayConfig, producers: Producers | undefined): string[] {
@@ -142,7 +140,11 @@ export function watchFiles(
     onChange: (value: T) => void,
     fields?: (value: T) => object,
   ): void => files?.watch({ kind, clock, log, onChange, onOutcome: metrics.reloads.of(kind), fields });
-  watch(material, 'tls', (changed) => gateway.replaceTls(changed), expiryFields);
+  const replaceTls = (changed: TlsMaterial): void => {
+    for (const warning of changed.warnings) log.warn(warning);
+    gateway.replaceTls(changed);
+  };
+  watch(material, 'tls', replaceTls, expiryFields);
   watch(keys, 'token_keys', (changed) => {
     verifier?.replaceKeys(changed);
     gateway.forgetVerdicts();

@@ -6,15 +6,15 @@
 //                    "*": { "rate": 10 } } }
 //
 // In keys and types, `*` matches any characters. A producer's own row applies to it, or otherwise the row with the
-// longest matching pattern. DNS names (RFC 4343) and common names (RFC 5280, section 7.1) are compared
-// case-insensitively, as are the scheme and host of a URI (RFC 3986, section 6.2.2.1) and the part of a URN before
-// its second colon (RFC 8141, section 3.1). `rate` and `lookUpRate` are per second and per process. A missing member
-// restricts nothing.
+// longest matching pattern. `rate` and `lookUpRate` are per second and per process. A missing member restricts
+// nothing.
 import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
+import { strictJson, textOf } from '../process/operator-file.ts';
+import { comparableName } from '../process/producer-name.ts';
 
 const Rules = Type.Object(
   {
@@ -72,7 +72,7 @@ export class Producers {
   static parse(text: string): Producers {
     let value: unknown;
     try {
-      value = JSON.parse(text);
+      value = strictJson(text);
     } catch (cause) {
       throw new Error(`not JSON (${messageOf(cause)})`, { cause });
     }
@@ -82,15 +82,15 @@ export class Producers {
     }
     const rows = new Map<string, ProducerRules>();
     for (const [name, rules] of Object.entries(value.producers)) {
-      if (rows.has(comparable(name)))
+      if (rows.has(comparableName(name)))
         throw new Error(`/producers: two rows name the same producer, ${JSON.stringify(name)}`);
-      rows.set(comparable(name), rulesOf(rules));
+      rows.set(comparableName(name), rulesOf(rules));
     }
     return new Producers(rows);
   }
 
   static async read(path: string): Promise<Producers> {
-    const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+    const text = await readFile(path).then(textOf, (cause: unknown) => {
       throw new Error(`expected a readable file (${errno(cause)})`, { cause });
     });
     return Producers.parse(text);
@@ -106,19 +106,13 @@ export class Producers {
   rulesFor(producer: string): ProducerRules {
     const known = this.#found.get(producer);
     if (known !== undefined) return known;
-    const name = comparable(producer);
+    const name = comparableName(producer);
     const rules =
       this.#rules.get(name) ?? this.#patterns.find(({ parts }) => matches(parts, name))?.rules ?? UNRESTRICTED;
     if (this.#found.size >= FOUND_MAX) this.#found.clear();
     this.#found.set(producer, rules);
     return rules;
   }
-}
-
-/** Converts the case-insensitive parts of a name to lowercase. */
-function comparable(name: string): string {
-  const folded = /^(?:urn:[^:]*:|[a-z][a-z0-9+.-]*:\/\/[^/?#]*|[a-z][a-z0-9+.-]*:)/i.exec(name)?.[0] ?? name;
-  return folded.toLowerCase() + name.slice(folded.length);
 }
 
 function rulesOf({ rate, lookUpRate, types, disabled, audience = [] }: Static<typeof Rules>): ProducerRules {

@@ -7,6 +7,7 @@
 // connection that the new material does not keep is closed once its pending answers have been sent.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
+import { comparableName, isSameProducer } from '../process/producer-name.ts';
 import type { ClientTrust } from './client-trust.ts';
 import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
@@ -29,11 +30,15 @@ export interface AuthorityOptions {
   readonly grants?: (producer: string) => boolean;
 }
 
+const SPELLINGS_MAX = 10_000;
+
 export class Authority {
   readonly #options: AuthorityOptions;
   #trust: ClientTrust;
   /** Incremented when verdicts are dropped. */
   #generation = 0;
+
+  readonly #spellings = new Map<string, string>();
 
   constructor(options: AuthorityOptions) {
     this.#options = options;
@@ -80,6 +85,16 @@ export class Authority {
     for (const { context } of connections) context.judged = undefined;
   }
 
+  /** Returns the spelling of a producer's name that this process saw first, so that it has one set of quotas. */
+  #firstSpelling(name: string): string {
+    const comparable = comparableName(name);
+    const first = this.#spellings.get(comparable);
+    if (first !== undefined) return first;
+    if (this.#spellings.size >= SPELLINGS_MAX) this.#spellings.clear();
+    this.#spellings.set(comparable, name);
+    return name;
+  }
+
   #newVerdict(
     { context, clientCertificate }: Connection<ClientContext>,
     authorization: string | undefined,
@@ -92,14 +107,16 @@ export class Authority {
     };
     if ('kind' in identity) return keep(identity);
     const { audience, verifier, tokenRequired = false, grants } = this.#options;
-    const { producer, untilMs } = identity;
-    const hasAudience = identity.uris.includes(audienceUri(audience)) || grants?.(producer) === true;
+    const producer = this.#firstSpelling(identity.producer);
+    const { untilMs } = identity;
+    const hasAudience =
+      identity.uris.some((uri) => isSameProducer(uri, audienceUri(audience))) || grants?.(producer) === true;
     if (hasAudience && !tokenRequired) return keep({ kind: 'producer', producer, untilMs });
     if (verifier === undefined) return keep(audienceMissing(producer, audience, untilMs));
     const generation = this.#generation;
     // If trust material, keys or grants change during the verification, the verdict is used once and not kept.
     return verifier
-      .verify(authorization, identity, now)
+      .verify(authorization, { ...identity, producer }, now)
       .then((verdict) => (generation === this.#generation ? keep(verdict, true) : verdict));
   }
 }

@@ -6,6 +6,7 @@
 //
 // Invariant: both fail closed. Closing a connection without need costs its client only another handshake.
 import type { X509Certificate } from 'node:crypto';
+import { certificateFields } from './der.ts';
 
 /** A revocation list. `serials` are uppercase hexadecimal, the format that Node uses. */
 export interface Revocations {
@@ -23,11 +24,12 @@ export type Trust =
 /** A certificate chain, from the leaf to the root. */
 type Chain = readonly X509Certificate[];
 
+const NEVER = Number.POSITIVE_INFINITY;
 const CHAIN_MAX = 8;
 const KEPT_MAX = 100_000;
 
 export class ClientTrust {
-  readonly #authorities: readonly X509Certificate[];
+  readonly authorities: readonly X509Certificate[];
   readonly #fingerprints: ReadonlySet<string>;
   readonly #revocations = new Map<string, { readonly serials: Set<string>; nextUpdateMs: number }>();
   // Fact: verifying a signature takes 0.1 ms. Choice: build the chains of each certificate only once.
@@ -35,9 +37,9 @@ export class ClientTrust {
 
   /** If there are revocation lists, every authority in a chain must have one, as OpenSSL requires. */
   constructor(authorities: readonly X509Certificate[], revocations: readonly Revocations[]) {
-    this.#authorities = authorities;
+    this.authorities = authorities;
     this.#fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
-    for (const { authority, serials, nextUpdateMs = Number.POSITIVE_INFINITY } of revocations) {
+    for (const { authority, serials, nextUpdateMs = NEVER } of revocations) {
       const key = keyOf(authority);
       const known = this.#revocations.get(key);
       if (known === undefined) {
@@ -51,9 +53,25 @@ export class ClientTrust {
 
   /** Returns the roots and intermediates that lack a revocation list. Expired authorities do not need one. */
   withoutList(nowMs: number): X509Certificate[] {
-    return this.#authorities.filter(
+    return this.authorities.filter(
       (authority) => nowMs < authority.validToDate.getTime() && !this.#revocations.has(keyOf(authority)),
     );
+  }
+
+  /** Returns each authority whose certificates are not accepted at this time, and why. */
+  unusable(nowMs: number): { readonly authority: X509Certificate; readonly why: Distrust }[] {
+    return this.authorities.flatMap((authority) => {
+      const verdicts = this.#chainsOf(authority).map((chain) => this.#judgeChain([authority, ...chain], nowMs));
+      const [first] = verdicts;
+      if (first === undefined || first.trusted || verdicts.some(({ trusted }) => trusted)) return [];
+      return [{ authority, why: first.why }];
+    });
+  }
+
+  /** When the first of the lists expires, of those that authorities that have not expired need. */
+  listExpiryMs(nowMs: number): number {
+    const current = this.authorities.filter((one) => isCurrent(one, nowMs));
+    return Math.min(...current.map((one) => this.#revocations.get(keyOf(one))?.nextUpdateMs ?? NEVER));
   }
 
   /**
@@ -95,7 +113,7 @@ export class ClientTrust {
   }
 
   #judgeChain(chain: Chain, nowMs: number): Trust {
-    let untilMs = Number.POSITIVE_INFINITY;
+    let untilMs = NEVER;
     for (const [at, certificate] of chain.entries()) {
       if (!isCurrent(certificate, nowMs)) return { trusted: false, why: 'expired' };
       untilMs = Math.min(untilMs, certificate.validToDate.getTime());
@@ -131,11 +149,15 @@ export class ClientTrust {
       return;
     }
     if (chain.length > CHAIN_MAX) return;
-    for (const issuer of this.#authorities)
-      if (issuer.ca && last.checkIssued(issuer) && !chain.includes(issuer) && last.verify(issuer.publicKey))
+    for (const issuer of this.authorities)
+      if (isAuthority(issuer) && last.checkIssued(issuer) && !chain.includes(issuer) && last.verify(issuer.publicKey))
         yield* this.#follow([...chain, issuer]);
   }
 }
+
+/** A certificate of version 1 has no extensions, and OpenSSL accepts it as a root. */
+const isAuthority = (issuer: X509Certificate): boolean =>
+  issuer.ca || (certificateFields(issuer.raw).extensions.length === 0 && issuer.checkIssued(issuer));
 
 const isCurrent = ({ validFromDate, validToDate }: X509Certificate, nowMs: number): boolean =>
   validFromDate.getTime() <= nowMs && nowMs < validToDate.getTime();

@@ -2,6 +2,7 @@
 import type { X509Certificate } from 'node:crypto';
 import type { ClientCertificate } from '../http/client-certificate.ts';
 import type { ClientTrust } from './client-trust.ts';
+import { comparableName } from '../process/producer-name.ts';
 
 /** Returns the URI name that a certificate for this audience contains. */
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
@@ -102,7 +103,7 @@ export function alternativeNames(text: string): AlternativeNames {
  * is refused, because it could equal the URI name of another producer and obtain that producer's rights and ids.
  */
 function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
-  const uri = names.uris.find((one) => !one.startsWith(AUDIENCE_PREFIX));
+  const uri = names.uris.find((one) => !comparableName(one).startsWith(AUDIENCE_PREFIX));
   if (uri !== undefined && uri !== '') return uri;
   const [host] = names.dnsNames;
   if (host !== undefined && host !== '') return isLikeUri(host) ? undefined : host.toLowerCase();

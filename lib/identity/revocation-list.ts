@@ -3,6 +3,7 @@
 // OpenSSL verifies a list only when a client connects, and a bad list makes it refuse every client. The signature is
 // therefore verified when the file is loaded, so that a bad file is refused and the last good one stays in use.
 import { constants, verify, type X509Certificate } from 'node:crypto';
+import { certificateFields, derOf, dotted, elements, extensionsIn, inside, TAG, type Element } from './der.ts';
 
 export interface RevocationList {
   readonly issuer: string;
@@ -10,19 +11,12 @@ export interface RevocationList {
   readonly nextUpdateMs: number | undefined;
   /** Uppercase hexadecimal without leading zero bytes, the format that Node uses for serial numbers. */
   readonly serials: ReadonlySet<string>;
+  /** The extension of the list or of an entry that OpenSSL cannot use, such as `delta CRL indicator (2.5.29.27)`. */
+  readonly unusable: string | undefined;
   /** True if this authority signed the list and is allowed to sign lists. */
   isBy(authority: X509Certificate): boolean;
 }
 
-/** A DER element (X.690). `raw` includes the tag and the length. */
-interface Element {
-  readonly tag: number;
-  readonly content: Buffer;
-  readonly raw: Buffer;
-}
-
-const [INTEGER, BIT_STRING, OCTETS, SEQUENCE, UTC_TIME, GENERALIZED_TIME] = [0x02, 0x03, 0x04, 0x30, 0x17, 0x18];
-const BMP_STRING = 0x1e;
 /** The object identifier id-ce-keyUsage, and the bit `cRLSign` of that extension. */
 const KEY_USAGE = '551d0f';
 const CRL_SIGN = 0x02;
@@ -41,6 +35,18 @@ const HASHES = new Map<string, string | null>([
   ['608648016503040202', 'sha384'],
   ['608648016503040203', 'sha512'],
 ]);
+const AUTHORITY_KEY_IDENTIFIER = '551d23';
+/** The extensions that make a list partial or indirect (RFC 5280, sections 5.2.4, 5.2.5 and 5.3.3). */
+const PARTIAL = new Set(['551d1b', '551d1c', '551d1d']);
+const EXTENSIONS = new Map([
+  ['551d14', 'CRL number'],
+  ['551d15', 'reason code'],
+  ['551d18', 'invalidity date'],
+  ['551d1b', 'delta CRL indicator'],
+  ['551d1c', 'issuing distribution point'],
+  ['551d1d', 'certificate issuer'],
+  ['551d2e', 'freshest CRL'],
+]);
 const ATTRIBUTES = new Map([
   ['550403', 'CN'],
   ['550406', 'C'],
@@ -52,28 +58,32 @@ const ATTRIBUTES = new Map([
 
 /** Throws if the PEM block is not a revocation list. */
 export function readRevocationList(pem: string): RevocationList {
-  const der = Buffer.from(pem.replaceAll(/-----[^-]+-----|\s/g, ''), 'base64');
-  const [list] = elements(der);
+  const [list] = elements(derOf(pem));
   const [body, algorithm, signature] = inside(list);
-  if (list?.tag !== SEQUENCE || body?.tag !== SEQUENCE || signature?.tag !== BIT_STRING)
+  if (list?.tag !== TAG.sequence || body?.tag !== TAG.sequence || signature?.tag !== TAG.bits)
     throw new Error('expected a revocation list');
   const fields = inside(body);
   // The version is optional.
-  const at = fields[0]?.tag === INTEGER ? 1 : 0;
+  const at = fields[0]?.tag === TAG.integer ? 1 : 0;
   const [issuer, thisUpdate, next] = fields.slice(at + 1);
-  const hasNext = next?.tag === UTC_TIME || next?.tag === GENERALIZED_TIME;
-  const revoked = fields.slice(at + (hasNext ? 4 : 3)).find(({ tag }) => tag === SEQUENCE);
+  const hasNext = next?.tag === TAG.utcTime || next?.tag === TAG.generalizedTime;
+  const revoked = fields.slice(at + (hasNext ? 4 : 3)).find(({ tag }) => tag === TAG.sequence);
+  const entries = inside(revoked).map(inside);
   const name = nameOf(issuer);
   return {
     issuer: name,
     thisUpdateMs: timeOf(thisUpdate),
     nextUpdateMs: hasNext ? timeOf(next) : undefined,
-    serials: new Set(inside(revoked).map((entry) => serialOf(inside(entry)[0]))),
+    serials: new Set(entries.map(([serial]) => serialOf(serial))),
+    unusable:
+      unusableIn(inside(fields.find(({ tag }) => tag === 0xa0))[0], AUTHORITY_KEY_IDENTIFIER) ??
+      entries.map(([, , extensions]) => unusableIn(extensions)).find((name) => name !== undefined),
     isBy: (authority) => {
       const { subject, signsLists } = partsOf(authority);
       return (
         signsLists &&
         subject.toLowerCase() === name.toLowerCase() &&
+        fields[at]?.raw.equals(algorithm?.raw ?? Buffer.alloc(0)) === true &&
         isSigned(body.raw, inside(algorithm), signature.content.subarray(1), authority)
       );
     },
@@ -94,13 +104,19 @@ function isSigned(body: Buffer, algorithm: readonly Element[], signature: Buffer
   }
 }
 
+/** OpenSSL handles only the `known` critical extension. It would refuse every certificate that the list covers. */
+function unusableIn(extensions: Element | undefined, known?: string): string | undefined {
+  const found = extensionsIn(extensions).find(({ id, critical }) => PARTIAL.has(id) || (critical && id !== known));
+  if (found === undefined) return undefined;
+  const number = dotted(found.id);
+  const name = EXTENSIONS.get(found.id);
+  return name === undefined ? number : `${name} (${number})`;
+}
+
 function partsOf(authority: X509Certificate): { readonly subject: string; readonly signsLists: boolean } {
-  const fields = inside(inside(elements(authority.raw)[0])[0]);
-  // The version is optional. If it is missing, the first field is the serial number.
-  const subject = fields[fields[0]?.tag === INTEGER ? 4 : 5];
-  const extensions = inside(inside(fields.find(({ tag }) => tag === 0xa3))[0]).map(inside);
-  const usage = extensions.find(([id]) => id?.content.toString('hex') === KEY_USAGE)?.find(({ tag }) => tag === OCTETS);
-  const bits = usage === undefined ? undefined : elements(usage.content)[0]?.content[1];
+  const { subject, extensions } = certificateFields(authority.raw);
+  const usage = extensions.find(({ id }) => id === KEY_USAGE)?.value;
+  const bits = usage === undefined ? undefined : elements(usage)[0]?.content[1];
   return { subject: nameOf(subject), signsLists: bits === undefined || (bits & CRL_SIGN) !== 0 };
 }
 
@@ -111,7 +127,8 @@ function nameOf(name: Element | undefined): string {
     .map(([id, value]) => {
       const key = id?.content.toString('hex') ?? '';
       const bytes = value?.content ?? Buffer.alloc(0);
-      const text = value?.tag === BMP_STRING ? Buffer.from(bytes).swap16().toString('utf16le') : bytes.toString('utf8');
+      const text =
+        value?.tag === TAG.bmpString ? Buffer.from(bytes).swap16().toString('utf16le') : bytes.toString('utf8');
       return `${ATTRIBUTES.get(key) ?? key}=${text.trim().replaceAll(/\s+/g, ' ')}`;
     })
     .join(', ');
@@ -120,7 +137,7 @@ function nameOf(name: Element | undefined): string {
 /** Parses `YYMMDDhhmmssZ`, with a year from 1950 to 2049, or the same with a four-digit year. */
 function timeOf(time: Element | undefined): number {
   const text = time?.content.toString('latin1') ?? '';
-  const full = time?.tag === UTC_TIME ? `${Number(text.slice(0, 2)) < 50 ? '20' : '19'}${text}` : text;
+  const full = time?.tag === TAG.utcTime ? `${Number(text.slice(0, 2)) < 50 ? '20' : '19'}${text}` : text;
   const [, year, month, day, hour, minute, second] = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/.exec(full) ?? [];
   const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
   if (Number.isNaN(ms)) throw new Error('expected a time');
@@ -128,30 +145,9 @@ function timeOf(time: Element | undefined): number {
 }
 
 function serialOf(serial: Element | undefined): string {
-  if (serial?.tag !== INTEGER) throw new Error('expected a serial number');
+  if (serial?.tag !== TAG.integer) throw new Error('expected a serial number');
   return serial.content
     .toString('hex')
     .toUpperCase()
     .replace(/^(00)+(?=..)/, '');
-}
-
-const inside = (element: Element | undefined): Element[] => (element === undefined ? [] : elements(element.content));
-
-/** Parses consecutive DER elements. Throws a RangeError if the last one is incomplete. */
-function elements(der: Buffer): Element[] {
-  const found: Element[] = [];
-  for (let start = 0; start < der.length;) {
-    let at = start + 2;
-    let length = der.readUInt8(start + 1);
-    if (length > 0x80) {
-      const bytes = length - 0x80;
-      length = der.readUIntBE(at, bytes);
-      at += bytes;
-    }
-    const end = at + length;
-    if (end > der.length) throw new RangeError('incomplete DER');
-    found.push({ tag: der.readUInt8(start), content: der.subarray(at, end), raw: der.subarray(start, end) });
-    start = end;
-  }
-  return found;
 }

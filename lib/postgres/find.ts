@@ -1,24 +1,25 @@
 // Looks up one event: its row, or its quarantine row with the reason. The quarantine stores the producer's name as
-// storableText encodes it, so the query needs the name in both forms.
+// storableText encodes it. PostgreSQL cannot compare names as this project does, so the query returns candidates.
 import type pg from 'pg';
 import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
+import { isSameProducer } from '../process/producer-name.ts';
 import { transacted } from './sessions.ts';
 
 const FIND = `
-  SELECT true AS landed, body AS text, NULL::bytea AS body, type, NULL AS reason,
+  SELECT true AS landed, producer, body AS text, NULL::bytea AS body, type, NULL AS reason,
     round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted,
     round(extract(epoch FROM landed_at) * 1000)::float8 AS ended, traceparent
-  FROM events WHERE id = $1 AND producer = $2
+  FROM events WHERE id = $1
   UNION ALL
-  SELECT false, NULL, body, NULL, reason,
+  SELECT false, producer, NULL, body, NULL, reason,
     round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8,
     traceparent
-  FROM events_quarantine WHERE id = $1 AND producer = $3
+  FROM events_quarantine WHERE id = $1 AND lower(producer) = lower($2)
   ORDER BY landed DESC, ended DESC
-  LIMIT 1`;
+  LIMIT 8`;
 
-type Found = { accepted: number; ended: number; traceparent: string | null } & (
+type Found = { producer: string; accepted: number; ended: number; traceparent: string | null } & (
   | { landed: true; text: string; body: null; type: string; reason: null }
   | { landed: false; text: null; body: Buffer; type: null; reason: string }
 );
@@ -31,10 +32,10 @@ export async function find(
   producer: string,
 ): Promise<WarehouseLookup> {
   if (!storable(id) || !producer.isWellFormed()) return { kind: 'unknown' };
-  const landedProducer = producer.includes('\0') ? null : producer;
+  const quarantined = storableText(producer);
   try {
-    const values = [id, landedProducer, storableText(producer)];
-    return lookup((await transacted(system, () => pool.query<Found>(FIND, values))).rows[0]);
+    const { rows } = await transacted(system, () => pool.query<Found>(FIND, [id, quarantined]));
+    return lookup(rows.find((row) => isSameProducer(row.producer, row.landed ? producer : quarantined)));
   } catch {
     return { kind: 'unavailable' };
   }

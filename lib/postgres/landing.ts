@@ -16,6 +16,7 @@ import {
   type LandingOutcome,
 } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
+import { isSameProducer } from '../process/producer-name.ts';
 import { textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { sqlstateClass, timedOut, transacted } from './sessions.ts';
@@ -42,10 +43,10 @@ export async function insertEvents(
 }
 
 const COMPARED = `
-  SELECT batch.at::int, found.producer = batch.producer AS own,
+  SELECT batch.at::int, found.producer,
     found.body = batch.body OR found.body = ${erasedBodySql('batch.quoted', 'found.type')} AS same
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) WITH ORDINALITY
-    AS batch (id, quoted, producer, body, at) JOIN events AS found USING (id)`;
+  FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
+    AS batch (id, quoted, body, at) JOIN events AS found USING (id)`;
 
 export class BatchLanding {
   readonly #pool: pg.Pool;
@@ -138,13 +139,17 @@ const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
  * statement, because the INSERT's snapshot lacks a row that another transaction committed while the INSERT waited.
  */
 async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
-  const { rows } = await pool.query<ComparedRow & { at: number }>(COMPARED, [
+  const { rows } = await pool.query<{ at: number; producer: string; same: boolean }>(COMPARED, [
     textArray(events.map(({ id }) => id)),
     textArray(events.map(({ id }) => JSON.stringify(id))),
-    textArray(events.map(({ producer }) => producer)),
     textArray(events.map(({ body }) => body)),
   ]);
-  return new Map(rows.map((row) => [row.at - 1, row]));
+  return new Map(
+    rows.map(({ at, producer, same }) => {
+      const asked = events[at - 1];
+      return [at - 1, { own: asked !== undefined && isSameProducer(producer, asked.producer), same }];
+    }),
+  );
 }
 
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that blame the data: data exception, constraint violation, WITH

@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { LogOptions } from './log.ts';
+import { textOf } from './operator-file.ts';
 import type { Program, Setting, UriSetting } from './setting.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
 import { expectedUri, shown, uriFault } from './uri.ts';
@@ -175,7 +176,7 @@ export class Settings {
       return null;
     }
     try {
-      const text = readFileSync(path, 'utf8').trim();
+      const text = textOf(readFileSync(path)).trim();
       if (text !== '') return text;
       this.problem(`${key}_FILE`, 'the file is empty; it must hold the URI');
     } catch (cause) {

@@ -1,18 +1,21 @@
 // Reloads files when their content changes. If the new content is refused, the last good content stays in use.
 //
 // A mounted secret changes through a symbolic link two folders up, and editors replace files, so file system events
-// are not reliable. The few small files are therefore read four times a second, and their contents are compared. A
-// change takes effect only after two identical reads: half of a list of authorities is valid PEM, and using it would
+// are not reliable. Twice a second, the few small files are therefore read unless their metadata shows that they
+// have not changed for a while, and their contents are compared. A change takes effect only after two identical reads: half of a list of authorities is valid PEM, and using it would
 // close the connections of producers whose authorities are in the other half.
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock, Timer } from './clock.ts';
-import { errno } from './env.ts';
+import { SYSTEM, type Clock, type Timer } from './clock.ts';
 import type { Log } from './log.ts';
 import { messageOf } from './message-of.ts';
 
-const INTERVAL_MS = 250;
+const INTERVAL_MS = 500;
+/** Time between the two identical reads of changed files. */
+const SETTLING_MS = 250;
+/** Two changes can have the same time only if they are closer together than this. */
+const TIME_STEP_MS = 2_000;
 /** Refused files are tried again after this time. For example, a revocation list can become valid without a change. */
 const RETRY_MS = 30_000;
 
@@ -33,7 +36,7 @@ type Parse<T> = (lastGood: T | undefined) => Promise<T>;
 
 /** Reads files or folders of files. Rejects if `parse` does. */
 export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {
-  const digest = await digestOf(paths);
+  const digest = await digestOf(paths, new Map());
   return new Reloadable(paths, parse, digest, await parse(undefined));
 }
 
@@ -45,6 +48,9 @@ export class Reloadable<T> {
   #digest: string;
   /** The digest of the content at the latest check. */
   #read: string | undefined;
+  /** True if the last two checks read the same content. */
+  #settled = false;
+  readonly #unchanged: Unchanged = new Map();
   #retryAtMs = Number.POSITIVE_INFINITY;
   #reloading: Reloading<T> | undefined;
   #timer: Timer | undefined;
@@ -79,19 +85,19 @@ export class Reloadable<T> {
 
   #goOn(): void {
     void this.#check(false).then(() => {
-      this.#timer = this.#reloading?.clock.after(INTERVAL_MS, () => this.#goOn());
+      this.#timer = this.#reloading?.clock.after(this.#settled ? INTERVAL_MS : SETTLING_MS, () => this.#goOn());
       this.#timer?.unref();
     });
   }
 
   #check(forced: boolean): Promise<void> {
     this.#checking = this.#checking.then(async () => {
-      const digest = await digestOf(this.#paths);
-      const settled = digest === this.#read;
+      const digest = await digestOf(this.#paths, this.#unchanged);
+      this.#settled = digest === this.#read;
       this.#read = digest;
       const reloading = this.#reloading;
       if (reloading === undefined) return;
-      const changed = forced || (settled && digest !== this.#digest);
+      const changed = forced || (this.#settled && digest !== this.#digest);
       if (!changed && reloading.clock.ms() < this.#retryAtMs) return;
       this.#digest = digest;
       await this.#load(reloading, changed);
@@ -117,18 +123,30 @@ export class Reloadable<T> {
   }
 }
 
-const digestOf = async (paths: readonly string[]): Promise<string> =>
-  (await Promise.all(paths.map((path) => contentDigest(path)))).join(' ');
+/** The digests of files whose metadata identifies their content, by path. */
+type Unchanged = Map<string, { readonly version: string; readonly digest: string }>;
+
+const digestOf = async (paths: readonly string[], unchanged: Unchanged): Promise<string> =>
+  (await Promise.all(paths.map((path) => contentDigest(path, unchanged)))).join(' ');
 
 /** Returns the digest of a file, or of the names and contents of the files in a folder. Subfolders are not read. */
-async function contentDigest(path: string, inFolder = false): Promise<string> {
-  const content = await readFile(path).catch((cause: unknown) => errno(cause));
-  if (content === 'EISDIR' && !inFolder) {
+async function contentDigest(path: string, unchanged: Unchanged, inFolder = false): Promise<string> {
+  const found = await stat(path, { bigint: true }).catch(() => undefined);
+  if (found?.isDirectory() === true && !inFolder) {
     const names = await readdir(path).catch(() => []);
-    const digests = await Promise.all(names.sort().map((name) => contentDigest(join(path, name), true)));
+    const digests = await Promise.all(names.sort().map((name) => contentDigest(join(path, name), unchanged, true)));
     return hashOf(JSON.stringify([names, digests]));
   }
-  return typeof content === 'string' ? 'missing' : hashOf(content);
+  const version = found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ');
+  const known = unchanged.get(path);
+  if (known !== undefined && known.version === version) return known.digest;
+  const content = await readFile(path).catch(() => undefined);
+  if (content === undefined) return 'missing';
+  const digest = hashOf(content);
+  if (version !== undefined && SYSTEM.clock.epochMs() - Number(found?.ctimeMs) > TIME_STEP_MS)
+    unchanged.set(path, { version, digest });
+  else unchanged.delete(path);
+  return digest;
 }
 
 const hashOf = (content: Buffer | string): string => createHash('sha256').update(content).digest('hex');

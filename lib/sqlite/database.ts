@@ -19,6 +19,7 @@ import {
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
+import { isSameProducer } from '../process/producer-name.ts';
 import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
 import { busy, openFile, prepareFile, refuses, type Step } from './file.ts';
 
@@ -30,17 +31,18 @@ const LAND = `${INSERT} ${EVENT} ON CONFLICT (id) DO NOTHING`;
 // one of them is not new, the statement fails, and the rows are inserted one by one.
 const ROWS_AT_ONCE = 8;
 const LAND_NEW = `${INSERT} ${Array.from({ length: ROWS_AT_ONCE }, () => EVENT).join(', ')}`;
-// Parameters: producer, body, the id as a JSON string, id.
+// Parameters: body, the id as a JSON string, id.
 const COMPARED = `
-  SELECT producer = ? AS own, body = CAST(? AS TEXT) OR body = ${erasedBodySql('?', 'type')} AS same
+  SELECT producer, body = CAST(? AS TEXT) OR body = ${erasedBodySql('?', 'type')} AS same
   FROM events WHERE id = ?`;
 const QUARANTINE = `INSERT INTO events_quarantine
   (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
-const FIND_LANDED = 'SELECT type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ? AND producer = ?';
-const FIND_REJECTED = `SELECT reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
-  WHERE id = ? AND producer = ? ORDER BY quarantined_at DESC LIMIT 1`;
+const FIND_LANDED = 'SELECT producer, type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ?';
+// SQL cannot compare names as this project does, so the query returns candidates.
+const FIND_REJECTED = `SELECT producer, reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
+  WHERE id = ? AND lower(producer) = lower(?) ORDER BY quarantined_at DESC LIMIT 8`;
 
 interface Handle {
   readonly database: DatabaseSync;
@@ -207,8 +209,8 @@ function landOne(open: Handle, batch: LandingColumns, at: number, landedAt: stri
 }
 
 function comparedRow(open: Handle, { id, producer, body }: LandedBefore): ComparedRow | undefined {
-  const found = statement(open, COMPARED).get(producer, body, JSON.stringify(id), id);
-  return found && { own: found['own'] === 1, same: found['same'] === 1 };
+  const found = statement(open, COMPARED).get(body, JSON.stringify(id), id);
+  return found && { own: isSameProducer(String(found['producer']), producer), same: found['same'] === 1 };
 }
 
 function quarantineOne(open: Handle, quarantined: QuarantinedEntry, now: string): void {
@@ -227,8 +229,8 @@ function statement({ database, statements }: Handle, sql: string): StatementSync
 }
 
 function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
-  const landed = statement(open, FIND_LANDED).get(id, producer);
-  if (landed !== undefined) {
+  const landed = statement(open, FIND_LANDED).get(id);
+  if (landed !== undefined && isSameProducer(String(landed['producer']), producer)) {
     const { type, body, traceparent } = landed as { type: string; body: string; traceparent: string | null };
     return {
       kind: 'landed',
@@ -239,7 +241,10 @@ function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
       traceparent: traceparent ?? undefined,
     };
   }
-  const rejected = statement(open, FIND_REJECTED).get(id, storableText(producer));
+  const quarantined = storableText(producer);
+  const rejected = statement(open, FIND_REJECTED)
+    .all(id, quarantined)
+    .find((row) => isSameProducer(String(row['producer']), quarantined));
   if (rejected === undefined) return { kind: 'unknown' };
   const { reason, body, traceparent } = rejected as { reason: string; body: Uint8Array; traceparent: string | null };
   return {

@@ -1,5 +1,5 @@
 // The status page and the runbook that it links to. Both are static: the page itself requests `metrics` and
-// `health/ready`.
+// `health/ready`. The page is one file that loads nothing: its modules become its one script.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
@@ -7,10 +7,14 @@ const HEADERS = ['X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store
 
 /** Returns the answers, by path. */
 export function statusPages() {
-  const page = readFileSync(new URL('status-page.html', import.meta.url), 'utf8');
+  const modules = ['status-figures.js', 'status-rules.js', 'status-view.js'].map(read);
+  const script = modules.join('').replace(/^import \{[^}]*\} from .*;\n/gm, '');
+  const page = read('status-page.html').replace('</script>', () => `${script}</script>`);
   const runbook = readFileSync(new URL('../../deploy/RUNBOOK.md', import.meta.url), 'utf8');
   return { '/': answer(page), '/runbook': answer(runbookPage(runbook)) };
 }
+
+const read = (name: string): string => readFileSync(new URL(name, import.meta.url), 'utf8');
 
 const answer = (html: string) => ({
   status: 200,
@@ -40,7 +44,7 @@ function runbookPage(markdown: string): string {
 /** Returns a Content-Security-Policy that allows only the page's own inline script and style. */
 function policyOf(html: string): string {
   const hashOf = (tag: string): string => {
-    const text = new RegExp(`<${tag}>(.*?)</${tag}>`, 's').exec(html)?.[1];
+    const text = new RegExp(`<${tag}[^>]*>(.*?)</${tag}>`, 's').exec(html)?.[1];
     return text === undefined ? "'none'" : `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
   };
   return (

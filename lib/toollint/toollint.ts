@@ -7,7 +7,7 @@ export type { Comparison } from './compare/comparison.ts';
 export { changesSince, type SourceChanges } from './compare/source-changes.ts';
 export { convert, type Format, FORMATS } from './convert/convert.ts';
 export type { ConvertOptions } from './convert/converter.ts';
-export { importReport, type ImportOptions } from './convert/import.ts';
+export { importReports, type Imported, type ImportOptions } from './convert/import.ts';
 export type { DocumentSource } from './document/document-source.ts';
 export { DOCUMENT_BYTES_MAX, fileSource, memorySource, streamSource } from './document/document-source.ts';
 export { type FailureCode, Interrupted, ReportFailure } from './document/failure.ts';
@@ -18,5 +18,4 @@ export { type Inspection, inspectReport as validate, openReport, type Problem } 
 export type { Finding, Report, ReportHeader } from './document/report-schema.ts';
 export { isReport, reportJsonSchema as schema } from './document/report-schema.ts';
 export { reportText, type TextSink } from './document/report-writer.ts';
-export { gate } from './gate/gate.ts';
-export { BUILT_IN_GATES, chosenGate, type GateCondition, type GateConfig } from './gate/gate-config.ts';
+export { chosenGate, type GateConfig } from './gate/gate.ts';

@@ -83,7 +83,7 @@ describe('erase', () => {
     await admin.warehouse.quarantine([poison('1-1', { id: 'three', body: Buffer.from(body('three')) })]);
     assert.equal((await admin.run(t, 'erase two')).code, 0);
     const file = join(admin.store.folder, 'ids');
-    writeFileSync(file, 'one\n\ntwo\r\nthree\nnone\none\n');
+    writeFileSync(file, '\uFEFFone\n\ntwo\r\nthree\nnone\none\n');
     const { code, out, err, questions } = await admin.run(t, `erase --file ${file} --json`);
     assert.equal(code, 1);
     assert.deepEqual(JSON.parse(out), { ...ERASED, warehouse: 1, quarantine: 1, already: 1, unknown: ['none'] });

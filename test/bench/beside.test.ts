@@ -21,7 +21,7 @@ async function answering(status: number): Promise<RunningServer> {
   server.keepAliveTimeout = 0;
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   return {
-    ...{ name: 'answering', pid: process.pid, port: (server.address() as AddressInfo).port },
+    ...{ name: 'answering', pid: process.pid, port: (server.address() as AddressInfo).port, printed: () => 0 },
     stop: () => new Promise((closed) => void server.close(() => closed())),
   };
 }

@@ -35,35 +35,3 @@ export class ServedPage {
     this.#endpoints = undefined;
   }
 }
-
-/** Returns the metrics of a gateway that has accepted 200 events per second for `seconds`. */
-export function gatewayMetrics(seconds: number, more = ''): string {
-  const accepted = Math.round(200 * seconds);
-  const buckets = [
-    ['0.01', 0.5],
-    ['0.05', 0.9],
-    ['0.2', 1],
-    ['+Inf', 1],
-  ].map(([le, share]) => {
-    const value = Math.round(accepted * Number(share));
-    return `ingest_http_request_duration_seconds_bucket{le="${le}",route="/events"} ${value}`;
-  });
-  return [
-    `ingest_accepted_total ${accepted}`,
-    `ingest_http_requests_total{method="POST",route="/events",status="202"} ${accepted}`,
-    ...buckets,
-    'ingest_queue_available 1',
-    'ingest_queue_up{partition="0"} 1',
-    'ingest_queue_lag_events 3',
-    'ingest_queue_oldest_unlanded_seconds 0.2',
-    'ingest_queue_events 1200',
-    'ingest_queue_memory_bytes 950',
-    'ingest_queue_memory_limit_bytes 1000',
-    'ingest_events_in_flight 4',
-    'ingest_connections 12',
-    'ingest_tls_certificate_expiry_seconds{file="cert"} 864000',
-    'ingest_build_info{version="1.0.0",revision="x",node="v26"} 1',
-    more,
-    '',
-  ].join('\n');
-}

@@ -10,7 +10,8 @@ import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { assertFits, PATIENCE, visit } from './browser.ts';
-import { gatewayMetrics, ServedPage } from './served-page.ts';
+import { pageMetrics, SITUATIONS, type Situation } from '../telemetry/page-metrics.ts';
+import { ServedPage } from './served-page.ts';
 
 const PICTURES = join(import.meta.dirname, '../../.ingest/pictures');
 
@@ -63,7 +64,7 @@ describe('the status page of a gateway', () => {
     const accepted = await gateway.metric('ingest_accepted_total');
     for (const [at, label, total] of [
       [page, 'Accepted', accepted],
-      [landing.page, 'Landed', accepted],
+      [landing.page, 'Landed by this one', accepted],
     ] as const)
       await eventually(
         `${label} shows the total`,
@@ -72,7 +73,7 @@ describe('the status page of a gateway', () => {
       );
     await eventually(
       'all have landed',
-      async () => numberIn(await tile(page, 'Unlanded events')) === 0,
+      async () => numberIn(await tile(page, 'Waiting to land')) === 0,
       PATIENCE.timeout,
     );
     assert.equal(await tile(landing.page, 'Warehouse'), 'available');
@@ -98,14 +99,14 @@ describe('the status page of a gateway', () => {
     gateway.signal('SIGKILL');
     await gateway.exited();
     await becomes(page, 'STALE');
-    assert.match((await page.textContent('#reason')) ?? '', /^no answer since /);
+    assert.match((await page.textContent('#reason')) ?? '', /^No answer since /);
     await becomes(page, 'DOWN');
     await picture(page, 'down');
     gateway = await TestGateway.start(redis, pki, env);
     await becomes(page, 'LIVE');
     await redis.signal('SIGKILL');
-    await becomes(page, 'NOT READY');
-    assert.notEqual(await page.textContent('#reason'), '');
+    await becomes(page, 'REFUSING');
+    assert.match((await page.textContent('#reason')) ?? '', /^Redis: connection refused/);
     await eventually(
       'the stream is unavailable',
       async () => (await page.textContent('td.bad'))?.startsWith('unavailable: '),
@@ -117,42 +118,57 @@ describe('the status page of a gateway', () => {
 });
 
 describe('the status page', () => {
-  let served: ServedPage;
-  before(async () => void (served = await ServedPage.start()));
+  /** Serves the metrics of a process that is in this situation, and has been for a minute. */
+  async function show(situation: Situation, samples: Readonly<Record<string, number>> = {}): Promise<ServedPage> {
+    const served = await ServedPage.start();
+    const started = performance.now() - 60_000;
+    const shown = { ...situation, samples: { ...situation.samples, ...samples } };
+    served.metrics = () => pageMetrics((performance.now() - started) / 1000, shown);
+    served.unready = situation.unready;
+    return served;
+  }
 
   it('shows a hostile label, reason or version as text', async () => {
     const hostile = '<img src=x onerror=alert(1)>';
-    const started = performance.now();
-    served.metrics = () => {
-      const seconds = (performance.now() - started) / 1000;
-      return gatewayMetrics(
-        seconds,
-        `ingest_errors_total{code="${hostile}"} ${Math.round(9 * seconds)}\n` +
-          `ingest_queue_up{partition="${hostile}"} 0\ningest_tls_certificate_expiry_seconds{file="${hostile}"} 5`,
-      );
-    };
-    served.unready = hostile;
+    const served = await show(
+      { refused: { [hostile]: [400, 9] }, unready: hostile },
+      {
+        [`ingest_queue_up{partition="${hostile}"}`]: 0,
+        [`ingest_tls_certificate_expiry_seconds{file="${hostile}"}`]: 5,
+      },
+    );
     const { page, faults } = await visit(served.url);
-    await becomes(page, 'NOT READY');
-    assert.equal(await page.textContent('#reason'), hostile);
+    await becomes(page, 'REFUSING');
+    assert.ok((await page.textContent('#reason'))?.includes(hostile));
     await page.waitForSelector(`.legend >> text=${hostile}`);
     assert.ok((await page.textContent('#tables'))?.includes(hostile));
     assert.equal(await page.locator('img').count(), 0);
     assert.deepEqual(faults, []);
-    served.unready = undefined;
   });
 
-  it('colors a tile at the limit of its alert and links to the chapter of the runbook', async () => {
-    const started = performance.now();
-    served.metrics = () => gatewayMetrics((performance.now() - started) / 1000);
+  for (const [name, situation] of Object.entries(SITUATIONS))
+    it(`says in its first words: ${name}`, async () => {
+      const [word, level, reason] = situation.shows;
+      const served = await show(situation);
+      const { page, faults } = await visit(served.url);
+      await becomes(page, word);
+      const state = async (): Promise<string> => (await page.textContent('#reason'))?.replaceAll('\u00a0', ' ') ?? '';
+      await eventually(`${name}: ${reason.source}`, async () => reason.test(await state()), PATIENCE.timeout);
+      assert.equal(await page.getAttribute('#word', 'class'), level);
+      await picture(page, name.replaceAll(/\W+/g, '-').toLowerCase());
+      assert.deepEqual(faults, []);
+      await page.close();
+    });
+
+  it('links from its first words and from a tile to the chapter of the runbook', async () => {
+    const served = await show(SITUATIONS['full'] ?? {});
     const { page, faults } = await visit(served.url);
+    await becomes(page, 'NEARLY FULL');
+    assert.match((await page.getAttribute('#next', 'href')) ?? '', /^runbook#ingestqueuememoryfull$/);
     const memory = page.locator('#tiles li:has(h2:text-is("Queue memory"))');
-    await page.waitForSelector('#tiles li.bad');
     assert.equal(await memory.getAttribute('class'), 'bad');
-    assert.equal(await memory.locator('.value').textContent(), '95%');
     const link = memory.locator('a');
     assert.equal(await link.textContent(), 'critical: IngestQueueMemoryFull');
-    await page.keyboard.press('Tab');
     await link.focus();
     await page.keyboard.press('Enter');
     await page.waitForURL(/runbook#ingestqueuememoryfull/);
@@ -162,23 +178,23 @@ describe('the status page', () => {
 
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`is readable in the ${colorScheme} color scheme, and fits 360 pixels`, async () => {
-      const started = performance.now() - 60_000;
-      served.metrics = () => gatewayMetrics((performance.now() - started) / 1000);
+      const served = await show(SITUATIONS['no consumers'] ?? {});
       const { page, faults } = await visit(served.url, { colorScheme, viewport: { width: 360, height: 740 } });
       await page.waitForSelector('.legend >> text=accepted');
+      await becomes(page, 'NOT LANDING');
       await assertFits(page);
       const back = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
       const [red = 0] = /\d+/.exec(back) ?? [];
       assert.equal(Number(red) < 128, colorScheme === 'dark', back);
       await picture(page, `narrow-${colorScheme}`);
+      await page.setViewportSize({ width: 1280, height: 900 });
+      await picture(page, `wide-${colorScheme}`);
       assert.deepEqual(faults, []);
     });
   }
 
   it('shows past values of a chart by keyboard', async () => {
-    const started = performance.now();
-    served.metrics = () => gatewayMetrics((performance.now() - started) / 1000);
-    const { page } = await visit(served.url);
+    const { page } = await visit((await show({})).url);
     const chart = page.locator('svg').first();
     await eventually('there is history', async () => !(await chart.getAttribute('aria-label'))?.endsWith('–'));
     await chart.focus();
@@ -190,7 +206,8 @@ describe('the status page', () => {
 
   it('needs no more memory after ten minutes than after one', async () => {
     let seconds = 0;
-    served.metrics = () => gatewayMetrics((seconds += 1));
+    const served = await show({});
+    served.metrics = () => pageMetrics((seconds += 1));
     const { page } = await visit('about:blank');
     await page.clock.install();
     await page.goto(served.url, PATIENCE);

@@ -3,7 +3,7 @@ import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { Consumer, type ConsumerLimits } from '../../lib/consumer/consumer.ts';
 import { LandingSlots, type Telemetry } from '../../lib/consumer/landing.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
-import type { QueueReader } from '../../lib/ingest/queue.ts';
+import type { Delivery, EntryName, QueueReader } from '../../lib/ingest/queue.ts';
 import {
   TablesDiffer,
   tablesDiffer,
@@ -251,6 +251,100 @@ describe('a consumer with several batches under way', () => {
     const reasons = (await store.quarantine()).map(({ reason }) => reason.split(':')[0]);
     assert.equal(reasons.filter((reason) => reason === 'refused_by_warehouse').length, 1);
     assert.equal(reasons.filter((reason) => reason === 'invalid_event').length, poison - 1);
+  });
+});
+
+/** A queue in memory, in virtual time. `arrive` adds entries, and `calls` lists the calls of the consumer. */
+function virtualQueue() {
+  const clock = new VirtualClock();
+  const calls: string[] = [];
+  const waiting: Delivery[] = [];
+  let wake = (): void => undefined;
+  const arrive = async (...ids: readonly string[]): Promise<void> => {
+    for (const id of ids)
+      waiting.push({
+        entry: id,
+        source: 'q',
+        producer: PRODUCER,
+        body: Buffer.from(event(id)),
+        notes: {},
+        acceptedAtMs: 1,
+      });
+    wake();
+    await clock.settle();
+  };
+  const reader = {
+    bodyBytesMax: 1_000,
+    register: () => Promise.resolve(true),
+    join: () => Promise.resolve(false),
+    read: async (max: number, _: number, waitMs: number) => {
+      if (waiting.length === 0 && waitMs > 0) {
+        const arrived = new Promise<void>((resolve) => (wake = resolve));
+        await Promise.race([arrived, clock.sleep(waitMs)]);
+      }
+      return waiting.splice(0, max);
+    },
+    acknowledge: (entries: readonly EntryName[]) => {
+      calls.push(`acknowledge ${entries.map(({ entry }) => entry).join()}`);
+      return Promise.resolve(entries.length);
+    },
+    erased: () => Promise.resolve(new Set<string>()),
+  };
+  const warehouse = {
+    prepare: () => Promise.resolve(undefined),
+    land: (batch: readonly LandingEvent[]) => {
+      calls.push(`land ${batch.map(({ id }) => id).join()}`);
+      return Promise.resolve(batch.map(() => 'landed' as const));
+    },
+  };
+  const run = (t: TestContext, change: object = {}) => {
+    const own = { reader: { ...reader, ...change }, warehouse: { ...warehouse, ...change } };
+    const ports = own as unknown as { reader: QueueReader; warehouse: Warehouse };
+    const consumer = new Consumer({ ...SYSTEM, clock, ...ports, telemetry: silent(), limits: limits() });
+    const done = consumer.run();
+    t.after(() => consumer.stop());
+    return { consumer, done };
+  };
+  return { clock, calls, arrive, run };
+}
+
+describe('a consumer without a backlog', () => {
+  it('lands the first event immediately, and those of the next 50 ms together', async (t) => {
+    const { clock, calls, arrive, run } = virtualQueue();
+    run(t);
+    await clock.advance(3_000);
+    for (let round = 0; round < 3; round += 1) {
+      await arrive('first');
+      assert.deepEqual(calls.splice(0), ['land first', 'acknowledge first'], 'no time has passed');
+      for (const id of ['a', 'b', 'c']) {
+        await clock.advance(16);
+        await arrive(id);
+      }
+      assert.deepEqual(calls, []);
+      await clock.advance(2);
+      assert.deepEqual(calls.splice(0), ['land a,b,c', 'acknowledge a,b,c']);
+      await clock.advance(50);
+    }
+  });
+
+  it('reads a backlog without a pause', async (t) => {
+    const { clock, calls, arrive, run } = virtualQueue();
+    await arrive(...idsOf(2_000));
+    run(t);
+    await clock.settle();
+    await clock.settle();
+    const landed = calls.flatMap((call) => (call.startsWith('land ') ? call.slice('land '.length).split(',') : []));
+    assert.deepEqual(landed, idsOf(2_000));
+    assert.ok(calls.length < 100, String(calls.length));
+  });
+
+  it('ends a pause when it is stopped', async (t) => {
+    const { clock, arrive, run } = virtualQueue();
+    const { consumer, done } = run(t);
+    await clock.settle();
+    await arrive('first');
+    consumer.stop();
+    assert.equal(await done, undefined);
   });
 });
 

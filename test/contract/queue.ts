@@ -163,6 +163,21 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       }
     });
 
+    it('knows the producer of an id in every spelling of its name', async () => {
+      const spellings = ['spiffe://Shop.test/web', 'spiffe://shop.test/web', 'SPIFFE://SHOP.test/web'];
+      const first = new Recorded('spelled', spellings[0]);
+      assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
+      for (const producer of spellings) {
+        const again = Object.assign(new Recorded('spelled', producer), { text: first.text });
+        assert.deepEqual(await submitAll(queue, [again, new Recorded('spelled', `${producer}x`)]), [
+          'duplicate',
+          'conflict',
+        ]);
+        assert.equal((await queue.find('spelled', producer)).kind, 'found');
+      }
+      assert.equal((await queue.find('spelled', 'spiffe://shop.test/Web')).kind, 'unknown');
+    });
+
     it('accepts an id once if two queues race for it', async () => {
       const others = await Promise.all([open(), open()]);
       const racing = others.map((one, at) =>

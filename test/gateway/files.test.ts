@@ -37,7 +37,7 @@ describe('the files of a gateway that starts', () => {
     const path = pki.write('old.pem', old.certificate);
     const { material } = await read({ INGEST_TLS_CERT: path, INGEST_TLS_KEY: pki.write('old-key.pem', old.key) });
     assert.equal(material.value.expiry.length, 2);
-    assert.deepEqual(warnings, [`INGEST_TLS_CERT="${path}": it has expired, so producers will be refused`]);
+    assert.deepEqual(warnings, [`INGEST_TLS_CERT="${path}": it has expired`]);
   });
 
   function configured(more: Readonly<Record<string, string>>) {

@@ -76,6 +76,18 @@ describe('a verdict', () => {
     assert.equal(judged(authority, one), first);
   });
 
+  it('names a producer as it was spelled first, in whatever spelling a certificate has its name', async () => {
+    const authority = authorityWith();
+    const spelled = async (uri: string): Promise<string> => {
+      const verdict = judged(authority, await opened(root, { uris: [uri, 'URN:Ingest:aud:here'] }));
+      assert.ok(verdict.kind === 'producer', verdict.kind);
+      return verdict.producer;
+    };
+    assert.equal(await spelled('spiffe://Shop.test/web'), 'spiffe://Shop.test/web');
+    assert.equal(await spelled('SPIFFE://shop.TEST/web'), 'spiffe://Shop.test/web');
+    assert.equal(await spelled('spiffe://shop.test/Web'), 'spiffe://shop.test/Web');
+  });
+
   it('ends when the certificate of an open connection expires, even without a revocation list', async (t) => {
     const endMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000;
     const authority = authorityWith();

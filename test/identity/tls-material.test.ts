@@ -6,13 +6,7 @@ import { describe, it } from 'node:test';
 import 'reflect-metadata';
 import * as x509 from '@peculiar/x509';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
-import {
-  loadTlsMaterial,
-  expiredFile,
-  tlsReloadable,
-  type TlsFiles,
-  type TlsMaterial,
-} from '../../lib/identity/tls-material.ts';
+import { loadTlsMaterial, tlsReloadable, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { StartFailure } from '../../lib/process/program.ts';
 import { anotherCertificate } from '../support/pki.ts';
 import { keepingLog } from '../support/gateway-in-process.ts';
@@ -141,7 +135,7 @@ describe('unusable TLS files are refused', () => {
     const noKey = write('no-key.pem', 'no key');
     assert.match(
       await refusal({ ...FILES, key: noKey }),
-      new RegExp(`^INGEST_TLS_KEY="${noKey}": the file cannot be used \\(.+\\)$`),
+      new RegExp(`^INGEST_TLS_KEY="${noKey}": expected a PEM file with a private key$`),
     );
   });
 
@@ -189,20 +183,6 @@ describe('TLS files that change', () => {
     rmSync(files.clientCrl);
     assert.equal(await reload(), false, 'a missing list does not admit the revoked again');
     assert.equal(judged(material.value, revoked), 'revoked');
-  });
-
-  it('are reported by key and path when the first one has expired', async () => {
-    const files = { ...FILES, clientCrl: '/etc/crl.pem' };
-    const [loaded, nowMs] = [await load(FILES), Date.now()];
-    const expired = (file: 'cert' | 'client_ca' | 'crl', atMs: number): string | undefined =>
-      expiredFile(files, { ...loaded, expiry: [{ file, atMs }] }, nowMs);
-    assert.equal(expired('cert', nowMs - 1), `INGEST_TLS_CERT=${JSON.stringify(FILES.cert)}: it has expired`);
-    assert.equal(
-      expired('client_ca', nowMs - 1),
-      `INGEST_TLS_CLIENT_CA=${JSON.stringify(FILES.clientCa)}: it has expired`,
-    );
-    assert.equal(expired('crl', nowMs - 1), 'INGEST_TLS_CLIENT_CRL="/etc/crl.pem": it has expired');
-    assert.equal(expired('cert', nowMs), undefined);
   });
 });
 

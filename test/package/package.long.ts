@@ -350,13 +350,13 @@ describe('the installed toollint', () => {
       ['no-unused-vars'],
     );
 
-    const use = `import { compare, convert, gate, schema, validate, memorySource, type Report } from 'toollint';
+    const use = `import { chosenGate, compare, convert, schema, validate, memorySource, type Report } from 'toollint';
 const { problems } = validate(memorySource('{}', 'empty.json'));
 // @ts-expect-error: a number is not a source, so the declarations are there and are read.
 export const wrong = (): unknown => validate(1);
 const first: Report['schemaVersion'] = 1;
 if (problems.length === 0 || schema === undefined) throw new Error('an empty document is none');
-console.log(typeof compare, typeof convert, typeof gate, first);
+console.log(typeof compare, typeof convert, typeof chosenGate, first);
 `;
     writeFileSync(join(toollint.folder, 'use.ts'), use);
     const send = `import { sendEvents, type SendEventsOptions } from 'ingest-gateway';

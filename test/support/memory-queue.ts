@@ -1,6 +1,7 @@
 // A queue in memory, for tests of other components. The contract suites run against it too. All queues that open the
 // same `MemoryQueueStore` share its contents.
 import { randomUUID } from 'node:crypto';
+import { isSameProducer } from '../../lib/process/producer-name.ts';
 import { EventEmitter, once } from 'node:events';
 import {
   GroupVanished,
@@ -98,7 +99,7 @@ export class MemoryQueue implements Queue {
       if (this.#closed) return submission.settle('unavailable');
       const known = this.#known(submission.id);
       if (known !== undefined) {
-        if (known.producer !== submission.producer) return submission.settle('conflict');
+        if (!isSameProducer(known.producer ?? '', submission.producer)) return submission.settle('conflict');
         return submission.settle(known.body === submission.text ? 'duplicate' : 'differing');
       }
       const { id, producer, text, notes } = submission;
@@ -110,7 +111,8 @@ export class MemoryQueue implements Queue {
   find(id: string, producer: string): Promise<QueueLookup> {
     if (this.#closed) return Promise.resolve({ kind: 'unavailable' });
     const known = this.#known(id);
-    if (known?.body === undefined || known.producer !== producer) return Promise.resolve({ kind: 'unknown' });
+    if (known?.body === undefined || !isSameProducer(known.producer ?? '', producer))
+      return Promise.resolve({ kind: 'unknown' });
     return Promise.resolve({
       kind: 'found',
       event: { body: Buffer.from(known.body), acceptedAtMs: known.acceptedAtMs, traceparent: known.notes.traceparent },

@@ -20,6 +20,7 @@ import {
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
+import { isSameProducer } from '../../process/producer-name.ts';
 import type { RedisConnection } from '../server/connection.ts';
 import { DurabilityCheck } from '../server/durability.ts';
 import { entriesOf, FIND, membersOf } from '../stream/entry.ts';
@@ -103,6 +104,8 @@ export class StreamQueue implements Queue {
   /** Sends accepting calls. `undefined` unless the connection is ready. */
   #sender: Server | undefined;
   #pending: Submission[] = [];
+  /** Submissions that were sent again with the producer's digest of an earlier release. */
+  readonly #asSpelled = new WeakSet<Submission>();
   /** Calls that wait for a reply, oldest first. */
   readonly #calls: Call[] = [];
   /** The timer for the oldest unsettled call. */
@@ -195,7 +198,7 @@ export class StreamQueue implements Queue {
       const { producer, text, notes } = submission;
       characters += text.length;
       if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      const { field, digests } = index.keysOf(submission);
+      const { field, digests } = index.keysOf(submission, this.#asSpelled.has(submission));
       command.push(field);
       events.push(digests + producer, text);
       if (hasNotes) events.push(membersOf(notes));
@@ -225,9 +228,14 @@ export class StreamQueue implements Queue {
     const digits = typeof reply === 'string' ? reply : '';
     if (digits.length !== submissions.length)
       this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
-    submissions.forEach((submission, at) =>
-      submission.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'),
-    );
+    submissions.forEach((submission, at) => this.#settle(submission, OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO]));
+  }
+
+  #settle(submission: Submission, outcome: Outcome = 'unavailable'): void {
+    const sendsAgain = outcome === 'conflict' && this.#identity.index.inEarlierIndex(submission.producer);
+    if (!sendsAgain || this.#asSpelled.has(submission)) return submission.settle(outcome);
+    this.#asSpelled.add(submission);
+    this.submit(submission);
   }
 
   #refused(call: Call, cause: unknown): void {
@@ -283,7 +291,8 @@ export class StreamQueue implements Queue {
       const found = FIND.run(this.#connection.bytes, this.#stream, args);
       const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
       const [event] = entriesOf(reply, this.#identity.source).deliveries;
-      if (event?.body === undefined || event.producer !== producer) return { kind: 'unknown' };
+      if (event?.body === undefined || event.producer === undefined) return { kind: 'unknown' };
+      if (!isSameProducer(event.producer, producer)) return { kind: 'unknown' };
       const { body, acceptedAtMs, notes } = event;
       return { kind: 'found', event: { body, acceptedAtMs, traceparent: notes.traceparent } };
     } catch (cause) {

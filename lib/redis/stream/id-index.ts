@@ -3,6 +3,7 @@
 // with the same field, or two bodies with the same digest.
 import { hash } from 'node:crypto';
 import type { Submission } from '../../ingest/queue.ts';
+import { comparableName } from '../../process/producer-name.ts';
 
 /** 84 bits. Redis allocates 16 bytes for a field of up to 14 characters, and 32 or more for a longer one. */
 const FIELD_CHARACTERS = 14;
@@ -33,10 +34,18 @@ export class IdIndex {
     return hash('sha256', this.#secret + id, 'base64url').slice(0, FIELD_CHARACTERS);
   }
 
-  /** Returns the index's field of an event and both of its digests. */
-  keysOf({ id, producer, text }: Pick<Submission, 'id' | 'producer' | 'text'>): IndexKeys {
+  /** Returns the index's field of an event and both of its digests. `asSpelled`: see `inEarlierIndex`. */
+  keysOf({ id, producer, text }: Pick<Submission, 'id' | 'producer' | 'text'>, asSpelled = false): IndexKeys {
     // The prefixes differ from every id, because ids contain no control characters.
-    return { field: this.field(id), digests: this.#producer(producer) + this.#digest(`\u0002${text}`) };
+    return {
+      field: this.field(id),
+      digests: this.#producer(asSpelled ? producer : comparableName(producer)) + this.#digest(`\u0002${text}`),
+    };
+  }
+
+  /** True if the index of an earlier release has another digest of this producer: that of the name as it is spelled. */
+  inEarlierIndex(producer: string): boolean {
+    return comparableName(producer) !== producer;
   }
 
   #producer(producer: string): string {

@@ -1,24 +1,23 @@
 // The program: takes arguments and returns an exit code. Standard output receives only documents. Everything else
 // goes to standard error, one line each.
-import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './exit-code.ts';
 import { Interrupted, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
 import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
-import { USAGE } from './usage-text.ts';
+import { USAGE } from './usage.ts';
+import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './verdict.ts';
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
 
 /** Verbs are loaded on demand, because loading ESLint and the schema library takes most of the startup time. */
 const VERBS = new Map<string, () => Promise<Verb>>([
-  ['scan', async () => (await import('./run-scan.ts')).runScan],
-  ['validate', async () => (await import('./run-validate.ts')).runValidate],
-  ['compare', async () => (await import('./run-report-verbs.ts')).runCompare],
-  ['merge', async () => (await import('./run-report-verbs.ts')).runMerge],
-  ['import', async () => (await import('./run-import.ts')).runImport],
-  ['explain', async () => (await import('./run-explain.ts')).runExplain],
-  ['gate', async () => (await import('./run-report-verbs.ts')).runGate],
-  ['convert', async () => (await import('./run-report-verbs.ts')).runConvert],
-  ['schema', async () => (await import('./run-report-verbs.ts')).runSchema],
+  ['scan', async () => (await import('./scan.ts')).runScan],
+  ['import', async () => (await import('./import.ts')).runImport],
+  ['compare', async () => (await import('./compare.ts')).runCompare],
+  ['explain', async () => (await import('./explain.ts')).runExplain],
+  ['convert', async () => (await import('./documents.ts')).runConvert],
+  ['merge', async () => (await import('./documents.ts')).runMerge],
+  ['validate', async () => (await import('./documents.ts')).runValidate],
+  ['schema', async () => (await import('./documents.ts')).runSchema],
 ]);
 
 export async function runToollint(io: ProgramIo): Promise<number> {

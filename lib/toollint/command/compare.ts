@@ -1,4 +1,5 @@
-// Compares two reports: judges the second report with the first one as its baseline.
+// `toollint compare`, as a verb and as a function of the library: judges a report with a baseline file or an earlier
+// report as its baseline.
 import type { BaselineEntry } from '../compare/baseline-file.ts';
 import { type Comparison, doubtsIn } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';
@@ -6,8 +7,12 @@ import { linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
-import { checkGateNeeds } from '../gate/gate.ts';
+import { changesSinceBaseline } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
+import { exactly, gateFrom, inputSource, parseCommand, VERDICT_OPTIONS } from './options.ts';
+import { planOutput, writeOutput } from './outputs.ts';
+import { note, type ProgramIo } from './program-io.ts';
+import { verdictOf } from './verdict.ts';
 
 export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'>;
 
@@ -23,8 +28,7 @@ export async function compare(
   currentSource: DocumentSource,
   options: CompareOptions = {},
 ): Promise<CompareOutcome> {
-  const { gate, changes } = options;
-  checkGateNeeds(gate, true);
+  const { changes } = options;
   const current = openReport(currentSource);
   if (current.selection.baseline !== undefined) {
     const message = `${currentSource.name} lists only what was new against a baseline; compare needs a full report`;
@@ -51,4 +55,27 @@ export async function compare(
   const { report } = judged;
   const { parseErrors } = report.summary;
   return { ...judged, comparison, current: { ...current, ...report, findings, summary: { ...summary, parseErrors } } };
+}
+
+export async function runCompare(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, VERDICT_OPTIONS);
+  const [basePath = '', currentPath = ''] = exactly(2, positionals, 'toollint compare BASE CURRENT');
+  const gate = gateFrom(values);
+  const plan = await planOutput(values, io, [basePath]);
+  const base = await inputSource(basePath, io);
+  const outcome = await compare(base, await inputSource(currentPath, io), {
+    quiet: values.quiet === true,
+    gate,
+    changes: changesSinceBaseline(base, values.renames, { root: io.cwd }),
+  });
+  const { report, comparison, current } = outcome;
+  for (const text of outcome.notes) note(io, text);
+  const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif' || format === 'html');
+  await writeOutput({ ...plan, targets: targets.get(false) ?? [] }, report, io);
+  const news = new Set(comparison.news);
+  await writeOutput({ ...plan, targets: targets.get(true) ?? [] }, current, io, {
+    baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
+    absent: comparison.fixed.map(({ finding }) => finding),
+  });
+  return verdictOf(plan, values, outcome, io);
 }

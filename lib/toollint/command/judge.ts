@@ -6,15 +6,14 @@ import { type Acceptance, type BaselineEntry, baselineText } from '../compare/ba
 import { compareWith, type Comparison, countsOf, type DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
-import { isReserved, PARSE_ERROR_RULE, summaryOf } from '../document/consistency.ts';
+import { countSeverities, isReserved, PARSE_ERROR_RULE, summaryOf } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import type { Linter } from '../document/extension.ts';
+import { type Linter, lintersOf } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
 import { numberOccurrences } from '../document/finding-order.ts';
 import { SCHEMA_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Scan } from '../document/report-schema.ts';
-import { evaluateGate, gateNotes, tallyOf } from '../gate/gate.ts';
-import type { GateConfig } from '../gate/gate-config.ts';
+import { evaluateGate, type GateConfig } from '../gate/gate.ts';
 import type { Analysis } from '../scan/scan-options.ts';
 
 export interface JudgeOptions {
@@ -27,13 +26,11 @@ export interface JudgeOptions {
 }
 
 /**
- * An update removes fixed findings from the baseline. Without a baseline, it records all findings except parse
- * errors.
+ * An update removes the findings that are gone from the baseline: the fixed ones, and in checked files those that are
+ * not verifiable. Without a baseline, it records all findings except parse errors.
  */
 export interface BaselineUpdate {
   readonly accept?: { readonly rules: readonly string[]; readonly acceptance: Acceptance } | undefined;
-  /** Drops findings that this run cannot verify. */
-  readonly prune?: boolean;
   /** The commit of the scanned files. */
   readonly commit?: string | undefined;
   /** True if the baseline file is not in the root, which may then be the wrong folder. */
@@ -45,7 +42,11 @@ export interface Found extends Pick<Analysis, 'findings' | 'diagnostics' | 'tota
   readonly tool: ReportHeader['tool'];
   readonly linter: Linter | undefined;
   readonly errorsOnly?: boolean;
+  /** The number of suppressed results that an import left out. */
+  readonly suppressed?: number;
   readonly doubtsOf: DoubtsOf;
+  /** True if an update of the baseline may drop the unverifiable findings in this file. */
+  readonly isChecked?: (path: string) => boolean;
 }
 
 export interface Judgment {
@@ -62,7 +63,7 @@ export interface Judgment {
 
 /** Throws ReportFailure if the baseline or the gate cannot be used. */
 export async function judge(found: Found, options: JudgeOptions): Promise<Judgment> {
-  const { update, gate } = options;
+  const { update } = options;
   const { linter, findings, totalFiles } = found;
   const accepted = update?.accept;
   const changes = typeof options.changes === 'string' ? undefined : options.changes;
@@ -77,9 +78,12 @@ export async function judge(found: Found, options: JudgeOptions): Promise<Judgme
   checkAccepted(accepted?.rules ?? [], found);
   const execution = executionOf(withoutKnown(found.diagnostics, comparison), totalFiles);
   const { report, errors } = selectedReport(found, execution, comparison, options);
-  const notes = [...found.notes, ...(baseline?.notes ?? []), ...gateNotes(gate, found.scan, findings)];
+  const notes = [...found.notes, ...(baseline?.notes ?? [])];
   if (comparison !== undefined) notes.push(...comparisonNotes(comparison, found, options.changes));
-  const linterName = linter === undefined ? undefined : `${linter.name} ${linter.version}`;
+  const linterName =
+    lintersOf(found)
+      .map(({ name, version }) => `${name} ${version}`)
+      .join(', ') || undefined;
   const judgment = { report, errors, notes, linter: linterName, baseline, comparison };
   if (update === undefined || known === undefined || matched === undefined) return judgment;
   const reason = reasonToLeave(known, execution, update, found);
@@ -95,26 +99,27 @@ export async function judge(found: Found, options: JudgeOptions): Promise<Judgme
     known,
     matched,
     added.map((finding) => ({ finding, ...acceptance(finding) })),
-    update.prune === true,
+    found,
   );
   const text = baselineText(entries, linter === undefined ? '' : majorOf(linter), update.commit);
   return { ...judgment, updatedBaseline: { text, count: entries.length } };
 }
 
 function selectedReport(
-  { tool, scan, findings, errorsOnly, totalFiles }: Found,
+  { tool, scan, findings, errorsOnly, totalFiles, suppressed = 0 }: Found,
   execution: ReportHeader['execution'],
   comparison: Comparison | undefined,
   { gate: config, quiet = false }: JudgeOptions,
 ): { report: Report; errors: number } {
   const counting = comparison?.news ?? findings;
-  const tally = tallyOf(counting);
+  const bySeverity = countSeverities(counting);
   const baseline = comparison === undefined ? undefined : countsOf(comparison);
   const notVerifiable = comparison?.notVerifiable.length ?? 0;
-  const subject = { tally, baseline, execution, totalFiles, quiet: errorsOnly === true, scan, tool, notVerifiable };
+  const subject = { bySeverity, baseline, execution, errorsOnly: errorsOnly === true, notVerifiable };
   const gate = evaluateGate(config, subject);
   const listed = counting.filter(({ severity }) => !quiet || severity === 'error').map((finding) => ({ ...finding }));
   numberOccurrences(listed);
+  const summary = summaryOf(totalFiles, listed, execution.diagnostics);
   const report: Report = {
     schemaVersion: SCHEMA_VERSION,
     tool,
@@ -122,10 +127,10 @@ function selectedReport(
     scan,
     selection: baseline === undefined ? { quiet } : { quiet, baseline },
     gate,
-    summary: summaryOf(totalFiles, listed, execution.diagnostics),
+    summary: suppressed === 0 ? summary : Object.assign(summary, { suppressed }),
     findings: listed,
   };
-  return { report, errors: tally.bySeverity.error };
+  return { report, errors: bySeverity.error };
 }
 
 const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [] };
@@ -223,9 +228,10 @@ function updated(
   { entries, expired }: Baseline,
   { fixed, notVerifiable, news, known }: Comparison,
   added: readonly BaselineEntry[],
-  prune: boolean,
+  { isChecked }: Found,
 ): BaselineEntry[] {
-  const gone = new Set(prune ? [...fixed, ...notVerifiable] : fixed);
+  const isStale = ({ finding }: BaselineEntry) => isChecked?.(finding.location.path ?? '.') === true;
+  const gone = new Set([...fixed, ...notVerifiable.filter(isStale)]);
   const changed = new Map(
     [...known].flatMap(([finding, { entry, by }]) => (by === 'fingerprint' ? [] : [[entry, { ...entry, finding }]])),
   );

@@ -1,13 +1,31 @@
+// `toollint scan`, as a verb and as a function of the library.
+import { resolve } from 'node:path';
 import { isNeverBaselined } from '../compare/baseline.ts';
 import type { BaselineEntry } from '../compare/baseline-file.ts';
 import type { DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import { ENGINE_RULE } from '../document/consistency.ts';
+import { usageFailure } from '../document/failure.ts';
+import { isGlob } from '../document/file-pattern.ts';
 import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import { analyse } from '../scan/analyse.ts';
 import type { Analysis, AnalysisOptions } from '../scan/scan-options.ts';
+import { baselineInput, writeBaseline } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
+import { BASELINE_OPTIONS, checkBaselineOptions, gateFrom, parseCommand, type Values } from './options.ts';
+import { planOutput, writeOutput } from './outputs.ts';
+import { note, type ProgramIo, ProgressLine } from './program-io.ts';
+import { verdictOf } from './verdict.ts';
+
+export const SCAN_OPTIONS = {
+  config: { type: 'string', short: 'c' },
+  include: { type: 'string', multiple: true },
+  exclude: { type: 'string', multiple: true },
+  ext: { type: 'string', multiple: true },
+  deterministic: { type: 'boolean' },
+  ...BASELINE_OPTIONS,
+} as const;
 
 export type ScanOptions = AnalysisOptions & JudgeOptions;
 
@@ -43,4 +61,59 @@ function doubtsOf(analysis: Analysis): DoubtsOf {
     }
     return doubts;
   };
+}
+
+export async function runScan(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, SCAN_OPTIONS);
+  const options = scanOptions(values, positionals, io);
+  checkBaselineOptions(values);
+  const gate = gateFrom(values);
+  const plan = await planOutput(values, io, [values.baseline ?? []].flat());
+  const progress = new ProgressLine(io);
+  const outcome = await scan({
+    ...options,
+    ...(await baselineInput(values, options, io)),
+    gate,
+    progress: (...state) => progress.update(...state),
+  }).finally(() => progress.end());
+  for (const text of outcome.notes) note(io, text);
+  await writeOutput(plan, outcome.report, io);
+  await writeBaseline(values.baseline, outcome, io);
+  return verdictOf(plan, values, outcome, io);
+}
+
+export function scanOptions(
+  values: Partial<Values<typeof SCAN_OPTIONS>>,
+  paths: readonly string[],
+  { cwd, signal }: ProgramIo,
+) {
+  const { config } = values;
+  return {
+    root: resolve(cwd, values.root ?? '.'),
+    cwd,
+    paths,
+    include: (values.include ?? []).flatMap(withFolder),
+    exclude: (values.exclude ?? []).flatMap(withFolder),
+    extensions: extensionsOf(values.ext ?? []),
+    config: config === undefined ? undefined : resolve(cwd, config),
+    quiet: values.quiet === true,
+    timestamp: values.timestamp,
+    deterministic: values.deterministic === true,
+    pathPrefix: values['path-prefix'] ?? '',
+    signal,
+  };
+}
+
+/** A name without an extension may be a folder, so the pattern also covers the files in it. */
+function withFolder(pattern: string): string[] {
+  if (pattern === '') throw usageFailure('--include and --exclude need a pattern');
+  const name = pattern.split('/').at(-1) ?? '';
+  return isGlob(pattern) || name === '' || name.includes('.') ? [pattern] : [pattern, `${pattern}/**`];
+}
+
+function extensionsOf(lists: readonly string[]): string[] {
+  const endings = lists.flatMap((list) => list.split(',')).map((ending) => ending.trim().replace(/^\./u, ''));
+  if (endings.some((ending) => !/^[A-Za-z0-9_.-]+$/u.test(ending)))
+    throw usageFailure('--ext needs endings as in --ext js,ts');
+  return [...new Set(endings)].sort();
 }

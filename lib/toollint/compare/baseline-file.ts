@@ -17,7 +17,6 @@ export interface Acceptance {
   readonly reason: string;
   /** The last day on which the acceptance is valid, as YYYY-MM-DD. */
   readonly until?: string | undefined;
-  readonly owner?: string | undefined;
 }
 
 export interface BaselineEntry {
@@ -127,11 +126,10 @@ function entryOf(members: Record<string, unknown>): BaselineEntry | string {
 }
 
 function acceptanceOf(value: unknown): Acceptance | string {
-  const { reason, until, owner } = (value ?? {}) as Record<string, unknown>;
+  const { reason, until } = (value ?? {}) as Record<string, unknown>;
   if (typeof reason !== 'string' || reason === '') return 'an acceptance without a reason';
   if (until !== undefined && !isDay(until)) return 'an acceptance until no day';
-  if (owner !== undefined && typeof owner !== 'string') return 'an acceptance whose owner is no text';
-  return { reason, until, owner };
+  return { reason, until };
 }
 
 export function isDay(value: unknown): value is string {

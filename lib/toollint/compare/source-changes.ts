@@ -1,9 +1,5 @@
 // The changes from a commit to the working tree according to git: renamed files, deleted files and changed lines.
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
-import { messageOf, oneLine, ReportFailure } from '../document/failure.ts';
-
-const OUTPUT_BYTES_MAX = 512 << 20;
+import { git } from '../document/git.ts';
 
 export interface SourceChanges {
   /** Maps old paths to current paths. */
@@ -37,24 +33,11 @@ export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
   return line + shift;
 }
 
-/** Throws ReportFailure ('usage') with git's message. */
-export async function git(cwd: string, args: readonly string[]): Promise<string> {
-  try {
-    return (
-      await promisify(execFile)('git', ['-c', 'core.quotePath=false', ...args], { cwd, maxBuffer: OUTPUT_BYTES_MAX })
-    ).stdout;
-  } catch (cause) {
-    const said: unknown = cause instanceof Error && 'stderr' in cause ? cause.stderr : undefined;
-    const reason = typeof said === 'string' && said !== '' ? oneLine(said) : messageOf(cause);
-    throw new ReportFailure('usage', `git ${args[0] ?? ''}: ${reason}`, cause);
-  }
-}
-
 /** `name` is the path of the folder in the report. Throws ReportFailure ('usage') for an unknown commit. */
-export async function changesSince(commit: string, folder: string, name = '.'): Promise<SourceChanges> {
+export function changesSince(commit: string, folder: string, name = '.'): SourceChanges {
   const form = ['--no-ext-diff', '--no-color', '--no-textconv', '--unified=0', '--src-prefix=a/', '--dst-prefix=b/'];
-  const what = ['--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];
-  return changesIn(await git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
+  const what = ['--ignore-submodules=all', '--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];
+  return changesIn(git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
 }
 
 /** Parses `git diff --unified=0`. Skips paths that git quotes, so their changes are unknown. */

@@ -12,7 +12,6 @@ const CONVERTERS = {
   markdown: async () => (await import('./to-markdown.ts')).markdownText,
   html: async () => (await import('./to-html.ts')).htmlText,
   github: async () => (await import('./to-github.ts')).githubText,
-  summary: async () => (await import('./to-markdown.ts')).summaryText,
 } satisfies Record<string, () => Converter | Promise<Converter>>;
 
 export type Format = keyof typeof CONVERTERS;

@@ -46,9 +46,13 @@ export function baselineCounts(counts: BaselineCounts): string {
   return `${newIssues} new, ${unchanged} unchanged, ${fixed} fixed${rest}`;
 }
 
-export function totals({ totalFiles, totalIssues, bySeverity: { error, warning, info } }: Report['summary']): string {
+export function totals(summary: Report['summary']): string {
+  const { totalFiles, totalIssues, bySeverity } = summary;
+  const { suppressed } = summary as { suppressed?: unknown };
+  const { error, warning, info } = bySeverity;
   const found = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
-  return `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}`;
+  const left = typeof suppressed === 'number' ? `; ${suppressed} suppressed` : '';
+  return `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}${left}`;
 }
 
 export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {

@@ -2,15 +2,7 @@
 // cannot form a link, mention a person or end a table.
 import { linkOf, pathUri, shortened, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import {
-  baselineCounts,
-  bySeverity,
-  type ConvertOptions,
-  ownDiagnostics,
-  placesOf,
-  summaryLines,
-  totals,
-} from './converter.ts';
+import { baselineCounts, bySeverity, type ConvertOptions, ownDiagnostics, placesOf, totals } from './converter.ts';
 
 const ROWS_MAX = 100;
 const BYTES_MAX = 65_536;
@@ -28,12 +20,6 @@ export function* markdownText(report: Report, { links }: ConvertOptions): Genera
   }
   const more = report.findings.length - shown;
   yield more > 0 ? `${text}\n…and ${more} more.\n` : text;
-}
-
-/** Writes a few lines for a log, or Markdown if the base URL of the source code is known. */
-export function* summaryText(report: Report, options: ConvertOptions): Generator<string> {
-  if (options.links === undefined) yield `${summaryLines(report).join('\n')}\n`;
-  else yield* markdownText(report, options);
 }
 
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';

@@ -9,20 +9,20 @@ import { TOOL_NAME, TOOL_VERSION } from './report-format.ts';
 import { byCodeUnits, sortedUnique } from './report-path.ts';
 import type { Finding, Report, Scan } from './report-schema.ts';
 
-interface Named {
+export interface NamedReport {
   readonly name: string;
   readonly report: Report;
 }
 
 /** Throws ReportFailure ('input') if the reports do not fit together. */
-export function mergeReports(parts: readonly Named[]): Report {
+export function mergeReports(parts: readonly NamedReport[]): Report {
   const [first] = parts;
   if (first === undefined) throw new ReportFailure('input', 'there is nothing to merge');
   for (const [index, part] of parts.entries()) for (const other of parts.slice(0, index + 1)) checkFits(other, part);
   if (parts.length === 1) return first.report;
   const scanned = parts.map(({ report }) => report).filter(({ execution }) => execution.status !== 'no-files');
   const reports = scanned.length === 0 ? [first.report] : scanned;
-  const findings = distinctFindings(reports).sort(compareFindings);
+  const findings = distinctFindings(reports.map((report) => report.findings)).sort(compareFindings);
   numberOccurrences(findings);
   const diagnostics = distinct(reports.flatMap(({ execution }) => execution.diagnostics));
   const rules = Object.assign({}, ...reports.map(ruleTextsOf)) as Record<string, string>;
@@ -40,7 +40,7 @@ export function mergeReports(parts: readonly Named[]): Report {
   };
 }
 
-function checkFits({ report: first, name: firstName }: Named, { report, name }: Named): void {
+function checkFits({ report: first, name: firstName }: NamedReport, { report, name }: NamedReport): void {
   const refuse = (fault: string): never => {
     const other = firstName === name ? '' : ` with ${firstName}`;
     throw new ReportFailure('input', `${name} cannot be merged${other}: ${fault}`);
@@ -71,24 +71,24 @@ function lintersIn(report: Report): Linter[] {
   return linters.length === 0 ? [{ name: report.tool.name, version: report.tool.version }] : linters;
 }
 
-function mergedTool(parts: readonly Named[]): Report['tool'] {
-  const [first] = parts as readonly [Named, ...Named[]];
+function mergedTool(parts: readonly NamedReport[]): Report['tool'] {
+  const [first] = parts as readonly [NamedReport, ...NamedReport[]];
   const linters = distinct(parts.flatMap(({ report }) => lintersIn(report)));
   const isOne = parts.every(({ report: { tool } }) => tool.name === first.report.tool.name) && linters.length === 1;
   if (isOne) return { ...first.report.tool };
   return Object.assign({ name: TOOL_NAME, version: TOOL_VERSION }, { linters });
 }
 
-function distinct<T extends object>(values: readonly T[]): T[] {
+export function distinct<T extends object>(values: readonly T[]): T[] {
   return [...new Map(values.map((value) => [JSON.stringify(value), value])).entries()]
     .sort(([left], [right]) => byCodeUnits(left, right))
     .map(([, value]) => value);
 }
 
-/** If several reports contain equal findings, the report with the most of them decides how many are kept. */
-function distinctFindings(reports: readonly Report[]): Finding[] {
+/** If several lists contain equal findings, the list with the most of them decides how many are kept. */
+export function distinctFindings(lists: readonly (readonly Finding[])[]): Finding[] {
   const most = new Map<string, Finding[]>();
-  for (const { findings } of reports) {
+  for (const findings of lists) {
     const own = Map.groupBy(findings, ({ fingerprint, location }) =>
       JSON.stringify([fingerprint, location.line, location.column]),
     );

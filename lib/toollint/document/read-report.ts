@@ -40,8 +40,8 @@ export function inspectReport({ bytes }: DocumentSource): Inspection {
   const value = readDocument(sawByteOrderMark ? bytes.subarray(MARK.length) : bytes, problems);
   const report = value === undefined ? undefined : reportIn(value, problems);
   if (report !== undefined)
-    checkConsistency(report, (number, pointer, message) =>
-      problems.add({ level: 'consistency', code: `invariant-${number}`, pointer, message }),
+    checkConsistency(report, (code, pointer, message) =>
+      problems.add({ level: 'consistency', code, pointer, message }),
     );
   return {
     schema: report === undefined ? 'invalid' : 'valid',
@@ -57,7 +57,7 @@ export function inspectReport({ bytes }: DocumentSource): Inspection {
 export function openReport(source: DocumentSource): Report {
   const { report, problems } = inspectReport(source);
   // Converters and comparisons renumber occurrences, so a wrong number does no harm.
-  const fault = problems.find(({ code }) => code !== 'invariant-12');
+  const fault = problems.find(({ code }) => code !== 'wrong-occurrence');
   if (fault === undefined && report !== undefined) return report;
   const what = report === undefined ? 'is not a valid report' : 'is not consistent';
   const where = fault === undefined || fault.pointer === '' ? '' : `${fault.pointer}: `;

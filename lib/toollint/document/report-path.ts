@@ -1,5 +1,7 @@
 // Paths in a report are relative to the root of the scan, use '/' and are in NFC. A report names no folder of the
 // machine, so the same code yields the same bytes everywhere.
+import { usageFailure } from './failure.ts';
+import { literalGlob } from './file-pattern.ts';
 
 /** Returns the fault of a path, or `undefined` if a report may contain the path. */
 export function pathFault(path: string): string | undefined {
@@ -41,4 +43,29 @@ export function withoutRoots(text: string, roots: readonly string[]): string {
 /** Keeps only the last name of each absolute path. For the text of an Error, which may name any folder. */
 export function withoutAbsolutePaths(text: string, roots: readonly string[]): string {
   return withoutRoots(text, roots).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
+}
+
+/** The path that precedes the paths of a scan that covers part of a larger repository. */
+export class PathPrefix {
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
+    const fault = this.#prefix === '' ? undefined : pathFault(this.#prefix);
+    if (fault !== undefined) throw usageFailure(`--path-prefix '${prefix}': ${fault}`);
+  }
+
+  of(path: string): string {
+    if (this.#prefix === '') return path;
+    return path === '.' ? this.#prefix : `${this.#prefix}/${path}`;
+  }
+
+  ofGlob(pattern: string): string {
+    return this.#prefix === '' ? pattern : `${literalGlob(this.#prefix)}/${pattern}`;
+  }
+
+  strip(path: string): string | undefined {
+    if (this.#prefix === '') return path;
+    return path.startsWith(`${this.#prefix}/`) ? path.slice(this.#prefix.length + 1) : undefined;
+  }
 }

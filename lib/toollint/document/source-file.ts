@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, realpathSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { errnoOf } from './failure.ts';
+import { git } from './git.ts';
 
 /** A syntax tree needs many times the memory of its source text. */
 const SOURCE_BYTES_MAX = 32 << 20;
@@ -29,16 +30,37 @@ export function readSource(absolute: string): { text: string } | { fault: string
   }
 }
 
-/** Returns '' if the file cannot be read or if its path, with links resolved, is outside the root. */
-export function sourceBelow(root: string, path: string): string {
-  try {
-    const real = realpathSync.native(join(root, path));
-    const inside = relative(realpathSync.native(root), real);
-    if (inside === '..' || inside.startsWith(`..${sep}`)) return '';
-    const source = readSource(real);
-    return 'fault' in source ? '' : source.text;
-  } catch {
-    return '';
+/** The files below a folder that git tracks. Without git, there are none. */
+export class TrackedFiles {
+  readonly #root: string;
+  #paths: ReadonlySet<string> | undefined;
+
+  /** The root is a real path. */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** Returns '' if the file, with links resolved, is not tracked or cannot be read. */
+  textOf(path: string): string {
+    try {
+      const real = realpathSync.native(join(this.#root, path));
+      const inside = relative(this.#root, real).split(sep).join('/');
+      // An index that git did not write may contain any path.
+      if (!this.#list().has(inside) || /(?:^|\/)(?:\.git|\.\.)(?:\/|$)/iu.test(inside)) return '';
+      const source = readSource(real);
+      return 'fault' in source ? '' : source.text;
+    } catch {
+      return '';
+    }
+  }
+
+  #list(): ReadonlySet<string> {
+    try {
+      this.#paths ??= new Set(git(this.#root, ['ls-files', '--cached', '-z']).split('\0'));
+    } catch {
+      this.#paths ??= new Set();
+    }
+    return this.#paths;
   }
 }
 

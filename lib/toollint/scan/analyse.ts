@@ -6,13 +6,13 @@ import { realFolder } from '../document/document-source.ts';
 import { ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
-import { pathFault, sortedUnique } from '../document/report-path.ts';
+import { pathFault, PathPrefix, sortedUnique } from '../document/report-path.ts';
 import { mayExist, readSource } from '../document/source-file.ts';
 import type { Finding, Scan } from '../document/report-schema.ts';
 import type { FoundFile, SearchRequest, Start } from './file-search.ts';
 import { findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
 import type { EslintEngine } from './eslint-engine.ts';
-import { PathPrefix } from './path-prefix.ts';
+
 import { ScanDiagnostics } from './scan-diagnostics.ts';
 import { type Analysis, type AnalysisOptions, ConfigMissing, type Coverage } from './scan-options.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
@@ -67,7 +67,13 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
       if (own === undefined || exists(path)) return work.coverage.get(path);
       return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
     },
+    isChecked: (path) =>
+      work.coverage.has(path) || (isWhole(options) && prefix.strip(path) !== undefined && !work.isBroken(path)),
   };
+}
+
+function isWhole({ paths = [], include = [], exclude = [], extensions = [] }: AnalysisOptions): boolean {
+  return [...paths, ...include, ...exclude, ...extensions].length === 0;
 }
 
 /** Returns the rules that a scan would run on a deleted file. */
@@ -178,6 +184,10 @@ class FileWork {
       ran: new Set(linted.ran),
       suppressed: this.#findingsOf(path, takenBack.length === 0 ? '' : withoutDirectives(source.text), takenBack),
     });
+  }
+
+  isBroken(path: string): boolean {
+    return this.findings.some(({ ruleId, location }) => ruleId === PARSE_ERROR_RULE && location.path === path);
   }
 
   #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {

@@ -43,6 +43,8 @@ export interface Analysis {
    * on it.
    */
   coverageOf(path: string): Promise<Coverage | undefined>;
+  /** True if the scan checked the file to its end or, as a scan of the whole root, left it out on purpose. */
+  isChecked(path: string): boolean;
 }
 
 export class ConfigMissing extends ReportFailure {}

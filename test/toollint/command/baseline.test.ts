@@ -33,24 +33,14 @@ describe('an updated baseline', () => {
     assert.equal((await linesIn(join(cwd, 'b.jsonl'))).length, 2);
   });
 
-  it('gains lines only by acceptances, with their reason, end and owner', async (t) => {
+  it('gains lines only by acceptances, with their reason and end', async (t) => {
     const cwd = await start(t, { 'a.js': 'let a;\n' });
     await writeFile(join(cwd, 'a.js'), 'var a;\nconsole.log(a);\n');
-    const accept = [
-      ...update,
-      '--accept',
-      'no-var',
-      '--reason',
-      'until the rewrite',
-      '--until',
-      '2026-12-31',
-      '--owner',
-      'web',
-    ];
+    const accept = [...update, '--accept', 'no-var', '--reason', 'until the rewrite', '--until', '2026-12-31'];
     assert.equal((await toollint(accept, { cwd })).code, 0);
     assert.deepEqual(
       (await linesIn(join(cwd, 'b.jsonl'))).map(({ ruleId, accepted }) => [ruleId, accepted]),
-      [['no-var', { reason: 'until the rewrite', until: '2026-12-31', owner: 'web' }]],
+      [['no-var', { reason: 'until the rewrite', until: '2026-12-31' }]],
     );
     const at = async (day: string) =>
       counts((await scanned(cwd, ['--baseline', 'b.jsonl', '--timestamp', `${day}T12:00:00Z`])).report);

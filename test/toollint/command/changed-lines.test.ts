@@ -136,15 +136,25 @@ describe('an update of the baseline', () => {
     assert.doesNotMatch(accepted.stderr, /not added/u);
   });
 
-  it('drops unverifiable lines with --prune', async (t) => {
-    const cwd = await withBaseline(t, { ...FILES, 'c.js': 'debugger;\n' });
+  it('drops the lines that its scan can no longer verify, and keeps those of other files', async (t) => {
+    const cwd = await withBaseline(t, { ...FILES, 'c.js': 'debugger;\n', 'd.js': 'console.log(1);\n' });
     await writeFile(join(cwd, 'c.js'), 'debugger; // eslint-disable-line\n');
     await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'no-var': 'error', 'no-debugger': 'warn' }`));
-    const rules = async () => (await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/(?<="ruleId":")[^"]*/gu);
+    const lines = async () =>
+      (await readFile(join(cwd, 'b.jsonl'), 'utf8'))
+        .match(/"path":"[a-d]\.js","ruleId":"[^"]*/gu)
+        ?.map((line) => line.replaceAll(/"path":|"ruleId":|"/gu, ''));
+    await toollint([...UPDATE, 'a.js'], { cwd });
+    assert.deepEqual(await lines(), ['a.js,no-debugger', 'a.js,no-var', 'c.js,no-debugger', 'd.js,no-console']);
     await toollint(UPDATE, { cwd });
-    assert.deepEqual(await rules(), ['no-console', 'no-debugger', 'no-var', 'no-debugger']);
-    await toollint([...UPDATE, '--prune'], { cwd });
-    assert.deepEqual(await rules(), ['no-debugger', 'no-var']);
+    assert.deepEqual(await lines(), ['a.js,no-debugger', 'a.js,no-var']);
+  });
+
+  it('keeps the lines of an accepted file that does not parse', async (t) => {
+    const cwd = await withBaseline(t);
+    await writeFile(join(cwd, 'a.js'), `let = ;\n${FILES['a.js']}`);
+    await toollint([...UPDATE, '--accept', 'PARSE-ERROR', '--reason', 'r'], { cwd });
+    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/"path"/gu)?.length, 4);
   });
 
   it("records the linter's own messages", async (t) => {
@@ -232,21 +242,9 @@ describe('an imported report', () => {
     assert.equal((await run([1, 2, 3], ...baseline, ...accept)).code, 0);
     await writeFile(join(cwd, 'a.py'), 'one\ntwo # x\nthree\n');
     assert.deepEqual(counts(JSON.parse((await run([1, 2, 3], ...baseline)).stdout) as Report), [0, 3, 0]);
-    const fewer = JSON.parse((await run([1], ...baseline, '--update-baseline', '--prune')).stdout) as Report;
+    const fewer = JSON.parse((await run([1], ...baseline, '--update-baseline')).stdout) as Report;
     assert.deepEqual(fewer.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 2 });
     assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).trim().split('\n').length, 2);
     assert.match((await run([1], '--accept', 'E1')).stderr, /--accept needs --update-baseline/u);
-  });
-
-  it('gets a note for a rule of the gate that it does not list', async (t) => {
-    const cwd = await project(t, {
-      'g.json': '{"name":"g","conditions":[{"metric":"rule:E9","op":">","threshold":0,"level":"fail"}]}',
-    });
-    const run = ['import', '--from', 'sarif', '-', '--gate-config', 'g.json', '-o', 'r.json'];
-    const note = /the gate asks for rule:E9, which the report does not list: it counts as 0/u;
-    const { code, stderr } = await toollint(run, { cwd, stdin: sarif(1) });
-    assert.equal(code, 0);
-    assert.match(stderr, note);
-    assert.match((await toollint(['gate', 'r.json', '--gate-config', 'g.json'], { cwd })).stderr, note);
   });
 });

@@ -69,7 +69,7 @@ describe('the program', () => {
     assert.equal(await printed('-h'), help);
     assert.equal(await printed('help'), help);
     assert.equal(await printed('help', 'no-verb'), help);
-    for (const verb of ['scan', 'import', 'merge', 'validate', 'compare', 'gate', 'convert', 'schema']) {
+    for (const verb of ['scan', 'import', 'merge', 'validate', 'compare', 'explain', 'convert', 'schema']) {
       assert.match(await printed('help', verb), new RegExp(`^usage: toollint ${verb}`, 'u'));
       assert.equal(await printed(verb, '-h'), await printed('help', verb));
       assert.equal(await printed(verb, 'x', '--help'), await printed('help', verb));
@@ -82,7 +82,7 @@ describe('the program', () => {
       assert.equal(await runToollint(run.io), 2);
       return run.told();
     };
-    const known = 'scan, validate, compare, merge, import, explain, gate, convert, schema; see toollint --help';
+    const known = 'scan, import, compare, explain, convert, merge, validate, schema; see toollint --help';
     assert.equal(await told(), `toollint: a verb is needed: ${known}\n`);
     assert.equal(await told('lint'), `toollint: unknown verb 'lint': ${known}\n`);
   });

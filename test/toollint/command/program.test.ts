@@ -7,14 +7,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { EXPLAIN_OPTIONS } from '../../../lib/toollint/command/run-explain.ts';
-import { IMPORT_OPTIONS } from '../../../lib/toollint/command/run-import.ts';
-import { SCAN_OPTIONS } from '../../../lib/toollint/command/run-scan.ts';
-import { OUTPUT_OPTIONS, VERDICT_OPTIONS } from '../../../lib/toollint/command/command-options.ts';
-import { COMPARE_OPTIONS } from '../../../lib/toollint/command/run-report-verbs.ts';
-import { VALIDATE_OPTIONS } from '../../../lib/toollint/command/run-validate.ts';
-import { USAGE } from '../../../lib/toollint/command/usage-text.ts';
-import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
+import { VALIDATE_OPTIONS } from '../../../lib/toollint/command/documents.ts';
+import { EXPLAIN_OPTIONS } from '../../../lib/toollint/command/explain.ts';
+import { IMPORT_OPTIONS } from '../../../lib/toollint/command/import.ts';
+import { OUTPUT_OPTIONS, VERDICT_OPTIONS } from '../../../lib/toollint/command/options.ts';
+import { SCAN_OPTIONS } from '../../../lib/toollint/command/scan.ts';
+import { USAGE } from '../../../lib/toollint/command/usage.ts';
+import { configText, project, toollint, writeJson } from '../support/verbs.ts';
 import { fullReport, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const HOME = fileURLToPath(new URL('../../../', import.meta.url));
@@ -70,8 +69,7 @@ describe('the program', () => {
     const tables = {
       scan: SCAN_OPTIONS,
       validate: VALIDATE_OPTIONS,
-      compare: COMPARE_OPTIONS,
-      gate: VERDICT_OPTIONS,
+      compare: VERDICT_OPTIONS,
       convert: OUTPUT_OPTIONS,
       merge: OUTPUT_OPTIONS,
       import: IMPORT_OPTIONS,
@@ -119,7 +117,6 @@ describe('the program', () => {
   it('reads a report from standard input for every verb', async () => {
     const stdin = JSON.stringify(sampleReport([sampleFinding()]));
     assert.deepEqual((await toollint(['validate', '-'], { stdin })).stdout, '-: schema valid, consistency valid\n');
-    assert.equal((await toollint(['gate', '-', '--gate', 'strict'], { stdin })).code, 1);
     assert.match((await toollint(['convert', '-', '--to', 'github'], { stdin })).stdout, /^::warning /u);
     for (const verb of ['compare', 'validate'])
       assert.deepEqual(await toollint([verb, '-', '-'], { stdin }), {
@@ -155,7 +152,7 @@ describe('the program', () => {
       [['scan', ''], 'a path is empty'],
       [['scan', '--root', 'a.js'], `cannot read ${join(cwd, 'a.js')}: ENOTDIR`],
       [['scan', '--config', 'folder'], `there is no configuration file ${join(cwd, 'folder')}`],
-      [['gate', 'r.json', '--gate-config', 'folder'], 'cannot read folder: it is a directory'],
+      [['convert', 'folder', '--to', 'sarif'], 'cannot read folder: it is a directory'],
     ] as const) {
       const { code, stdout, stderr } = await toollint(args, { cwd });
       assert.deepEqual([code, stdout, stderr], [2, '', `toollint: ${message}\n`]);
@@ -321,7 +318,6 @@ describe('the process', () => {
       );
       assert.equal((await run('validate', report)).code, 0);
       assert.equal((await run('compare', report, report)).code, 0);
-      assert.equal((await run('gate', report)).code, 0);
       assert.equal((await run('convert', report, '--to', 'sarif')).code, 0);
       assert.equal((await run('schema')).code, 0);
     },
@@ -330,11 +326,10 @@ describe('the process', () => {
   it('updates a report in place', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     await toollint(['scan', '-o', 'r.json'], { cwd });
-    assert.equal((await toollint(['gate', 'r.json', '-o', 'r.json', '--gate', 'strict'], { cwd })).code, 1);
-    assert.match(await readFile(join(cwd, 'r.json'), 'utf8'), /"gate": \{"status":"failed","name":"strict"/u);
+    await toollint(['merge', 'r.json', '-o', 'r.json'], { cwd });
+    assert.equal((await toollint(['validate', 'r.json'], { cwd })).code, 0);
     await writeFile(join(cwd, 'r.json'), 'x');
-    assert.equal((await toollint(['gate', 'r.json', '-o', 'r.json'], { cwd })).code, 2);
+    assert.equal((await toollint(['merge', 'r.json', '-o', 'r.json'], { cwd })).code, 2);
     assert.equal(await readFile(join(cwd, 'r.json'), 'utf8'), 'x');
-    assert.equal((await scanned(cwd, ['a.js'])).code, 1);
   });
 });

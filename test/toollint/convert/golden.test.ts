@@ -57,7 +57,7 @@ async function textOf(format: Format, options: ConvertOptions = {}, report: Repo
   return text;
 }
 
-const GOLDEN = ['report', 'pretty', 'sarif', 'gitlab', 'junit', 'markdown', 'github', 'summary'] as const;
+const GOLDEN = ['report', 'pretty', 'sarif', 'gitlab', 'junit', 'markdown', 'github'] as const;
 
 describe('the golden file', () => {
   for (const format of GOLDEN)
@@ -90,13 +90,5 @@ describe('the text for a terminal', () => {
     const bad = await textOf('pretty', { color: true });
     for (const part of ['\u001b[31merror  ', '\u001b[33mwarning', '\u001b[36minfo   ', '\u001b[1msrc/app.ts'])
       assert.ok(bad.includes(part), part);
-  });
-});
-
-describe('the page of a job', () => {
-  it('is Markdown with links into the code if they are known', async () => {
-    const linked = await textOf('summary', { links: 'https://h/' });
-    for (const place of ['[src/app.ts:3](<https://h/src/app.ts#L3>)', '[src/b c.ts](<https://h/src/b%20c.ts>)'])
-      assert.ok(linked.includes(place), place);
   });
 });

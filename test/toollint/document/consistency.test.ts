@@ -51,97 +51,97 @@ function found(report: Report): string[] {
   return problems.map(({ level, code, pointer }) => `${level} ${code} ${pointer}`);
 }
 
-/** Changes that break one invariant each. A key has its number, the pointer of the fault and a description. */
+/** Changes that make one contradiction each. A key has its code, the pointer of the fault and a description. */
 const BROKEN: Readonly<Record<string, Change>> = {
-  '1 /summary/totalIssues a wrong total': (r) => (r.summary.totalIssues = 5),
-  '2 /summary/bySeverity/warning a wrong count of warnings': (r) => (r.summary.bySeverity.warning = 3),
-  '4 /summary/totalFiles a fractional count': (r) => (r.summary.totalFiles = 1.5),
-  '4 /summary/totalIssues a negative count': (r) => (r.summary.totalIssues = -4),
-  '4 /summary/ruleErrors an unsafe count': (r) => (r.summary.ruleErrors = 2 ** 60),
-  '4 /selection/baseline/fixed a negative baseline count': (r) =>
+  'wrong-count /summary/totalIssues a wrong total': (r) => (r.summary.totalIssues = 5),
+  'wrong-count /summary/bySeverity/warning a wrong count of warnings': (r) => (r.summary.bySeverity.warning = 3),
+  'not-a-count /summary/totalFiles a fractional count': (r) => (r.summary.totalFiles = 1.5),
+  'not-a-count /summary/totalIssues a negative count': (r) => (r.summary.totalIssues = -4),
+  'not-a-count /summary/ruleErrors an unsafe count': (r) => (r.summary.ruleErrors = 2 ** 60),
+  'not-a-count /selection/baseline/fixed a negative baseline count': (r) =>
     (r.selection.baseline = { newIssues: 4, unchanged: 0, fixed: -1 }),
-  '5 /summary/parseErrors parse errors without diagnostics': (r) => (r.summary.parseErrors = 1),
-  '6 /summary/ruleErrors rule errors without diagnostics': (r) => (r.summary.ruleErrors = 2),
-  '7 /execution/status a complete run with diagnostics': (r) => {
+  'wrong-count /summary/parseErrors parse errors without diagnostics': (r) => (r.summary.parseErrors = 1),
+  'wrong-count /summary/ruleErrors rule errors without diagnostics': (r) => (r.summary.ruleErrors = 2),
+  'wrong-status /execution/status a complete run with diagnostics': (r) => {
     withDiagnostic(r, 'rule-error');
     r.execution.status = 'complete';
   },
-  '8 /execution/status an incomplete run without diagnostics': (r) => (r.execution.status = 'incomplete'),
-  '9 /execution/status a complete run over no files': (r) => (r.summary.totalFiles = 0),
-  '9 /summary/totalFiles no files, but some': (r) => {
+  'wrong-status /execution/status an incomplete run without diagnostics': (r) => (r.execution.status = 'incomplete'),
+  'wrong-status /execution/status a complete run over no files': (r) => (r.summary.totalFiles = 0),
+  'wrong-status /summary/totalFiles no files, but some': (r) => {
     emptied(r);
     withDiagnostic(r, 'no-files');
     r.summary.totalFiles = 2;
   },
-  '9 /execution/diagnostics no files without a diagnostic': (r) => {
+  'wrong-status /execution/diagnostics no files without a diagnostic': (r) => {
     emptied(r);
     r.execution.status = 'no-files';
   },
-  '9 /findings/0/location/scope no files with a finding in a file': (r) => {
+  'wrong-status /findings/0/location/scope no files with a finding in a file': (r) => {
     emptied(r);
     withDiagnostic(r, 'no-files');
     r.findings = [sampleFinding()];
     r.summary.totalIssues = r.summary.bySeverity.warning = 1;
   },
-  '10 /execution/diagnostics/1/kind a no-files diagnostic beside files': (r) => {
+  'wrong-status /execution/diagnostics/1/kind a no-files diagnostic beside files': (r) => {
     withDiagnostic(r, 'rule-error');
     r.execution.diagnostics.push({ kind: 'no-files', message: 'none' });
   },
-  '11 /summary/totalFiles more parse errors than files': (r) => {
+  'wrong-count /summary/totalFiles more parse errors than files': (r) => {
     withDiagnostic(r, 'parse-error');
     r.summary.totalFiles = 0;
   },
-  '12 /findings/2/occurrence an occurrence that skips': (r) => (at(r, 2).occurrence = 3),
-  '13 /findings/2/fingerprint one fingerprint for two rules': (r) => {
+  'wrong-occurrence /findings/2/occurrence an occurrence that skips': (r) => (at(r, 2).occurrence = 3),
+  'shared-fingerprint /findings/2/fingerprint one fingerprint for two rules': (r) => {
     at(r, 2).ruleId = 'other';
     r.scan.enabledRuleIds.push('other');
   },
-  '14 /findings/1/location/path a finding in a file without a path': (r) => {
+  'impossible-location /findings/1/location/path a finding in a file without a path': (r) => {
     withoutSecondOfItsKind(r);
     delete at(r, 1).location.path;
   },
-  '14 /findings/0/location/line a line in the project': (r) => (at(r, 0).location.line = 1),
-  '15 /findings/1/location/column a column without a line': (r) => delete at(r, 1).location.line,
-  '16 /execution/diagnostics/0/relativePath an absolute path in a diagnostic': (r) => {
+  'impossible-location /findings/0/location/line a line in the project': (r) => (at(r, 0).location.line = 1),
+  'impossible-location /findings/1/location/column a column without a line': (r) => delete at(r, 1).location.line,
+  'invalid-path /execution/diagnostics/0/relativePath an absolute path in a diagnostic': (r) => {
     withDiagnostic(r, 'rule-error');
     Object.assign(r.execution.diagnostics[0] ?? {}, { relativePath: '/etc' });
   },
-  '16 /scan/target/path a target outside': (r) => {
+  'invalid-path /scan/target/path a target outside': (r) => {
     emptied(r);
     r.summary.totalFiles = 1;
     r.scan.target = { kind: 'project', path: '../x' };
   },
-  '17 /findings/3/location/path a finding outside the target': (r) => {
+  'outside-target /findings/3/location/path a finding outside the target': (r) => {
     at(r, 3).location.path = 'test/b.ts';
     r.scan.target = { kind: 'project', path: 'src' };
   },
-  '18 /scan/target an unknown scope with a target': (r) =>
+  'contradictory-scope /scan/target an unknown scope with a target': (r) =>
     Object.assign(r.scan, { scopeKnown: false, enabledRuleIds: [] }),
-  '18 /scan/enabledRuleIds an unknown scope with rules': (r) =>
+  'contradictory-scope /scan/enabledRuleIds an unknown scope with rules': (r) =>
     Object.assign(r.scan, { scopeKnown: false, target: null }),
-  '18 /scan/target a known scope without a target': (r) => (r.scan.target = null),
-  '19 /findings/3/ruleId a rule that is not enabled': (r) =>
+  'contradictory-scope /scan/target a known scope without a target': (r) => (r.scan.target = null),
+  'rule-not-enabled /findings/3/ruleId a rule that is not enabled': (r) =>
     Object.assign(at(r, 3), { ruleId: 'no-eval', fingerprint: 'x' }),
-  '20 /findings/0/severity a quiet report with a warning': (r) => {
+  'not-an-error /findings/0/severity a quiet report with a warning': (r) => {
     emptied(r);
     r.summary.totalFiles = 1;
     r.findings = [projectFinding()];
     r.summary.totalIssues = r.summary.bySeverity.info = 1;
     r.selection.quiet = true;
   },
-  '21 /selection/baseline/newIssues a delta that lists more than is new': (r) => delta(r, 3),
-  '22 /gate/status a gate passed by an incomplete run': (r) => {
+  'wrong-new-issues /selection/baseline/newIssues a delta that lists more than is new': (r) => delta(r, 3),
+  'gate-of-unfinished /gate/status a gate passed by an incomplete run': (r) => {
     withDiagnostic(r, 'rule-error');
     r.gate = { status: 'passed', name: 'x' };
   },
-  '22 /gate/status a gate that warns of an incomplete run': (r) => {
+  'gate-of-unfinished /gate/status a gate that warns of an incomplete run': (r) => {
     withDiagnostic(r, 'rule-error');
     r.gate = { status: 'warning', name: 'x' };
   },
-  '23 /tool/version an empty version': (r) => (r.tool.version = ''),
-  '23 /findings/3/message an empty message': (r) => (at(r, 3).message = ''),
-  '23 /findings/3/fingerprint an empty fingerprint': (r) => (at(r, 3).fingerprint = ''),
-  '23 /findings/1/ruleId an empty rule id': (r) => {
+  'empty-text /tool/version an empty version': (r) => (r.tool.version = ''),
+  'empty-text /findings/3/message an empty message': (r) => (at(r, 3).message = ''),
+  'empty-text /findings/3/fingerprint an empty fingerprint': (r) => (at(r, 3).fingerprint = ''),
+  'empty-text /findings/1/ruleId an empty rule id': (r) => {
     withoutSecondOfItsKind(r);
     at(r, 1).ruleId = '';
     r.scan.enabledRuleIds.push('');
@@ -154,11 +154,11 @@ describe('the consistency of a report', () => {
   });
 
   for (const [key, change] of Object.entries(BROKEN)) {
-    const [number = '', pointer = '', ...name] = key.split(' ');
-    it(`names ${name.join(' ')} as invariant ${number} and nothing else`, () => {
+    const [code = '', pointer = '', ...name] = key.split(' ');
+    it(`names ${name.join(' ')} as ${code} and nothing else`, () => {
       const report = base();
       change(report);
-      assert.deepEqual(found(report), [`consistency invariant-${number} ${pointer}`]);
+      assert.deepEqual(found(report), [`consistency ${code} ${pointer}`]);
       const [problem] = validate(memorySource(JSON.stringify(report), 'x')).problems;
       assert.match(problem?.message ?? '', /\w \w/u, 'it is said in words');
     });
@@ -174,8 +174,8 @@ describe('the consistency of a report', () => {
     const report = base();
     report.summary.bySeverity = { error: 2, warning: 2, info: 0 };
     assert.deepEqual(found(report), [
-      'consistency invariant-2 /summary/bySeverity/error',
-      'consistency invariant-2 /summary/bySeverity/info',
+      'consistency wrong-count /summary/bySeverity/error',
+      'consistency wrong-count /summary/bySeverity/info',
     ]);
   });
 
@@ -193,7 +193,7 @@ describe('the consistency of a report', () => {
       report.findings.forEach((finding, index) => (finding.occurrence = occurrences[index] ?? 1));
       assert.deepEqual(
         found(report),
-        wrong.map((index) => `consistency invariant-12 /findings/${index}/occurrence`),
+        wrong.map((index) => `consistency wrong-occurrence /findings/${index}/occurrence`),
       );
     }
   });
@@ -219,7 +219,7 @@ describe('the consistency of a report', () => {
     ]) {
       assert.deepEqual(
         found(sampleReport([sampleFinding({ path })])),
-        ['consistency invariant-16 /findings/0/location/path'],
+        ['consistency invalid-path /findings/0/location/path'],
         path,
       );
     }
@@ -228,7 +228,7 @@ describe('the consistency of a report', () => {
     }
   });
 
-  it('accepts a foreign report that breaks only the invariants of our scans', () => {
+  it('accepts a foreign report that breaks only what holds for our scans', () => {
     const changes: Change[] = [
       (r) => delta(r, 1),
       (r) => (r.scan.enabledRuleIds = []),
@@ -251,7 +251,7 @@ describe('the consistency of a report', () => {
     report.findings = Array.from({ length: 1500 }, (_, index) => sampleFinding({ line: index + 1 }));
     for (const finding of report.findings) finding.occurrence = 7;
     const codes = new Set(found(report).map((text) => text.split(' ')[1]));
-    assert.deepEqual(codes, new Set(['invariant-12', 'invariant-1', 'invariant-2']));
+    assert.deepEqual(codes, new Set(['wrong-occurrence', 'wrong-count']));
     assert.throws(() => openReport(memorySource(JSON.stringify(report), 'sample')), /totalIssues/u);
   });
 });

@@ -207,7 +207,7 @@ describe('reading a report', () => {
       (report) => (report.scan.target = { kind: 'file', path: 'src/app.ts' }),
     );
     const [problem, ...others] = problemsOf(JSON.stringify(Object.fromEntries(Object.entries(wrong).reverse())));
-    assert.deepEqual([problem?.code, problem?.pointer, others], ['invariant-17', '/findings/0/location/path', []]);
+    assert.deepEqual([problem?.code, problem?.pointer, others], ['outside-target', '/findings/0/location/path', []]);
   });
 
   it('returns the same values as JSON.parse', () => {

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { memorySource, isReport, validate } from '../../../lib/toollint/toollint.ts';
-import { schemaText } from '../../../lib/toollint/command/run-report-verbs.ts';
+import { schemaText } from '../../../lib/toollint/command/documents.ts';
 import { fullReport } from '../support/samples.ts';
 
 type Kind = 'string' | 'number' | 'count' | 'boolean' | 'strings' | 'object' | 'array' | 'ordinal';

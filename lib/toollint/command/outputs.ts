@@ -4,18 +4,16 @@ import { existsSync } from 'node:fs';
 import { realpath } from 'node:fs/promises';
 import { posix, resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
-import { countOption, type Values, type VERDICT_OPTIONS } from './command-options.ts';
+import type { ConvertOptions } from '../convert/converter.ts';
+import { linkOf } from '../convert/plain-text.ts';
+import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
 import { throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
-import { note, type ProgramIo, streamSink } from './program-io.ts';
 import type { Report, ReportHeader } from '../document/report-schema.ts';
-import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
-import { exitReason, reportExitCode } from './exit-code.ts';
-import type { Judgment } from './judge.ts';
-import { type ConvertOptions, summaryLines } from '../convert/converter.ts';
-import { linkOf } from '../convert/plain-text.ts';
+import { countOption, type OUTPUT_OPTIONS, type Values } from './options.ts';
+import { note, type ProgramIo, streamSink } from './program-io.ts';
 
-type OutputValues = Values<typeof VERDICT_OPTIONS> & {
+type OutputValues = Values<typeof OUTPUT_OPTIONS> & {
   readonly root?: string | undefined;
   readonly 'path-prefix'?: string | undefined;
 };
@@ -26,7 +24,7 @@ interface Target {
   file?: { path: string; name: string };
 }
 
-interface OutputPlan {
+export interface OutputPlan {
   readonly targets: Target[];
   readonly options: ConvertOptions;
 }
@@ -70,6 +68,7 @@ function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
 }
 
 async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: readonly string[]): Promise<void> {
+  const realPlace = (path: string) => realpath(path).catch(() => path);
   const files = inputs.filter((path) => path !== '-').map((path) => resolve(io.cwd, path));
   const taken = new Set(await Promise.all(files.map(realPlace)));
   for (const { file } of targets) {
@@ -81,8 +80,6 @@ async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: re
   }
 }
 
-const realPlace = (path: string): Promise<string> => realpath(path).catch(() => path);
-
 function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): ConvertOptions {
   const choice = values.color ?? 'auto';
   if (!['auto', 'always', 'never'].includes(choice))
@@ -93,7 +90,7 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
     color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
     // A terminal of unknown width reports 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : Infinity,
-    links: values['source-url'] === undefined ? linksInto(env) : sourceUrl(values['source-url']),
+    links: linksFor(values['source-url'], env),
     projectFile: existsSync(resolve(cwd, values.root ?? '.', 'package.json'))
       ? posix.join(values['path-prefix'] ?? '', 'package.json')
       : undefined,
@@ -101,15 +98,13 @@ function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): 
   };
 }
 
-/** Returns a URL that ends with exactly one slash, because paths are appended. */
-function sourceUrl(text: string): string {
-  const url = linkOf(text);
-  if (url === undefined) throw usageFailure(`--source-url needs an http or https address, not '${text}'`);
-  return url.replace(/\/*$/u, '/');
-}
-
-/** Returns the base URL of the source code in a GitHub job. */
-function linksInto(env: ProgramIo['env']): string | undefined {
+/** Returns a URL that ends with exactly one slash, because paths are appended. In a GitHub job, it is known. */
+function linksFor(text: string | undefined, env: ProgramIo['env']): string | undefined {
+  if (text !== undefined) {
+    const url = linkOf(text);
+    if (url === undefined) throw usageFailure(`--source-url needs an http or https address, not '${text}'`);
+    return url.replace(/\/*$/u, '/');
+  }
   const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: repository, GITHUB_SHA: commit } = env;
   if (server === undefined || repository === undefined || commit === undefined) return undefined;
   return `${server}/${repository}/blob/${commit}/`;
@@ -124,10 +119,12 @@ export async function writeOutput(
   throwIfInterrupted(io.signal);
   for (const { format, file } of plan.targets) {
     const options = { ...plan.options, ...extra };
-    const inFile = { ...options, color: false, width: Infinity };
     if (format === 'sarif') for (const text of sarifNotes(report, options)) note(io, text);
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
-    else await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, inFile));
+    else {
+      const inFile = { ...options, color: false, width: Infinity };
+      await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, inFile));
+    }
   }
 }
 
@@ -140,24 +137,4 @@ function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptio
     yield `more results than the ${SARIF_RESULTS_MAX} that GitHub accepts: it will refuse the file; see --max-results`;
   if (selection.baseline !== undefined && baselineState === undefined)
     yield 'this SARIF lists only what is new: GitHub closes the alerts that are not in it';
-}
-
-/**
- * Returns the exit code. Prints the outcome and the reason for the code on standard error, unless a terminal already
- * shows it or --silent is set. `errors` is the number of error findings after the baseline.
- */
-export function verdictOf(
-  plan: OutputPlan,
-  values: OutputValues,
-  { report, errors, linter }: Pick<Judgment, 'report' | 'errors'> & Partial<Judgment>,
-  io: ProgramIo,
-): number {
-  const code = reportExitCode(report, errors, values);
-  const isTold = plan.targets.some(({ format, file }) => file === undefined && /^(?:pretty|summary)$/u.test(format));
-  if (values.silent === true || (isTold && io.stdout.isTTY === true)) return code;
-  const [first = '', ...rest] = summaryLines(report);
-  const lines = [linter === undefined ? first : `${first}; ${linter}`, ...rest];
-  if (!isTold) for (const line of lines) note(io, line);
-  note(io, `exit code ${code}: ${exitReason(report, errors, code)}`);
-  return code;
 }

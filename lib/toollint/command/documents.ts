@@ -1,13 +1,51 @@
-import { checkInputs, inputSource, parseCommand } from './command-options.ts';
-import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './exit-code.ts';
-import { ReportFailure, usageFailure } from '../document/failure.ts';
-import { type Inspection, inspectReport } from '../document/read-report.ts';
-import { note, type ProgramIo, streamSink } from './program-io.ts';
+// `toollint validate`, `convert`, `merge` and `schema`: the verbs that only read documents.
 import { terminalText } from '../convert/plain-text.ts';
+import { ReportFailure, usageFailure } from '../document/failure.ts';
+import { mergeReports, type NamedReport } from '../document/merge-reports.ts';
+import { type Inspection, inspectReport, openReport } from '../document/read-report.ts';
+import { reportJsonSchema } from '../document/report-schema.ts';
+import { checkInputs, exactly, inputSource, OUTPUT_OPTIONS, parseCommand } from './options.ts';
+import { planOutput, writeOutput } from './outputs.ts';
+import { note, type ProgramIo, streamSink } from './program-io.ts';
+import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './verdict.ts';
 
 export const VALIDATE_OPTIONS = {
   format: { type: 'string' },
 } as const;
+
+export const schemaText = (): string => `${JSON.stringify(reportJsonSchema(), null, 2)}\n`;
+
+export async function runSchema(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { positionals } = parseCommand(args, {});
+  exactly(0, positionals, 'toollint schema');
+  await streamSink(io.stdout, 'standard output')(schemaText());
+  return EXIT_OK;
+}
+
+export async function runConvert(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
+  const usage = 'toollint convert REPORT --to FORMAT';
+  const [path = ''] = exactly(1, positionals, usage);
+  if (values.to === undefined && values.format === undefined) throw usageFailure(`usage: ${usage}`);
+  const plan = await planOutput(values, io);
+  await writeOutput(plan, openReport(await inputSource(path, io)), io);
+  return EXIT_OK;
+}
+
+export async function runMerge(args: readonly string[], io: ProgramIo): Promise<number> {
+  const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
+  if (positionals.length === 0) throw usageFailure('usage: toollint merge REPORT...');
+  checkInputs(positionals);
+  const plan = await planOutput(values, io);
+  const reports: NamedReport[] = [];
+  // One input at a time, so that only one text is in memory.
+  for (const path of positionals) {
+    const source = await inputSource(path, io);
+    reports.push({ name: source.name, report: openReport(source) });
+  }
+  await writeOutput(plan, mergeReports(reports), io);
+  return EXIT_OK;
+}
 
 type FileVerdict = Omit<Inspection, 'sawByteOrderMark' | 'report'> & { readonly file: string; readonly valid: boolean };
 

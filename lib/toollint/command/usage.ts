@@ -1,12 +1,7 @@
 // The --help texts. A test checks that they name every verb and flag.
 
 const GATE_HELP = `gate:
-  --gate NAME             default, strict, new-code, or a gate of --gate-config
-  --gate-config FILE      {"name", "conditions": [{"metric", "op", "threshold", "level", "optional"}]}, a list of such,
-                          or {"gates": [...]}
-                          metrics: errors warnings infos issues newIssues newErrors fixed parseErrors ruleErrors files
-                          rule:<id> category:<name>; op: > >= < <= == != (the condition is violated if it holds);
-                          level: fail, warn; optional: true passes if the rule or category is absent
+  --gate NAME             default (errors fail, warnings warn), strict (every finding fails), new-code (new ones fail)
   --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or of the named gate
   --fail-on-warning       the gate's warning is exit code 1
   --exit-zero             exit code 1 becomes 0
@@ -14,7 +9,7 @@ const GATE_HELP = `gate:
 `;
 
 const OUTPUT_HELP = `output:
-  --format FORMAT[=FILE]  report pretty html sarif gitlab junit markdown github summary; repeatable with files
+  --format FORMAT[=FILE]  report pretty html sarif gitlab junit markdown github; repeatable with files
                           (--to is the same). Default: pretty on a terminal, else report
   -o, --output FILE       write to this file, completely or not at all
   --color WHEN            auto, always, never
@@ -27,9 +22,8 @@ const SILENT_HELP = `  --silent                no summary on standard error
 
 const BASELINE_HELP = `\
   --baseline FILE         list only the findings that are new against a baseline file or an earlier report
-  --update-baseline       write the baseline file: all findings if there is none yet, later without the fixed ones
-  --prune                 with --update-baseline: also drop lines that this run cannot verify
-  --accept RULE --reason TEXT [--until YYYY-MM-DD] [--owner NAME]
+  --update-baseline       write the baseline file: all findings if there is none yet, later without those that are gone
+  --accept RULE --reason TEXT [--until YYYY-MM-DD]
                           with --update-baseline: new findings of the rule become known; --accept is repeatable
 `;
 
@@ -47,7 +41,6 @@ const TEXTS = {
   validate FILE...       check reports: schema and consistency
   compare BASE CURRENT   list new findings and count the others
   explain FINDING        print why a finding is new, known, fixed or not verifiable
-  gate REPORT            evaluate a gate on a report
   convert REPORT         turn a report into another format
   schema                 print the report's JSON Schema (draft 2020-12)
 
@@ -71,16 +64,18 @@ ${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 examples:
-  toollint scan                                       findings, for a person
+  toollint scan                                                           findings, for a person
   toollint scan --baseline toollint-baseline.jsonl --update-baseline      write down all findings …
   toollint scan --baseline toollint-baseline.jsonl --gate new-code        … and fail on a new one
 `,
   import: `usage: toollint import --from sarif FILE...
 
-Converts another linter's SARIF to one report. With a baseline or a gate it has the exit codes of a scan. SARIF does
-not list the checked files and rules, so no finding is fixed: --prune drops the lines of missing findings.
+Converts SARIF of other linters to one report. With a baseline or a gate it has the exit codes of a scan. SARIF does
+not list the checked files and rules, so a missing finding is not verifiable, and --update-baseline drops its line.
 
   --root DIR              the folder that the linter ran in; default: the current folder
+  --path-prefix PATH      put before every path of the report, for a part of a larger repository
+  --tool NAME             take the runs of this tool only; default: one report of all tools
   --timestamp ISO         when it ran; default: now
   --quiet                 list errors only; counts, gate and exit code stay
 ${BASELINE_HELP}${RENAMES_HELP}${SILENT_HELP}
@@ -109,7 +104,8 @@ exit codes: 0 valid, 1 invalid, 2 a file cannot be read
 `,
   compare: `usage: toollint compare BASE CURRENT
 
-Writes CURRENT with only the findings that are new against BASE, and counts the others in selection.baseline.
+Writes CURRENT with only the findings that are new against BASE, a baseline file or an earlier report, and counts the
+others in selection.baseline.
 SARIF and HTML list all but the not verifiable ones, each with its state.
 
   --quiet                 list errors only
@@ -117,7 +113,7 @@ ${RENAMES_HELP}${SILENT_HELP}
 ${OUTPUT_HELP}
 ${GATE_HELP}
 example:
-  toollint compare base.json now.json --renames git:main --max-new 0 --format markdown
+  toollint compare toollint-baseline.jsonl report.json --gate new-code --format markdown
 `,
   explain: `usage: toollint explain FINGERPRINT|LINE
 
@@ -129,16 +125,6 @@ the code, or the number of a line of the baseline file.
   --root DIR  -c, --config FILE  --path-prefix PATH    as for scan
 ${RENAMES_HELP}example:
   toollint explain src/app.js:12
-`,
-  gate: `usage: toollint gate REPORT
-
-Writes the report with its gate evaluated; without --gate, --gate-config and --max-* the gate is "default".
-
-${SILENT_HELP}
-${OUTPUT_HELP}
-${GATE_HELP}
-example:
-  toollint gate report.json --gate strict --format summary
 `,
   convert: `usage: toollint convert REPORT --to FORMAT
 

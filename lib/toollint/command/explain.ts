@@ -7,13 +7,13 @@ import { terminalText } from '../convert/plain-text.ts';
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { usageFailure } from '../document/failure.ts';
 import type { Finding } from '../document/report-schema.ts';
-import { baselineOptions } from './baseline-options.ts';
-import { exactly, inputSource, parseCommand, type Values } from './command-options.ts';
+import { baselineInput } from './baseline-input.ts';
 import { compare } from './compare.ts';
-import { EXIT_OK } from './exit-code.ts';
 import type { Judgment } from './judge.ts';
+import { exactly, inputSource, parseCommand } from './options.ts';
 import { type ProgramIo, streamSink } from './program-io.ts';
-import { scan } from './scan.ts';
+import { scan, scanOptions } from './scan.ts';
+import { EXIT_OK } from './verdict.ts';
 
 export const EXPLAIN_OPTIONS = {
   baseline: { type: 'string' },
@@ -35,12 +35,12 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const [asked = ''] = exactly(1, positionals, 'toollint explain FINGERPRINT|LINE');
   const name = values.baseline ?? 'toollint-baseline.jsonl';
   if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
-  const scope = { root: resolve(io.cwd, values.root ?? '.'), pathPrefix: values['path-prefix'] ?? '' };
-  const { baseline, changes } = await baselineOptions({ ...values, baseline: name }, scope, io);
+  const scope = scanOptions(values, [], io);
+  const { baseline, changes } = await baselineInput({ ...values, baseline: name }, scope, io);
   if (baseline === undefined) throw usageFailure('explain needs a baseline');
   const judged =
     values.report === undefined
-      ? await scan({ ...scope, config: configOf(values, io), baseline, changes, signal: io.signal })
+      ? await scan({ ...scope, baseline, changes })
       : await compare(baseline, await inputSource(values.report, io), { changes });
   const verdicts = verdictsOf(judged, typeof changes === 'object');
   const found = verdicts.filter(({ finding }) => isAsked(finding, asked, baseline));
@@ -48,9 +48,6 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   await streamSink(io.stdout, 'standard output')(found.map(textOf).join(''));
   return EXIT_OK;
 }
-
-const configOf = ({ config }: Values<typeof EXPLAIN_OPTIONS>, { cwd }: ProgramIo) =>
-  config === undefined ? undefined : resolve(cwd, config);
 
 function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Verdict[] {
   if (comparison === undefined) return [];

@@ -1,0 +1,96 @@
+// Reads and writes the baseline file of a scan or an import, and asks git for the changes since its commit.
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { commitsIn, isBaselineFile, isSameBaseline } from '../compare/baseline-file.ts';
+import { changesSince, type SourceChanges } from '../compare/source-changes.ts';
+import { counted } from '../convert/plain-text.ts';
+import type { DocumentSource } from '../document/document-source.ts';
+import { ReportFailure, usageFailure } from '../document/failure.ts';
+import { git } from '../document/git.ts';
+import { writeWhole } from '../document/output-file.ts';
+import { PathPrefix } from '../document/report-path.ts';
+import type { JudgeOptions, Judgment } from './judge.ts';
+import { type BaselineValues, inputSource } from './options.ts';
+import { note, type ProgramIo } from './program-io.ts';
+
+interface Scope {
+  readonly root: string;
+  readonly pathPrefix?: string;
+}
+
+/** With an update, the baseline file need not exist yet. */
+export async function baselineInput(
+  values: BaselineValues,
+  scope: Scope,
+  io: ProgramIo,
+): Promise<Pick<JudgeOptions, 'baseline' | 'changes' | 'update'>> {
+  const { baseline: name, accept: rules, reason = '', until } = values;
+  if (name === undefined) return {};
+  const update =
+    values['update-baseline'] === true
+      ? {
+          accept: rules === undefined ? undefined : { rules, acceptance: { reason, until } },
+          commit: headOf(scope.root),
+          isElsewhere: dirname(resolve(io.cwd, name)) !== resolve(io.cwd, scope.root),
+        }
+      : undefined;
+  if (update !== undefined && !existsSync(resolve(io.cwd, name))) return { update };
+  const baseline = await inputSource(name, io);
+  return { baseline, changes: changesSinceBaseline(baseline, values.renames, scope), update };
+}
+
+/** Does not write the file if only its commit would change. */
+export async function writeBaseline(
+  name: string | undefined,
+  { updatedBaseline }: Judgment,
+  io: ProgramIo,
+): Promise<void> {
+  if (updatedBaseline === undefined || name === undefined) return;
+  const path = resolve(io.cwd, name);
+  const { text, count } = updatedBaseline;
+  if (existsSync(path) && isSameBaseline(readFileSync(path, 'utf8'), text)) return;
+  await writeWhole(path, name, (sink) => sink(text));
+  note(io, `the baseline ${name} now has ${counted(count, 'finding')}`);
+}
+
+function headOf(root: string): string | undefined {
+  try {
+    return git(root, ['rev-parse', '--verify', '--quiet', 'HEAD']).trim();
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Returns the changes since the commit of `--renames` or of the baseline file, or the reason why git cannot list
+ * them.
+ */
+export function changesSinceBaseline(
+  source: DocumentSource,
+  renames: string | undefined,
+  { root, pathPrefix = '' }: Scope,
+): SourceChanges | string {
+  const name = new PathPrefix(pathPrefix).of('.');
+  if (renames !== undefined) return changesSince(commitOf(renames, root), root, name);
+  const commits = isBaselineFile(source) ? commitsIn(source) : [];
+  const [first = ''] = commits;
+  if (commits.length === 0) return 'the baseline names no commit; see --renames git:REF';
+  try {
+    // After a merge with merge=union, the file contains the first lines of both sides.
+    const base = commits.length === 1 ? first : git(root, ['merge-base', '--octopus', ...commits]).trim();
+    return changesSince(base, root, name);
+  } catch (cause) {
+    if (!(cause instanceof ReportFailure)) throw cause;
+    return `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)`;
+  }
+}
+
+function commitOf(text: string, root: string): string {
+  const [, name] = /^git:(.+)$/u.exec(text) ?? [];
+  if (name === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${text}'`);
+  try {
+    return git(root, ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]).trim();
+  } catch (cause) {
+    throw new ReportFailure('usage', `${text}: git has no commit ${name}`, cause);
+  }
+}

@@ -1,0 +1,117 @@
+// Options that several verbs share. Invalid values are refused, because a limit that silently became 0 or infinite
+// would make builds fail or pass.
+import { resolve } from 'node:path';
+import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { isDay } from '../compare/baseline-file.ts';
+import { type DocumentSource, fileSource, streamSource } from '../document/document-source.ts';
+import { messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
+import { chosenGate, type GateConfig } from '../gate/gate.ts';
+import type { ProgramIo } from './program-io.ts';
+
+export const OUTPUT_OPTIONS = {
+  format: { type: 'string', multiple: true },
+  to: { type: 'string', multiple: true },
+  output: { type: 'string', short: 'o' },
+  color: { type: 'string' },
+  'max-results': { type: 'string' },
+  'source-url': { type: 'string' },
+} as const;
+
+export const VERDICT_OPTIONS = {
+  ...OUTPUT_OPTIONS,
+  quiet: { type: 'boolean' },
+  silent: { type: 'boolean' },
+  gate: { type: 'string' },
+  'max-errors': { type: 'string' },
+  'max-warnings': { type: 'string' },
+  'max-infos': { type: 'string' },
+  'max-new': { type: 'string' },
+  'exit-zero': { type: 'boolean' },
+  'allow-no-files': { type: 'boolean' },
+  'fail-on-warning': { type: 'boolean' },
+  renames: { type: 'string' },
+} as const;
+
+/** The options of the verbs that can write a baseline file. */
+export const BASELINE_OPTIONS = {
+  ...VERDICT_OPTIONS,
+  root: { type: 'string' },
+  timestamp: { type: 'string' },
+  'path-prefix': { type: 'string' },
+  baseline: { type: 'string' },
+  'update-baseline': { type: 'boolean' },
+  accept: { type: 'string', multiple: true },
+  reason: { type: 'string' },
+  until: { type: 'string' },
+} as const;
+
+type OptionTable = NonNullable<ParseArgsConfig['options']>;
+
+export function parseCommand<T extends OptionTable>(args: readonly string[], options: T) {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true });
+  } catch (cause) {
+    throw new ReportFailure('usage', messageOf(cause), cause);
+  }
+}
+
+export type Values<T extends OptionTable> = ReturnType<typeof parseCommand<T>>['values'];
+export type BaselineValues = Values<typeof BASELINE_OPTIONS>;
+
+export function gateFrom(values: Values<typeof VERDICT_OPTIONS>): GateConfig | undefined {
+  const names = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' };
+  const limits = Object.entries(names).flatMap(([option, metric]) => {
+    const text = values[option as keyof typeof names];
+    return text === undefined ? [] : [[metric, countOption(`--${option}`, text)] as const];
+  });
+  return chosenGate({ name: values.gate, limits: Object.fromEntries(limits) });
+}
+
+export function countOption(name: string, text: string): number {
+  const value = Number(text);
+  if (!/^[0-9]+$/u.test(text) || !Number.isSafeInteger(value)) {
+    throw usageFailure(`${name} needs an integer of 0 or more, not '${text}'`);
+  }
+  return value;
+}
+
+/** Throws ReportFailure for options that contradict each other. */
+export function checkBaselineOptions(values: BaselineValues): void {
+  const { baseline, accept, until, timestamp } = values;
+  const refuse = (message: string): never => {
+    throw usageFailure(message);
+  };
+  const isTime = (text: string) => /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(text) && !Number.isNaN(Date.parse(text));
+  if (timestamp !== undefined && !isTime(timestamp))
+    refuse(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
+  const updates = values['update-baseline'] === true;
+  if (baseline?.startsWith('git:') === true)
+    refuse('--baseline needs a file; for a commit, commit a baseline file: see --update-baseline');
+  for (const name of ['renames', 'update-baseline'] as const)
+    if (values[name] !== undefined && baseline === undefined) refuse(`--${name} needs --baseline`);
+  if (updates && baseline === '-') refuse('--update-baseline needs a file');
+  if (accept !== undefined && !updates) refuse('--accept needs --update-baseline');
+  if (accept !== undefined && (values.reason ?? '').trim() === '') refuse('--accept needs --reason');
+  for (const name of ['reason', 'until'] as const)
+    if (values[name] !== undefined && accept === undefined) refuse(`--${name} needs --accept`);
+  if (until === undefined) return;
+  if (!isDay(until)) refuse(`--until needs a day such as 2026-12-31, not '${String(until)}'`);
+  if (until < (timestamp ?? new Date().toISOString()).slice(0, 10)) refuse(`--until ${until} is in the past`);
+}
+
+/** The path `-` stands for standard input. */
+export async function inputSource(path: string, io: ProgramIo): Promise<DocumentSource> {
+  if (path === '-') return streamSource(io.stdin, 'standard input', { signal: io.signal });
+  return fileSource(resolve(io.cwd, path), path);
+}
+
+export function exactly(count: number, positionals: readonly string[], usage: string): string[] {
+  if (positionals.length !== count) throw usageFailure(`usage: ${usage}`);
+  checkInputs(positionals);
+  return [...positionals];
+}
+
+/** Standard input can be read only once. */
+export function checkInputs(paths: readonly string[]): void {
+  if (paths.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
+}

@@ -1,0 +1,45 @@
+// Runs git on a repository that may not be trusted. Its configuration and attributes can name programs, and git would
+// run them: a monitor of the file system, hooks, filters, and transports that fetch missing objects.
+import { execFileSync } from 'node:child_process';
+import { messageOf, oneLine, ReportFailure } from './failure.ts';
+
+const OUTPUT_BYTES_MAX = 512 << 20;
+
+const SETTINGS = [
+  'core.quotePath=false',
+  'core.fsmonitor=false',
+  'core.hooksPath=/dev/null',
+  'core.attributesFile=/dev/null',
+  'protocol.allow=never',
+];
+
+/** Throws ReportFailure ('usage') with git's message. */
+export function git(cwd: string, args: readonly string[]): string {
+  return run(cwd, args, [...SETTINGS, ...overridesFor(cwd)]);
+}
+
+/** Attributes in several places choose a filter, so the filters are emptied instead. An empty command does not run. */
+function overridesFor(cwd: string): string[] {
+  const names = run(cwd, ['config', '--list', '--name-only', '-z'], SETTINGS).split('\0');
+  const drivers = new Set(names.flatMap((name) => /^(filter\..+)\.[^.]+$/su.exec(name)?.[1] ?? []));
+  const off = ['clean=', 'smudge=', 'process=', 'required=false'];
+  const protocols = names.filter((name) => /^protocol\..+\.allow$/su.test(name)).map((name) => `${name}=never`);
+  // `-c` ends a name at the first '='.
+  const odd = [...drivers, ...protocols].find((name) => name.replace(/=never$/u, '').includes('='));
+  if (odd !== undefined) throw new ReportFailure('usage', `git: the name ${odd} in its configuration has a '='`);
+  return [...[...drivers].flatMap((driver) => off.map((setting) => `${driver}.${setting}`)), ...protocols];
+}
+
+function run(cwd: string, args: readonly string[], settings: readonly string[]): string {
+  const options = ['--no-pager', '--no-optional-locks', ...settings.flatMap((setting) => ['-c', setting])];
+  try {
+    return execFileSync('git', [...options, ...args], {
+      ...{ cwd, maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  } catch (cause) {
+    const said: unknown = cause instanceof Error && 'stderr' in cause ? cause.stderr : undefined;
+    const reason = typeof said === 'string' && said !== '' ? oneLine(said) : messageOf(cause);
+    throw new ReportFailure('usage', `git ${args[0] ?? ''}: ${reason}`, cause);
+  }
+}

@@ -1,0 +1,180 @@
+// Starts the files of deploy/redis as a master, two replicas and three sentinels, and loses a replica and then the
+// master. Only passwords, addresses, ports and folders are replaced.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { event, TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
+import { freePort, SERVER } from '../support/redis.ts';
+import { rule } from '../support/redis-rights.ts';
+import { eventually, exited, start, temporaryFolder, type Child } from '../support/scope.ts';
+import { deployFile, tool } from './deploy-files.ts';
+
+const folder = temporaryFolder('redis-files-');
+const cli = tool('redis-cli', 'redis-tools');
+const password = (text: string): string =>
+  text.replaceAll(/\b([A-Z]+)_PASSWORD\b/g, (_, name: string) => `${name.toLowerCase()}secret`);
+const lines = (path: string): readonly string[] => deployFile(path).split('\n');
+
+/** One server or sentinel, which finds its file changed by Sentinel when it starts again. */
+class Server {
+  readonly port: number;
+  readonly #file: string;
+  #child: Child | undefined;
+
+  constructor(port: number, name: 'redis' | 'sentinel', masterPort: number) {
+    this.port = port;
+    const home = join(folder, `${name}-${port}`);
+    mkdirSync(home);
+    this.#file = join(home, `${name}.conf`);
+    const users = name === 'redis' ? 'users.acl' : 'sentinel-users.acl';
+    writeFileSync(join(home, users), password(deployFile(`redis/${users}`)));
+    const isReplica = name === 'redis' && port !== masterPort;
+    const text = password(deployFile(`redis/${name}.conf`))
+      .replaceAll('10.0.0.1 6379', `127.0.0.1 ${masterPort}`)
+      .replace(/^port \d+$/m, `port ${port}`)
+      .replace('dir /var/lib/redis', `dir ${home}`)
+      .replace('/etc/redis/', `${home}/`)
+      .replace(isReplica ? '# replicaof' : '\0', 'replicaof');
+    writeFileSync(this.#file, text);
+    chmodSync(this.#file, 0o640);
+    this.start(name === 'sentinel' ? ['--sentinel'] : []);
+  }
+
+  start(args: readonly string[] = []): void {
+    this.#child = start(SERVER, [this.#file, ...args]);
+    this.#child.stdout.resume();
+    this.#child.stderr.resume();
+  }
+
+  async kill(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    if (this.#child !== undefined) await exited(this.#child);
+  }
+
+  ask(...command: readonly string[]): string {
+    const login = ['--user', 'ingest-operator', '--pass', 'operatorsecret', '--no-auth-warning'];
+    return spawnSync(cli, ['-p', String(this.port), ...login, ...command], { encoding: 'utf8' }).stdout;
+  }
+}
+
+describe('the files of deploy/redis', () => {
+  it('contain the users of install.md', () => {
+    const users = lines('redis/users.acl');
+    assert.equal(users[0], 'user default off');
+    for (const name of ['ingest-gateway', 'ingest-consumer', 'ingest-admin', 'ingest-operator']) {
+      const found = users.find((line) => line.startsWith(`user ${name} `)) ?? '';
+      const rights = found.replace(/>\S+/, '>secret').split(' ').slice(2);
+      assert.deepEqual(
+        rights.filter((right) => right !== '+wait'),
+        rule(name),
+        name,
+      );
+    }
+  });
+
+  it('contain the settings of install.md', () => {
+    const wanted = /^aclfile[^`]*(?=^```)/m.exec(deployFile('install.md'))?.[0].trim().split('\n') ?? [];
+    assert.ok(wanted.length >= 7);
+    for (const line of wanted) assert.ok(lines('redis/redis.conf').includes(line), line);
+  });
+
+  describe('on three machines', () => {
+    let servers: readonly Server[];
+    let sentinels: readonly Server[];
+    let gateway: TestGateway;
+    let landed: string;
+    const master = (): Server => {
+      const [, port] = sentinels[0]?.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'ingest').split('\n') ?? [];
+      return servers.find((server) => String(server.port) === port) ?? assert.fail(`no master at ${port}`);
+    };
+    const replicas = (count: number): Promise<true> =>
+      eventually(
+        `${count} replicas are connected`,
+        () =>
+          (
+            master()
+              .ask('INFO', 'replication')
+              .match(/state=online/g) ?? []
+          ).length === count || undefined,
+        60_000,
+      );
+
+    before(async () => {
+      const ports = await Promise.all([1, 2, 3].map(() => freePort()));
+      const [masterPort = 0] = ports;
+      servers = ports.map((port) => new Server(port, 'redis', masterPort));
+      await eventually('the master answers', () => servers[0]?.ask('PING').startsWith('PONG') || undefined);
+      sentinels = [];
+      for (let at = 0; at < 3; at += 1)
+        sentinels = [...sentinels, new Server(await freePort(), 'sentinel', masterPort)];
+      await eventually(
+        'the sentinels know each other',
+        () => sentinels.every((one) => one.ask('SENTINEL', 'CKQUORUM', 'ingest').startsWith('OK 3')) || undefined,
+        60_000,
+      );
+      await replicas(2);
+      const uri = (name: string): string =>
+        `redis+sentinel://ingest-${name}:${name}secret@${sentinels.map(({ port }) => `127.0.0.1:${port}`).join()}/ingest`;
+      landed = join(folder, 'warehouse.db');
+      const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${landed}` };
+      const consumer = new Program('ingest-consumer', {
+        env: { INGEST_QUEUE_URI: uri('consumer'), INGEST_CONSUMER_ADDR: '127.0.0.1:0', ...warehouse },
+      });
+      await consumer.listening();
+      const env = { INGEST_QUEUE_REPLICAS: '1', INGEST_QUEUE_DURABILITY: 'require', ...warehouse };
+      gateway = await TestGateway.start({ uri: uri('gateway') }, await Pki.create(), env);
+    });
+
+    it(
+      'a lost replica costs nothing, and a lost master some seconds, and no accepted event is lost',
+      { timeout: 180_000 },
+      async (t) => {
+        const client = gateway.client(await gateway.pki.producer('shop'));
+        const accepted: string[] = [];
+        const post = async (id: string): Promise<number> => {
+          const { status } = await client.post(event(id));
+          if (status === 202) accepted.push(id);
+          return status;
+        };
+        const [, lost] = servers.filter((server) => server !== master());
+        await lost?.kill();
+        for (let at = 0; at < 50; at += 1) assert.equal(await post(`replica-lost-${at}`), 202);
+        lost?.start();
+        await replicas(2);
+
+        const old = master();
+        await old.kill();
+        const killedMs = performance.now();
+        let tries = 0;
+        await eventually(
+          'events are accepted again',
+          async () => (await post(`master-lost-${(tries += 1)}`)) === 202,
+          60_000,
+        );
+        t.diagnostic(`accepted again after ${Math.round(performance.now() - killedMs)} ms`);
+        assert.notEqual(master(), old);
+        for (let at = 0; at < 50; at += 1) assert.equal(await post(`promoted-${at}`), 202);
+        old.start();
+        await replicas(2);
+        assert.match(old.ask('INFO', 'replication'), /role:slave/);
+        for (const id of accepted)
+          await eventually(`${id} has landed`, async () => {
+            const { body } = await client.ask({ method: 'GET', path: `/events/${id}` });
+            return body.includes('"landed"') || undefined;
+          });
+        client.close();
+      },
+    );
+
+    it('refuse strangers', () => {
+      for (const server of [...servers, ...sentinels]) {
+        const { stdout } = spawnSync(cli, ['-p', String(server.port), 'INFO'], { encoding: 'utf8' });
+        assert.match(stdout, /^NOAUTH/);
+      }
+    });
+  });
+});

@@ -1,0 +1,214 @@
+// Real files of openssl: each set is refused at load, or its producers are accepted.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { describe, it } from 'node:test';
+import { loadTlsMaterial, type TlsFiles } from '../../lib/identity/tls-material.ts';
+import { environment, GATEWAY } from '../support/gateway.ts';
+import { handshakeFault } from '../support/handshake.ts';
+import { OpenSsl } from '../support/openssl.ts';
+
+const made = new OpenSsl();
+const CLIENT = 'extendedKeyUsage=clientAuth\nsubjectAltName=URI:spiffe://shop/web';
+const AUTHORITY = 'basicConstraints=critical,CA:true\nsubjectKeyIdentifier=hash';
+made.root('root', '/O=Shop/CN=root');
+made.root('other');
+made.root('server', '/CN=localhost');
+made.issue('shop', 'root', CLIENT);
+made.issue('web', 'other', CLIENT);
+const [root, other] = [made.text('root.pem'), made.text('other.pem')];
+
+let count = 0;
+function files(authorities: string, lists?: string, server = 'server'): TlsFiles {
+  count += 1;
+  const clientCrl = lists === undefined ? {} : { clientCrl: made.write(`${count}.crl`, lists) };
+  const [cert, key] = [made.path(`${server}.pem`), made.path(`${server}.key`)];
+  return { cert, key, clientCa: made.write(`${count}.pem`, authorities), ...clientCrl };
+}
+
+/** Loads the files, and returns the material's warnings after OpenSSL accepted each of the producers. */
+async function assertAccepted(given: TlsFiles, ...producers: readonly string[]): Promise<readonly string[]> {
+  const { context, warnings, expired } = await loadTlsMaterial(given, Date.now());
+  assert.equal(expired, undefined);
+  const trusting = context as { cert: string; key: string; ca: string; crl?: string[] };
+  for (const name of producers) {
+    const client = { cert: made.text(`${name}.pem`), key: made.text(`${name}.key`) };
+    assert.equal(await handshakeFault(client, trusting), undefined, name);
+  }
+  return warnings;
+}
+
+const assertRefused = (
+  given: TlsFiles,
+  key: 'CERT' | 'KEY' | 'CLIENT_CA' | 'CLIENT_CRL',
+  ...words: readonly string[]
+) =>
+  assert.rejects(loadTlsMaterial(given, Date.now()), ({ exitCode, message }: Error & { exitCode?: number }) => {
+    assert.equal(exitCode, 2);
+    assert.ok(message.startsWith(`INGEST_TLS_${key}=`), message);
+    for (const word of words) assert.ok(message.includes(word), message);
+    return true;
+  });
+
+describe('authorities of one name', () => {
+  made.root('renewed', '/O=Shop/CN=root');
+  made.issue('after', 'renewed', CLIENT);
+  const both = root + made.text('renewed.pem');
+
+  it('are accepted with their producers if certificates and lists identify the key', async () => {
+    const warnings = await assertAccepted(files(both), 'shop', 'after');
+    assert.match(warnings.join(), /two authorities are named/);
+    await assertAccepted(files(both, made.list('renewed') + made.list('root')), 'shop', 'after');
+  });
+
+  it('are refused, naming the list, if the lists do not identify the key', async () => {
+    const [first, second] = [made.list('root', ''), made.list('renewed', '')];
+    for (const lists of [first + second, second + first])
+      await assertRefused(files(both, lists), 'CLIENT_CRL', 'CN=root', 'CRL_SIGNATURE_FAILURE');
+    await assertAccepted(files(both, made.list('root') + second), 'shop', 'after');
+  });
+
+  it('are refused if their certificates do not identify the key, unless only one is current', async () => {
+    const without = ['-addext', 'subjectKeyIdentifier=none'];
+    const [one, two] = [made.root('one', '/CN=same', ...without), made.root('two', '/CN=same', ...without)];
+    await assertRefused(files(one + two), 'CLIENT_CA', 'CN=same', 'CERT_SIGNATURE_FAILURE');
+    const old = made.dated(
+      'old',
+      '/CN=same',
+      [2020, 2021],
+      'basicConstraints=critical,CA:true\nsubjectKeyIdentifier=none',
+    );
+    made.issue('current', 'two', CLIENT);
+    const warnings = await assertAccepted(files(old + two), 'current');
+    assert.match(warnings.join(), /CN=same.*is not valid now/);
+  });
+});
+
+describe('a revocation list that OpenSSL cannot use is refused, naming the extension:', () => {
+  for (const [name, extension] of [
+    ['delta CRL indicator (2.5.29.27)', '2.5.29.27=critical,ASN1:INTEGER:1'],
+    ['delta CRL indicator (2.5.29.27)', '2.5.29.27=ASN1:INTEGER:1'],
+    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=critical,@i\n[i]\nonlyuser=TRUE'],
+    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=critical,@i\n[i]\nonlyCA=TRUE'],
+    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=critical,@i\n[i]\nindirectCRL=TRUE'],
+    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=@i\n[i]\nfullname=URI:http://ca/1.crl'],
+    [
+      'issuing distribution point (2.5.29.28)',
+      'issuingDistributionPoint=critical,@i\n[i]\nonlysomereasons=keyCompromise',
+    ],
+    ['1.2.3.4', '1.2.3.4=critical,ASN1:NULL'],
+    ['CRL number (2.5.29.20)', '2.5.29.20=critical,ASN1:INTEGER:7'],
+  ] as const)
+    it(extension.replaceAll('\n', ' '), () =>
+      assertRefused(files(root, made.list('root', extension)), 'CLIENT_CRL', name, 'CN=root'),
+    );
+
+  it('unless the extension is unknown and not critical, or the critical one that OpenSSL knows', async () => {
+    await assertAccepted(files(root, made.list('root', '1.2.3.4=ASN1:NULL')), 'shop');
+    await assertAccepted(files(root, made.list('root', 'authorityKeyIdentifier=keyid')), 'shop');
+  });
+
+  it('and a list that identifies another key', async () => {
+    const list = made.list('root', '2.5.29.35=ASN1:SEQUENCE:k\n[k]\nid=IMPLICIT:0,FORMAT:HEX,OCTETSTRING:00112233');
+    await assertRefused(files(root, list), 'CLIENT_CRL', 'CN=root');
+  });
+});
+
+describe('PEM files', () => {
+  it('may be joined without a line break, and may begin with a byte order mark', async () => {
+    const [joined, lists] = [root.trim() + other.trim(), made.list('root').trim() + made.list('other').trim()];
+    await assertAccepted(files(joined), 'shop', 'web');
+    await assertAccepted(files(joined, lists), 'shop', 'web');
+    await assertAccepted(files(`\uFEFF${joined}`, `\uFEFF${lists}`), 'shop', 'web');
+    made.write('chain.pem', `\uFEFF${made.text('server.pem').trim()}${root.trim()}`);
+    made.write('chain.key', `\uFEFF${made.text('server.key').replaceAll('\n', '\r\n')}`);
+    await assertAccepted(files(joined, lists, 'chain'), 'shop', 'web');
+  });
+
+  it('are refused if a part is cut off anywhere', async () => {
+    const lists = made.list('root') + made.list('other');
+    for (const text of [
+      root + other.slice(0, other.length / 2),
+      other.slice(0, other.length / 2) + root,
+      root + other.slice(other.length / 2),
+      root + other.slice(0, -8),
+      root + other.replace('-----BEGIN', '----BEGIN').replace('-----END', '----END'),
+      root + other.slice(0, 200) + other.slice(300),
+    ])
+      await assertRefused(files(text), 'CLIENT_CA');
+    await assertRefused(files(root + other, lists.slice(0, -200)), 'CLIENT_CRL');
+    made.write('cut.pem', `${made.text('server.pem')}${root.slice(0, 300)}`);
+    made.write('cut.key', made.text('server.key'));
+    await assertRefused(files(root, undefined, 'cut'), 'CERT');
+  });
+});
+
+describe('server certificates that clients would refuse are refused:', () => {
+  it('one that is not valid yet, in the chain too', async () => {
+    made.dated('later', '/CN=localhost', [2099, 2100], 'subjectAltName=DNS:localhost');
+    await assertRefused(files(root, undefined, 'later'), 'CERT', '2099-01-01');
+    made.write('long.pem', made.text('server.pem') + made.text('later.pem'));
+    made.write('long.key', made.text('server.key'));
+    await assertRefused(files(root, undefined, 'long'), 'CERT', '2099-01-01');
+  });
+
+  it('one for clients only', async () => {
+    made.root('mail', '/CN=localhost', '-addext', 'extendedKeyUsage=clientAuth');
+    await assertRefused(files(root, undefined, 'mail'), 'CERT', 'INVALID_PURPOSE');
+  });
+});
+
+describe('authorities', () => {
+  it('are refused if OpenSSL would refuse all of their producers', async () => {
+    made.issue('department', 'root', AUTHORITY);
+    made.root('weak', '/CN=weak', '-newkey', 'rsa:1024');
+    made.root('servers', '/CN=servers', '-addext', 'extendedKeyUsage=serverAuth');
+    made.root('unsigning', '/CN=unsigning', '-addext', 'keyUsage=critical,digitalSignature');
+    made.root('odd', '/CN=odd', '-addext', '1.2.3.4=critical,ASN1:NULL');
+    for (const name of ['department', 'weak', 'servers', 'unsigning', 'odd'])
+      await assertRefused(files(other + made.text(`${name}.pem`)), 'CLIENT_CA');
+  });
+
+  it('are accepted with their intermediates, name constraints, version 1, and as pinned certificates', async () => {
+    made.issue('team', 'root', AUTHORITY);
+    made.issue('member', 'team', CLIENT);
+    await assertAccepted(files(made.text('team.pem') + root, made.list('root') + made.list('team')), 'member', 'shop');
+    made.root('narrow', '/CN=narrow', '-addext', 'nameConstraints=critical,permitted;URI:shop');
+    made.issue('narrowed', 'narrow', CLIENT);
+    await assertAccepted(files(made.text('narrow.pem')), 'narrowed');
+    made.root('pinned', '/CN=pinned', '-addext', 'basicConstraints=critical,CA:false');
+    await assertAccepted(files(root + made.text('pinned.pem')), 'pinned', 'shop');
+    made.run('req', '-new', '-key', 'root.key', '-subj', '/CN=v1', '-out', 'v1.csr');
+    made.run('x509', '-req', '-in', 'v1.csr', '-signkey', 'root.key', '-out', 'v1.pem');
+    made.write('v1.key', made.text('root.key'));
+    made.issue('old-fashioned', 'v1', CLIENT);
+    await assertAccepted(files(made.text('v1.pem'), made.list('v1', '')), 'old-fashioned');
+  });
+
+  it('that have expired are a warning beside one that has not, and the list of a revoked one is used', async () => {
+    const past = made.dated('past', '/CN=past', [2020, 2021], AUTHORITY);
+    assert.match((await assertAccepted(files(past + root), 'shop')).join(), /CN=past.*is not valid now/);
+    await assertAccepted(files(root + past, made.list('root')), 'shop');
+    const { expired } = await loadTlsMaterial(files(past), Date.now());
+    assert.match(expired ?? '', /CN=past/);
+    made.issue('bad', 'root', AUTHORITY);
+    const lists = made.list('root', '', ['bad']) + made.list('bad', '');
+    assert.match(
+      (await assertAccepted(files(root + made.text('bad.pem'), lists), 'shop')).join(),
+      /CN=bad.*is revoked/,
+    );
+  });
+});
+
+it('ingest-gateway --check exits with 2 if all authorities have expired, and with a warning if one has', () => {
+  const check = (given: TlsFiles) => {
+    const env = { INGEST_QUEUE_URI: 'redis://localhost', INGEST_TLS_CERT: given.cert, INGEST_TLS_KEY: given.key };
+    const { status, stderr } = spawnSync(GATEWAY, ['--check'], {
+      env: environment({ ...env, INGEST_TLS_CLIENT_CA: given.clientCa }),
+      encoding: 'utf8',
+    });
+    return { status, stderr };
+  };
+  const [one, two] = [check(files(made.text('past.pem') + root)), check(files(made.text('past.pem')))];
+  assert.deepEqual([one.status, two.status], [0, 2]);
+  assert.match(one.stderr, /warning: INGEST_TLS_CLIENT_CA=.*CN=past/);
+});

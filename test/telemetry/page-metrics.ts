@@ -1,0 +1,195 @@
+// Expositions of a gateway or a consumer in situations that the status page must recognize. Counters grow with
+// `seconds`, so that a test can poll them like a real process.
+
+export interface Situation {
+  readonly program?: 'gateway' | 'consumer';
+  /** Events per second. */
+  readonly accepted?: number;
+  /** Events per second that the consumer group acknowledges. */
+  readonly landed?: number;
+  /** Requests per second that are refused, by code. */
+  readonly refused?: Readonly<Record<string, readonly [status: number, perSecond: number]>>;
+  readonly unlanded?: (seconds: number) => number;
+  readonly oldestS?: (seconds: number) => number;
+  /** Samples by metric, which replace others. `undefined` removes a metric. */
+  readonly samples?: Readonly<Record<string, number | undefined>>;
+  /** The reason in the answer of `/health/ready`. */
+  readonly unready?: string;
+  /** Share of the requests that take longer than 200 ms. */
+  readonly slow?: number;
+}
+
+const GIBIBYTE = 2 ** 30;
+
+export function pageMetrics(seconds: number, situation: Situation = {}): string {
+  const { program = 'gateway', accepted = 2_000, landed = accepted, refused = {}, slow = 0, samples = {} } = situation;
+  const { unlanded = () => 3, oldestS = () => 0.002 } = situation;
+  const total = (perSecond: number): number => Math.round(perSecond * seconds);
+  // The gateway reads the queue every two seconds.
+  const readS = seconds - (seconds % 2);
+  const statuses = [[202, accepted] as const, ...Object.values(refused)];
+  const requests = statuses.reduce((sum, [, perSecond]) => sum + perSecond, 0);
+  const buckets = (name: string, labels: string, shares: readonly (readonly [string, number])[], perSecond: number) =>
+    shares.map(([le, share]) => [`${name}_bucket{le="${le}"${labels}}`, total(perSecond * share)] as const);
+  const queue = {
+    ingest_queue_available: 1,
+    'ingest_queue_up{partition="0"}': 1,
+    ingest_queue_lag_events: unlanded(seconds),
+    ingest_queue_oldest_unlanded_seconds: oldestS(seconds),
+    ingest_queue_report_age_seconds: seconds - readS,
+    ingest_queue_acknowledged_events: Math.round(landed * readS),
+    ingest_queue_events: 1_728_000,
+    ingest_queue_memory_bytes: 1.2 * GIBIBYTE,
+    ingest_queue_memory_limit_bytes: 4 * GIBIBYTE,
+    'ingest_build_info{version="1.0.0",revision="x",node="v26.1.0"}': 1,
+  };
+  const all: Readonly<Record<string, number | undefined>> =
+    program === 'gateway'
+      ? {
+          ...queue,
+          ingest_accepted_total: total(accepted),
+          ...Object.fromEntries(
+            statuses.map(([status, perSecond]) => [
+              `ingest_http_requests_total{method="POST",route="/events",status="${status}"}`,
+              total(perSecond),
+            ]),
+          ),
+          ...Object.fromEntries(
+            Object.entries(refused).map(([code, [, perSecond]]) => [
+              `ingest_errors_total{code="${code}"}`,
+              total(perSecond),
+            ]),
+          ),
+          ...Object.fromEntries(
+            buckets(
+              'ingest_http_request_duration_seconds',
+              ',route="/events"',
+              [
+                ['0.001', 0.6 * (1 - slow)],
+                ['0.005', 1 - slow],
+                ['0.2', 1 - slow],
+                ['0.5', 1],
+                ['+Inf', 1],
+              ],
+              requests,
+            ),
+          ),
+          ingest_queue_consumers: 3,
+          ingest_lookups_available: 1,
+          ingest_queue_replicas_required: 0,
+          ingest_events_in_flight: 4,
+          ingest_connections: 12,
+          'ingest_tls_certificate_expiry_seconds{file="cert"}': 60 * 86_400,
+          ...samples,
+        }
+      : {
+          ...queue,
+          ingest_landed_total: total(landed / 3),
+          ...Object.fromEntries(
+            buckets(
+              'ingest_landing_delay_seconds',
+              '',
+              [
+                ['0.01', 0.5],
+                ['0.05', 1],
+                ['+Inf', 1],
+              ],
+              landed / 3,
+            ),
+          ),
+          'ingest_quarantined_total{reason="schema"}': 0,
+          ingest_consumer_replicas: 3,
+          ingest_consumer_ready: 1,
+          ingest_warehouse_available: 1,
+          ...samples,
+        };
+  return Object.entries(all)
+    .flatMap(([name, value]) => (value === undefined ? [] : `${name} ${value}\n`))
+    .join('');
+}
+
+const growing = { unlanded: (seconds: number) => 2_000 * seconds, oldestS: (seconds: number) => seconds, landed: 0 };
+const redisDown = {
+  accepted: 0,
+  landed: 0,
+  refused: { QUEUE_UNAVAILABLE: [503, 2_000] },
+  samples: {
+    ingest_queue_available: 0,
+    'ingest_queue_up{partition="0"}': 0,
+    ingest_queue_acknowledged_events: undefined,
+    ingest_queue_report_age_seconds: undefined,
+    ingest_queue_events: undefined,
+    ingest_queue_memory_bytes: undefined,
+    ingest_queue_memory_limit_bytes: undefined,
+    ingest_queue_consumers: undefined,
+  },
+  unready: 'connect ECONNREFUSED 127.0.0.1:6379',
+} as const;
+
+/** Each situation, and the word, the level and the sentence that the page shows. */
+export const SITUATIONS: Readonly<
+  Record<string, Situation & { readonly shows: readonly [word: string, level: string, reason: RegExp] }>
+> = {
+  healthy: { shows: ['LIVE', 'good', /2,000\/s accepted, 2,000\/s landed/] },
+  idle: { accepted: 0, unlanded: () => 0, oldestS: () => 0, shows: ['LIVE', 'good', /0\/s accepted/] },
+  'no consumers': {
+    ...growing,
+    samples: { ingest_queue_consumers: 0 },
+    shows: ['NOT LANDING', 'bad', /No consumer is running\. [\d,]+ events wait, the oldest for \d+/],
+  },
+  'warehouse down': {
+    ...growing,
+    samples: { ingest_lookups_available: 0 },
+    shows: ['WAREHOUSE DOWN', 'bad', /warehouse does not answer.*No event lands/],
+  },
+  'nothing lands': { ...growing, shows: ['NOT LANDING', 'bad', /No event has landed for \d+ seconds/] },
+  'Redis down': { ...redisDown, shows: ['REFUSING', 'bad', /^Redis: connection refused \(127\.0\.0\.1:6379\)/] },
+  'Redis without a name': {
+    ...redisDown,
+    unready: 'getaddrinfo ENOTFOUND redis.internal',
+    shows: ['REFUSING', 'bad', /^Redis: unknown host name \(redis\.internal\)/],
+  },
+  full: {
+    samples: { ingest_queue_memory_bytes: 3.9 * GIBIBYTE },
+    shows: ['NEARLY FULL', 'bad', /98 % of its memory/],
+  },
+  'missing replicas': {
+    accepted: 0,
+    unlanded: () => 0,
+    refused: { QUEUE_UNAVAILABLE: [503, 2_000] },
+    samples: { ingest_queue_replicas: 0, ingest_queue_replicas_required: 1 },
+    shows: ['REFUSING', 'bad', /^0 of 1 required replicas/],
+  },
+  'most requests refused, by mistake of producers': {
+    accepted: 200,
+    refused: { INVALID_EVENT: [400, 900] },
+    shows: ['REFUSING', 'bad', /82 % of the requests are refused, most with INVALID_EVENT/],
+  },
+  'some requests refused': {
+    refused: { EVENT_ID_CONFLICT: [409, 200] },
+    shows: ['PRODUCER ERRORS', 'warn', /EVENT_ID_CONFLICT/],
+  },
+  'some requests fail': { refused: { INTERNAL: [500, 100] }, shows: ['ERRORS', 'bad', /INTERNAL/] },
+  slow: { slow: 0.05, shows: ['SLOW', 'warn', /5 % of the requests/] },
+  'landing late': {
+    oldestS: () => 400,
+    unlanded: () => 90_000,
+    shows: ['LANDING LATE', 'warn', /7 min old/],
+  },
+  'a list that expires': {
+    samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 3_600 },
+    shows: ['LIST EXPIRES', 'bad', /revocation list/],
+  },
+  'refused files': {
+    samples: { 'ingest_reload_current{kind="tls"}': 0 },
+    shows: ['FILES REFUSED', 'warn', /last good ones/],
+  },
+  'a healthy consumer': { program: 'consumer', shows: ['LIVE', 'good', /2,000\/s landed/] },
+  'a consumer without its warehouse': {
+    ...growing,
+    program: 'consumer',
+    samples: { ingest_warehouse_available: 0, ingest_consumer_ready: 0 },
+    unready: 'the warehouse is unavailable: connect ECONNREFUSED 127.0.0.1:5432',
+    shows: ['NOT LANDING', 'bad', /^the warehouse is unavailable: connection refused \(127\.0\.0\.1:5432\)/],
+  },
+};
