@@ -23,7 +23,8 @@ export function refusals(audience: string, acceptsTokens: boolean): ProducerChec
   const realm = `realm="${audience.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
   return (verdict, authorization) => {
     if (verdict.kind === 'unknown') return problem('internal', verdict.detail);
-    if (verdict.kind === 'audienceMissing') return problem(verdict.kind, verdict.detail);
+    if (verdict.kind === 'audienceMissing' || verdict.kind === 'tokenKeyUnknown')
+      return problem(verdict.kind, verdict.detail);
     const error = authorization === undefined ? '' : ', error="invalid_token"';
     const challenge = acceptsTokens ? `Bearer ${realm}${error}` : `TLS-Client-Certificate ${realm}`;
     return problem(verdict.kind, verdict.detail, { headers: ['WWW-Authenticate', challenge] });

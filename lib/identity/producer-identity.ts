@@ -13,6 +13,8 @@ export type Verdict =
   | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
   | { readonly kind: 'unauthenticated'; readonly detail: string; readonly untilMs: number }
   | { readonly kind: 'audienceMissing'; readonly producer: string; readonly detail: string; readonly untilMs: number }
+  /** The key that signed the token may have been published a moment ago. */
+  | { readonly kind: 'tokenKeyUnknown'; readonly detail: string; readonly untilMs: number }
   /** The request cannot be judged at the moment, because a key server does not answer. */
   | { readonly kind: 'unknown'; readonly detail: string; readonly untilMs: number };
 

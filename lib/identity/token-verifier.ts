@@ -3,12 +3,13 @@
 // A token is valid if a key in the JWKS signed it with an asymmetric algorithm, if it has not expired, and if it is
 // bound to the client certificate of its connection: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` that
 // equals the SPIFFE ID in the certificate (JWT-SVID). Its `aud` must contain the audience.
-import { createHash } from 'node:crypto';
+import { createHash, createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import {
   createLocalJWKSet,
   createRemoteJWKSet,
   customFetch,
+  decodeProtectedHeader,
   errors,
   jwksCache,
   jwtVerify,
@@ -17,9 +18,12 @@ import {
   type JWTPayload,
   type JWTVerifyGetKey,
   type FetchImplementation,
+  type JWK,
 } from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
+import { strictJson, textOf } from '../process/operator-file.ts';
+import { isSameProducer } from '../process/producer-name.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
 /** No symmetric algorithms, because a public key must never be used as a secret (RFC 8725, section 3.1). */
@@ -36,11 +40,21 @@ const ALGORITHMS = [
   'EdDSA',
   'Ed25519',
 ];
+/** Members of private and symmetric keys (RFC 7518, sections 6.2.2, 6.3.2 and 6.4). */
+const SECRET_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
+const RSA_BITS_MIN = 2_048;
+/** Clocks of token issuers differ by this much (RFC 7519, sections 4.1.4 and 4.1.5). */
+const LEEWAY_S = 5;
 const KEY_SERVER_TIMEOUT_MS = 2_000;
 /** Keys from a URL, and verdicts based on them, are valid for this long, even if a key is withdrawn. */
 const KEYS_AGE_MS = 600_000;
 /** A verdict reached without the right key is valid for this long. Then the token is verified again. */
 const UNKNOWN_FOR_MS = 500;
+/** A new key in a file is in use after this time. */
+const FILE_RELOAD_MS = 1_000;
+/** A key id that was unknown for this long may be new again. */
+const KEY_IDS_AGE_MS = 60_000;
+const KEY_IDS_MAX = 1_000;
 type FetchOptions = Parameters<FetchImplementation>[1];
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
 
@@ -56,6 +70,9 @@ export interface TokenVerifierOptions {
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
   #keys: JWTVerifyGetKey;
+  readonly #remote: ReturnType<typeof keysOfUrl> | undefined;
+  /** When each unknown key id was seen first. */
+  readonly #unknown = new Map<string, number>();
   /** The latest keys from the URL. jose writes this object. */
   readonly #fetched: JWKSCacheInput = {};
   /** The fetched keys at the latest verification, which show whether the keys have changed. */
@@ -64,7 +81,8 @@ export class TokenVerifier {
 
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
-    this.#keys = options.keys instanceof URL ? keysOfUrl(options.keys, this.#fetched) : options.keys;
+    this.#remote = options.keys instanceof URL ? keysOfUrl(options.keys, this.#fetched) : undefined;
+    this.#keys = this.#remote ?? (options.keys as TokenKeys);
   }
 
   replaceKeys(keys: TokenKeys): void {
@@ -99,20 +117,49 @@ export class TokenVerifier {
     try {
       payload = await this.#payloadOf(token, nowMs);
     } catch (cause) {
-      return failure(cause, nowMs);
+      return cause instanceof errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs);
     }
     if (!isBound(payload, identity)) return unauthenticated('the token is not bound to the client certificate');
-    const untilMs = Math.min(identity.untilMs, (payload.exp ?? 0) * 1000);
+    const untilMs = Math.min(identity.untilMs, ((payload.exp ?? 0) + LEEWAY_S) * 1000);
     const audiences = Array.isArray(payload.aud) ? payload.aud : [payload.aud];
     if (audiences.includes(this.#options.audience)) return { kind: 'producer', producer: identity.producer, untilMs };
     return audienceMissing(identity.producer, this.#options.audience, untilMs);
   }
 
+  /** The key may have been published a moment ago. Keys that arrived after its id was seen first decide. */
+  #keyUnknown(token: string, nowMs: number): Verdict {
+    const { kid = '' } = decodeProtectedHeader(token);
+    let sinceMs = this.#unknown.get(kid);
+    if (sinceMs === undefined || nowMs - sinceMs > KEY_IDS_AGE_MS) {
+      if (this.#unknown.size >= KEY_IDS_MAX) this.#unknown.clear();
+      this.#unknown.set(kid, (sinceMs = nowMs));
+    }
+    const untilMs = nowMs + UNKNOWN_FOR_MS;
+    const isDecided =
+      this.#remote === undefined ? nowMs - sinceMs >= FILE_RELOAD_MS : (this.#fetched.uat ?? 0) >= sinceMs;
+    if (isDecided) return unauthenticated('no known key signed the token', untilMs);
+    return { kind: 'tokenKeyUnknown', detail: 'the key that signed the token is not known yet', untilMs };
+  }
+
   async #payloadOf(token: string, nowMs: number): Promise<JWTPayload> {
+    try {
+      return await this.#verified(token, nowMs);
+    } catch (cause) {
+      // A key without an id may have been replaced.
+      const remote = this.#remote;
+      const mayBeOld = cause instanceof errors.JWSSignatureVerificationFailed && remote?.coolingDown === false;
+      if (!mayBeOld) throw cause;
+      await remote.reload();
+      return await this.#verified(token, nowMs);
+    }
+  }
+
+  async #verified(token: string, nowMs: number): Promise<JWTPayload> {
     const options = {
       algorithms: ALGORITHMS,
       requiredClaims: ['exp', 'aud'],
       currentDate: new Date(nowMs),
+      clockTolerance: LEEWAY_S,
       ...(this.#options.issuer === undefined ? {} : { issuer: this.#options.issuer }),
     };
     try {
@@ -138,8 +185,6 @@ function failure(cause: unknown, nowMs: number): Verdict {
     const { claim } = cause;
     return unauthenticated(`the token's claim ${claim} is not accepted`, claim === 'nbf' ? nowMs : undefined);
   }
-  if (cause instanceof errors.JWKSNoMatchingKey)
-    return unauthenticated('no known key signed the token', nowMs + UNKNOWN_FOR_MS);
   const isOfToken =
     cause instanceof errors.JOSEError && !(cause instanceof errors.JWKSTimeout) && cause.code !== 'ERR_JOSE_GENERIC';
   if (isOfToken) return unauthenticated('the token is not valid');
@@ -148,13 +193,16 @@ function failure(cause: unknown, nowMs: number): Verdict {
 
 /** True if the token is bound to the certificate. jose does not check the types of these claims. */
 function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
-  if (cnf === undefined) return typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.includes(sub);
+  if (cnf === undefined)
+    return (
+      typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.some((uri) => isSameProducer(uri, sub))
+    );
   const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
   return typeof cnf === 'object' && cnf !== null && 'x5t#S256' in cnf && cnf['x5t#S256'] === thumbprint;
 }
 
 /** Fetches keys from the URL, and again when a token names an unknown key. jose stores them in `fetched`. */
-const keysOfUrl = (url: URL, fetched: JWKSCacheInput): TokenKeys =>
+const keysOfUrl = (url: URL, fetched: JWKSCacheInput) =>
   createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,
     cooldownDuration: 5_000,
@@ -163,22 +211,51 @@ const keysOfUrl = (url: URL, fetched: JWKSCacheInput): TokenKeys =>
     [customFetch]: fetchKeys,
   });
 
-/** Fetches a JWKS. A set without keys is treated as a failure, so that the known keys stay in use. */
+/** Fetches a JWKS. A set that cannot be used is treated as a failure, so that the known keys stay in use. */
 async function fetchKeys(url: string, options: FetchOptions): Promise<Response> {
   const response = await fetch(url, options);
   if (response.status !== 200) return response;
   const text = await response.text();
-  return /"keys"\s*:\s*\[\s*\]/.test(text) ? new Response(null, { status: 503 }) : new Response(text);
+  try {
+    keysIn(text);
+  } catch {
+    return new Response(null, { status: 503 });
+  }
+  return new Response(text);
+}
+
+/** Returns the keys of a set. Throws if it has none, or a private or symmetric one (RFC 7517, section 9.2). */
+function keysIn(text: string): JSONWebKeySet {
+  const set = strictJson(text) as JSONWebKeySet;
+  createLocalJWKSet(set);
+  // An empty set is probably a file that is still being written.
+  if (set.keys.length === 0) throw new Error('it has no keys');
+  for (const key of set.keys as unknown[])
+    if (isObject(key) && SECRET_MEMBERS.some((member) => member in key))
+      throw new Error(`the key ${JSON.stringify(key.kid ?? '')} is private or symmetric: publish public keys only`);
+  return set;
+}
+
+const isObject = (value: unknown): value is JWK => typeof value === 'object' && value !== null;
+
+/** True if a token can be verified with the key. Throws if it is malformed. */
+function isUsable(key: JWK): boolean {
+  const { kty, crv = '', use = 'sig', alg = '', key_ops: operations = ['verify'] } = key;
+  const isKnown = kty === 'RSA' || (kty === 'EC' && /^P-(256|384|521)$/.test(crv)) || crv === 'Ed25519';
+  if (!isKnown || use !== 'sig' || !operations.includes('verify')) return false;
+  if (alg !== '' && !ALGORITHMS.includes(alg)) return false;
+  const { modulusLength = RSA_BITS_MIN } =
+    createPublicKey({ key: { ...key }, format: 'jwk' }).asymmetricKeyDetails ?? {};
+  if (modulusLength < RSA_BITS_MIN) throw new Error(`an RSA key has fewer than ${RSA_BITS_MIN} bits`);
+  return true;
 }
 
 /** Reads the keys in a JWKS file. Rejects with a StartFailure. */
 export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
-    const set = JSON.parse(await readFile(path, 'utf8')) as JSONWebKeySet;
-    const keys = createLocalJWKSet(set);
-    // An empty set is probably a file that is still being written.
-    if (set.keys.length === 0) throw new Error('it has no keys');
-    return keys;
+    const set = keysIn(textOf(await readFile(path)));
+    if (set.keys.filter(isUsable).length === 0) throw new Error('none of its keys can verify a token');
+    return createLocalJWKSet(set);
   } catch (cause) {
     const expected = `INGEST_TOKEN_JWKS=${JSON.stringify(path)}: expected a JSON Web Key Set (RFC 7517)`;
     throw new StartFailure(EXIT.configuration, `${expected} (${messageOf(cause)})`);

@@ -29,6 +29,7 @@ export const CATALOGUE = Object.freeze({
   internal: row(500, 'INTERNAL', true, 'Internal error'),
   queueUnavailable: row(503, 'QUEUE_UNAVAILABLE', true, 'Queue unavailable'),
   queueOverloaded: row(503, 'QUEUE_OVERLOADED', true, 'Queue overloaded'),
+  tokenKeyUnknown: row(503, 'TOKEN_KEY_UNKNOWN', true, 'Token key not known yet'),
   lookUpUnavailable: row(503, 'LOOKUP_UNAVAILABLE', true, 'Look-up unavailable'),
 });
 

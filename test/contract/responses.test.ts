@@ -13,6 +13,7 @@ import { event, TestGateway, type Ask, type RawConnection, type TestClient } fro
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { freePort } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
+import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { firstResponse, Transcript, type Seen } from '../support/transcript.ts';
 
 const BODY_BYTES_MAX = 4_096;
@@ -469,16 +470,33 @@ describe('a gateway with short timeouts', () => {
   });
 });
 
+const unsignedToken = (kid: string): { readonly authorization: string } => {
+  const parts = [
+    { alg: 'ES256', kid },
+    { aud: 'ingest-gateway', exp: 4e9 },
+  ].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'));
+  return { authorization: `Bearer ${parts.join('.')}.c2ln` };
+};
+
+describe('a gateway whose token keys do not contain a new one yet', () => {
+  it('answers 503 with retryable', async () => {
+    const keys = pki.write('jwks.json', jwks(await TokenIssuer.create('first')));
+    const waiting = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keys, INGEST_TOKEN_REQUIRED: '1' });
+    const client = waiting.client(producer);
+    await provoke(client, '503 TOKEN_KEY_UNKNOWN', post(event('new-key'), unsignedToken('a')));
+    for (const method of ['GET', 'HEAD']) {
+      const headers = unsignedToken(method);
+      await provoke(client, '503 TOKEN_KEY_UNKNOWN', { method, path: '/events/new-key', headers });
+    }
+  });
+});
+
 describe('a gateway whose token keys are unavailable', () => {
   it('answers 500 with retryable, without the cause', async () => {
     const keyServer = `https://127.0.0.1:${await freePort()}/keys`;
     const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer, INGEST_TOKEN_REQUIRED: '1' });
     const client = keyless.client(producer);
-    const token = [
-      { alg: 'ES256', kid: 'a' },
-      { aud: 'ingest-gateway', exp: 4e9 },
-    ].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'));
-    const headers = { authorization: `Bearer ${token.join('.')}.c2ln` };
+    const headers = unsignedToken('a');
     const seen = await provoke(client, '500 INTERNAL', post(event('keyless'), headers));
     assert.doesNotMatch(seen.body, /127\.0\.0\.1|ECONN|fetch/);
     for (const method of ['GET', 'HEAD'])

@@ -35,6 +35,7 @@ const verifierOf = (keys: string): Promise<TokenVerifier> => {
   writeFileSync(path, keys);
   return create(path);
 };
+const WEAK = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({ format: 'jwk' });
 const verifier = await verifierOf(jwks(issuer));
 
 /** Starts a key server, and returns the URL of its keys. */
@@ -111,9 +112,57 @@ describe('token keys', () => {
     writeFileSync(path, jwks(issuer));
     const by = await create(path);
     writeFileSync(path, jwks(next));
-    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['producer', 'unauthenticated']);
+    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['producer', 'tokenKeyUnknown']);
     by.replaceKeys(await tokenKeys(path));
-    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['unauthenticated', 'producer']);
+    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['tokenKeyUnknown', 'producer']);
+  });
+
+  it('that are unknown are decided once the file has been read again, and anew after a minute', async (t) => {
+    const by = await verifierOf(jwks(issuer));
+    const [other, third] = await Promise.all([TokenIssuer.create('other'), TokenIssuer.create('third')]);
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+    const kinds: string[] = [];
+    for (const [ms, one] of [
+      [0, other],
+      [999, other],
+      [1, other],
+      [0, third],
+      [60_000, other],
+    ] as const) {
+      t.mock.timers.tick(ms);
+      kinds.push(await verdictBy(by, one));
+    }
+    assert.deepEqual(kinds, [
+      ...Array<string>(2).fill('tokenKeyUnknown'),
+      'unauthenticated',
+      ...Array<string>(2).fill('tokenKeyUnknown'),
+    ]);
+  });
+
+  it('of a server that were published a moment ago are fetched, and a token may be sent again until then', async (t) => {
+    const [next, stranger] = await Promise.all([TokenIssuer.create('next'), TokenIssuer.create('stranger')]);
+    let [keys, fetches] = [jwks(issuer), 0];
+    const by = await create(await served((_request, response) => ((fetches += 1), void response.end(keys))));
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+    assert.equal(await verdictBy(by), 'producer');
+    keys = jwks(issuer, next);
+    t.mock.timers.tick(100);
+    for (const one of [next, stranger]) assert.equal(await verdictBy(by, one), 'tokenKeyUnknown');
+    assert.equal(fetches, 1);
+    t.mock.timers.tick(5_000);
+    assert.deepEqual([await verdictBy(by, next), await verdictBy(by, stranger)], ['producer', 'unauthenticated']);
+    assert.equal(fetches, 2);
+  });
+
+  it('without an id are fetched again if a signature fails', async (t) => {
+    const [first, next] = await Promise.all([TokenIssuer.create(), TokenIssuer.create()]);
+    let keys = jwks(first);
+    const by = await create(await served((_request, response) => void response.end(keys)));
+    t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+    assert.equal(await verdictBy(by, first), 'producer');
+    keys = jwks(next);
+    t.mock.timers.tick(5_001);
+    assert.deepEqual([await verdictBy(by, next), await verdictBy(by, first)], ['producer', 'unauthenticated']);
   });
 
   for (const [what, text] of [
@@ -122,6 +171,12 @@ describe('token keys', () => {
     ['without keys', '{}'],
     ['with an empty list of keys', '{"keys":[]}'],
     ['that contains null', 'null'],
+    ['with a private key', JSON.stringify({ keys: [issuer.jwk, { ...issuer.jwk, kid: 'b', d: 'AAAA' }] })],
+    ['with a symmetric key', JSON.stringify({ keys: [issuer.jwk, { kty: 'oct', k: 'AAAA' }] })],
+    ['with a repeated name', `{"keys":[],${jwks(issuer).slice(1)}`],
+    ['whose keys are for other uses', JSON.stringify({ keys: [{ ...issuer.jwk, use: 'enc' }, { kty: 'none' }] })],
+    ['with a key that is malformed', JSON.stringify({ keys: [issuer.jwk, { ...issuer.jwk, x: 'AAAA' }] })],
+    ['with a weak key', JSON.stringify({ keys: [WEAK] })],
   ] as const)
     it(`of a file ${what} are refused with the name of the setting`, async () => {
       const path = join(temporaryFolder(), 'jwks.json');

@@ -48,20 +48,22 @@ describe('a token is bound to the certificate', () => {
 });
 
 describe('the verdict on a token', () => {
-  it('ends when the token or the certificate expires', async () => {
+  it('ends when the token, with five seconds of leeway, or the certificate expires', async () => {
     const exp = inS(60);
     const short = await verifier.verify(
       `Bearer ${await issuer.token({ ...boundTo(certificate), exp })}`,
       identity,
       Date.now(),
     );
-    assert.deepEqual(short, { kind: 'producer', producer: PLAIN_URI, untilMs: exp * 1000 });
+    assert.deepEqual(short, { kind: 'producer', producer: PLAIN_URI, untilMs: (exp + 5) * 1000 });
     const long = await verifier.verify(
       `Bearer ${await issuer.token({ ...boundTo(certificate), exp: inS(86_400) })}`,
       identity,
       Date.now(),
     );
     assert.equal(long.untilMs, LATER_MS);
+    for (const claims of [{ exp: inS(-3) }, { nbf: inS(3) }])
+      assert.equal(await kindOf({ ...boundTo(certificate), ...claims }), 'producer');
   });
 
   it('requires the audience, alone or among others', async () => {
@@ -88,7 +90,7 @@ describe('the verdict on a token', () => {
     assert.deepEqual([early.kind, early.untilMs], ['unauthenticated', nowMs]);
     const stranger = await TokenIssuer.create('stranger');
     const unknown = await verifier.verify(`Bearer ${await stranger.token(boundTo(certificate))}`, identity, nowMs);
-    assert.deepEqual([unknown.kind, unknown.untilMs], ['unauthenticated', nowMs + 500]);
+    assert.deepEqual([unknown.kind, unknown.untilMs], ['tokenKeyUnknown', nowMs + 500]);
   });
 
   it('is that a token is required if the field has no bearer token', async () => {
@@ -137,6 +139,6 @@ describe('a token is refused with a public reason', () => {
     const exp = inS(60);
     const token = await issuer.token({ ...boundTo(certificate), aud: 'other', exp });
     const verdict = await verifier.verify(`Bearer ${token}`, identity, Date.now());
-    assert.deepEqual(verdict, audienceMissing(PLAIN_URI, 'ingest-gateway', exp * 1000));
+    assert.deepEqual(verdict, audienceMissing(PLAIN_URI, 'ingest-gateway', (exp + 5) * 1000));
   });
 });
