@@ -1,6 +1,4 @@
 // ingest-admin: shows and repairs the contents of the queue and the warehouse. This file wires up the program.
-import { appendFile, mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { HELP, readCommandLine, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
 import { UsageError, type Session } from '../lib/admin/session.ts';
@@ -13,7 +11,6 @@ import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
 import { complainer, print, showStep } from './output.ts';
 import { endNow, endWritten, onOutputFailure, stopSignal, written } from './process-end.ts';
-import { messageOf } from '../lib/process/message-of.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
@@ -22,6 +19,8 @@ import { SYSTEM } from '../lib/process/clock.ts';
 
 const NAME = 'ingest-admin';
 const NOT_DONE = 1;
+/** A warehouse is opened on its first use. */
+const UNUSED_WAREHOUSE = 'sqlite:/dev/null/unused';
 
 const complain = complainer(NAME);
 
@@ -31,14 +30,17 @@ async function main(): Promise<number> {
     print(line === 'help' ? HELP : versionLine(NAME));
     return EXIT.clean;
   }
-  const { config, report } = readAdminConfig(withRunning(processEnvironment()));
+  const { config, report } = readAdminConfig(withRunning(processEnvironment(), complain), line.uses);
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
   const { queueUri: uri, queuePartitions: partitions } = config;
-  const queue = queueAdmin({ ...SYSTEM, uri, partitions, makes: line.changesQueue, log: quietLog });
-  const warehouse = openWarehouseAdmin(config.warehouseUri);
+  const sides = line.uses.sides.filter((side) => (side === 'queue' ? uri : config.warehouseUri) !== '');
+  const queue = sides.includes('queue')
+    ? queueAdmin({ ...SYSTEM, uri, partitions, makes: line.changesQueue, log: quietLog })
+    : { place: '', streams: [] };
+  const warehouse = openWarehouseAdmin(sides.includes('warehouse') ? config.warehouseUri : UNUSED_WAREHOUSE);
   try {
-    return await line.run(session(line, queue, warehouse, config.stateDir));
+    return await line.run(session(line, sides, queue, warehouse));
   } finally {
     await Promise.allSettled([...queue.streams, warehouse].map((one) => one.close()));
   }
@@ -46,13 +48,14 @@ async function main(): Promise<number> {
 
 function session(
   { json, yes }: CommandLine,
+  sides: Session['sides'],
   queue: Session['queue'],
   warehouse: Session['warehouse'],
-  stateDir: string,
 ): Session {
   const stopped = stopSignal(NOT_DONE);
   return {
     ...SYSTEM,
+    sides,
     queue,
     warehouse,
     json,
@@ -61,7 +64,6 @@ function session(
     tell: complain,
     stopped,
     readSchema,
-    recordErased: (ids) => appendErased(stateDir, ids),
     progress: showStep,
     confirm: async (question) => {
       if (yes) return true;
@@ -71,17 +73,6 @@ function session(
       return agreed;
     },
   };
-}
-
-/** Appends the ids to `erased-ids` and syncs the file. The caller waits for this before it erases anything. */
-async function appendErased(stateDir: string, ids: readonly string[]): Promise<void> {
-  const path = join(stateDir, 'erased-ids');
-  try {
-    await mkdir(stateDir, { recursive: true, mode: 0o700 });
-    await appendFile(path, ids.map((id) => `${id}\n`).join(''), { mode: 0o600, flush: true });
-  } catch (cause) {
-    throw new StartFailure(EXIT.configuration, `${path}: the erasure cannot be recorded (${messageOf(cause)})`);
-  }
 }
 
 function exitCodeOf(cause: unknown): number {

@@ -1,7 +1,7 @@
 // The state folder of `make ingest-run`. Only one run may use it at a time, because two Redis servers would corrupt a
 // shared append-only file. `run.json` contains the URIs of the queue and the warehouse, so that ingest-admin can find
 // them when it is run in another terminal.
-import { readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -12,14 +12,29 @@ const KEYS = ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'] as const;
 
 const folderOf = (environment: Environment): string => resolve(environment['INGEST_STATE_DIR'] ?? '.ingest');
 
-/** Adds the URIs of a running `make ingest-run`, unless the environment already names a queue or a warehouse. */
-export function withRunning(environment: Environment): Environment {
+/**
+ * Adds the URIs of a running `make ingest-run`, unless the environment already names a queue or a warehouse. Ignores a
+ * file that another user may have written, because it decides where erasures and events go.
+ */
+export function withRunning(environment: Environment, warn: (text: string) => void = () => undefined): Environment {
   if (KEYS.some((key) => environment[key] !== undefined || environment[`${key}_FILE`] !== undefined))
     return environment;
+  const path = join(folderOf(environment), 'run.json');
+  let file: number | undefined;
   try {
-    return { ...(JSON.parse(readFileSync(join(folderOf(environment), 'run.json'), 'utf8')) as object), ...environment };
+    file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const { uid, mode, nlink } = fstatSync(file);
+    if (uid !== process.getuid?.() || (mode & 0o022) !== 0 || nlink !== 1) {
+      warn(`warning: ${path} was ignored: expected a file that belongs to you and that only you can write`);
+      return environment;
+    }
+    const made = JSON.parse(readFileSync(file, 'utf8')) as Environment | null;
+    const uris = KEYS.flatMap((key) => (typeof made?.[key] === 'string' ? [[key, made[key]] as const] : []));
+    return { ...environment, ...Object.fromEntries(uris) };
   } catch {
     return environment;
+  } finally {
+    if (file !== undefined) closeSync(file);
   }
 }
 
@@ -38,7 +53,10 @@ export async function holdFolder(folder: string) {
     throw new Error(`the Redis of an earlier run still uses ${folder}: end it with redis-cli -u ${uri} shutdown`);
   return {
     /** Writes run.json, which may be world-readable, because its URIs contain no password. */
-    publish: (made: Environment): void => writeFileSync(path, `${JSON.stringify(made)}\n`),
+    publish: (made: Environment): void => {
+      rmSync(path, { force: true });
+      writeFileSync(path, `${JSON.stringify(made)}\n`, { mode: 0o644, flag: 'wx' });
+    },
     release: (): void => {
       rmSync(path, { force: true });
       lock.close();

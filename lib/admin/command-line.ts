@@ -5,13 +5,14 @@ import { settingsHelp } from '../process/settings-text.ts';
 import { isEventId } from '../ingest/event.ts';
 import { PRUNE_AGE_MS_MIN, type Pruning } from '../ingest/warehouse.ts';
 import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
+import { BOTH_SIDES, type Uses } from './config.ts';
 import { showStatus } from './status.ts';
 import { eraseEvents, idsOf } from './erase.ts';
 import { showEvent } from './event.ts';
 import { pruneRows } from './prune.ts';
 import { dropRows, LIST_MAX, listRows, showRow, type Selection } from './quarantine.ts';
 import { replayRows } from './replay.ts';
-import { landAgain } from './land-again.ts';
+import { reconcile } from './reconcile.ts';
 import { trySchema } from './schema-try.ts';
 import { tailEvents, type Tailing } from './tail.ts';
 import { UsageError, type Result, type Session } from './session.ts';
@@ -19,7 +20,8 @@ import { UsageError, type Result, type Session } from './session.ts';
 export const HELP = `ingest-admin: inspects and repairs the queue and the warehouse.
 
 Usage: ingest-admin [options] COMMAND
-  status               size of the queue, progress of landing, replicas, and the quarantine by reason
+  status               size of the queue, progress of landing, replicas, and the quarantine by reason. With the URI of
+                       only the queue or only the warehouse, it shows that one
   tail [--type T] [--producer P] [-n N] [--follow] [--bodies]
                        events as they reach the queue, one on each line: time, producer, type, id, bytes;
                        T and P may contain *;
@@ -41,8 +43,12 @@ Usage: ingest-admin [options] COMMAND
   prune --older-than T [--type T | --quarantine]
                        deletes events that landed before T, of one type or of all; --quarantine: quarantine rows
                        instead. T is at least 48h; events newer than the oldest unlanded event stay
-  land-again --since T for a warehouse that lost rows: consumers read all entries since T again and land events without
-                       a row; existing rows stay
+  reconcile [--land] [--rate N] [--metrics FILE]
+                       compares the queue's entries (the last 24 hours, and all that has not landed) with the warehouse:
+                       per hour and producer, how many landed, are quarantined, erased, waiting to land, or missing.
+                       Exits with 1 if an event is missing, or if an erased event has a body again.
+                       --land: lands what is missing and erases such bodies; --rate: entries per second (default: 10000);
+                       --metrics: writes the result to a file for node_exporter's textfile collector
   schema try TYPE.json [--since T]
                        landed events of the type TYPE since T (default: 24h) that the schema would refuse
 
@@ -62,6 +68,7 @@ export interface CommandLine {
   readonly yes: boolean;
   /** True if the command writes to the queue, and so creates the queue's metadata if it is missing. */
   readonly changesQueue: boolean;
+  readonly uses: Uses;
   /** Rejects with QueueFailed if the queue is unavailable, or with WarehouseFailed if the warehouse is. */
   readonly run: Run;
 }
@@ -88,6 +95,9 @@ const OPTIONS = {
   'older-than': { type: 'string' },
   type: { type: 'string' },
   quarantine: { type: 'boolean', default: false },
+  land: { type: 'boolean', default: false },
+  rate: { type: 'string' },
+  metrics: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
   version: { type: 'boolean', short: 'V', default: false },
 } as const;
@@ -107,14 +117,21 @@ interface Command {
   /** Options besides --json and --yes. */
   readonly options?: readonly string[];
   readonly changesQueue?: true;
+  /** BOTH_SIDES, unless set. */
+  readonly uses?: Uses | ((values: Values) => Uses);
   /** Throws a UsageError if the arguments are invalid. */
   readonly read: (given: Given) => Run;
 }
 
+const QUEUE: Uses = { sides: ['queue'] };
+const WAREHOUSE: Uses = { sides: ['warehouse'] };
+
 const COMMANDS = new Map(
   Object.entries<Command>({
-    status: { read: () => showStatus },
+    status: { uses: { ...BOTH_SIDES, either: true }, read: () => showStatus },
     tail: {
+      // Reading bodies is recorded in the warehouse.
+      uses: ({ bodies }) => (bodies ? BOTH_SIDES : QUEUE),
       options: ['type', 'producer', 'n', 'follow', 'bodies'],
       read: ({ values }) => running(tailEvents, tailingOf(values)),
     },
@@ -124,20 +141,18 @@ const COMMANDS = new Map(
       options: ['older-than', 'type', 'quarantine'],
       read: ({ values, nowMs }) => running(pruneRows, pruningOf(values, nowMs)),
     },
-    'land-again': {
-      options: ['since'],
-      changesQueue: true,
-      read: ({ values: { since }, nowMs }) => {
-        if (since === undefined) throw new UsageError('expected --since T');
-        return running(landAgain, timeOf('since', since, nowMs));
-      },
+    reconcile: {
+      options: ['land', 'rate', 'metrics'],
+      read: ({ values: { land, rate, metrics } }) => running(reconcile, { land, rate: rateOf(rate), metrics }),
     },
-    'schema try': { operand: 'the file of a schema', options: ['since'], read: trying },
+    'schema try': { uses: WAREHOUSE, operand: 'the file of a schema', options: ['since'], read: trying },
     'quarantine list': {
+      uses: WAREHOUSE,
       options: ['reason', 'since', 'limit'],
       read: ({ values, nowMs }) => running(listRows, filterOf(values, nowMs), limitOf(values.limit)),
     },
     'quarantine show': {
+      uses: WAREHOUSE,
       operand: 'the name of an entry',
       read: ({ operands: [entry = ''] }) => running(showRow, entry),
     },
@@ -148,6 +163,7 @@ const COMMANDS = new Map(
       read: (given) => running(replayRows, selectionOf(given)),
     },
     'quarantine drop': {
+      uses: WAREHOUSE,
       operands: true,
       options: ['reason', 'since', 'all'],
       read: (given) => running(dropRows, selectionOf(given)),
@@ -173,7 +189,14 @@ export function readCommandLine(args: readonly string[], nowMs: number): Command
   for (const [name, value] of Object.entries(values))
     if (value !== undefined && value !== false && !['json', 'yes', ...(command.options ?? [])].includes(name))
       throw new UsageError(`--${name} has no meaning for this command`);
-  return { json: values.json, yes: values.yes, changesQueue: command.changesQueue === true, run };
+  const { uses = BOTH_SIDES, changesQueue = false } = command;
+  return {
+    json: values.json,
+    yes: values.yes,
+    changesQueue,
+    uses: typeof uses === 'function' ? uses(values) : uses,
+    run,
+  };
 }
 
 function parsed(args: readonly string[]) {
@@ -254,6 +277,12 @@ function limitOf(text: string | undefined): number {
   if (number < 1 || number > LIST_MAX)
     throw new UsageError(`--limit ${text}: expected a whole number from 1 to ${LIST_MAX}`);
   return number;
+}
+
+function rateOf(text = '10000'): number {
+  const rate = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (rate < 1) throw new UsageError(`--rate ${text}: expected a whole number of entries per second`);
+  return rate;
 }
 
 function eventId(text: string | undefined): string {

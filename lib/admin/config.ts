@@ -1,15 +1,35 @@
 // The configuration of ingest-admin, from its settings (lib/process/settings.ts).
 import { Settings, type Environment } from '../process/env.ts';
+import { SETTINGS } from '../process/settings.ts';
 import { queueUriOf } from '../process/queue-uri.ts';
 
-/** `config` is `undefined` if the report has problems. */
-export function readAdminConfig(environment: Environment) {
-  const settings = new Settings(environment, 'admin');
+const KEYS = { queue: 'INGEST_QUEUE_URI', warehouse: 'INGEST_WAREHOUSE_URI' } as const;
+export type Side = keyof typeof KEYS;
+
+/** The sides that a command uses. `either`: the command shows those that are configured, of which there is one. */
+export interface Uses {
+  readonly sides: readonly Side[];
+  readonly either?: boolean;
+}
+
+export const BOTH_SIDES: Uses = { sides: ['queue', 'warehouse'] };
+
+/** `config` is `undefined` if the report has problems. A URI is '' if the command does not use it. */
+export function readAdminConfig(environment: Environment, { sides, either = false }: Uses = BOTH_SIDES) {
+  const namesOf = (side: Side): readonly string[] => [KEYS[side], `${KEYS[side]}_FILE`];
+  const isSet = (side: Side): boolean => namesOf(side).some((name) => (environment[name] ?? '') !== '');
+  const used = new Set(sides.flatMap(namesOf));
+  const ignored = new Set([...namesOf('queue'), ...namesOf('warehouse')].filter((name) => !used.has(name)));
+  const settings = new Settings(
+    Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.has(name))),
+    'admin',
+  );
+  if (!either || !sides.some(isSet))
+    for (const side of sides) if (!isSet(side)) settings.missing(KEYS[side], SETTINGS[KEYS[side]].schemes);
   const config = Object.freeze({
     queueUri: queueUriOf(settings),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
-    stateDir: settings.get('INGEST_STATE_DIR'),
   });
   const report = settings.report();
   return { config: report.problems.length === 0 ? config : undefined, report };

@@ -1,7 +1,7 @@
 // `erase`: overwrites events in the queue, the warehouse and the quarantine, so that only id and type remain.
 //
-// The ids are written to the file that is read after a restore, then to the queue as notes for consumers that hold the
-// events. For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen consumer finds
+// The ids are recorded in the warehouse and on the queue before anything is searched (erasures.ts), also for consumers
+// that hold the events. For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen consumer finds
 // the id in use, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). Finally, the row and
 // the quarantine rows are overwritten, because consumers may have written them meanwhile. Each step is repeatable, so
 // an interrupted command can be run again. A consumer that commits a quarantine row after that replaces it when it
@@ -12,6 +12,7 @@ import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
 import { streamOf, type QueueAdmin, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
+import { auditLines } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { audited, UsageError, RESULT, printResult, type Result, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
@@ -19,8 +20,10 @@ import { counted, countText } from './terminal.ts';
 /** Time limit for a consumer that holds an entry. Another consumer needs less time to claim the entry. */
 const HELD_MS = 30_000;
 const POLL_MS = 100;
+/** Maximum number of ids in one row of the audit table. */
+const RECORDED_IDS = 1_000;
 
-interface Found {
+export interface Found {
   readonly stream: QueuedStream;
   readonly copy: QueuedCopy;
 }
@@ -46,25 +49,24 @@ export async function eraseEvents(session: Session, ids: readonly string[]): Pro
   const [id = ''] = ids;
   const what = ids.length === 1 ? `"${printable(id)}"` : counted(ids.length, 'event');
   if (!(await session.confirm(`Erase ${what} for good?`))) return RESULT.nothing;
-  return audited(session, 'erase', ids.join(' '), (tally) => eraseAll(session, ids, tally));
+  return eraseAll(session, ids);
 }
 
-async function eraseAll(session: Session, ids: readonly string[], tally: Tally): Promise<Result> {
-  await session.recordErased(ids);
+async function eraseAll(session: Session, ids: readonly string[]): Promise<Result> {
   const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
   let looked = 0;
-  for (const id of ids) {
-    if (session.stopped.aborted) break;
-    await Promise.all(session.queue.streams.map((stream) => stream.noteErasure(id)));
-    const { state, copies } = await seen(session, id);
-    if (state === 'unknown') sum.unknown.push(id);
-    else if (state === 'erased') sum.already += 1;
-    else {
-      await eraseOne(session, id, copies, sum);
-      tally.changed += 1;
+  const erasePage = async (page: readonly string[], tally: Tally): Promise<Result> => {
+    for (const id of page) {
+      if (session.stopped.aborted) break;
+      if (await eraseOne(session, id, sum)) tally.changed += 1;
+      looked += 1;
+      session.progress(`erasing: ${countText(looked)} of ${counted(ids.length, 'event')}`);
     }
-    looked += 1;
-    session.progress(`erasing: ${countText(looked)} of ${counted(ids.length, 'event')}`);
+    return RESULT.done;
+  };
+  for (let from = 0; from < ids.length && !session.stopped.aborted; from += RECORDED_IDS) {
+    const page = ids.slice(from, from + RECORDED_IDS);
+    await audited(session, 'erase', auditLines(page), (tally) => erasePage(page, tally));
   }
   session.progress('');
   printResult(
@@ -75,6 +77,10 @@ async function eraseAll(session: Session, ids: readonly string[], tally: Tally):
   );
   return resultOf(session, sum, looked < ids.length);
 }
+
+/** Records the erasure on every stream, because replays may be on any of them. */
+export const noteErasure = ({ queue }: Session, id: string): Promise<unknown> =>
+  Promise.all(queue.streams.map((stream) => stream.noteErasure(id)));
 
 async function resultOf(session: Session, sum: Erased, interrupted: boolean): Promise<Result> {
   const { held, already, unknown } = sum;
@@ -115,21 +121,33 @@ async function copiesOf(queue: QueueAdmin, id: string, rows: readonly string[]):
   return [...new Map(found.map((one) => [`${one.copy.source}/${one.copy.entry}`, one])).values()];
 }
 
-async function eraseOne(session: Session, id: string, copies: readonly Found[], sum: Erased): Promise<void> {
-  const { warehouse } = session;
-  for (const { stream, copy } of copies) {
-    const type = namesIn(copy.body).type;
-    await land(session, id, copy);
-    if (await eraseCopy(session, stream, copy, id, erasedBody(id, type))) sum.queue += 1;
-    else sum.held += 1;
-  }
+/** Returns false if there was nothing to erase. */
+async function eraseOne(session: Session, id: string, sum: Erased): Promise<boolean> {
+  await noteErasure(session, id);
+  const { state, copies } = await seen(session, id);
+  if (state === 'unknown') sum.unknown.push(id);
+  if (state === 'erased') sum.already += 1;
+  if (state !== 'left') return false;
+  for (const found of copies) sum[(await eraseEntry(session, found, id)) ? 'queue' : 'held'] += 1;
+  const rows = await eraseRows(session, id);
+  sum.warehouse += rows.warehouse;
+  sum.quarantine += rows.quarantine;
+  return true;
+}
+
+/** Returns false if a consumer still holds the entry. */
+export async function eraseEntry(session: Session, { stream, copy }: Found, id: string): Promise<boolean> {
+  await land(session, id, copy);
+  return eraseCopy(session, stream, copy, id, erasedBody(id, namesIn(copy.body).type));
+}
+
+export async function eraseRows({ warehouse }: Session, id: string): Promise<Pick<Erased, 'warehouse' | 'quarantine'>> {
   const landed = await warehouse.landed(id);
   if (landed !== undefined) await warehouse.overwriteLanded(id, erasedBody(id, landed.type));
   const quarantined = await warehouse.quarantineOf(id);
   for (const { entry, body } of quarantined)
     if (!isErased(body)) await warehouse.overwriteQuarantined(entry, erasedBody(id, namesIn(body).type));
-  sum.warehouse += landed === undefined ? 0 : 1;
-  sum.quarantine += quarantined.length;
+  return { warehouse: landed === undefined ? 0 : 1, quarantine: quarantined.length };
 }
 
 /** Inserts the erased row of an event that may not have landed yet. Skips invalid events, which never land. */

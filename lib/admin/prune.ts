@@ -45,7 +45,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
     const removed = counted(tally.changed, 'row');
     printResult(session, { removed: tally.changed, before }, `removed ${removed} from before ${before}\n`);
     if (from !== undefined) tell('interrupted; run again for the rest');
-    return tally.changed === 0 || from !== undefined ? RESULT.nothing : RESULT.done;
+    return from === undefined ? RESULT.done : RESULT.nothing;
   });
 }
 

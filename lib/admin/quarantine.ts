@@ -1,8 +1,8 @@
 // `quarantine list`, `show` and `drop`.
-import type { QuarantineFilter, QuarantineRow } from '../ingest/warehouse-admin.ts';
+import { auditLines, type QuarantineFilter, type QuarantineRow } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { rowJson, rowText } from './event.ts';
-import { audited, RESULT, printJson, printResult, type Result, type Session, type Tally } from './session.ts';
+import { actor, audited, RESULT, printJson, printResult, type Result, type Session, type Tally } from './session.ts';
 import { bytesText, counted, countText, table, timeText } from './terminal.ts';
 
 export type Selection =
@@ -66,8 +66,11 @@ export async function dropRows(session: Session, selection: Selection): Promise<
 }
 
 async function dropSelected(session: Session, selection: Selection, found: number, tally: Tally): Promise<Result> {
-  const { warehouse, stopped } = session;
+  const { warehouse, stopped, random, clock } = session;
   for await (const names of selected(session, selection)) {
+    // `reconcile` does not land dropped rows again (erasures.ts).
+    const record = { id: random.uuid(), atMs: clock.epochMs(), actor: actor(), command: 'dropped' };
+    await warehouse.audit({ ...record, what: auditLines(names), changed: names.length });
     tally.changed += await warehouse.drop(names);
     if (stopped.aborted) break;
   }

@@ -1,5 +1,6 @@
 // The context of one ingest-admin command: queue, warehouse, output, questions, and the audit record.
 import { hostname, userInfo } from 'node:os';
+import type { Side } from './config.ts';
 import type { QueueAdmin } from '../ingest/queue-admin.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
@@ -16,6 +17,8 @@ export class UsageError extends Error {
 }
 
 export interface Session extends ClockAndRandom {
+  /** The configured sides. A command that needs a side that is not configured does not start. */
+  readonly sides: readonly Side[];
   readonly queue: QueueAdmin;
   readonly warehouse: WarehouseAdmin;
   readonly json: boolean;
@@ -27,8 +30,6 @@ export interface Session extends ClockAndRandom {
   readonly tell: (text: string) => void;
   /** Reads a schema and returns its check. Rejects if the file is unusable. */
   readonly readSchema: (path: string) => Promise<(body: Buffer) => readonly string[]>;
-  /** Appends ids to the file that `erase --file` reads after a restore. */
-  readonly recordErased: (ids: readonly string[]) => Promise<void>;
   readonly confirm: (question: string) => Promise<boolean>;
   /** Replaces the progress line on a terminal; an empty text removes it. */
   readonly progress: (text: string) => void;
@@ -78,7 +79,8 @@ export async function audited(
   try {
     return await change(tally);
   } finally {
-    const shown = what.length > LINE_CHARACTERS_MAX ? `${what.slice(0, LINE_CHARACTERS_MAX)}…` : what;
+    const line = what.trimEnd().replaceAll('\n', ' ');
+    const shown = line.length > LINE_CHARACTERS_MAX ? `${line.slice(0, LINE_CHARACTERS_MAX)}…` : line;
     session.tell(
       `audit: ${timeText(record.atMs)} ${printable(record.actor)} ${command} ${printable(shown)}: ` +
         `${countText(tally.changed)} changed`,
@@ -87,7 +89,7 @@ export async function audited(
   }
 }
 
-function actor(): string {
+export function actor(): string {
   try {
     return `${userInfo().username}@${hostname()}`;
   } catch {

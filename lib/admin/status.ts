@@ -8,7 +8,7 @@ import {
 } from '../ingest/queue-admin.ts';
 import { WarehouseFailed, type WarehouseCounts } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { answersOf, RESULT, printJson, type Result, type Session } from './session.ts';
+import { answersOf, RESULT, printResult, type Result, type Session } from './session.ts';
 import { bytesText, counted, countText, durationText, table, timeText } from './terminal.ts';
 
 interface QueueStatus {
@@ -17,30 +17,35 @@ interface QueueStatus {
   readonly away: readonly string[];
 }
 
-/** Prints every part that answers, then rejects if a part of the queue or the warehouse does not. */
+/** Prints every configured part that answers, then rejects if a part of the queue or the warehouse does not. */
 export async function showStatus(session: Session): Promise<Result> {
+  const { sides } = session;
   const [queue, warehouse] = await Promise.all([
-    queueStatus(session.queue).catch(failureOf(QueueFailed)),
-    session.warehouse.counts().catch(failureOf(WarehouseFailed)),
+    sides.includes('queue') ? queueStatus(session.queue).catch(failureOf(QueueFailed)) : undefined,
+    sides.includes('warehouse') ? session.warehouse.counts().catch(failureOf(WarehouseFailed)) : undefined,
   ]);
-  if (session.json)
-    printJson(session, {
-      at: timeText(session.clock.epochMs()),
-      queue: queue instanceof QueueFailed ? { error: queue.message } : queue,
-      warehouse: warehouse instanceof WarehouseFailed ? { error: warehouse.message } : warehouse,
-    });
-  else {
-    const lines = [
-      `queue      ${session.queue.place}`,
-      ...(queue instanceof QueueFailed ? [away(queue)] : queueLines(queue)),
-      '',
-      `warehouse  ${session.warehouse.place}`,
-      ...(warehouse instanceof WarehouseFailed ? [away(warehouse)] : warehouseLines(warehouse)),
-    ];
-    session.print(`${lines.join('\n')}\n`);
-  }
+  const text: string[] = [];
+  if (queue !== undefined)
+    text.push(
+      [`queue      ${session.queue.place}`, ...(queue instanceof QueueFailed ? [away(queue)] : queueLines(queue))].join(
+        '\n',
+      ),
+    );
+  if (warehouse !== undefined)
+    text.push(
+      [
+        `warehouse  ${session.warehouse.place}`,
+        ...(warehouse instanceof WarehouseFailed ? [away(warehouse)] : warehouseLines(warehouse)),
+      ].join('\n'),
+    );
+  const value = {
+    at: timeText(session.clock.epochMs()),
+    queue: queue instanceof QueueFailed ? { error: queue.message } : queue,
+    warehouse: warehouse instanceof WarehouseFailed ? { error: warehouse.message } : warehouse,
+  };
+  printResult(session, value, `${text.join('\n\n')}\n`);
   if (queue instanceof QueueFailed) throw queue;
-  if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
+  if (queue !== undefined && queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   if (warehouse instanceof WarehouseFailed) throw warehouse;
   return RESULT.done;
 }

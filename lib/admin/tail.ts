@@ -1,9 +1,9 @@
 // `tail`: shows events as they reach the queue, read outside the consumer group.
 //
-// Limits: each stream is read every INTERVAL_MS, up to ENTRIES_MAX entries and about BYTES_MAX. If a stream grows
-// faster, the command skips to its end and prints the number of skipped events.
+// Each stream is read every INTERVAL_MS, up to a limit of entries and bytes. If a stream grows faster, the command
+// skips to its end and prints the number of skipped events.
 import { namesIn } from '../ingest/erased.ts';
-import { QueueFailed, type QueuedStream, type StreamEntry } from '../ingest/queue-admin.ts';
+import { isEntryBefore, QueueFailed, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { bodyJson, bodyText } from './event.ts';
@@ -11,9 +11,6 @@ import { answersOf, audited, RESULT, printJson, type Result, type Session, type 
 import { bytesText, counted, timeText } from './terminal.ts';
 
 const INTERVAL_MS = 200;
-const ENTRIES_FIRST = 16;
-const ENTRIES_MAX = 256;
-const BYTES_MAX = 1 << 20;
 /** After this many full reads in a row, the command skips to the end of the stream. */
 const FULL_READS_MAX = 5;
 /** Maximum number of entries read per stream to find the last events. */
@@ -31,8 +28,7 @@ export interface Tailing {
   readonly bodies: boolean;
 }
 
-interface Event extends StreamEntry {
-  readonly id: string | undefined;
+interface Event extends QueuedCopy {
   readonly type: string | undefined;
 }
 
@@ -73,7 +69,6 @@ class Reading {
   #at: string | undefined;
   /** Number of entries added to the stream up to `#at`. */
   #added = 0;
-  #count = ENTRIES_FIRST;
   #fullReads = 0;
   /** True until `begin` has succeeded, because `tail` reports its failure. */
   #isAway = true;
@@ -96,18 +91,16 @@ class Reading {
       found = [];
       for (let at = `${fromMs}-0`; ;) {
         await this.#session.clock.sleep(INTERVAL_MS, this.#session.stopped);
-        const entries = await this.#read(at);
-        const full = entries.length === this.#count;
+        const { entries, full } = await this.#stream.after(at);
         searched += entries.length;
         found = [...found, ...this.#matching(entries)].slice(-last);
-        this.#fit(entries);
         at = entries.at(-1)?.entry ?? at;
-        if (!full || !isBefore(at, entry) || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
+        if (!full || !isEntryBefore(at, entry) || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
       }
       if (found.length >= last || fromMs === 0 || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
     }
     this.#isAway = false;
-    return found.filter((one) => !isBefore(entry, one.entry));
+    return found.filter((one) => !isEntryBefore(entry, one.entry));
   }
 
   /** Returns the next events. Never rejects: an unavailable stream is reported once. */
@@ -134,32 +127,17 @@ class Reading {
       );
       return [];
     }
-    const entries = await this.#read(this.#at);
-    this.#fullReads = entries.length === this.#count ? this.#fullReads + 1 : 0;
+    const { entries, full } = await this.#stream.after(this.#at);
+    this.#fullReads = full ? this.#fullReads + 1 : 0;
     this.#at = entries.at(-1)?.entry ?? this.#at;
     this.#added += entries.length;
-    this.#fit(entries);
     return this.#matching(entries);
   }
 
-  #read(after: string): Promise<readonly StreamEntry[]> {
-    return this.#stream.after(after, this.#count);
-  }
-
-  /** Chooses the size of the next read by the size of the bodies in this one. */
-  #fit(entries: readonly StreamEntry[]): void {
-    const bytes = entries.reduce((sum, { body }) => sum + body.length, 0);
-    const fitting = Math.floor((BYTES_MAX * entries.length) / Math.max(1, bytes));
-    if (entries.length > 0) this.#count = Math.max(1, Math.min(4 * this.#count, fitting, ENTRIES_MAX));
-  }
-
-  #matching(entries: readonly StreamEntry[]): readonly Event[] {
+  #matching(entries: readonly QueuedCopy[]): readonly Event[] {
     const { type, producer } = this.#tailing;
     return entries
-      .map((entry): Event => {
-        const names = namesIn(entry.body);
-        return { ...entry, type: names.type, id: entry.noted ?? names.id };
-      })
+      .map((entry): Event => ({ ...entry, type: namesIn(entry.body).type }))
       .filter((event) => matches(type, event.type) && matches(producer, event.producer));
   }
 }
@@ -188,12 +166,6 @@ async function show(session: Session, { bodies }: Tailing, events: readonly Even
 }
 
 const timeOf = (entry: string): number => Number(entry.split('-')[0]);
-
-function isBefore(one: string, other: string): boolean {
-  const [oneMs = 0, oneNumber = 0] = one.split('-').map(Number);
-  const [otherMs = 0, otherNumber = 0] = other.split('-').map(Number);
-  return oneMs === otherMs ? oneNumber < otherNumber : oneMs < otherMs;
-}
 
 const inOrder = (events: readonly Event[]): readonly Event[] =>
   events.toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));

@@ -65,13 +65,20 @@ export type EntryState = 'unread' | 'held' | 'done' | 'gone';
 /** The result of erasing an entry. `held` means that a live consumer has it and will acknowledge it soon. */
 export type Erasure = 'erased' | 'held' | 'gone';
 
-export interface StreamEntry {
-  readonly stream: string;
-  readonly entry: string;
-  readonly producer: string | undefined;
-  /** The event's id, if it differs from the `id` in the body. */
-  readonly noted: string | undefined;
-  readonly body: Buffer;
+export interface StateEntry extends QueuedCopy {
+  readonly state: EntryState;
+}
+
+/** `full` means that a limit was reached. */
+export interface EntryPage {
+  readonly entries: readonly QueuedCopy[];
+  readonly full: boolean;
+}
+
+/** An erasure, with its time in Unix milliseconds. */
+export interface ErasureNote {
+  readonly id: string;
+  readonly atMs: number;
 }
 
 /** `run` identifies the server process, so streams on one server have the same value. */
@@ -87,7 +94,13 @@ export interface QueuedStream {
   clock(): Promise<number>;
   /** `added` counts all entries that the stream has ever had. */
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }>;
-  after(entry: string, count: number): Promise<readonly StreamEntry[]>;
+  /** Reads the entries after `entry`, up to a limit of entries and bytes. */
+  after(entry: string): Promise<EntryPage>;
+  /**
+   * As `after`, up to the entry `end`, with states and only valid ids. Invariant: each state is older than the reply,
+   * so an event whose entry is `done` already had its row.
+   */
+  statesAfter(entry: string, end: string): Promise<readonly StateEntry[]>;
   /** Finds the entry through the id index, for any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
@@ -99,16 +112,24 @@ export interface QueuedStream {
   noteErasure(id: string): Promise<void>;
   /** Replaces an entry with one that has another body. The id stays taken. */
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
-  /** Counts the entries since `sinceMs` that the group has read. `onCounted` receives the count of each page. */
-  countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number>;
-  /** Moves the group back to `sinceMs`, so consumers land these entries again. `entries` is from `countRead`. */
-  landAgain(sinceMs: number, entries: number): Promise<void>;
+  /** Returns up to a page of noted erasures, the newest first. `from` is the number of those to skip. */
+  erasures(from: number): Promise<readonly ErasureNote[]>;
+  /** Makes acknowledged entries pending again, so that consumers land them. Returns the states after that. */
+  landAgain(entries: readonly EntryName[]): Promise<readonly EntryState[]>;
+  /** Returns which of the entries are pending. */
+  held(entries: readonly string[]): Promise<ReadonlySet<string>>;
   close(): Promise<void>;
 }
 
 export interface QueueAdmin {
   readonly place: string;
   readonly streams: readonly QueuedStream[];
+}
+
+export function isEntryBefore(one: string, other: string): boolean {
+  const [oneMs = 0, oneNumber = 0] = one.split('-').map(Number);
+  const [otherMs = 0, otherNumber = 0] = other.split('-').map(Number);
+  return oneMs === otherMs ? oneNumber < otherNumber : oneMs < otherMs;
 }
 
 export const streamOf = ({ streams }: QueueAdmin, id: string): QueuedStream =>

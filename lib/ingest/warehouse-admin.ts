@@ -53,18 +53,36 @@ interface AuditRecord {
   readonly changed: number | undefined;
 }
 
+/** A row of `events`, without its body. */
+export interface RowDigest {
+  readonly id: string;
+  readonly producer: string;
+  readonly acceptedAtMs: number;
+  /** The SHA-256 of the body, in hexadecimal. */
+  readonly digest: string;
+  readonly erased: boolean;
+}
+
+/** One record of erased ids, or of the names of dropped quarantine rows. */
+export interface Removal {
+  readonly names: readonly string[];
+  readonly atMs: number;
+}
+
 export const COUNT_EXACT_MAX = 1_000_000;
 
 export interface WarehouseAdmin {
   readonly place: string;
   counts(): Promise<WarehouseCounts>;
   landed(id: string): Promise<LandedRow | undefined>;
+  rowsOf(ids: readonly string[]): Promise<readonly RowDigest[]>;
   /** Yields pages of rows, oldest first. */
   landedSince(type: string, sinceMs: number): AsyncIterable<readonly Pick<LandedRow, 'id' | 'body'>[]>;
   quarantineOf(id: string): Promise<readonly QuarantineBody[]>;
   quarantineRow(entry: string): Promise<QuarantineBody | undefined>;
   /** Yields pages of rows, newest first, with at most `limit` rows in total. */
   quarantineList(filter: QuarantineFilter, limit: number): AsyncIterable<readonly QuarantineRow[]>;
+  quarantinedIds(ids: readonly string[]): Promise<ReadonlySet<string>>;
   quarantineCount(filter: QuarantineFilter): Promise<number>;
   quarantineNames(filter: QuarantineFilter, after: string, limit: number): Promise<readonly string[]>;
   present(entries: readonly string[]): Promise<ReadonlySet<string>>;
@@ -83,7 +101,16 @@ export interface WarehouseAdmin {
    */
   eraseTraces(): Promise<string | undefined>;
   audit(record: AuditRecord): Promise<void>;
+  /** Returns the next records of removals since a time, oldest first. `next` is undefined after the last page. */
+  removals(
+    command: 'erase' | 'dropped',
+    from: number | PruneCursor,
+  ): Promise<{ readonly page: readonly Removal[]; readonly next: PruneCursor | undefined }>;
   close(): Promise<void>;
 }
+
+/** The form in which the audit table records names: one per line, because ids may contain spaces. */
+export const auditLines = (names: readonly string[]): string =>
+  names.length === 1 && names[0]?.includes(' ') === false ? names[0] : names.map((name) => `${name}\n`).join('');
 
 export const reasonCode = (reason: string): string => reason.split(':', 1)[0] ?? reason;

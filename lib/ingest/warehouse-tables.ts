@@ -1,4 +1,5 @@
 // The SQL that ingest-admin runs on both SQLite and PostgreSQL. Its parameters are $1, $2 and so on.
+import { isErased } from './erased.ts';
 import { originalText } from './warehouse.ts';
 import {
   COUNT_EXACT_MAX,
@@ -11,6 +12,9 @@ import {
 
 const PAGE = 1_000;
 const BODIES_PAGE = 100;
+const REMOVALS_PAGE = 10;
+/** Upper bound of the length of an erased body: an id and a type, escaped. */
+const ERASED_LENGTH_MAX = 4_096;
 
 export type SqlValue = string | number | Uint8Array | null;
 export type SqlRow = Readonly<Record<string, unknown>>;
@@ -30,18 +34,21 @@ export interface Dialect {
   /** Converts a parameter (RFC 3339, or text from `exact`) to a time. */
   readonly time: (parameter: string) => string;
   readonly afterAllTimes: string;
-  readonly texts: (parameter: string) => string;
+  /** A condition: the column is in the JSON array of texts. It must use the column's index. */
+  readonly isIn: (column: string, parameter: string) => string;
+  /** The SHA-256 of a text column, in hexadecimal. */
+  readonly digest: (column: string) => string;
 }
 
 type Shared = Omit<WarehouseAdmin, 'place' | 'clock' | 'prune' | 'land' | 'eraseTraces' | 'close'>;
 
 export function adminOfTables(dialect: Dialect): Shared {
-  return { ...landedRows(dialect), ...quarantineRows(dialect), ...changes(dialect) };
+  return { ...landedRows(dialect), ...quarantineRows(dialect), ...changes(dialect), removals: removals(dialect) };
 }
 
-type Landed = Pick<WarehouseAdmin, 'counts' | 'landed' | 'landedSince'>;
+type Landed = Pick<WarehouseAdmin, 'counts' | 'landed' | 'landedSince' | 'rowsOf'>;
 
-function landedRows({ rows, code, estimate, shown, exact, time }: Dialect): Landed {
+function landedRows({ rows, code, estimate, shown, exact, time, isIn, digest }: Dialect): Landed {
   return {
     async counts() {
       const count = async (sql: string): Promise<number> => Number((await rows(sql))[0]?.['rows']);
@@ -62,6 +69,18 @@ function landedRows({ rows, code, estimate, shown, exact, time }: Dialect): Land
       const [row] = await rows(`SELECT ${columns} FROM events WHERE id = $1`, id);
       return row && landedRow(row);
     },
+    async rowsOf(ids) {
+      const sql = `SELECT id, producer, ${shown('accepted_at')} AS accepted, ${digest('body')} AS digest,
+        CASE WHEN length(body) < ${ERASED_LENGTH_MAX} AND body LIKE '%"erased":true}' THEN body END AS erased
+        FROM events WHERE ${isIn('id', '$1')}`;
+      return (await rows(sql, JSON.stringify(ids))).map((row) => ({
+        id: String(row['id']),
+        producer: String(row['producer']),
+        acceptedAtMs: timeMs(row['accepted']),
+        digest: String(row['digest']),
+        erased: isErased(textOf(row['erased']) ?? ''),
+      }));
+    },
     async *landedSince(type, sinceMs) {
       const sql = `SELECT id, body, ${exact('landed_at')} AS at FROM events
         WHERE (landed_at, id) > (${time('$1')}, $2) AND type = $3 ORDER BY landed_at, id LIMIT ${BODIES_PAGE}`;
@@ -77,10 +96,16 @@ function landedRows({ rows, code, estimate, shown, exact, time }: Dialect): Land
 
 type Quarantined = Pick<
   WarehouseAdmin,
-  'quarantineOf' | 'quarantineRow' | 'quarantineList' | 'quarantineCount' | 'quarantineNames' | 'present'
+  | 'quarantineOf'
+  | 'quarantineRow'
+  | 'quarantineList'
+  | 'quarantinedIds'
+  | 'quarantineCount'
+  | 'quarantineNames'
+  | 'present'
 >;
 
-function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, texts }: Dialect): Quarantined {
+function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, isIn }: Dialect): Quarantined {
   const ABOUT = `entry, id, traceparent, producer, reason, length(body) AS bytes,
     ${shown('accepted_at')} AS accepted, ${shown('quarantined_at')} AS quarantined`;
   const entries = async (sql: string, ...values: readonly SqlValue[]): Promise<readonly string[]> =>
@@ -113,6 +138,10 @@ function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, texts }
         last = [String(page.at(-1)?.['at']), String(page.at(-1)?.['entry'])];
       }
     },
+    async quarantinedIds(ids) {
+      const found = await rows(`SELECT id FROM events_quarantine WHERE ${isIn('id', '$1')}`, JSON.stringify(ids));
+      return new Set(found.map(({ id }) => String(id)));
+    },
     async quarantineCount(filter) {
       const values: SqlValue[] = [];
       const sql = `SELECT count(*) AS rows FROM events_quarantine WHERE ${matches(filter, values)}`;
@@ -122,17 +151,17 @@ function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, texts }
       const values: SqlValue[] = [after, limit];
       return entries(`entry > $1 AND ${matches(filter, values)} ORDER BY entry LIMIT $2`, ...values);
     },
-    present: async (names) => new Set(await entries(`entry IN (${texts('$1')})`, JSON.stringify(names))),
+    present: async (names) => new Set(await entries(isIn('entry', '$1'), JSON.stringify(names))),
   };
 }
 
 function changes({
   change,
   time,
-  texts,
+  isIn,
 }: Dialect): Pick<WarehouseAdmin, 'drop' | 'overwriteLanded' | 'overwriteQuarantined' | 'audit'> {
   return {
-    drop: (entries) => change(`DELETE FROM events_quarantine WHERE entry IN (${texts('$1')})`, JSON.stringify(entries)),
+    drop: (entries) => change(`DELETE FROM events_quarantine WHERE ${isIn('entry', '$1')}`, JSON.stringify(entries)),
     overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = $2 WHERE id = $1', id, body)),
     overwriteQuarantined: async (entry, body) =>
       void (await change('UPDATE events_quarantine SET body = $2 WHERE entry = $1', entry, Buffer.from(body))),
@@ -143,6 +172,25 @@ function changes({
     },
   };
 }
+
+const removals = ({ rows, shown, exact, time }: Dialect): WarehouseAdmin['removals'] =>
+  async function (command, from) {
+    const after = typeof from === 'number' ? [timeText(from), ''] : from;
+    const found = await rows(
+      `SELECT id, what, ${shown('at')} AS shown, ${exact('at')} AS at FROM ingest_audit
+       WHERE command = $1 AND (at, id) > (${time('$2')}, $3) ORDER BY at, id LIMIT ${REMOVALS_PAGE}`,
+      ...[command, ...after],
+    );
+    const last = found.length < REMOVALS_PAGE ? undefined : found.at(-1);
+    return {
+      page: found.map(({ what, shown: at }) => ({ names: namesOf(String(what)), atMs: timeMs(at) })),
+      next: last && [String(last['at']), String(last['id'])],
+    };
+  };
+
+/** Earlier versions separated names with spaces, which ids may contain, so only a single id without one is certain. */
+const namesOf = (what: string): readonly string[] =>
+  what.endsWith('\n') ? what.slice(0, -1).split('\n') : what.includes(' ') ? [] : [what];
 
 /** Clamps to 1970, because PostgreSQL does not parse negative years in this form. No row is older. */
 const timeText = (ms: number): string => new Date(Math.max(0, ms)).toISOString();

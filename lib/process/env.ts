@@ -95,6 +95,11 @@ export class Settings {
     );
   }
 
+  /** Adds the problem that a URI is missing, which ingest-admin needs for some of its commands only. */
+  missing(key: Key, schemes: readonly string[]): void {
+    this.problem(key, `is required: ${expectedUri(schemes)} (or ${key}_FILE, the path of a file that holds it)`, '');
+  }
+
   warning(text: string): void {
     this.#warnings.push(text);
   }
@@ -158,8 +163,7 @@ export class Settings {
   #uri(key: Key, { schemes, required }: UriSetting, program: Program): string | undefined {
     const value = this.#uriText(key);
     if (value === null) return undefined;
-    if (value === undefined && required.includes(program))
-      this.problem(key, `is required: ${expectedUri(schemes)} (or ${key}_FILE, the path of a file that holds it)`, '');
+    if (value === undefined && required.includes(program)) this.missing(key, schemes);
     const fault = value === undefined ? undefined : uriFault(value, schemes);
     if (fault === undefined) return value;
     this.problem(key, fault, value);

@@ -28,7 +28,8 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
     'the warehouse: `sqlite:<path>`, percent-encoded, or `postgres://user:password@host/database`; ' +
     'without it, the gateway looks up events only in the queue, which keeps them for 24 hours',
   INGEST_STATE_DIR:
-    'folder for development certificates, embedded data, and the ids that `ingest-admin` erased (`erased-ids`)',
+    'folder for development certificates and embedded data; `run.json` there names the queue and the warehouse of a ' +
+    'running `make ingest-run`, which `ingest-admin` uses if no URI is set and the file is yours',
   INGEST_LOG_LEVEL: 'the least severe level that is logged',
   INGEST_LOG_FORMAT:
     '`json`: one object per line; `text`: human-readable lines; `auto`: text if standard output is a terminal',

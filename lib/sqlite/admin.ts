@@ -1,5 +1,6 @@
 // The SQLite warehouse of ingest-admin, on an existing file. Calls are synchronous, because ingest-admin has nothing
 // else to do meanwhile.
+import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
 import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
@@ -22,7 +23,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   const telling = <T>(work: (database: DatabaseSync) => T): Promise<T> => {
     try {
       if (!existsSync(path)) throw new Error('there is no such file; the consumer creates it at its start');
-      return Promise.resolve(work((opened ??= openFile(path, false))));
+      return Promise.resolve(work((opened ??= opening(path))));
     } catch (cause) {
       return Promise.reject(new WarehouseFailed(messageOf(cause), { cause }));
     }
@@ -40,7 +41,8 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       exact: same,
       time: same,
       afterAllTimes: 'after',
-      texts: (parameter) => `SELECT value FROM json_each(${parameter})`,
+      isIn: (column, parameter) => `${column} IN (SELECT value FROM json_each(${parameter}))`,
+      digest: (column) => `sha256(${column})`,
     }),
     clock: () => Promise.resolve(undefined),
     prune: (...step) => telling((database) => prune(database, ...step)),
@@ -64,6 +66,12 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       }),
     close: () => Promise.resolve(opened?.close()),
   };
+}
+
+function opening(path: string): DatabaseSync {
+  const database = openFile(path, false);
+  database.function('sha256', { deterministic: true }, (text) => hash('sha256', String(text)));
+  return database;
 }
 
 /** node:sqlite binds positional values to ?1 but not to $1, which is a named parameter. */

@@ -54,8 +54,8 @@ describe('quarantine drop', () => {
     };
     const { failure } = await admin.run(t, 'quarantine drop --all', { warehouse: { ...warehouse, drop } });
     assert.match(String(failure), /away/);
-    assert.deepEqual(admin.rows(t, 'SELECT command, what, changed FROM ingest_audit'), [
-      { command: 'drop', what: '--all', changed: 500 },
+    assert.deepEqual(admin.rows(t, "SELECT what, changed FROM ingest_audit WHERE command = 'drop'"), [
+      { what: '--all', changed: 500 },
     ]);
   });
 });

@@ -23,9 +23,12 @@ describe("ingest-admin's command line", () => {
       ['7d', NOW - 7 * 86_400_000],
     ] as const) {
       const seen: unknown[] = [];
-      const countRead = (sinceMs: number): Promise<number> => Promise.resolve(seen.push(sinceMs));
-      const session = { queue: { streams: [{ countRead }] }, progress: () => undefined, tell: () => undefined };
-      await (read(`land-again --since ${text}`) as CommandLine).run(session as unknown as Session);
+      const quarantineCount = ({ sinceMs }: { sinceMs: number }): Promise<number> => {
+        seen.push(sinceMs);
+        return Promise.resolve(0);
+      };
+      const session = { warehouse: { quarantineCount }, tell: () => undefined };
+      await (read(`quarantine drop --all --since ${text}`) as CommandLine).run(session as unknown as Session);
       assert.deepEqual(seen, [expected]);
     }
   });
@@ -62,6 +65,9 @@ describe("ingest-admin's command line", () => {
       ['prune --older-than 400d --type t --quarantine', /either --type or --quarantine/],
       ['status --older-than 400d', /--older-than has no meaning/],
       ['status --watch', /watch/],
+      ['reconcile --rate 0', /--rate 0: expected a whole number/],
+      ['reconcile --since 1h', /--since has no meaning/],
+      ['status --land', /--land has no meaning/],
       ['erase a --scan', /scan/],
     ];
     for (const [line, message] of wrong)

@@ -93,7 +93,7 @@ describe('erase', () => {
     const actor = `${userInfo().username}@${hostname()}`;
     assert.deepEqual(admin.audit(t), [
       { actor, command: 'erase', what: 'two', changed: 1 },
-      { actor, command: 'erase', what: 'one two three none', changed: 2 },
+      { actor, command: 'erase', what: 'one\ntwo\nthree\nnone\n', changed: 2 },
     ]);
     assert.match(err, /^audit: \d{4}-.*Z \S+ erase one two three none: 2 changed$/m);
   });

@@ -84,7 +84,7 @@ export class InProcess {
       err: '',
       json: false,
       readSchema,
-      recordErased: () => Promise.resolve(),
+      sides: ['queue', 'warehouse'] as const,
       print: (text: string) => void (session.out += text),
       printed: () => Promise.resolve(),
       tell: (text: string) => void (session.err += `${text}\n`),

@@ -1,8 +1,10 @@
 // The contract suite that every implementation of lib/ingest/warehouse-admin.ts must pass.
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
+import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
-import type { QuarantineFilter, WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
+import { auditLines, type QuarantineFilter, type WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
 
 export interface WarehouseAdminUnderTest {
   readonly warehouse: Warehouse;
@@ -182,6 +184,44 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       assert.deepEqual(await store.audit(), [{ ...shown, at, changed: null }]);
       await admin.audit({ ...record, changed: 3 });
       assert.deepEqual(await store.audit(), [{ ...shown, at, changed: 3 }]);
+    });
+
+    it('returns rows by their ids, with digests of their bodies, and says which are erased', async () => {
+      const odd = ['with space', '"quoted"\\', 'caf\u00e9 \u{1f600}'];
+      const bodies = odd.map((id) => JSON.stringify({ id, type: 't', text: '\u20ac' }));
+      await warehouse.land(odd.map((id, at) => ({ ...event(id), body: Buffer.from(bodies[at] ?? '') })));
+      await warehouse.land([{ ...event('gone'), body: Buffer.from(erasedBody('gone', 't')) }]);
+      await warehouse.land([{ ...event('like'), body: Buffer.from('{"id":"like","type":"t","n":1,"erased":true}') }]);
+      const rows = await admin.rowsOf([...odd, 'gone', 'like', 'none']);
+      const byId = new Map(rows.map((row) => [row.id, row]));
+      for (const [at, id] of odd.entries())
+        assert.deepEqual(byId.get(id), {
+          ...{ id, producer: 'shop', acceptedAtMs: 7 },
+          ...{ digest: hash('sha256', bodies[at] ?? ''), erased: false },
+        });
+      assert.deepEqual([byId.size, byId.get('gone')?.erased, byId.get('like')?.erased], [5, true, false]);
+      await warehouse.quarantine([poison('7-7', { id: String(odd[1]) })]);
+      assert.deepEqual(await admin.quarantinedIds([...odd, 'none']), new Set([odd[1]]));
+    });
+
+    it('reads back the names of removals since a time, in pages, and no ambiguous ones', async () => {
+      const record = { actor: 'me@here', command: 'erase', changed: undefined };
+      const names = Array.from({ length: 25 }, (_, at) => (at % 2 === 0 ? [`e-${at}`] : [`a ${at}`, `b ${at}`]));
+      for (const [at, some] of names.entries())
+        await admin.audit({ ...record, id: `r-${at}`, atMs: 100_000 + at, what: auditLines(some) });
+      await admin.audit({ ...record, id: 'old', atMs: 200_000, what: 'one two' });
+      await admin.audit({ ...record, id: 'other', atMs: 300_000, command: 'dropped', what: 'q/s/1-1' });
+      const found: unknown[] = [];
+      for (let from: Parameters<typeof admin.removals>[1] | undefined = 99_000; from !== undefined;) {
+        const { page, next } = await admin.removals('erase', from);
+        found.push(...page.filter((one) => one.names.length > 0));
+        from = next;
+      }
+      assert.deepEqual(
+        found,
+        names.map((some, at) => ({ names: some, atMs: 100_000 + at })),
+      );
+      assert.deepEqual((await admin.removals('dropped', 0)).page, [{ names: ['q/s/1-1'], atMs: 300_000 }]);
     });
   });
 }

@@ -11,7 +11,7 @@ const PROGRAMS =
 const REDIS = 'INFO|SLOWLOG|CLUSTER|CONFIG|XLEN|XINFO|REPLICAOF|SENTINEL|MEMORY';
 const REDIS_ALONE = 'BGSAVE|BGREWRITEAOF';
 const SQL = 'SELECT|ALTER|GRANT|VACUUM';
-const ADMIN = 'erase|quarantine|prune|land-again';
+const ADMIN = 'erase|quarantine|prune|reconcile';
 /** Matches a command only if an argument follows, because the page also mentions commands by name. */
 const begins = (words: string): RegExp => new RegExp(`^(?:${words}) .`);
 const isRedis = (text: string): boolean => begins(REDIS).test(text) || new RegExp(`^(?:${REDIS_ALONE})$`).test(text);
@@ -39,6 +39,8 @@ const CANNOT: Readonly<Record<string, string>> = {
   "systemctl status 'ingest-*'": 'units need a machine that systemd has started',
   'systemctl reload': 'units need a machine that systemd has started',
   'systemctl stop ingest-gateway@9470': 'units need a machine that systemd has started',
+  'systemctl stop redis-server': 'test/admin restores a queue with these commands',
+  'systemctl start redis-server': 'test/admin restores a queue with these commands',
   'systemctl start': 'units need a machine that systemd has started',
   'systemctl restart ingest-consumer@9464': 'units need a machine that systemd has started',
   'redis-cli CONFIG REWRITE': 'the server here has no configuration file',
@@ -137,10 +139,13 @@ const STEPS: Readonly<Record<string, Step>> = {
   'quarantine drop ENTRY': { says: /0|no/, with: () => ['ENTRY', '0-1'], exits: 1 },
   'quarantine drop': { says: /0|no/, with: append(' --reason schema'), exits: 1 },
   'quarantine replay': { says: /0|no/, with: append(' --reason schema'), exits: 1 },
-  'ingest-admin land-again --since 2026-01-31T12:00:00Z': { says: /audit: .* land-again .*: \d+ changed/ },
-  'ingest-admin prune --older-than 400d': { says: /./, exits: 1 },
-  'ingest-admin prune --older-than 90d --type order.paid': { says: /./, exits: 1 },
-  'ingest-admin prune --older-than 90d --quarantine': { says: /./, exits: 1 },
+  'ingest-admin reconcile --rate 1000': { says: /^all .* 0$/m },
+  'ingest-admin reconcile --land': { says: /audit: .* reconcile .*: 0 changed/ },
+  'ingest-admin reconcile --land --yes': { says: /audit: .* reconcile .*: 0 changed/ },
+  'reconcile --land': { says: /audit: .* reconcile .*: 0 changed/ },
+  'ingest-admin prune --older-than 400d': { says: /audit: .* prune .*: 0 changed/ },
+  'ingest-admin prune --older-than 90d --type order.paid': { says: /audit: .* prune .*: 0 changed/ },
+  'ingest-admin prune --older-than 90d --quarantine': { says: /audit: .* prune .*: 0 changed/ },
   'ingest-admin erase --file erased-ids --yes': { says: /audit: .* erase .*: 1 changed/ },
   'ingest-admin erase ID': { says: /audit: .* erase .*: 1 changed/, with: () => ['ID', 'e-2'] },
   'erase --file F': { says: /audit: .* erase .*: 1 changed/ },

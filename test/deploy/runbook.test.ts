@@ -81,7 +81,7 @@ describe('the runbook', () => {
       'Redis is full',
       'A disk is full',
       'Replaying quarantine',
-      'Landing again',
+      'Reconciling',
       'Growth and retention',
       'Backup and restore',
       'Upgrading and going back',

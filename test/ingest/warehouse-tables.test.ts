@@ -38,7 +38,8 @@ describe('the SQL of both warehouses', () => {
       exact: (column) => column,
       time: (parameter) => `time(${parameter})`,
       afterAllTimes: 'after',
-      texts: (parameter) => parameter,
+      isIn: (column, parameter) => `${column} IN ${parameter}`,
+      digest: (column) => column,
     };
     return { admin: adminOfTables(dialect), statements };
   };

@@ -294,35 +294,37 @@ describe('the status of a stream', () => {
     assert.equal(await admin.find('one'), undefined);
   });
 
-  it('counts the entries that the group has read since a time, and moves the group back, never forward', async (t) => {
+  it('reads entries with their states, and makes only acknowledged ones pending again', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
-    for (const entry of ['1000-0', '2000-0', '2000-1', '3000-0'])
-      await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(entry));
-    await reader.acknowledge(await reader.read(10, 3_600_000, 1_000));
-    await server.command('XADD', STREAM, '4000-0', 'producer', 'shop', 'body', body('unread'));
-    const countSince = async (ms: number): Promise<number> => {
-      let counted = 0;
-      const all = await admin.countRead(ms, (entries) => (counted += entries));
-      assert.equal(counted, all);
-      return all;
-    };
-    assert.deepEqual(await Promise.all([0, 1_000, 2_000, 2_001, 3_001].map(countSince)), [4, 4, 3, 1, 0]);
-    const unread = async (): Promise<number> => (await admin.status()).partition.unread;
-    assert.equal(await unread(), 1);
-    for (const [ms, entries] of [
-      [5_000, 0],
-      [3_001, 0],
-    ] as const)
-      await admin.landAgain(ms, entries);
-    assert.equal(await unread(), 1);
-    await admin.landAgain(2_000, 3);
-    assert.equal(await unread(), 4);
-    const again = await reader.read(10, 3_600_000, 1_000);
+    const add = (entry: string): Promise<unknown> =>
+      server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(entry));
+    for (const entry of ['1000-0', '2000-0', '2000-1', '3000-0']) await add(entry);
+    const read = await reader.read(10, 3_600_000, 1_000);
+    await reader.acknowledge(read.filter(({ entry }) => entry !== '2000-1'));
+    await add('4000-0');
+    const states = async (): Promise<readonly string[]> =>
+      (await admin.statesAfter('1000-0', '4000-0')).map(({ entry, state }) => `${entry} ${state}`);
+    assert.deepEqual(await states(), ['2000-0 done', '2000-1 held', '3000-0 done', '4000-0 unread']);
+    const again = ['2000-0', '2000-1', '4000-0', '9000-0'].map((entry) => ({ source: '', entry }));
+    assert.deepEqual(await admin.landAgain(again), ['held', 'held', 'unread', 'gone']);
+    assert.deepEqual(await admin.held(['3000-0', '2000-1', '2000-0']), new Set(['2000-0', '2000-1']));
+    const claimed = await eventually('the reader claims it', async () => {
+      const some = await reader.read(10, 3_600_000, 100);
+      return some.some(({ entry }) => entry === '2000-0') && some;
+    });
+    assert.deepEqual([claimed.length, await reader.acknowledge(claimed)], [1, 1]);
+    assert.deepEqual((await states()).slice(0, 3), ['2000-0 done', '2000-1 held', '3000-0 done']);
+  });
+
+  it('finds as orphans the entries of a member that was deleted while it held them', async (t) => {
+    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    await server.command('XADD', STREAM, '1000-0', 'producer', 'shop', 'body', body('one'));
+    await reader.read(10, 3_600_000, 1_000);
+    await server.command('XGROUP', 'DELCONSUMER', STREAM, 'warehouse', reader.name);
     assert.deepEqual(
-      again.map(({ entry }) => entry),
-      ['2000-0', '2000-1', '3000-0', '4000-0'],
+      (await admin.statesAfter('0-0', '9000-0')).map(({ state }) => state),
+      ['done'],
     );
-    assert.equal(await unread(), 0);
   });
 });
 
@@ -334,7 +336,7 @@ describe('several pages, and unusual entries', () => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     for (let at = 1; at <= 60; at += 1) await add(`${at}-0`, 'same');
     await reader.read(100, 3_600_000, 1_000);
-    assert.equal(await admin.countRead(0, () => undefined), 60);
+    assert.equal((await admin.statesAfter('0-0', '99-0')).length, 60);
     assert.equal((await copies(admin, 'same')).length, 60);
     await add(`${Date.now()}-0`, 'new');
     assert.ok((await admin.status()).partition.oldestUnlandedMs > Date.now() - 60_000, 'the oldest of both kinds');

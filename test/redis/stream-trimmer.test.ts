@@ -224,14 +224,14 @@ describe('trimming', () => {
     }
   });
 
-  it('keeps the note of an erasure for 48 hours, and while an older event has not landed', async () => {
+  it('keeps the note of an erasure for 35 days, and while an older event has not landed', async () => {
     for (const [stream, landedAll, left] of [
       ['erased-landed', true, ['young']],
       ['erased-waiting', false, ['after', 'young']],
     ] as const) {
       const key = `{${stream}}:erased`;
-      await redis.command('ZADD', key, hoursAgo(60), 'before', hoursAgo(49), 'after', hoursAgo(47), 'young');
-      await redis.command('XADD', stream, hoursAgo(50), 'body', 'x');
+      await redis.command('ZADD', key, hoursAgo(860), 'before', hoursAgo(841), 'after', hoursAgo(839), 'young');
+      await redis.command('XADD', stream, hoursAgo(850), 'body', 'x');
       await redis.command('XGROUP', 'CREATE', stream, GROUP, landedAll ? '$' : '0');
       await (await trimmerOf(stream)).trim(0);
       assert.deepEqual(await redis.command('ZRANGE', key, '0', '-1'), left);

@@ -100,15 +100,6 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
     finds: /was accepted, and is nowhere/,
   },
   {
-    name: 'passes over what is to be landed again',
-    change: {
-      file: 'lib/redis/stream/lua/land-again.lua',
-      from: "redis.call('XGROUP', 'SETID', stream, group, ARGV[2],",
-      to: "redis.call('XGROUP', 'SETID', stream, group, '$',",
-    },
-    finds: NOWHERE,
-  },
-  {
     name: 'drops the second event of an id that the queue has forgotten',
     change: { file: 'lib/ingest/warehouse.ts', from: "? 'duplicate' : 'reused'", to: "? 'duplicate' : 'duplicate'" },
     finds: /was accepted, and is nowhere/,

@@ -40,7 +40,7 @@ export const MARKS = [
   'an operator erased an event',
   'an operator dropped quarantine rows',
   'an operator pruned old rows',
-  'an operator had the queue landed again',
+  'an operator landed what is missing',
   'a row was there already',
   'entries past retention were dropped',
   'a look-up found an accepted event',

@@ -1,7 +1,7 @@
 // The gateway and the consumer, assembled as their programs assemble them, on simulated clocks, connections and
 // stores. TLS, HTTP parsing, identities and quotas are left out: a request is an object with a complete body.
 import { eraseEvents } from '../../lib/admin/erase.ts';
-import { landAgain } from '../../lib/admin/land-again.ts';
+import { reconcile } from '../../lib/admin/reconcile.ts';
 import { pruneRows } from '../../lib/admin/prune.ts';
 import { dropRows } from '../../lib/admin/quarantine.ts';
 import { replayRows } from '../../lib/admin/replay.ts';
@@ -183,7 +183,7 @@ export class Operator extends Program {
       printed: () => Promise.resolve(),
       tell: () => undefined,
       readSchema: () => Promise.reject(new Error('no schemas are simulated')),
-      recordErased: () => Promise.resolve(),
+      sides: ['queue', 'warehouse'],
       confirm: () => Promise.resolve(true),
       progress: () => undefined,
       stopped: new AbortController().signal,
@@ -208,8 +208,8 @@ export class Operator extends Program {
     return this.#run((session) => pruneRows(session, { table: 'events', beforeMs }));
   }
 
-  landAgain(): Promise<Result> {
-    return this.#run((session) => landAgain(session, 0));
+  reconcile(land: boolean): Promise<Result> {
+    return this.#run((session) => reconcile(session, { land, rate: 1_000_000, metrics: undefined }));
   }
 
   async #run(command: (session: Session) => Promise<Result>): Promise<Result> {

@@ -436,7 +436,7 @@ class Simulation {
         void this.#operate((operator) => operator.prune(), 'an operator pruned old rows');
         return undefined;
       case 'land again':
-        void this.#operate((operator) => operator.landAgain(), 'an operator had the queue landed again');
+        void this.#operate((operator) => operator.reconcile(true), 'an operator landed what is missing');
         return undefined;
     }
   }

@@ -1,18 +1,22 @@
 // The queue port of ingest-admin on Redis Streams.
 import { namesIn } from '../../ingest/erased.ts';
+import { isEventId } from '../../ingest/event.ts';
 import {
+  isEntryBefore,
   QueueFailed,
+  type EntryPage,
   type EntryState,
   type Erasure,
+  type ErasureNote,
   type QueueAdmin,
   type QueuedCopy,
   type QueuedStream,
   type Replay,
   type Replayed,
-  type StreamEntry,
+  type StateEntry,
   type StreamStatus,
 } from '../../ingest/queue-admin.ts';
-import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import { type EntryName, REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { quarantineRowName } from '../../ingest/warehouse.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -27,7 +31,7 @@ import { clusterRefusal, type QueueIdentity } from '../stream/identity.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
+import { isNoGroup, queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import type { Client } from '../wire/redis-client.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type Argument, type RedisBytes, type RedisValue, type Sender, type Server } from '../wire/values.ts';
@@ -36,19 +40,24 @@ import { clockOf, streamStatus } from './stream-status.ts';
 const CONNECT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** One call of count.lua should read at most this many bytes, because it blocks Redis. */
-const COUNT_BYTES = 4 << 20;
-const COUNT_ENTRIES_FIRST = 16;
-const COUNT_ENTRIES_MAX = 1_000;
+/** Limits of one call of page.lua, because it blocks Redis. */
+const PAGE_ENTRIES = 500;
+const PAGE_BYTES = 4 << 20;
+const ERASURES_PAGE = 1_000;
+/** The member that holds entries which are to land again, and the time after which any consumer claims them. */
+const ABSENT_MEMBER = 'ingest-admin';
+const ABSENT_IDLE_MS = 24 * 3_600_000;
 const STATES_MAX = 16;
+const PENDING_PAGE = 1_000;
+const MOVED = 'the queue moved to another server after its entries were read; run the command again';
 
 const SCRIPTS = {
   replay: new Script('replay.lua', 'entry-state.lua'),
   states: new Script('states.lua', 'entry-state.lua'),
   noted: new Script('noted.lua'),
   erase: new Script('erase.lua', 'entry-state.lua', 'index-value.lua'),
-  count: new Script('count.lua', 'group-place.lua'),
-  landAgain: new Script('land-again.lua', 'group-place.lua'),
+  page: new Script('page.lua'),
+  landAgain: new Script('land-again.lua', 'entry-state.lua'),
 };
 
 interface AdminOptions extends ClockAndRandom {
@@ -127,17 +136,24 @@ export class StreamAdmin implements QueuedStream {
     });
   }
 
-  after(entry: string, count: number): Promise<readonly StreamEntry[]> {
+  after(entry: string): Promise<EntryPage> {
+    return this.#telling(() => this.#page(entry, '+'));
+  }
+
+  statesAfter(entry: string, end: string): Promise<readonly StateEntry[]> {
     return this.#telling(async () => {
-      const reply = await this.#bytes.send(['XRANGE', this.name, `(${entry}`, '+', 'COUNT', String(count)]);
-      const { deliveries } = entriesOf(reply, this.name);
-      return deliveries.map(({ entry: name, producer, notes, body = Buffer.alloc(0) }) => ({
-        stream: this.name,
-        entry: name,
-        producer,
-        noted: notes.id,
-        body,
-      }));
+      const servers = this.#histories.of(this);
+      if (this.#identity === undefined) throw this.#unidentified;
+      // An entry up to this place that is not pending later was acknowledged.
+      const place = await this.#place();
+      const { entries } = await this.#page(entry, end);
+      const held = await this.#pending(entries.map((one) => one.entry));
+      if (servers !== this.#histories.of(this)) throw new Error(MOVED);
+      const stateOf = (name: string): EntryState =>
+        held.has(name) ? 'held' : isEntryBefore(place, name) ? 'unread' : 'done';
+      // As in the consumer, an invalid id is none, and the id in the body is used.
+      const idOf = ({ id, body }: QueuedCopy): string | undefined => [id, namesIn(body).id].find(isEventId);
+      return entries.map((one) => ({ ...one, id: idOf(one), state: stateOf(one.entry) }));
     });
   }
 
@@ -194,25 +210,30 @@ export class StreamAdmin implements QueuedStream {
     });
   }
 
-  async countRead(sinceMs: number, onCounted: (entries: number) => void): Promise<number> {
-    let count = COUNT_ENTRIES_FIRST;
-    let all = 0;
-    for (let from: string | undefined = entryBefore(sinceMs); from !== undefined;) {
-      const args = [GROUP, from, String(count)];
-      const reply = await this.#telling(() => this.#run(SCRIPTS.count, args));
-      const [next, entries, bytes] = reply as readonly [string | null, number, number];
-      all += entries;
-      onCounted(entries);
-      from = next ?? undefined;
-      count = pageEntries(count, entries, bytes);
-    }
-    return all;
+  erasures(from: number): Promise<readonly ErasureNote[]> {
+    return this.#telling(async () => {
+      const range = [String(from), String(from + ERASURES_PAGE - 1), 'REV', 'WITHSCORES'];
+      const found = await this.#values.send(['ZRANGE', keyOf(this.name, 'erased'), ...range]);
+      const notes = [...fieldsOf(found as readonly RedisValue[])];
+      return notes.map(([id, atMs]) => ({ id, atMs: Number(atMs) }));
+    });
   }
 
-  landAgain(sinceMs: number, entries: number): Promise<void> {
+  landAgain(entries: readonly EntryName[]): Promise<readonly EntryState[]> {
     return this.#telling(async () => {
-      await this.#run(SCRIPTS.landAgain, [GROUP, entryBefore(sinceMs), String(entries)]);
+      const states: EntryState[] = [];
+      for (let from = 0; from < entries.length; from += STATES_MAX) {
+        const some = entries.slice(from, from + STATES_MAX);
+        if (some.some((one) => (one.servers ?? 0) !== this.#histories.of(this))) throw new Error(MOVED);
+        const args = [GROUP, ABSENT_MEMBER, String(ABSENT_IDLE_MS), ...some.map(({ entry }) => entry)];
+        states.push(...((await this.#run(SCRIPTS.landAgain, args)) as readonly EntryState[]));
+      }
+      return states;
     });
+  }
+
+  held(entries: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.#telling(() => this.#pending(entries));
   }
 
   noteErasure(id: string): Promise<void> {
@@ -227,7 +248,7 @@ export class StreamAdmin implements QueuedStream {
       const { servers = 0 } = copy;
       if (servers !== this.#histories.of(this))
         // On this server, the entry's name may belong to another event: see Delivery.
-        throw new Error('the queue moved to another server after its entries were read; run the command again');
+        throw new Error(MOVED);
       if (copy.source !== this.#source) return 'gone';
       const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
       const field = this.#index.field(id);
@@ -275,22 +296,50 @@ export class StreamAdmin implements QueuedStream {
     return script.run(this.#values, this.name, args);
   }
 
-  #copiesOf(reply: RedisBytes, id: string): QueuedCopy[] {
-    const servers = this.#histories.of(this);
-    const { deliveries } = entriesOf(reply, this.#source);
-    const copies = deliveries.map(({ entry, source, producer, body, notes, acceptedAtMs, replayOf }) => {
-      if ((notes.id ?? (body && namesIn(body).id)) !== id) return [];
-      const place = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
-      return [{ ...place, id, producer, acceptedAtMs, replayOf, body: body ?? Buffer.alloc(0) }];
-    });
-    return copies.flat();
+  /** Returns the last entry that the group has read. */
+  async #place(): Promise<string> {
+    const groups = (await xinfo(this.#values, 'GROUPS', this.name)) as readonly (readonly RedisValue[])[];
+    return String(
+      groups
+        .map(fieldsOf)
+        .find((one) => one.get('name') === GROUP)
+        ?.get('last-delivered-id') ?? '0-0',
+    );
   }
-}
 
-/** Returns the name just before the first entry of a time. */
-const entryBefore = (ms: number): string => (ms <= 0 ? '0-0' : `${Math.floor(ms) - 1}-18446744073709551615`);
+  /** Returns which of the entries are pending. */
+  async #pending(entries: readonly string[]): Promise<ReadonlySet<string>> {
+    const sorted = entries.toSorted((one, other) => (isEntryBefore(one, other) ? -1 : 1));
+    const [first, last] = [sorted[0], sorted.at(-1)];
+    const found = new Set<string>();
+    for (let from = first; from !== undefined && last !== undefined;) {
+      const command = ['XPENDING', this.name, GROUP, from, last, String(PENDING_PAGE)];
+      const page = (await this.#values.send(command).catch((cause: unknown) => {
+        if (isNoGroup(cause)) return [];
+        throw cause;
+      })) as readonly (readonly RedisValue[])[];
+      for (const [name] of page) found.add(String(name));
+      from = page.length < PENDING_PAGE ? undefined : `(${String(page.at(-1)?.[0])}`;
+    }
+    return new Set(entries.filter((entry) => found.has(entry)));
+  }
 
-function pageEntries(count: number, entries: number, bytes: number): number {
-  const fitting = Math.floor((COUNT_BYTES * entries) / Math.max(1, bytes));
-  return Math.max(1, Math.min(4 * count, fitting, COUNT_ENTRIES_MAX));
+  async #page(after: string, end: string): Promise<EntryPage> {
+    const args = [after, end, String(PAGE_ENTRIES), String(PAGE_BYTES)];
+    const [full, page] = (await SCRIPTS.page.run(this.#bytes, this.name, args)) as readonly RedisBytes[];
+    return { entries: this.#copies(page ?? null), full: full === 1 };
+  }
+
+  #copiesOf(reply: RedisBytes, id: string): QueuedCopy[] {
+    return this.#copies(reply).filter((copy) => copy.id === id);
+  }
+
+  #copies(reply: RedisBytes): QueuedCopy[] {
+    const servers = this.#histories.of(this);
+    return entriesOf(reply, this.#source).deliveries.map((delivery) => {
+      const { entry, source, producer, notes, body = Buffer.alloc(0), acceptedAtMs, replayOf } = delivery;
+      const place = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
+      return { ...place, id: notes.id ?? namesIn(body).id, producer, acceptedAtMs, replayOf, body };
+    });
+  }
 }

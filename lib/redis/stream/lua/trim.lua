@@ -17,7 +17,7 @@
 --
 -- An entry that was deleted by hand while it was pending would block trimming forever, so it is removed from the
 -- group's list when it is the oldest one there.
-local ERASURE_MS = 48 * 3600000
+local ERASURE_MS = 35 * 24 * 3600000
 local call, match = redis.call, string.match
 local stream, group, limit = KEYS[1], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
@@ -104,7 +104,7 @@ if starts and more == 0 then
   end
 end
 
--- An erasure is noted for 48 hours, or for as long as an event that was accepted before it may still land.
+-- An erasure is noted for 35 days, so that it outlives backups of the warehouse, or for as long as an event that was accepted before it may still land.
 local over_ms = server_now - ERASURE_MS
 if unlanded then over_ms = math.min(over_ms, tonumber(match(unlanded, '^%d+'))) end
 call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))

@@ -1,0 +1,108 @@
+// The result of `reconcile`: counts per hour of acceptance and producer, as a table, as JSON, and as a metrics file.
+import { rename, writeFile } from 'node:fs/promises';
+import type { QueuedCopy } from '../ingest/queue-admin.ts';
+import { messageOf } from '../process/message-of.ts';
+import { printable } from '../process/printable.ts';
+import { printResult, UsageError, type Session } from './session.ts';
+import { counted, countText, table, timeText } from './terminal.ts';
+
+const PLACES = ['landed', 'quarantined', 'erased', 'waiting', 'missing'] as const;
+/** The place of an event. `erased` includes events whose quarantine row was dropped. */
+export type EventPlace = (typeof PLACES)[number];
+type Counts = Record<'entries' | EventPlace, number>;
+
+const HOUR_MS = 3_600_000;
+/** Other writers may use any number of producers' names. */
+const ROWS_MAX = 10_000;
+const LISTED_MAX = 1_000;
+const SHOWN_MAX = 20;
+
+interface Row extends Counts {
+  readonly hour: string;
+  readonly producer: string;
+}
+
+const noCounts = (): Counts => ({ entries: 0, landed: 0, quarantined: 0, erased: 0, waiting: 0, missing: 0 });
+
+export class Report {
+  readonly sum = noCounts();
+  /** Number of missing events that have landed by now. */
+  filled = 0;
+  /** Number of erased events whose bodies were back in the queue or the warehouse. */
+  bodiesBack = 0;
+  readonly #rows = new Map<string, Row>();
+  readonly #missing: Pick<QueuedCopy, 'stream' | 'entry' | 'id' | 'producer'>[] = [];
+
+  add({ stream, entry, id, producer = '', acceptedAtMs }: QueuedCopy, place: EventPlace): void {
+    const hour = timeText(Math.floor(acceptedAtMs / HOUR_MS) * HOUR_MS);
+    const own = `${hour} ${producer}`;
+    const key = this.#rows.size < ROWS_MAX || this.#rows.has(own) ? own : '';
+    const row = this.#rows.get(key) ?? { hour, producer: key === '' ? '(others)' : producer, ...noCounts() };
+    this.#rows.set(key, row);
+    for (const counts of [row, this.sum]) {
+      counts.entries += 1;
+      counts[place] += 1;
+    }
+    if (place === 'missing' && this.#missing.length < LISTED_MAX) this.#missing.push({ stream, entry, id, producer });
+  }
+
+  /** `land`: erased bodies that were back have been erased again. */
+  isGood(land: boolean): boolean {
+    return this.sum.missing === this.filled && (land || this.bodiesBack === 0);
+  }
+
+  print(session: Session, land: boolean): void {
+    const { sum, filled, bodiesBack } = this;
+    const hours = [...this.#rows.values()].toSorted((one, other) => (one.hour < other.hour ? -1 : 1));
+    const changes = land ? { filled } : {};
+    const value = { ...sum, ...changes, bodiesBack, hours, missingEvents: this.#missing };
+    printResult(session, value, `${this.#lines(hours, land).join('\n')}\n`);
+  }
+
+  #lines(hours: readonly Row[], land: boolean): string[] {
+    const { sum, filled, bodiesBack } = this;
+    const cells = (counts: Counts): string[] =>
+      [counts.entries, ...PLACES.map((place) => counts[place])].map(countText);
+    const lines = table(
+      [
+        ['hour', 'producer', 'entries', ...PLACES],
+        ...hours.map((row) => [row.hour.slice(0, 16) + 'Z', printable(row.producer), ...cells(row)]),
+        ['all', '', ...cells(sum)],
+      ],
+      [2, 3, 4, 5, 6, 7],
+    );
+    for (const { stream, entry, id, producer = '' } of this.#missing.slice(0, SHOWN_MAX))
+      lines.push(`missing: ${stream} ${entry} of ${printable(producer)}: ${printable(id ?? '(no id)')}`);
+    if (sum.missing > SHOWN_MAX) lines.push(`and ${countText(sum.missing - SHOWN_MAX)} more`);
+    if (bodiesBack > 0) lines.push(`${counted(bodiesBack, 'body', 'bodies')} of erased events had come back`);
+    if (land) lines.push(`${countText(filled)} of ${counted(sum.missing, 'missing event')} landed`);
+    return lines;
+  }
+
+  metrics(land: boolean, nowMs: number): string {
+    const { sum, filled, bodiesBack } = this;
+    const counts = { ...sum, landed: sum.landed + filled, missing: sum.missing - filled };
+    return [
+      '# HELP ingest_reconcile_events Events on the queue, by their place, when ingest-admin reconcile ended.',
+      '# TYPE ingest_reconcile_events gauge',
+      ...PLACES.map((place) => `ingest_reconcile_events{place="${place}"} ${counts[place]}`),
+      '# HELP ingest_reconcile_bodies_back Erased events that have a body again.',
+      '# TYPE ingest_reconcile_bodies_back gauge',
+      `ingest_reconcile_bodies_back ${land ? 0 : bodiesBack}`,
+      '# HELP ingest_reconcile_end_timestamp_seconds Unix time at which ingest-admin reconcile ended.',
+      '# TYPE ingest_reconcile_end_timestamp_seconds gauge',
+      `ingest_reconcile_end_timestamp_seconds ${(nowMs / 1_000).toFixed(3)}`,
+      '',
+    ].join('\n');
+  }
+}
+
+/** Replaces the file in one step, because node_exporter may read it at any time. */
+export async function writeMetrics(path: string, text: string): Promise<void> {
+  try {
+    await writeFile(`${path}.${process.pid}`, text, { flush: true, mode: 0o644 });
+    await rename(`${path}.${process.pid}`, path);
+  } catch (cause) {
+    throw new UsageError(`--metrics ${path}: ${messageOf(cause)}`, { cause });
+  }
+}
