@@ -67,7 +67,12 @@ export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus>
   return {
     servers,
     partitions: found.map(({ partition }) => partition),
-    away: failures.map((cause) => (cause instanceof QueueFailed ? cause.message : String(cause))),
+    away: [
+      ...failures.map((cause) => (cause instanceof QueueFailed ? cause.message : String(cause))),
+      ...found.flatMap(({ partition: { name, unavailable } }) =>
+        unavailable === undefined ? [] : [streams.length === 1 ? unavailable : `${name}: ${unavailable}`],
+      ),
+    ],
   };
 }
 

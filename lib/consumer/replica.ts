@@ -76,7 +76,13 @@ export class Replica {
       draining: stopping,
       unready,
       unavailable: () =>
-        [...consumers.keys()].filter((partition) => !reads(partition) || consumers[partition]?.full === true),
+        new Map(
+          consumers.flatMap(({ full, trouble: why }, partition) => {
+            if (reads(partition) && !full) return [];
+            const state = this.#readers[partition]?.state();
+            return [[partition, (state?.available === false && !full ? state.reason : why) ?? '']];
+          }),
+        ),
       metrics: () => exposition(metrics.registry),
     };
   }

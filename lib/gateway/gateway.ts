@@ -180,10 +180,10 @@ export class Gateway {
         if (!state.available) return state.reason;
         return this.#listening ? undefined : 'not listening yet';
       },
-      unavailable: () => {
-        const states = this.#queue.states();
-        return [...states.keys()].filter((partition) => states[partition]?.available === false);
-      },
+      unavailable: () =>
+        new Map(
+          this.#queue.states().flatMap((state, partition) => (state.available ? [] : [[partition, state.reason]])),
+        ),
       metrics: this.#metrics,
     };
   }

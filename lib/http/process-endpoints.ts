@@ -15,8 +15,8 @@ export interface ProcessState {
   readonly draining: () => boolean;
   /** Why the process is not ready, without secrets; `undefined` if it is ready. */
   readonly unready: () => string | undefined;
-  /** Numbers or names of the parts of the queue that are unavailable. */
-  readonly unavailable: () => readonly (number | string)[];
+  /** The reason for each part of the queue that is unavailable, without secrets, by the part's number. */
+  readonly unavailable: () => ReadonlyMap<number, string>;
   readonly metrics: () => Promise<Exposition>;
 }
 
@@ -53,9 +53,10 @@ const live = (): Answer => json(200, { status: 'live' });
 function readiness(state: ProcessState): Answer {
   if (state.draining()) return json(503, { status: 'draining' });
   const reason = state.unready();
-  if (reason !== undefined) return json(503, { status: 'unavailable', reason });
-  const unavailable = state.unavailable();
-  return json(200, unavailable.length === 0 ? { status: 'ready' } : { status: 'ready', unavailable });
+  const reasons = state.unavailable();
+  const parts = { unavailable: [...reasons.keys()], reasons: Object.fromEntries(reasons) };
+  if (reason !== undefined) return json(503, { status: 'unavailable', reason, ...(reasons.size > 1 ? parts : {}) });
+  return json(200, { status: 'ready', ...(reasons.size > 0 ? parts : {}) });
 }
 
 async function scrape(state: ProcessState): Promise<Answer> {

@@ -24,6 +24,8 @@ export interface PartitionStatus {
   /** Age of the oldest unlanded event; 0 if all events have landed. */
   readonly oldestUnlandedMs: number;
   readonly replicas: readonly ReplicaStatus[];
+  /** Why gateways cannot add events. */
+  readonly unavailable: string | undefined;
 }
 
 export interface ServerStatus {

@@ -80,6 +80,10 @@ export function inWords(reason) {
 const soonest = () => named('expiry ').filter((name) => latest(name) < (name === 'expiry crl' ? 1 : 14) * 86400)[0];
 const level = (bad, warn) => (bad ? 'bad' : warn ? 'warn' : undefined);
 const because = ({ reason, status }) => (status === 'draining' ? 'the process is stopping' : inWords(reason ?? status));
+const awayParts = () =>
+  Object.entries(now.ready.reasons ?? {})
+    .map(([part, reason]) => `${part} of the queue is unavailable: ${inWords(reason)}`)
+    .join('; part ');
 const when = (condition) => level(condition);
 /** The program, `gateway` or `consumer`, and the last answer of `health/ready`. */
 export const now = { program: undefined, ready: undefined };
@@ -130,7 +134,7 @@ const RULES = {
   partition: [
     'IngestPartitionUnavailable',
     'PARTLY DOWN',
-    () => `Part ${now.ready.unavailable} of the queue does not answer.`,
+    () => `Part ${awayParts()}.`,
     () => when(now.ready.unavailable),
   ],
   full: [

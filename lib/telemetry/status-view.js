@@ -270,7 +270,7 @@ function showTables(families) {
   const figure = (family, name) =>
     of(family).find((one) => nameOf(one) === name || of(family).length === 1)?.value ?? NaN;
   const streams = of('ingest_queue_up').length > 0 ? of('ingest_queue_up') : of('ingest_queue_available');
-  const why = now.ready.reason ? inWords(now.ready.reason) : 'it does not answer';
+  const why = ({ labels }) => inWords(now.ready.reasons?.[labels.partition] ?? now.ready.reason ?? 'not known');
   showTable(
     'Streams of the queue',
     ['stream', 'state', '#unlanded', '#oldest'],
@@ -281,7 +281,7 @@ function showTables(families) {
         one.value > 0
           ? ['available', 'good']
           : [
-              `unavailable: ${why}`,
+              `unavailable: ${why(one)}`,
               'bad',
               streams.length > 1 ? 'IngestPartitionUnavailable' : 'IngestQueueUnavailable',
             ],

@@ -22,7 +22,7 @@ export class ServedPage {
     const state = {
       draining: () => false,
       unready: () => this.unready,
-      unavailable: () => [],
+      unavailable: () => new Map(),
       metrics: () => Promise.resolve({ contentType: 'text/plain; version=0.0.4', text: this.metrics() }),
     };
     this.#endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());

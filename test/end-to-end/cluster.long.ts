@@ -101,7 +101,7 @@ describe('a queue on a Redis Cluster', () => {
     // Each partition has its own probe, so readiness may not name all of them at the same time.
     await eventually('readiness names the partitions', async () => {
       const { status, body } = await pipeline.ready();
-      return status === 200 && isDeepStrictEqual(body, { status: 'ready', unavailable: away });
+      return status === 200 && isDeepStrictEqual(body['unavailable'], away);
     });
     for (const at of away) {
       const sent = performance.now();

@@ -23,7 +23,7 @@ before(async () => {
     {
       draining: () => isDraining,
       unready: () => undefined,
-      unavailable: () => [],
+      unavailable: () => new Map(),
       metrics: () => metrics(),
     },
     problem,
@@ -107,7 +107,7 @@ describe('the address of the process endpoints', () => {
 
 describe('a process', () => {
   const asked = async (given: Partial<ProcessState>, path = '/health/ready'): Promise<readonly unknown[]> => {
-    const state = { draining: () => false, unready: () => undefined, unavailable: () => [], metrics, ...given };
+    const state = { draining: () => false, unready: () => undefined, unavailable: () => new Map(), metrics, ...given };
     const answer = await processRoutes(state)
       .find(({ name }) => name === path)
       ?.methods.get('GET')?.();
@@ -117,8 +117,15 @@ describe('a process', () => {
 
   it('reports that it is ready, the unavailable parts of its queue, or the reason why it is not ready', async () => {
     assert.deepEqual(await asked({}), [200, { status: 'ready' }]);
-    assert.deepEqual(await asked({ unavailable: () => [1, 'b'] }), [200, { status: 'ready', unavailable: [1, 'b'] }]);
+    const parts = { unavailable: [1, 3], reasons: { '1': 'full', '3': 'frozen' } };
+    const reasons = new Map([
+      [1, 'full'],
+      [3, 'frozen'],
+    ]);
+    assert.deepEqual(await asked({ unavailable: () => reasons }), [200, { status: 'ready', ...parts }]);
     const unready = { unready: () => 'the queue is unavailable' };
+    const both = { ...unready, unavailable: () => reasons };
+    assert.deepEqual(await asked(both), [503, { status: 'unavailable', reason: 'the queue is unavailable', ...parts }]);
     assert.deepEqual(await asked(unready), [503, { status: 'unavailable', reason: 'the queue is unavailable' }]);
     assert.deepEqual(await asked({ ...unready, draining: () => true }), [503, { status: 'draining' }]);
     assert.deepEqual(await asked(unready, '/health/live'), [200, { status: 'live' }]);

@@ -4,7 +4,8 @@ import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import type { Outcome } from '../../lib/ingest/queue.ts';
@@ -185,6 +186,32 @@ describe('the status of a stream', () => {
   const REPLICAS = `{${STREAM}}:replicas`;
   const sizeOf = async (key: string): Promise<number> => Number(await server.command('MEMORY', 'USAGE', key));
 
+  it('names the reason why gateways accept no events, in the words of their readiness', async (t) => {
+    const [{ queue }, admin] = [await openAccepting(t), openAdmin(t)];
+    const reasons = async (of: StreamQueue): Promise<readonly unknown[]> => {
+      const state = await of.probe();
+      return [state.available ? undefined : state.reason, (await admin.status()).partition.unavailable];
+    };
+    assert.deepEqual(await reasons(queue), [undefined, undefined]);
+    await server.command('CONFIG', 'SET', 'maxmemory', '1');
+    const [full, shown] = await reasons(queue).finally(() => server.command('CONFIG', 'SET', 'maxmemory', '0'));
+    assert.match(String(full), /^OOM /);
+    assert.equal(shown, full);
+
+    const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
+    const [connection, ...connections] = [connect(), connect()] as const;
+    const durability = { level: 'warn', replicas: 1, connections } as const;
+    const about = { clock: SYSTEM.clock, enqueueTimeoutMs: 500, log, part: partitionAt(server.uri) };
+    const replicated = new StreamQueue({ ...about, connection, durability });
+    t.after(() => replicated.close());
+    connection.open();
+    await eventually('it is connected', () => [connection, ...connections].every(({ ready }) => ready));
+    await eventually('both say the same', async () => {
+      const [why, status] = await reasons(replicated);
+      return why === status && /^0 replicas are connected and INGEST_QUEUE_REPLICAS is 1/.test(String(why));
+    });
+  });
+
   it("reports its size, the group's progress, its members, and the server", async (t) => {
     const [{ submit }, admin, reader] = [await openAccepting(t), openAdmin(t), await openReader(t)];
     for (const id of ['one', 'two', 'three']) await submit(id);
@@ -195,7 +222,14 @@ describe('the status of a stream', () => {
     await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone', String(beatMs), 'alive');
     const { partition, server: about, run } = await admin.status();
     const { memoryBytes, oldestUnlandedMs, replicas, ...counts } = partition;
-    assert.deepEqual(counts, { name: STREAM, stream: STREAM, events: 3, unread: 1, pending: 2 });
+    assert.deepEqual(counts, {
+      name: STREAM,
+      stream: STREAM,
+      events: 3,
+      unread: 1,
+      pending: 2,
+      unavailable: undefined,
+    });
     const slices = (await server.command('KEYS', `{${STREAM}}:ids:*`)) as readonly string[];
     const sizes = await Promise.all([STREAM, ...slices].map(sizeOf));
     assert.equal(slices.length, 1);

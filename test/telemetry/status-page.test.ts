@@ -15,7 +15,7 @@ before(async () => {
   const state = {
     draining: () => false,
     unready: () => undefined,
-    unavailable: () => [],
+    unavailable: () => new Map(),
     metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
   };
   const endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());

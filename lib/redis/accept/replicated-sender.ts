@@ -11,6 +11,8 @@
 // Limit: WAIT is not consensus. A failover to a replica that lacks an event loses it.
 import assert from 'node:assert/strict';
 import type { RedisConnection } from '../server/connection.ts';
+import { replicationFaults } from '../server/durability.ts';
+import { serverInfo } from '../server/facts.ts';
 import { keyOf } from '../stream/layout.ts';
 import { NoConnection } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
@@ -55,19 +57,22 @@ export class ReplicatedSender implements Server {
   async send(command: readonly Argument[]): Promise<RedisValue> {
     const connection = this.#next();
     const answer = connection.send(command);
-    let replicas = this.#waited(connection);
-    replicas.catch(() => undefined);
+    const waited = this.#waited(connection);
+    waited.catch(() => undefined);
     const reply = await answer;
-    if (!String(reply).includes('0')) {
-      await replicas;
+    let count = await waited;
+    if (count >= this.#options.replicas && !String(reply).includes('0')) {
       const marked = connection.send(this.#mark);
-      replicas = this.#waited(connection);
-      replicas.catch(() => undefined);
+      const again = this.#waited(connection);
+      again.catch(() => undefined);
       await marked;
+      count = await again;
     }
-    const count = await replicas;
     if (count >= this.#options.replicas) return reply;
-    throw new NotReplicated(`${count} of ${this.#options.replicas} replicas acknowledged within ${this.#waitMs} ms`);
+    const [fault] = replicationFaults(await serverInfo(connection), this.#options.replicas);
+    throw new NotReplicated(
+      fault ?? `${count} of ${this.#options.replicas} replicas acknowledged within ${this.#waitMs} ms`,
+    );
   }
 
   restart(reason: string): void {

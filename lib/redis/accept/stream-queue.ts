@@ -23,7 +23,8 @@ import { messageOf } from '../../process/message-of.ts';
 import { isSameProducer } from '../../process/producer-name.ts';
 import type { RedisConnection } from '../server/connection.ts';
 import { DurabilityCheck } from '../server/durability.ts';
-import { entriesOf, FIND, membersOf } from '../stream/entry.ts';
+import { noteReplicas } from '../stream/refusal.ts';
+import { ACCEPT, entriesOf, FIND, membersOf } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
@@ -31,7 +32,7 @@ import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer } from '../wire/errors.ts';
-import { isNoScript, Script } from '../wire/script.ts';
+import { isNoScript } from '../wire/script.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
@@ -40,8 +41,6 @@ import { ReplicatedSender } from './replicated-sender.ts';
 // string. Choice: calls are limited in events and characters. The next call carries the rest.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
-
-const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
 
 /** Indexed by the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
@@ -140,7 +139,7 @@ export class StreamQueue implements Queue {
     this.#probe = new QueueProbe({ call: () => this.#callEmpty(), connection, clock, log });
     this.#supervision = clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
     connection.tell({
-      inspect: (server) => this.#inspect(server, durability.replicas > 0),
+      inspect: (server) => this.#inspect(server, durability.replicas),
       onReady: () => {
         this.#sender = this.#replicated ?? connection;
         void this.#probe.ask();
@@ -348,10 +347,13 @@ export class StreamQueue implements Queue {
     }
   }
 
-  async #inspect(server: Server, waits: boolean): Promise<void> {
-    await assertRights(server, this.#stream, 'gateway', waits ? [['wait', '', '1 1']] : []);
+  async #inspect(server: Server, replicas: number): Promise<void> {
+    await assertRights(server, this.#stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
     await this.#identity.ask(server);
-    if (this.#makes) await ensureGroup(server, this.#stream);
+    if (this.#makes) {
+      await ensureGroup(server, this.#stream);
+      await noteReplicas(server, this.#stream, replicas);
+    }
     await this.#durability.check(server);
   }
 }

@@ -4,6 +4,7 @@ import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { durabilityFaults } from '../server/durability.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
 import { xinfo } from '../stream/group.ts';
+import { refusalOf } from '../stream/refusal.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
@@ -13,11 +14,12 @@ const LAG = new Script('lag.lua', 'group-place.lua');
 
 export async function streamStatus(server: Server, stream: string): Promise<StreamStatus> {
   const info = await serverInfo(server);
-  const [events, replicas, memoryBytes, lag] = await Promise.all([
+  const [events, replicas, memoryBytes, lag, unavailable] = await Promise.all([
     server.send(['XLEN', stream]),
     replicasOf(server, stream),
     memoryOf(server, stream),
     LAG.run(server, stream, [GROUP]),
+    refusalOf(server, stream, info),
   ]);
   const [unread, pending, oldestUnlandedMs] = lag as readonly [number, number, number];
   const bytes = (name: string): number | undefined => (info.has(name) ? Number(info.get(name)) : undefined);
@@ -39,6 +41,7 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
       pending,
       oldestUnlandedMs,
       replicas,
+      unavailable,
     },
   };
 }

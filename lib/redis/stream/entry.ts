@@ -5,6 +5,9 @@ import { TIME_MS_MAX } from '../../ingest/warehouse.ts';
 import type { RedisBytes } from '../wire/values.ts';
 import { Script } from '../wire/script.ts';
 
+/** Accepts events. A call without events is a probe, which is refused like a write. */
+export const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
+
 /** Finds entries by id. */
 export const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
 
