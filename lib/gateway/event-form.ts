@@ -26,7 +26,10 @@ export type CloudEventReader = (body: Buffer) => ReadEvent | InvalidEvent | 'too
 /** The members of a CloudEvent that form the event's id. */
 export type EventId = 'id' | 'source+id';
 
-const MEDIA_TYPE = /^application\/(cloudevents\+)?json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i;
+const MEDIA_TYPE = /^application\/(cloudevents\+)?json[ \t]*(;.*)?$/i;
+/** Parameters other than `charset` are ignored (RFC 2045, section 5; RFC 8259, section 11). */
+const PARAMETER = /;[ \t]*([^;="]*?)[ \t]*(?:=[ \t]*("(?:[^"\\]|\\.)*"|[^;]*))?(?=;|$)/gy;
+const UTF_8 = /^["']?utf-?8["']?[ \t]*$/i;
 
 const ACCEPT = ['Accept', 'application/json, application/cloudevents+json'];
 const refused = (detail: string): GatewayAnswer => problem('unsupportedMediaType', detail, { headers: ACCEPT });
@@ -50,8 +53,18 @@ export function eventForm(
     };
   }
   const match = contentType === undefined ? null : MEDIA_TYPE.exec(contentType);
-  if (match === null) return isBatchedMode(contentType) ? NO_BATCH : MEDIA_TYPE_NEEDED;
+  if (match === null || !isUtf8(match[2] ?? '')) return isBatchedMode(contentType) ? NO_BATCH : MEDIA_TYPE_NEEDED;
   return match[1] === undefined ? 'json' : readCloudEvent;
+}
+
+/** True if the parameters of a media type name no charset but UTF-8. False if they are malformed. */
+function isUtf8(parameters: string): boolean {
+  let end = 0;
+  for (const [parameter, name = '', value = ''] of parameters.matchAll(PARAMETER)) {
+    end += parameter.length;
+    if (name.toLowerCase() === 'charset' && !UTF_8.test(value.replaceAll(/\\(.)/g, '$1'))) return false;
+  }
+  return end === parameters.length;
 }
 
 const CLOUD_EVENT_READERS: Readonly<Record<EventId, (body: Buffer) => ReadEvent | InvalidEvent>> = {

@@ -49,7 +49,7 @@ export function structuredEvent(
   return { valid: true, body: Buffer.from(`{${members.join(',')}${data}}`) };
 }
 
-const TIME = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:(?:[0-5]\d|60)(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
+const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):(\d\d)(?:\.\d+)?(?:Z|([+-])([01]\d|2[0-3]):([0-5]\d))$/i;
 
 /** Returns the faults of a CloudEvent 1.0, except those in `id` and `type`, which parseEvent checks. */
 export function cloudEventFaults(event: Readonly<Record<string, unknown>>): EventFault[] {
@@ -68,9 +68,19 @@ export function cloudEventFaults(event: Readonly<Record<string, unknown>>): Even
   return faults;
 }
 
-/** RFC 3339, section 5.6, allows leap seconds, which Date.parse rejects. */
-const isTime = (value: unknown): boolean =>
-  typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value.replace(/:60/, ':59').toUpperCase()));
+/** True for a time that exists (RFC 3339, sections 5.6 and 5.7). A leap second ends a month in UTC. */
+function isTime(value: unknown): boolean {
+  const match = typeof value === 'string' ? TIME.exec(value) : null;
+  if (match === null) return false;
+  const [, date, minute, second = '', sign, hours = '0', minutes = '0'] = match;
+  const isLeap = second === '60';
+  const text = `${date}T${minute}:${isLeap ? '59' : second}`;
+  const local = new Date(`${text}Z`);
+  // Date moves 30 February to March, and hour 24 to the next day.
+  if (Number.isNaN(local.getTime()) || !local.toISOString().startsWith(text)) return false;
+  const offsetMs = (Number(hours) * 60 + Number(minutes)) * 60_000 * (sign === '-' ? -1 : 1);
+  return !isLeap || /-01T00:00:00/.test(new Date(local.getTime() - offsetMs + 1_000).toISOString());
+}
 
 export function typeAdvice(body: Buffer): string | undefined {
   const value = jsonValue(body);

@@ -106,6 +106,10 @@ describe('POST /events', () => {
     'application/cloudevents+json',
     'application/json; charset=utf-8',
     'Application/CloudEvents+JSON;charset="UTF-8"',
+    'application/json;v=1',
+    'application/json;',
+    'application/json ; charset = utf8; x="a;charset=latin1"',
+    'application/cloudevents+json;;v="\\""; Charset="utf\\-8" ',
   ]) {
     it(`takes ${type}`, async () => {
       await provoke(one, '202', post(event(type, { specversion: '1.0', source: '/s' }), { 'content-type': type }));
@@ -218,6 +222,9 @@ describe('POST /events', () => {
       'text/plain',
       'application/jsonx',
       'application/json; charset=latin1',
+      'application/json;v=1;charset="utf-16"',
+      'application/cloudevents+json; charset=utf8; CHARSET=us-ascii',
+      'application/json, text/plain',
       'application/cloudevents-batch+json',
       '',
     ]) {
