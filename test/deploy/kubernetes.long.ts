@@ -11,6 +11,7 @@ import { temporaryFolder } from '../support/scope.ts';
 import { DEPLOY, deployFile, documents, ran, tool } from './deploy-files.ts';
 
 const COMPONENTS = [
+  'admin',
   'autoscaling',
   'disruption-budget',
   'load-balancer',
@@ -62,6 +63,12 @@ function withComponents(): readonly KubernetesObject[] {
 }
 
 const objects = withComponents();
+/** The overlay that people copy, and the Job that they create by hand. */
+const example = [
+  ...rendered('example'),
+  ...(documents(deployFile('kubernetes/admin-job.yaml')) as unknown as readonly KubernetesObject[]),
+];
+const all = [...objects, ...example];
 const named = (kind: string): readonly string[] =>
   objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
 const deployments = objects.filter(({ kind }) => kind === 'Deployment') as unknown as readonly Deployment[];
@@ -70,7 +77,7 @@ const settings = ({ spec }: Deployment): Map<string, string> =>
 
 describe('the Kubernetes objects', () => {
   it('have values that the API accepts', async () => {
-    for (const object of objects) {
+    for (const object of all) {
       const models = (await import(modulePath(object))) as Record<string, new (data: unknown) => { validate(): void }>;
       const Model = models[object.kind];
       assert.ok(Model !== undefined, object.kind);
@@ -82,7 +89,7 @@ describe('the Kubernetes objects', () => {
     // The file must be inside the repository so that the compiler finds the models.
     mkdirSync(join(ROOT, '.ingest'), { recursive: true });
     const file = join(temporaryFolder('objects-', join(ROOT, '.ingest')), 'objects.ts');
-    const lines = objects.flatMap((object, at) => [
+    const lines = all.flatMap((object, at) => [
       `import type { I${object.kind} as Kind${at} } from '${modulePath(object)}';`,
       `export const object${at}: Kind${at} = ${JSON.stringify(object)};`,
     ]);
@@ -120,6 +127,25 @@ describe('the Kubernetes objects', () => {
     assert.deepEqual(named('HorizontalPodAutoscaler'), ['ingest-gateway']);
     assert.deepEqual(named('PodMonitor'), ['ingest']);
     assert.deepEqual(named('PrometheusRule'), ['ingest']);
+  });
+
+  it('name one image, which the example replaces in every pod', () => {
+    const images = (of: readonly KubernetesObject[]): readonly string[] => [
+      ...new Set([...JSON.stringify(of).matchAll(/"image":"([^"]+)"/g)].map(([, image = '']) => image)),
+    ];
+    const [named = '', ...others] = images(objects);
+    assert.deepEqual(others, []);
+    assert.deepEqual(images(rendered('example')), [`registry.example/${named}`]);
+    for (const page of ['scale.md', 'compose.yaml', 'Containerfile', 'kubernetes/admin-job.yaml'])
+      assert.ok(deployFile(page).includes(named), page);
+  });
+
+  it('of the example mount each ConfigMap that they name, and set only keys that the programs know', () => {
+    const generated = example.filter(({ kind }) => kind === 'ConfigMap').map(({ metadata }) => metadata.name);
+    const text = JSON.stringify(example);
+    for (const name of generated) assert.ok(text.includes(`"configMap":{"name":"${name}"}`), name);
+    for (const [, key = ''] of text.matchAll(/"name":"(INGEST_\w+)"/g))
+      assert.ok(key.replace(/_URI_FILE$/, '_URI') in SETTINGS, key);
   });
 
   it('leave the number of gateways to the autoscaler, and keep three consumers', () => {

@@ -1,0 +1,203 @@
+// Types the commands of install.md on an empty Debian that systemd has booted in a container, as root, and prints the
+// time to the first landed event. Then it tries a SQLite warehouse, an upgrade, a downgrade and a purge.
+//
+// `make installed-test` runs it. It needs root, debootstrap, systemd-nspawn, and Debian's mirror.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, describe, it } from 'node:test';
+import { makePackages } from '../package/installation.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { deployFile, tool } from './deploy-files.ts';
+
+const ROOT = new URL('../../', import.meta.url).pathname;
+const MIRROR = 'http://deb.debian.org/debian';
+const PATIENCE_MS = 300_000;
+
+const blocksOf = (page: string): readonly string[] =>
+  [...deployFile(page).matchAll(/^ *```\w*\n([^]*?)^ *```$/gm)].map(([, block = '']) =>
+    block.replaceAll(/(?<=[>:'])PASSWORD/g, 'secret'),
+  );
+
+/** A Debian in a folder, whose first process is systemd. It shares the network of this machine. */
+class Machine {
+  readonly #root: string;
+  #leader = 0;
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  static async boot(packages: string): Promise<Machine> {
+    const pristine = join(ROOT, '.ingest/debian');
+    if (!existsSync(join(pristine, 'usr/bin/systemctl'))) {
+      const packages = '--include=systemd,systemd-sysv,dbus,procps,iproute2';
+      execFileSync(tool('debootstrap', 'debootstrap'), ['--variant=minbase', packages, 'bookworm', pristine, MIRROR]);
+    }
+    const root = join(temporaryFolder('installed-', '/var/tmp'), 'root');
+    execFileSync('cp', ['-a', pristine, root]);
+    writeFileSync(join(root, 'etc/apt/apt.conf.d/90yes'), 'APT::Get::Assume-Yes "true";\n');
+    const machine = new Machine(root);
+    const options = ['--quiet', '--register=no', '--keep-unit', '--console=pipe', '--resolv-conf=copy-host'];
+    const nspawn = spawn(
+      tool('systemd-nspawn', 'systemd-container'),
+      [...options, `--bind=${packages}:/packages`, `--directory=${root}`, '--boot'],
+      { stdio: 'ignore' },
+    );
+    atEnd(async () => {
+      machine.sh('systemctl poweroff --force --force');
+      if (nspawn.exitCode === null) await new Promise((resolve) => nspawn.once('exit', resolve));
+    });
+    await eventually('systemd has booted', () => {
+      const { stdout } = spawnSync('ps', ['--no-headers', '-o', 'pid', '--ppid', String(nspawn.pid)], {
+        encoding: 'utf8',
+      });
+      machine.#leader = Number(stdout);
+      return machine.#leader > 0 && /running|degraded/.test(machine.sh('systemctl is-system-running').text);
+    });
+    return machine;
+  }
+
+  path(path: string): string {
+    return join(this.#root, path);
+  }
+
+  sh(script: string, input = '', cwd = '/packages'): { readonly status: number | null; readonly text: string } {
+    const shell = [
+      '--target',
+      String(this.#leader),
+      '--all',
+      '--',
+      'env',
+      '-i',
+      'PATH=/usr/sbin:/usr/bin:/sbin:/bin',
+      'HOME=/root',
+    ];
+    const { status, stdout, stderr } = spawnSync('nsenter', [...shell, 'sh', '-ec', `cd ${cwd}; ${script}`], {
+      encoding: 'utf8',
+      input,
+      timeout: PATIENCE_MS,
+    });
+    return { status, text: stdout + stderr };
+  }
+
+  /** Runs a script that must succeed. */
+  ok(script: string, input = '', cwd = '/packages'): string {
+    const { status, text } = this.sh(script, input, cwd);
+    assert.equal(status, 0, `${script}\n${text}`);
+    return text;
+  }
+
+  /** Runs a script until it prints this. People type more slowly than programs start. */
+  prints(script: string, wanted: RegExp, cwd = '/root'): Promise<true> {
+    return eventually(
+      `${script} prints ${wanted.source}`,
+      () => wanted.test(this.sh(script, '', cwd).text) || undefined,
+      60_000,
+    ).catch(() =>
+      assert.fail(`${script}: ${this.sh(script, '', cwd).text}\n${this.sh('journalctl -o cat -n 40').text}`),
+    );
+  }
+}
+
+/** Builds the package, and the same one with another version. */
+function debianPackages(): { readonly folder: string; readonly older: string } {
+  const folder = temporaryFolder('installed-packages-', '/var/tmp');
+  cpSync(makePackages(), folder, { recursive: true });
+  execFileSync(join(ROOT, 'bin/make-archives'), [folder], { stdio: 'ignore' });
+  const [newer = ''] = readdirSync(folder).filter((name) => name.endsWith('.deb'));
+  mkdirSync(join(folder, 'older'));
+  const tree = join(folder, 'tree');
+  execFileSync('dpkg-deb', ['--raw-extract', join(folder, newer), tree]);
+  const control = join(tree, 'DEBIAN/control');
+  writeFileSync(control, readFileSync(control, 'utf8').replace(/^Version: .*$/m, 'Version: 0.9.0'));
+  const older = 'older/ingest-gateway_0.9.0_amd64.deb';
+  execFileSync('dpkg-deb', ['-Zgzip', '--build', tree, join(folder, older)], { stdio: 'ignore' });
+  execFileSync('rm', ['-r', tree]);
+  return { folder, older: `./${older}` };
+}
+
+describe('the package on an empty Debian', () => {
+  let machine: Machine;
+  let older: string;
+  const blocks = blocksOf('install.md');
+  const block = (begins: string): string =>
+    blocks.find((one) => one.trimStart().startsWith(begins)) ??
+    assert.fail(`install.md has no block that begins with ${begins}`);
+  const enabled = 'systemctl restart ingest-consumer@9464 ingest-gateway@9470';
+  const ready = async (): Promise<void> => {
+    for (const port of [9464, 9470])
+      await machine.prints(`curl -s http://127.0.0.1:${port}/health/ready`, /"status":"ready"/);
+  };
+
+  before(
+    async () => {
+      const packages = debianPackages();
+      older = packages.older;
+      machine = await Machine.boot(packages.folder);
+    },
+    { timeout: PATIENCE_MS },
+  );
+
+  it('lands its first event by the commands of install.md', { timeout: PATIENCE_MS }, async (t) => {
+    const startedMs = performance.now();
+    machine.ok(block('apt update'));
+    writeFileSync(machine.path('etc/redis/redis.conf'), block('aclfile'), { flag: 'a' });
+    machine.ok(block('install -o redis').replace(/^redis-cli$/m, ''));
+    machine.ok('redis-cli', block('ACL SETUSER'));
+    machine.ok('su postgres -c psql', block('CREATE ROLE'));
+    const [certificates = ''] = blocksOf('RUNBOOK.md').filter((one) => one.startsWith('openssl req'));
+    machine.ok(certificates, '', '/root');
+    machine.ok(block('install -d -g ingest'), '', '/root');
+    const [gateway = '', consumer = ''] = blocks.filter((one) => one.startsWith('INGEST_QUEUE_URI='));
+    writeFileSync(machine.path('etc/ingest/gateway.env'), gateway, { flag: 'a' });
+    writeFileSync(machine.path('etc/ingest/consumer.env'), consumer, { flag: 'a' });
+    const [enable = ''] = block('systemctl enable').split('\n');
+    machine.ok(enable);
+    await ready();
+    const [send = '', look = ''] = block('curl --cacert').split(/\n(?=curl)/);
+    assert.match(machine.ok(send, '', '/root'), /"status":"accepted"/);
+    await machine.prints(look, /"status":"landed"/);
+    t.diagnostic(
+      `the first event landed ${Math.round((performance.now() - startedMs) / 1000)} s after the first command`,
+    );
+    assert.match(machine.ok(block('su postgres')), /shop\/1/);
+    assert.match(machine.ok(block('export INGEST_QUEUE_URI')), /replica/);
+    for (const unit of ['ingest-gateway@9470', 'ingest-consumer@9464'])
+      assert.match(machine.ok(`ls /var/cache/ingest/${unit.replace('@', '-')}`), /./, 'its own compiled code');
+  });
+
+  it('lands events in a SQLite file that the gateway and ingest-admin read', { timeout: PATIENCE_MS }, async () => {
+    const uri = /INGEST_WAREHOUSE_URI=(sqlite:[^`]+)`/.exec(deployFile('install.md'))?.[1] ?? '';
+    for (const name of ['gateway', 'consumer'])
+      machine.ok(`sed -i 's|^INGEST_WAREHOUSE_URI=.*|INGEST_WAREHOUSE_URI=${uri}|' /etc/ingest/${name}.env`);
+    machine.ok(enabled);
+    await ready();
+    const [send = '', look = ''] = block('curl --cacert')
+      .replaceAll('shop/1', 'shop/2')
+      .replaceAll('shop%2F1', 'shop%2F2')
+      .split(/\n(?=curl)/);
+    assert.match(machine.ok(send, '', '/root'), /"status":"accepted"/);
+    await machine.prints(look, /"status":"landed"/);
+    const environment = `INGEST_QUEUE_URI=redis://ingest-admin:secret@127.0.0.1:6379 INGEST_WAREHOUSE_URI=${uri}`;
+    assert.match(machine.ok(`runuser -u ingest -- env ${environment} ingest-admin event shop/2`), /landed/);
+  });
+
+  it('is upgraded without a question, and keeps the settings', { timeout: PATIENCE_MS }, () => {
+    const settings = machine.ok('cat /etc/ingest/gateway.env');
+    machine.ok(`apt install --allow-downgrades ${older}`);
+    assert.match(machine.ok('dpkg --status ingest-gateway'), /^Version: 0\.9\.0$/m);
+    machine.ok('DEBIAN_FRONTEND=noninteractive apt install ./ingest-gateway_*.deb </dev/null');
+    assert.equal(machine.ok('cat /etc/ingest/gateway.env'), settings);
+    assert.equal(machine.ok("dpkg-query -W -f '${Conffiles}' ingest-gateway"), '');
+  });
+
+  it('is purged with its keys, settings, links and caches, and without the data', { timeout: PATIENCE_MS }, () => {
+    machine.ok('DEBIAN_FRONTEND=noninteractive apt purge ingest-gateway');
+    const left = machine.sh('ls -d /etc/ingest /var/cache/ingest /etc/systemd/system/*/ingest-* 2>/dev/null').text;
+    assert.equal(left, '');
+    assert.match(machine.ok('ls /var/lib/ingest'), /warehouse\.db/);
+    machine.ok('getent passwd ingest');
+  });
+});
