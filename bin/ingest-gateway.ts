@@ -74,6 +74,8 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   });
   const queue = oneQueue(config.queueUri, streams);
   const warehouse = config.warehouseUri === undefined ? undefined : openWarehouse(config.warehouseUri, 'gateway');
+  metrics.replicasRequired.read(() => config.queueReplicas);
+  if (warehouse !== undefined) metrics.lookupsAvailable.readProbe(() => warehouse.probe(), SYSTEM.clock);
   const gateway = new Gateway({
     config,
     system: SYSTEM,

@@ -35,6 +35,8 @@ export function gatewayMetrics(clock: Clock) {
     eventsInFlight: gauge('ingest_events_in_flight', 'Admitted events that are not answered yet.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue takes events, by the last probe; else 0.'),
     queueUp: gauge('ingest_queue_up', '1 while this partition of the queue takes events, by the last probe; else 0.'),
+    replicasRequired: gauge('ingest_queue_replicas_required', 'Replicas that must acknowledge an event.'),
+    lookupsAvailable: gauge('ingest_lookups_available', '1 if the warehouse answered the last probe, else 0.'),
     connections: gauge('ingest_connections', 'Open TLS connections.'),
     certificateExpiry: gauge(
       'ingest_tls_certificate_expiry_seconds',

@@ -98,6 +98,12 @@ export interface QueueReport {
   readonly clockSkewMs?: number;
   readonly memoryBytes: number | undefined;
   readonly memoryLimitBytes: number | undefined;
+  /** Entries that the group has acknowledged since the stream was created. */
+  readonly acknowledged?: number | undefined;
+  /** Consumers with a recent heartbeat. */
+  readonly consumers?: number | undefined;
+  /** Connected replicas of the server. */
+  readonly replicas?: number | undefined;
 }
 
 /** One member of the consumer group `warehouse`, also called a replica. Every method has a time limit. */

@@ -3,6 +3,11 @@
 // Fact: prom-client's `inc` and `observe` build a string key from the labels on every call. Choice: the caller keeps a
 // reference to the counter for its labels. A scrape reads all values synchronously, so they form a consistent snapshot.
 import type { Registry } from 'prom-client';
+import type { Clock } from '../process/clock.ts';
+
+const PROBE_INTERVAL_MS = 5_000;
+/** A probe that takes longer has failed. */
+const PROBE_ANSWER_MS = 2_000;
 
 export class Counter {
   #value = 0;
@@ -65,6 +70,24 @@ export class Gauge {
 
   readEach(samples: () => Sample[]): void {
     this.#samples = samples;
+  }
+
+  /** Reads whether the last probe succeeded, 0 or 1. A scrape starts the next probe, so none runs unless somebody looks. */
+  readProbe(probe: () => Promise<unknown>, clock: Clock): void {
+    let [startedMs, running, value] = [Number.NEGATIVE_INFINITY, false, undefined as number | undefined];
+    this.#samples = () => {
+      if (!running && clock.ms() - startedMs >= PROBE_INTERVAL_MS) {
+        [startedMs, running] = [clock.ms(), true];
+        void probe()
+          .then(
+            () => (value = 1),
+            () => (value = 0),
+          )
+          .finally(() => (running = false));
+      }
+      if (running && clock.ms() - startedMs > PROBE_ANSWER_MS) value = 0;
+      return value === undefined ? [] : [{ labels: {}, value }];
+    };
   }
 }
 

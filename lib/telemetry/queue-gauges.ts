@@ -22,7 +22,7 @@ export interface StreamReport {
   readonly memoryLimitBytes: number | undefined;
   readonly clockSkewMs?: number;
   /** The number of entries that the consumer group has acknowledged since the stream was created. */
-  readonly acknowledged?: number;
+  readonly acknowledged?: number | undefined;
   /** Consumers with a recent heartbeat. */
   readonly consumers?: number | undefined;
   /** Connected replicas of the server. */

@@ -256,6 +256,26 @@ describe('trimming', () => {
     assert.equal(reports[1]?.unlanded, 2);
     assert.equal(reports[1].events, 3);
     assert.equal(Math.round(reports[1].oldestMs / HOUR_MS), 2);
+    assert.deepEqual([reports[1].acknowledged, reports[1].consumers, reports[1].replicas], [1, 0, 0]);
+  });
+
+  it('reports consumers with a heartbeat, and replicas that acknowledge', async () => {
+    const stream = 'attended';
+    const reports: QueueReport[] = [];
+    const trimmer = await trimmerOf(stream, (report) => reports.push(report));
+    await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
+    await redis.command('ZADD', `{${stream}}:replicas`, String(Date.now()), 'one', String(Date.now()), 'two');
+    const replica = await TestRedis.start(['--replicaof', '127.0.0.1', String(redis.port)]);
+    await eventually('the replica is reported', async () => {
+      await trimmer.trim(0);
+      return reports.at(-1)?.replicas === 1;
+    });
+    assert.equal(reports.at(-1)?.consumers, 2);
+    await replica.signal('SIGKILL');
+    await eventually('the replica is missing', async () => {
+      await trimmer.trim(0);
+      return reports.at(-1)?.replicas === 0;
+    });
   });
 
   it('returns the report of another process without reading anything', async () => {
@@ -266,6 +286,7 @@ describe('trimming', () => {
     await trimmers[0]?.trim(60_000);
     await redis.command('XADD', stream, hoursAgo(0.5), 'body', 'x');
     await trimmers[1]?.trim(60_000);
+    assert.equal(reports[1]?.oldestMs, reports[0]?.oldestMs, 'the age when it was measured');
     assert.deepEqual(
       reports.map(({ unlanded, events }) => [unlanded, events]),
       [

@@ -30,6 +30,7 @@ const SHARED: readonly Right[] = [
   ['xpending', 'stream', GROUP],
   ['xrange', 'stream', '- +'],
   ['xtrim', 'stream', 'minid 0'],
+  ['zcard', 'replicas', ''],
 ];
 
 const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
@@ -51,7 +52,6 @@ const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
     [`xreadgroup group ${GROUP} x streams`, 'stream', '>'],
     ['xclaim', 'stream', `${GROUP} x 0 1-1`],
     ['zadd', 'replicas', '0 x'],
-    ['zcard', 'replicas', ''],
     ['zscore', 'replicas', 'x'],
     ['zrem', 'replicas', 'x'],
     ['zremrangebyscore', 'replicas', '0 0'],

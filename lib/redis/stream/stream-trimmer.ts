@@ -37,6 +37,9 @@ type TrimReply = readonly [
   limit: number,
   gone: readonly string[],
   serverMs: number,
+  acknowledged: number,
+  consumers: number,
+  replicas: number,
 ];
 
 export class StreamTrimmer {
@@ -77,10 +80,11 @@ export class StreamTrimmer {
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
     const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, stream, args), ANSWER_TIMEOUT_MS);
-    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs] = reply as TrimReply;
+    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs, ...counts] = reply as TrimReply;
     // The server read its clock between this process's two readings.
     const clockSkewMs = Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
-    const reported = (bytes: number): number | undefined => (bytes < 0 ? undefined : bytes);
+    const reported = (value: number): number | undefined => (value < 0 ? undefined : value);
+    const [acknowledged, consumers, replicas] = counts.map(reported);
     onReport?.({
       unlanded,
       oldestMs,
@@ -88,6 +92,9 @@ export class StreamTrimmer {
       memoryBytes: reported(memory),
       memoryLimitBytes: reported(limit),
       clockSkewMs,
+      acknowledged,
+      consumers,
+      replicas,
     });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
     if (gone.length > 0)

@@ -8,7 +8,8 @@
 --          maximum number of removed entries, and how long a report is shared, in milliseconds
 -- Reply    the number of removed entries; 1 if there are more, or 0; the number of unlanded entries; the age of the
 --          oldest one in milliseconds; the number of all entries; used memory and its limit in bytes (0: no limit;
---          both -1 if not reported); the names removed from the group's list; and the server's clock
+--          both -1 if not reported); the names removed from the group's list; the server's clock; and the numbers of
+--          acknowledged entries, of consumers with a heartbeat, and of connected replicas (-1: not reported)
 --
 -- Invariant: an entry is removed only if it is past retention by the server's clock and the caller's, and the group
 -- has acknowledged it and all entries before it. A missing group has acknowledged nothing. A slice of the id index
@@ -44,15 +45,19 @@ end
 local time = call('TIME')
 local server_now = time[1] * 1000 + math.floor(time[2] / 1000)
 local seen = fields(call('HGETALL', looked))
-local function report(look, dropped, more, gone)
+-- The age is the measured one: the oldest entry of an earlier look may have landed since.
+local function report(look, looked_ms, dropped, more, gone)
   local oldest = tonumber(look.oldest)
-  local age = oldest and oldest > 0 and math.max(0, server_now - oldest) or 0
+  local age = oldest and oldest > 0 and math.max(0, looked_ms - oldest) or 0
   local length, memory, limit = tonumber(look.length), tonumber(look.memory), tonumber(look.limit)
-  return { dropped, more, tonumber(look.unlanded), age, length, memory, limit, gone, server_now }
+  local acknowledged, consumers = tonumber(look.acknowledged) or -1, tonumber(look.consumers) or -1
+  local replicas = tonumber(look.replicas) or -1
+  return { dropped, more, tonumber(look.unlanded), age, length, memory, limit, gone, server_now,
+    acknowledged, consumers, replicas }
 end
 local looked_at = tonumber(seen.at)
 if looked_at and looked_at <= server_now and server_now - looked_at < tonumber(ARGV[5]) then
-  return report(seen, 0, 0, {})
+  return report(seen, looked_at, 0, 0, {})
 end
 
 local past = string.format('%d', math.max(0, math.min(server_now, tonumber(ARGV[2])) - ARGV[1]))
@@ -115,8 +120,21 @@ if last_replay and is_over(last_replay) then call('UNLINK', replays) end
 -- Managed servers refuse INFO, and some users have no right to it.
 local info = redis.pcall('INFO', 'memory')
 info = type(info) == 'string' and info or ''
+
+-- A replica counts while it acknowledges its data every second, as for min-replicas-max-lag.
+local REPLICA_LAG_S = 10
+local replication = redis.pcall('INFO', 'replication')
+local replicas = type(replication) == 'string' and match(replication, 'role:master') and 0 or -1
+if replicas == 0 then
+  for lag in string.gmatch(replication, 'state=online,offset=%d+,lag=(%d+)') do
+    if tonumber(lag) <= REPLICA_LAG_S then replicas = replicas + 1 end
+  end
+end
+
 local look = {
-  length = length - dropped, unlanded = unread + pending, oldest = unlanded and match(unlanded, '^%d+') or '',
+  length = length - dropped, unlanded = unread + pending,
+  acknowledged = (about['entries-added'] or 0) - unread - pending, consumers = call('ZCARD', tag .. 'replicas'),
+  replicas = replicas, oldest = unlanded and match(unlanded, '^%d+') or '',
   at = more == 0 and server_now or 0,
   memory = match(info, 'used_memory:(%d+)') or -1, limit = match(info, 'maxmemory:(%d+)') or -1,
 }
@@ -125,4 +143,4 @@ if there or looked_at then
   for name, value in pairs(look) do list[#list + 1], list[#list + 2] = name, value end
   call('HSET', looked, unpack(list))
 end
-return report(look, dropped, more, gone)
+return report(look, server_now, dropped, more, gone)
