@@ -2,13 +2,12 @@
 // ingest-send: sends events from a file or standard input to the gateway.
 import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
+import { sendEvents, SendingStopped, type SendResult } from '../lib/send/client.ts';
 import { HELP, readSettings, type SendSettings } from '../lib/send/command-line.ts';
-import { GatewayClient } from '../lib/send/gateway-client.ts';
 import { openInput, sampleInput, type Input, type InputEvent } from '../lib/send/input.ts';
 import { Position } from '../lib/send/position.ts';
 import { ProgressLine } from '../lib/send/progress.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
-import { sendAll, SendingStopped } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { complainer, print } from './output.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
@@ -22,61 +21,72 @@ const NO_CA =
 
 const complain = complainer('ingest-send');
 
+interface Sending {
+  readonly settings: SendSettings;
+  readonly input: Input;
+  readonly position: Position | undefined;
+  readonly progress: ProgressLine | undefined;
+  readonly results: AsyncIterable<SendResult<Buffer>>;
+  /** The lines of the events that are being sent, and functions to call when they are settled. */
+  readonly begun: WeakMap<Buffer, InputEvent & { readonly settled: () => void }>;
+}
+
 async function main(): Promise<number> {
-  let settings: SendSettings | 'help' | 'version';
-  let input: Input;
-  let position: Position | undefined;
+  // After the first signal, the program waits for the answers to the events in flight.
+  const interrupted = stopSignal(EXIT.interrupted);
+  let sending: Sending;
   try {
-    settings = readSettings(process.argv.slice(2), process.env['INGEST_STATE_DIR'] ?? '.ingest');
+    const settings = readSettings(process.argv.slice(2), process.env['INGEST_STATE_DIR'] ?? '.ingest');
     if (settings === 'help' || settings === 'version') {
       print(settings === 'help' ? HELP : versionLine('ingest-send'));
       return EXIT.allAccepted;
     }
-    const { file, url, resend, sample } = settings;
-    position = file === undefined ? undefined : new Position(file, url.href, SYSTEM.clock);
-    input = sample === undefined ? await openInput(file, resend, position) : sampleInput(sample, SYSTEM);
+    sending = await begin(settings, interrupted);
   } catch (cause) {
     complain(`${messageOf(cause)}; see --help`);
     return EXIT.usage;
   }
-  return run(settings, input, position);
+  return run(sending, interrupted);
 }
 
-async function run(settings: SendSettings, input: Input, position: Position | undefined): Promise<number> {
+async function begin(settings: SendSettings, signal: AbortSignal): Promise<Sending> {
+  const { file, url, resend, sample, quiet, options } = settings;
+  const position = file === undefined ? undefined : new Position(file, url.href, SYSTEM.clock);
+  const input = sample === undefined ? await openInput(file, resend, position) : sampleInput(sample, SYSTEM);
+  const begun: Sending['begun'] = new WeakMap();
+  async function* bodies(): AsyncGenerator<Buffer> {
+    for await (const event of input.events) {
+      begun.set(event.bytes, { ...event, settled: position?.begin(event) ?? (() => undefined) });
+      yield event.bytes;
+    }
+  }
+  let progress: ProgressLine | undefined;
+  const results = sendEvents(bodies(), { ...options, signal, onRetry: (retry) => progress?.retry(retry) });
+  if (!quiet) progress = new ProgressLine(input, process.stderr, SYSTEM.clock);
+  return { settings, input, position, progress, results, begun };
+}
+
+async function run({ settings, input, position, progress, results, begun }: Sending, interrupted: AbortSignal) {
   if (position !== undefined && position.line > 0 && !settings.quiet)
     complain(`continuing after line ${position.line}, which ${position.path} holds`);
-  const isTrustDefault = settings.identity.ca === undefined;
-  if (isTrustDefault && !settings.quiet) complain(NO_CA);
-  const client = new GatewayClient({ ...SYSTEM, ...settings, ...settings.flow });
-  const progress = settings.quiet ? undefined : new ProgressLine(input, process.stderr, SYSTEM.clock);
+  if (settings.options.ca === undefined && !settings.quiet) complain(NO_CA);
   const refused = new RefusedFile(settings.refusedFile);
-  // After the first signal, the program waits for the answers to the events in flight.
-  const interrupted = stopSignal(EXIT.interrupted);
   const summary = new Summary(SYSTEM.clock);
   let failure: unknown;
   try {
-    const results = sendAll(begun(input.events, position), {
-      ...SYSTEM,
-      send: ({ bytes }) => client.send(bytes),
-      concurrency: settings.flow.concurrency,
-      ratePerS: settings.ratePerS,
-      triesMax: settings.triesMax,
-      signal: interrupted,
-      onRetry: (retry) => progress?.retry(retry),
-    });
     for await (const result of results) {
       summary.add(result);
-      if (result.kind === 'interrupted') continue;
-      if (result.kind === 'refused') await refused.add(result);
+      const event = begun.get(result.event);
+      if (result.kind === 'interrupted' || event === undefined) continue;
+      if (result.kind === 'refused') await refused.add({ ...result, event });
       progress?.settle();
-      result.event.settled();
+      event.settled();
     }
   } catch (cause) {
     failure = cause;
   }
   progress?.stop();
   input.close();
-  client.close();
   try {
     await refused.close();
     if (failure === undefined && !interrupted.aborted) position?.remove();
@@ -88,14 +98,6 @@ async function run(settings: SendSettings, input: Input, position: Position | un
   else print(summary.table());
   if (refused.written && !settings.json) print(`the refused events and their answers are in ${refused.path}\n`);
   return exitCode(failure, interrupted.aborted, summary.missing);
-}
-
-interface BegunEvent extends InputEvent {
-  readonly settled: () => void;
-}
-
-async function* begun(events: AsyncIterable<InputEvent>, position: Position | undefined): AsyncGenerator<BegunEvent> {
-  for await (const event of events) yield { ...event, settled: position?.begin(event) ?? (() => undefined) };
 }
 
 function exitCode(failure: unknown, interrupted: boolean, missing: number): number {

@@ -47,7 +47,7 @@ const RATIO_TOO_HIGH = problem('eventTooLarge', 'the decoded body is over 64 KiB
 const CONFLICT = problem(
   'eventIdConflict',
   "another producer's event has this id: ids are shared by all producers, so begin yours with your name, " +
-    'such as shop/1042',
+    'such as shop-order-1042',
 );
 
 // An event that looks like an erased one would be treated as erased and would skip schema validation.

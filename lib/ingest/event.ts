@@ -72,7 +72,7 @@ const isCloser = (unit: number): boolean => (unit | BRACE_BIT) === 0x7d;
 const envelope = TypeCompiler.Compile(EventSchema);
 
 const EXPECTED: Readonly<Record<string, string>> = {
-  '': 'must be a JSON object',
+  '': 'must be one JSON object: one event per request',
   '/id': `must be a string of 1 to ${NAME_CHARACTERS_MAX} characters without control characters or lone surrogates`,
   '/type': `must be 1 to ${NAME_CHARACTERS_MAX} characters: words of letters, digits, "_" or "-", joined by dots`,
 };

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { flowOf, gatewayUrl, PIPELINING_MAX, type Flow } from './gateway-client.ts';
-import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
+import type { SendEventsOptions } from './client.ts';
+import { gatewayUrl, PIPELINING_MAX } from './connections.ts';
 import { codeOf } from './input.ts';
 import { freeName, whyUnwritable } from './refused-file.ts';
 
@@ -18,7 +18,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --connections N    connections to the gateway (default 4; with --pipelining 1 as many as --concurrency)
   --pipelining N     maximum of unanswered requests on a connection, 1 to 32 (default 16)
   --rate N           maximum of events started in a second (default: no limit)
-  --tries N          tries for one event (default 10)
+  --tries N          tries for one event (default 10, or 1 at an address that was never reached)
   --timeout MS       time limit of one try, up to the last byte of its answer (default 30000)
   --resend FILE      send the events of a refused file again
   --sample N         send N sample events with new ids, instead of a file
@@ -42,17 +42,13 @@ Exit codes: 0 all events were accepted, 1 some were not, 2 wrong usage, or a fil
 
 export interface SendSettings {
   readonly url: URL;
-  readonly identity: SenderIdentity;
+  readonly options: SendEventsOptions;
   /** `undefined` means standard input. */
   readonly file: string | undefined;
   /** True if the file contains refused events. */
   readonly resend: boolean;
   /** The number of sample events to send instead of a file. */
   readonly sample: number | undefined;
-  readonly flow: Flow;
-  readonly ratePerS: number | undefined;
-  readonly triesMax: number;
-  readonly timeoutMs: number;
   readonly refusedFile: string;
   readonly quiet: boolean;
   readonly json: boolean;
@@ -73,8 +69,8 @@ export function readSettings(args: readonly string[], stateFolder: string): Send
       connections: { type: 'string' },
       pipelining: { type: 'string' },
       rate: { type: 'string' },
-      tries: { type: 'string', default: '10' },
-      timeout: { type: 'string', default: '30000' },
+      tries: { type: 'string' },
+      timeout: { type: 'string' },
       resend: { type: 'string' },
       sample: { type: 'string' },
       refused: { type: 'string' },
@@ -88,23 +84,22 @@ export function readSettings(args: readonly string[], stateFolder: string): Send
   if (values.version) return 'version';
   const given = [values.resend, values.sample].filter((value) => value !== undefined);
   if (positionals.length + given.length > 1) throw new Error('expected one file at a time');
-  const number = (name: 'concurrency' | 'connections' | 'pipelining' | 'rate' | 'sample', max: number) =>
-    values[name] === undefined ? undefined : integer(name, values[name], max);
   const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
+  const url = urlOf(values.url);
+  const numbers = {
+    concurrency: integer('concurrency', values.concurrency, 1_000),
+    connections: integer('connections', values.connections, 1_000),
+    pipelining: integer('pipelining', values.pipelining, PIPELINING_MAX),
+    ratePerS: integer('rate', values.rate, 1_000_000),
+    tries: integer('tries', values.tries, 1_000_000),
+    timeoutMs: integer('timeout', values.timeout, 3_600_000),
+  };
   return {
-    url: urlOf(values.url),
-    identity: identity(values, join(stateFolder, 'tls')),
+    url,
+    options: { url, ...identity(values, join(stateFolder, 'tls')), ...numbers },
     file,
     resend: values.resend !== undefined,
-    sample: number('sample', 1_000_000),
-    flow: flowOf({
-      concurrency: number('concurrency', 1_000),
-      connections: number('connections', 1_000),
-      pipelining: number('pipelining', PIPELINING_MAX),
-    }),
-    ratePerS: number('rate', 1_000_000),
-    triesMax: integer('tries', values.tries, 1_000_000),
-    timeoutMs: integer('timeout', values.timeout, 3_600_000),
+    sample: integer('sample', values.sample, 1_000_000),
     refusedFile: refusedFile(values.refused, file),
     quiet: values.quiet,
     json: values.json,
@@ -129,18 +124,19 @@ function refusedFile(given: string | undefined, file: string | undefined): strin
   return path;
 }
 
-function identity(paths: { cert?: string; key?: string; ca?: string; token?: string }, folder: string): SenderIdentity {
+type Identity = { [name in 'cert' | 'key' | 'ca' | 'token']?: string | undefined };
+
+function identity(paths: Identity, folder: string): Identity {
   const given = paths.cert !== undefined || paths.key !== undefined;
   if (given && (paths.cert === undefined || paths.key === undefined))
     throw new Error('expected --cert and --key together');
   const ca = paths.ca ?? (given ? undefined : join(folder, 'ca.pem'));
-  const pem = {
+  return {
     cert: readText('--cert', paths.cert ?? join(folder, 'producer.pem')),
     key: readText('--key', paths.key ?? join(folder, 'producer-key.pem')),
     ca: ca === undefined ? undefined : readText('--ca', ca),
+    token: paths.token === undefined ? undefined : readText('--token', paths.token).trim(),
   };
-  tlsOptionsOf(pem);
-  return { ...pem, token: paths.token === undefined ? undefined : readText('--token', paths.token).trim() };
 }
 
 function readText(option: string, path: string): string {
@@ -151,7 +147,8 @@ function readText(option: string, path: string): string {
   }
 }
 
-function integer(option: string, value: string, max: number): number {
+function integer(option: string, value: string | undefined, max: number): number | undefined {
+  if (value === undefined) return undefined;
   const number = /^\d{1,9}$/.test(value) ? Number(value) : 0;
   if (number < 1 || number > max) throw new Error(`--${option} ${value}: expected a whole number from 1 to ${max}`);
   return number;

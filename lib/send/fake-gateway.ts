@@ -9,19 +9,38 @@ import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import * as zlib from 'node:zlib';
 import { SYSTEM } from '../process/clock.ts';
-import { problem, type EventFault, type Refusal } from '../ingest/errors.ts';
+import { CATALOGUE, problem, type Refusal } from '../ingest/errors.ts';
+
+const REFUSALS = {
+  401: 'unauthenticated',
+  403: 'audienceMissing',
+  409: 'eventIdConflict',
+  413: 'eventTooLarge',
+  PRODUCER_DISABLED: 'producerDisabled',
+  TYPE_NOT_ALLOWED: 'typeNotAllowed',
+  rateLimited: 'producerRateLimited',
+  unavailable: 'queueUnavailable',
+  overloaded: 'queueOverloaded',
+  internal: 'internal',
+} as const satisfies Readonly<Record<string, Refusal>>;
+
+/** Answers that are not refusals. */
+const OTHERS = ['shed', 'noAnswer', 'silence'] as const;
 
 /**
- * With `noAnswer`, the fake gateway accepts the event and closes the connection. With `silence`, it accepts the event
- * and does not answer, so the request lasts until the producer's own timeout.
+ * With `shed`, the fake gateway answers 202 and does not accept the event, as a gateway with two queues may do. With
+ * `noAnswer`, it accepts the event and closes the connection. With `silence`, it accepts the event and does not
+ * answer, so the request lasts until the producer's own timeout.
  */
-export type NextAnswer = 'rateLimited' | 'unavailable' | 'overloaded' | 'internal' | 'noAnswer' | 'silence';
+export type NextAnswer = keyof typeof REFUSALS | (typeof OTHERS)[number];
 
 export interface FakeGatewayOptions {
   /** PEM texts for https. If `ca` is set, clients without a certificate signed by that authority receive 401. */
   readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer; readonly ca?: string | Buffer };
   /** The maximum length of a body in bytes. The default is the gateway's, 262,144. */
   readonly bodyBytesMax?: number;
+  /** The Retry-After of 429 and 503 in seconds. The default is 0, so that tests do not wait. A gateway sends 1 or more. */
+  readonly retryAfterS?: number;
 }
 
 export interface FakeEvent {
@@ -43,16 +62,11 @@ export interface FakeGateway {
   next(...answers: readonly NextAnswer[]): void;
   /** Assigns the id to another producer, so that the next request with it receives 409. */
   giveAway(id: string): void;
+  /** Removes all events, assigned ids and answers that were set. */
+  reset(): void;
   /** Stops the server and closes its connections. */
   close(): Promise<void>;
 }
-
-const REFUSALS: Readonly<Record<Exclude<NextAnswer, 'noAnswer' | 'silence'>, Refusal>> = {
-  rateLimited: 'producerRateLimited',
-  unavailable: 'queueUnavailable',
-  overloaded: 'queueOverloaded',
-  internal: 'internal',
-};
 
 type Decoder = (body: Buffer, limit: { readonly maxOutputLength: number }) => Buffer;
 
@@ -86,13 +100,15 @@ class Gateway implements FakeGateway {
   readonly #server: Server;
   readonly #tls: FakeGatewayOptions['tls'];
   readonly #bodyBytesMax: number;
+  readonly #retryAfterS: number;
   readonly #events = new Map<string, FakeEvent>();
   readonly #givenAway = new Set<string>();
   readonly #next: NextAnswer[] = [];
   #requests = 0;
   url = '';
 
-  constructor({ tls, bodyBytesMax = 262_144 }: FakeGatewayOptions) {
+  constructor({ tls, bodyBytesMax = 262_144, retryAfterS = 0 }: FakeGatewayOptions) {
+    this.#retryAfterS = retryAfterS;
     this.#tls = tls;
     this.#bodyBytesMax = bodyBytesMax;
     const listener: RequestListener = (request, response) => this.#serve(request, response);
@@ -116,8 +132,8 @@ class Gateway implements FakeGateway {
   }
 
   next(...answers: readonly NextAnswer[]): void {
-    const known: readonly NextAnswer[] = [...(Object.keys(REFUSALS) as NextAnswer[]), 'noAnswer', 'silence'];
-    const unknown = answers.find((one) => !known.includes(one));
+    const known = [...Object.keys(REFUSALS), ...OTHERS];
+    const unknown = answers.find((one) => !known.includes(String(one)));
     if (unknown !== undefined) throw new TypeError(`next: ${unknown}: expected one of ${known.join(', ')}`);
     this.#next.push(...answers);
   }
@@ -125,6 +141,13 @@ class Gateway implements FakeGateway {
   giveAway(id: string): void {
     this.#events.delete(id);
     this.#givenAway.add(id);
+  }
+
+  reset(): void {
+    this.#events.clear();
+    this.#givenAway.clear();
+    this.#next.length = 0;
+    this.#requests = 0;
   }
 
   async close(): Promise<void> {
@@ -193,18 +216,22 @@ class Gateway implements FakeGateway {
     const body = bytes.toString('utf8');
     const event = envelopeOf(body);
     const next = this.#next.shift();
-    if (next !== undefined && next !== 'noAnswer' && next !== 'silence')
-      return refuse(response, REFUSALS[next], `asked for: ${next}`);
+    if (next !== undefined && next in REFUSALS) {
+      const refusal = REFUSALS[next as keyof typeof REFUSALS];
+      const isLimit = CATALOGUE[refusal].status === 429 || CATALOGUE[refusal].status === 503;
+      return refuse(response, refusal, `asked for: ${next}`, isLimit ? { retryAfterS: this.#retryAfterS } : {});
+    }
     if ('path' in event) {
       const detail = event.path === '' ? event.message : 'the envelope failed its schema';
-      return refuse(response, 'invalidEvent', detail, [event]);
+      return refuse(response, 'invalidEvent', detail, { errors: [event] });
     }
     const { id, type } = event;
+    if (next === 'shed') return answer(response, 202, { id, status: 'shed', code: 'INGEST_SHED', retryable: true });
     if (this.#givenAway.has(id))
       return refuse(
         response,
         'eventIdConflict',
-        "another producer's event has this id: begin yours with your name, such as shop/1042",
+        "another producer's event has this id: begin yours with your name, such as shop-order-1042",
       );
     const first = this.#events.get(id);
     if (first === undefined)
@@ -228,7 +255,7 @@ function envelopeOf(
     return { path: '', message: 'the body is not JSON' };
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return { path: '', message: 'must be a JSON object' };
+    return { path: '', message: 'must be one JSON object: one event per request' };
   const { id, type } = value as Readonly<Record<string, unknown>>;
   // eslint-disable-next-line no-control-regex -- the expression excludes them
   if (typeof id !== 'string' || !/^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u.test(id))
@@ -246,8 +273,8 @@ function percentDecoded(parameter: string): string | undefined {
   }
 }
 
-function refuse(response: ServerResponse, refusal: Refusal, detail: string, errors?: readonly EventFault[]): void {
-  const { status, contentType, body, headers = [] } = problem(refusal, detail, errors && { errors });
+function refuse(response: ServerResponse, refusal: Refusal, detail: string, more: Parameters<typeof problem>[2] = {}) {
+  const { status, contentType, body, headers = [] } = problem(refusal, detail, more);
   const about = ['Content-Type', contentType, 'Content-Length', String(Buffer.byteLength(body)), ...headers];
   response.writeHead(status, about).end(body);
 }

@@ -1,4 +1,5 @@
 // Checks the producer's certificate and key before anything is sent.
+import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
 /** PEM texts and a token. Without `ca`, Node's default authorities are trusted. An http URL needs no PEM texts. */
@@ -18,30 +19,35 @@ const EXPECTED = {
 };
 
 /** Returns options for node:tls. Throws a TypeError that names the option with the mistake. */
-export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string | Buffer } {
-  const given: { cert?: string | Buffer; key?: string | Buffer; ca?: string | Buffer } = {};
+export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string } {
+  const given: { cert?: string; key?: string; ca?: string } = {};
   // Each option is checked alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
     const value = pem[name];
     if (value === undefined) continue;
     const mistake = `expected ${EXPECTED[name]}`;
-    const text = value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value);
-    // OpenSSL ignores an empty text, and a text without a certificate in `ca`. Deno ignores a key that it cannot use.
+    const text = (value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value))
+      .replace(/^(\ufeff|\u00ef\u00bb\u00bf)/, '')
+      .replaceAll(/-----(?=-----BEGIN )/g, '-----\n');
+    // OpenSSL ignores an empty text, and everything after the first certificate that it cannot read. Deno ignores a
+    // key that it cannot use.
+    const blocks = text.match(/-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----[^]*?(?=-----BEGIN |$)/g) ?? [];
     const isKey = text.includes('PRIVATE KEY-----') && !text.includes('ENCRYPTED');
-    if (name === 'key' ? !isKey : !text.includes('CERTIFICATE-----')) {
+    if (name === 'key' ? !isKey : blocks.length === 0) {
       const isPath = typeof value === 'string' && /^[^\r\n]+$/.test(value) && !value.includes('-----');
       throw new TypeError(`${name}: ${isPath ? 'expected PEM text, this looks like a path' : mistake}`);
     }
-    assertUsable(name, mistake, { [name]: value });
-    given[name] = value;
+    if (name !== 'key') for (const block of blocks) assertUsable(name, mistake, () => new X509Certificate(block));
+    assertUsable(name, mistake, () => createSecureContext({ [name]: text }));
+    given[name] = text;
   }
-  assertUsable('cert, key', 'expected a certificate and the key that belongs to it', given);
+  assertUsable('cert, key', 'expected a certificate and the key that belongs to it', () => createSecureContext(given));
   return given;
 }
 
-function assertUsable(names: string, mistake: string, options: object): void {
+function assertUsable(names: string, mistake: string, use: () => unknown): void {
   try {
-    createSecureContext(options);
+    use();
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     throw new TypeError(`${names}: ${mistake} (${code ?? message})`, { cause });

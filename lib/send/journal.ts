@@ -9,8 +9,8 @@
 // events. Only one process at a time uses the file (lease.ts). If another process takes the lease of a frozen
 // process, `put` rejects in the frozen one.
 import { createReadStream } from 'node:fs';
-import { open, rename, rm, type FileHandle } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { open, realpath, rename, rm, type FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
 import { lines } from './lines.ts';
@@ -27,6 +27,9 @@ interface Row extends BodyMembers {
   readonly put?: number;
   readonly settled?: number;
 }
+
+/** Open journals. Node ends a process in which an open file handle is garbage-collected. */
+const OPEN = new Set<Journal>();
 
 export class Journal {
   readonly #path: string;
@@ -51,15 +54,17 @@ export class Journal {
     this.#resumedBytes = bytes;
     this.#bytes = bytes;
     this.#rewriteAtBytes = bytes + REWRITE_BYTES;
+    OPEN.add(this);
     this.#next = Math.max(0, ...[...unsettled].slice(-1)) + 1;
   }
 
   /** Opens or creates a journal. Rejects if another process has the journal open, or if a line is damaged. */
   static async open(path: string, system: ClockAndRandom): Promise<Journal> {
-    const name = resolve(path);
+    await (await open(path, 'a', OWNER_ONLY)).close();
+    // A link to the journal must lead to the same lock.
+    const name = await realpath(path);
     const lease = await Lease.take(`${name}.lock`, system);
     try {
-      await (await open(name, 'a', OWNER_ONLY)).close();
       const unsettled = new Set<number>();
       for await (const { put, settled } of rows(name)) {
         if (put !== undefined) unsettled.add(put);
@@ -100,6 +105,7 @@ export class Journal {
   }
 
   async close(): Promise<void> {
+    OPEN.delete(this);
     try {
       await this.#written();
     } finally {

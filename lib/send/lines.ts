@@ -1,4 +1,4 @@
-// Splits a byte stream into lines without changing their bytes, and skips blank lines. At most one line, up to
+// Splits a byte stream into lines without changing their bytes. Skips blank lines and a byte order mark at the start. At most one line, up to
 // LINE_BYTES_MAX, and one chunk are in memory.
 
 /** `number` starts at 1 and includes blank lines. */
@@ -8,6 +8,7 @@ export interface Line {
 }
 
 const LINE_FEED = 0x0a;
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 
 /** No gateway accepts a longer event. */
 const LINE_BYTES_MAX = 64 * 1024 * 1024;
@@ -15,13 +16,17 @@ const LINE_BYTES_MAX = 64 * 1024 * 1024;
 /** Throws if a line is longer than LINE_BYTES_MAX. */
 export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
   let number = 0;
+  const unmarked = (bytes: Buffer): Buffer =>
+    number === 0 && bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)
+      ? bytes.subarray(BYTE_ORDER_MARK.length)
+      : bytes;
   let begun: Buffer[] = [];
   let begunBytes = 0;
   for await (const chunk of chunks) {
     let from = 0;
     for (let at = chunk.indexOf(LINE_FEED); at !== -1; at = chunk.indexOf(LINE_FEED, from)) {
       const rest = chunk.subarray(from, at);
-      const bytes = begun.length === 0 ? rest : Buffer.concat([...begun, rest]);
+      const bytes = unmarked(begun.length === 0 ? rest : Buffer.concat([...begun, rest]));
       begun = [];
       begunBytes = 0;
       from = at + 1;
@@ -33,7 +38,7 @@ export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line
     begunBytes += chunk.length - from;
     if (begunBytes > LINE_BYTES_MAX) throw new Error(`line ${number + 1} is longer than ${LINE_BYTES_MAX} bytes`);
   }
-  const bytes = Buffer.concat(begun);
+  const bytes = unmarked(Buffer.concat(begun));
   if (!blank(bytes)) yield { number: number + 1, bytes };
 }
 

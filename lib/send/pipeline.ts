@@ -9,7 +9,7 @@
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../process/clock.ts';
 import { AnswerReader } from './answer-reader.ts';
-import { tryOf, unansweredTry, type Try } from './try.ts';
+import { tryOf, type Try } from './try.ts';
 
 const RECOVERY_ANSWERS = 32;
 
@@ -34,7 +34,9 @@ interface PipelineOptions {
   readonly depth: number;
   /** Appears in the message of an overdue request. */
   readonly timeoutMs: number;
+  readonly isSecure: boolean;
   readonly headOf: (request: Request) => string;
+  readonly unanswered: (cause: Error) => Try;
   /** Called when there is room for more requests. The requests in `displaced` must be sent again. */
   readonly onRoom: (displaced: readonly Request[]) => void;
 }
@@ -68,6 +70,8 @@ export class Pipeline {
   }
 
   send(request: Request): void {
+    // Only a connection with requests keeps the process alive.
+    if (this.isIdle) this.#socket?.ref();
     this.#requests.push(request);
     if (this.#socket === undefined) this.#connect();
     else if (this.#isOpen) this.#flushLater();
@@ -78,7 +82,7 @@ export class Pipeline {
   close(): void {
     const requests = this.#requests;
     this.#drop();
-    for (const { settle } of requests) settle(unansweredTry(new Error('the sender was closed')));
+    for (const { settle } of requests) settle(this.#options.unanswered(new Error('the sender was closed')));
   }
 
   #connect(): void {
@@ -91,12 +95,16 @@ export class Pipeline {
     const ended = (cause: Error): void => {
       if (socket === this.#socket) this.#end(cause);
     };
+    const closed = new Error('the connection was closed before the answer');
     socket.on('data', (chunk: Buffer) => {
       if (socket === this.#socket) this.#read(chunk);
     });
     socket.on('error', ended);
-    socket.on('end', () => ended(new Error('the connection was closed before the answer')));
-    socket.on('close', () => ended(new Error('the connection was closed before the answer')));
+    socket.on('end', () => {
+      if (socket === this.#socket) this.#read(undefined);
+      ended(closed);
+    });
+    socket.on('close', () => ended(closed));
   }
 
   #flushLater(): void {
@@ -128,16 +136,18 @@ export class Pipeline {
     });
   }
 
-  #read(chunk: Buffer): void {
-    const { clock, onRoom } = this.#options;
+  /** Reads answers. `undefined` is the end of the connection. */
+  #read(chunk: Buffer | undefined): void {
+    const { clock, isSecure, onRoom } = this.#options;
+    const isEnd = chunk === undefined;
     try {
-      this.#reader.add(chunk);
-      for (let answer = this.#reader.next(); answer !== undefined; answer = this.#reader.next()) {
+      if (!isEnd) this.#reader.add(chunk);
+      for (let answer = this.#reader.next(isEnd); answer !== undefined; answer = this.#reader.next(isEnd)) {
         if (this.#written === 0) throw new Error('an answer without a request');
         const request = this.#requests.shift();
         if (request === undefined) return;
         this.#written -= 1;
-        const result = tryOf(answer, request, clock.epochMs());
+        const result = tryOf(answer, request, { nowMs: clock.epochMs(), isSecure });
         request.settle(result);
         if (answer.isLast || (result.kind === 'retry' && result.misplaced === true)) return this.#end(undefined);
         if (answer.status >= 400 && !request.isSent) this.#endUnlessSent(request);
@@ -145,6 +155,7 @@ export class Pipeline {
       }
       if (this.#written === 0 && !this.#reader.isEmpty) throw new Error('an answer without a request');
       onRoom([]);
+      if (this.isIdle) this.#socket?.unref();
     } catch (cause) {
       this.#end(cause as Error);
     }
@@ -165,7 +176,7 @@ export class Pipeline {
     const displaced = this.#requests;
     if (failed !== undefined || displaced.length > 0) this.#recovery = RECOVERY_ANSWERS;
     this.#drop();
-    if (cause !== undefined) failed?.settle(unansweredTry(cause));
+    if (cause !== undefined) failed?.settle(this.#options.unanswered(cause));
     this.#options.onRoom(displaced);
   }
 

@@ -76,7 +76,8 @@ export class Position {
     if (this.#last === undefined) return;
     const { line, bytes } = this.#last;
     const text: Written = { url: this.#url, line, sha256: digest(bytes) };
-    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: OWNER_ONLY });
+    rmSync(`${this.path}.new`, { force: true });
+    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: OWNER_ONLY, flag: 'wx' });
     renameSync(`${this.path}.new`, this.path);
   }
 

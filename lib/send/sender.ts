@@ -1,11 +1,10 @@
 // Sends a bounded number of events at a time, and sends an event again if its answer allows that.
 //
-// Invariants: a run does not send an accepted event again. At most `concurrency` events are being sent or have unread
-// results, so sending stops if the caller stops reading. The order of events is not kept.
+// Invariants: an accepted event is not sent again. At most `concurrency` events are being sent or wait for another
+// try; the others wait for a slot, in order.
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
 // shorter than the gateway's Retry-After. After `triesMax` tries, the event is refused with its last answer.
-import { setMaxListeners } from 'node:events';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
@@ -13,9 +12,6 @@ import type { Try } from './try.ts';
 
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
-
-/** If the first UNAUTHORIZED_MAX answers are all 401 or 403, the run stops, because every event would be refused. */
-const UNAUTHORIZED_MAX = 10;
 
 /** The result of one event. `answerMs` is the duration of the last try. */
 export type SendResult<T> =
@@ -44,7 +40,7 @@ export type SendResult<T> =
       readonly tries: number;
       readonly answerMs: number;
     }
-  /** The run was aborted while the event waited for its next try. */
+  /** The signal aborted while the event waited for its next try. */
   | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
 
 export interface Retry {
@@ -60,154 +56,77 @@ export class SendingStopped extends Error {
   override readonly name = 'SendingStopped';
 }
 
-export interface SenderOptions<T> extends ClockAndRandom {
-  /** Tries to send the event once. A rejection ends the run. */
-  readonly send: (event: T) => Promise<Try>;
+export interface SenderOptions extends ClockAndRandom {
   readonly concurrency: number;
   readonly triesMax: number;
   /** The maximum number of events started per second. `undefined` disables the limit. */
   readonly ratePerS: number | undefined;
-  readonly signal: AbortSignal;
   readonly onRetry: (retry: Retry) => void;
 }
 
-/** Throws SendingStopped and the errors of `events`, but only after the results of all answered events. */
-export async function* sendAll<T>(
-  events: AsyncIterable<T> | Iterable<T>,
-  options: SenderOptions<T>,
-): AsyncGenerator<SendResult<T>, void, undefined> {
-  const run = new Run(options);
-  const source = Symbol.asyncIterator in events ? events[Symbol.asyncIterator]() : events[Symbol.iterator]();
-  try {
-    yield* run.results(source);
-  } finally {
-    run.stop();
-    // The promise is not awaited, because the source may be waiting for its next event.
-    void Promise.resolve(source.return?.()).catch(() => undefined);
-  }
-}
-
-class Run<T> {
-  readonly #options: SenderOptions<T>;
-  readonly #stopped = new AbortController();
-  readonly #signal: AbortSignal;
-  readonly #done: SendResult<T>[] = [];
-  #sending = 0;
-  #ended = false;
-  #failure: { readonly cause: unknown } | undefined;
-  #wake = (): void => undefined;
+export class Sender {
+  readonly #options: SenderOptions;
+  /** Events that wait for a slot. */
+  readonly #waiting = new Set<() => void>();
+  #slots: number;
   #nextStartMs = 0;
-  #unauthorized = 0;
-  #otherAnswers = 0;
 
-  constructor(options: SenderOptions<T>) {
+  constructor(options: SenderOptions) {
     this.#options = options;
-    this.#signal = AbortSignal.any([options.signal, this.#stopped.signal]);
-    // Every pause listens to the signal, and Node warns about more than ten listeners.
-    setMaxListeners(0, this.#signal);
-    this.#signal.addEventListener('abort', () => this.#wake(), { once: true });
+    this.#slots = options.concurrency;
   }
 
-  stop(): void {
-    this.#stopped.abort();
-  }
-
-  async *results(source: AsyncIterator<T> | Iterator<T>): AsyncGenerator<SendResult<T>, void, undefined> {
-    let reading = false;
-    for (;;) {
-      for (let next = this.#done.shift(); next !== undefined; next = this.#done.shift()) yield next;
-      const over = this.#ended || this.#signal.aborted || this.#failure !== undefined;
-      if (over && this.#sending === 0) break;
-      const woken = new Promise<void>((resolve) => (this.#wake = resolve));
-      if (!over && !reading && this.#sending < this.#options.concurrency) {
-        reading = true;
-        void this.#readOne(source).finally(() => {
-          reading = false;
-          this.#wake();
-        });
-      }
-      await woken;
-    }
-    if (this.#failure !== undefined) throw this.#failure.cause;
-  }
-
-  async #readOne(source: AsyncIterator<T> | Iterator<T>): Promise<void> {
+  /** Settles an event. `once` tries to send it. Rejects with SendingStopped, or with the error of `once`. */
+  async send<T>(event: T, once: () => Promise<Try>, signal: AbortSignal): Promise<SendResult<T>> {
+    if (this.#slots > 0) this.#slots -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.add(resolve));
     try {
-      await this.#turn();
-      const next = await source.next();
-      if (next.done === true) {
-        this.#ended = true;
-      } else if (!this.#signal.aborted && this.#failure === undefined) {
-        this.#sending += 1;
-        void this.#send(next.value);
-      }
-    } catch (cause) {
-      this.#failure ??= { cause };
+      await this.#turn(signal);
+      return await this.#untilSettled(event, once, signal);
+    } finally {
+      this.#release();
     }
+  }
+
+  #release(): void {
+    for (const next of this.#waiting) {
+      this.#waiting.delete(next);
+      return next();
+    }
+    this.#slots += 1;
   }
 
   /** Waits until the rate limit allows the next event. */
-  async #turn(): Promise<void> {
+  async #turn(signal: AbortSignal): Promise<void> {
     const { ratePerS, clock } = this.#options;
     if (ratePerS === undefined) return;
     const now = clock.ms();
     const start = Math.max(now, this.#nextStartMs);
     this.#nextStartMs = start + 1000 / ratePerS;
-    if (start > now) await clock.sleep(start - now, this.#signal);
+    if (start > now) await clock.sleep(start - now, signal);
   }
 
-  async #send(event: T): Promise<void> {
-    try {
-      this.#done.push(await this.#untilSettled(event));
-    } catch (cause) {
-      this.#failure ??= { cause };
-      this.stop();
-    } finally {
-      this.#sending -= 1;
-      this.#wake();
-    }
-  }
-
-  async #untilSettled(event: T): Promise<SendResult<T>> {
-    const { send, triesMax, onRetry, clock, random } = this.#options;
+  async #untilSettled<T>(event: T, once: () => Promise<Try>, signal: AbortSignal): Promise<SendResult<T>> {
+    const { triesMax, onRetry, clock, random } = this.#options;
     for (let tries = 1; ; tries += 1) {
+      if (signal.aborted) return { kind: 'interrupted', event, tries: tries - 1 };
       const startMs = clock.ms();
-      const result = await send(event);
+      const result = await once();
       const answerMs = clock.ms() - startMs;
-      if (result.kind === 'untrusted')
-        throw new SendingStopped(`the server is not trusted: ${printable(result.reason)}`);
+      if (result.kind === 'hopeless') throw new SendingStopped(printable(result.reason));
       if (result.kind === 'accepted') {
-        this.#otherAnswers += 1;
         const { duplicate, differs, requestId } = result;
         return { kind: 'accepted', event, duplicate, differs, requestId, tries, answerMs };
       }
       const { code, status, answer, requestId } = result;
-      this.#countUnauthorized(status, code, answer);
       const retryable = result.kind === 'retry';
       if (!retryable || tries >= triesMax)
         return { kind: 'refused', event, code, status, answer, retryable, requestId, tries, answerMs };
+      if (signal.aborted) continue;
       const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
-      if (!this.#signal.aborted) {
-        onRetry({ code, status, answer, tries, pauseMs: waitMs });
-        await clock.sleep(waitMs, this.#signal);
-      }
-      if (this.#signal.aborted) return { kind: 'interrupted', event, tries };
+      onRetry({ code, status, answer, tries, pauseMs: waitMs });
+      await clock.sleep(waitMs, signal);
     }
-  }
-
-  #countUnauthorized(status: number, code: string, answer: unknown): void {
-    if (status !== 401 && status !== 403) {
-      if (status !== 0) this.#otherAnswers += 1;
-      return;
-    }
-    this.#unauthorized += 1;
-    if (this.#otherAnswers > 0 || this.#unauthorized < UNAUTHORIZED_MAX) return;
-    const cause = new SendingStopped(
-      `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${status} ${code} ` +
-        `(${reasonOf(answer)})`,
-    );
-    this.#failure ??= { cause };
-    this.stop();
   }
 }
 

@@ -26,7 +26,7 @@ export class Summary {
   }
 
   add(result: SendResult<unknown>): void {
-    this.#retries += result.tries - 1;
+    this.#retries += Math.max(0, result.tries - 1);
     if (result.kind === 'interrupted') {
       this.#interrupted += 1;
       return;

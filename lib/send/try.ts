@@ -1,4 +1,5 @@
 // The result of sending an event once (openapi/rules.md, 5).
+import { messageOf } from '../process/message-of.ts';
 import type { GatewayAnswer } from './answer-reader.ts';
 
 /**
@@ -7,7 +8,7 @@ import type { GatewayAnswer } from './answer-reader.ts';
  * - `refused`: the answer does not allow another try.
  * - `retry`: the body contains `retryable: true`, or the gateway did not answer (code NO_ANSWER; status 0 if there
  *   was no answer at all). The id makes another try safe.
- * - `untrusted`: the server's certificate was not accepted. Nothing was sent, and another try would fail too.
+ * - `hopeless`: another try would fail too. `reason` states what to do.
  *
  * `requestId` is the answer's X-Request-Id, which is also in the gateway's log. `misplaced`: the answer belongs to
  * another request, so the connection must end.
@@ -19,7 +20,7 @@ export type Try =
       readonly differs: boolean;
       readonly requestId: string | undefined;
     }
-  | { readonly kind: 'untrusted'; readonly reason: string }
+  | { readonly kind: 'hopeless'; readonly reason: string }
   | ({ readonly kind: 'refused' } & NotAccepted)
   | ({ readonly kind: 'retry'; readonly afterMs: number; readonly misplaced?: boolean } & NotAccepted);
 
@@ -46,14 +47,33 @@ const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 const TRUST_ERROR =
   /^(CERT_|ERR_TLS_CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE)|PATH_LENGTH_)/;
 
-export function unansweredTry({ message, code }: NodeJS.ErrnoException): Try {
-  const error = message || String(code);
-  if (TRUST_ERROR.test(code ?? '')) return { kind: 'untrusted', reason: `${error} (${code})` };
-  return noAnswer(0, { error }, undefined);
+/** TLS alerts with which a server refuses a certificate, a name or a protocol. */
+const REFUSED_ALERT = /ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|PROTOCOL|UNRECOGNIZED_NAME)/;
+
+const NOT_TLS = /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|UNSUPPORTED_PROTOCOL)$/;
+const UNREACHABLE: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND']);
+
+/** `isNew` is true if the caller wants to know that an address is wrong, and no connection to it has succeeded yet. */
+export function unansweredTry(cause: NodeJS.ErrnoException, isNew = false): Try {
+  const error = messageOf(cause);
+  const { code = '' } = cause;
+  const hopeless = (why: string, remedy: string): Try => ({
+    kind: 'hopeless',
+    reason: `${why}: ${error}${error.includes(code) ? '' : ` (${code})`}; ${remedy}`,
+  });
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return hopeless('the server is not trusted', 'the URL must name a host that is in the certificate');
+  if (TRUST_ERROR.test(code))
+    return hopeless('the server is not trusted', '"ca" must contain the authority that signed its certificate');
+  if (REFUSED_ALERT.test(code)) return hopeless('the server refused the TLS handshake', 'check "cert" and "key"');
+  if (isNew && NOT_TLS.test(code)) return hopeless('the server does not use TLS', 'check the port in the URL');
+  if (isNew && UNREACHABLE.has(code))
+    return hopeless('no gateway at this address', 'check the URL, or set "tries" to wait for the gateway');
+  return noAnswer(0, { error }, {});
 }
 
-const noAnswer = (status: number, answer: object, requestId: string | undefined) =>
-  ({ kind: 'retry', code: NO_ANSWER, status, answer, requestId, afterMs: 0 }) as const;
+const noAnswer = (status: number, answer: object, more: Partial<Try & { kind: 'retry' }>) =>
+  ({ kind: 'retry', code: NO_ANSWER, status, answer, requestId: undefined, afterMs: 0, ...more }) as const;
 
 /**
  * Returns the result for an answer to a request. A 202 must contain the event's id, and all other answers must have
@@ -62,15 +82,14 @@ const noAnswer = (status: number, answer: object, requestId: string | undefined)
 export function tryOf(
   answer: GatewayAnswer,
   request: { readonly body: Buffer; readonly requestId: string },
-  nowMs: number,
+  { nowMs, isSecure }: { readonly nowMs: number; readonly isSecure: boolean },
 ): Try {
   const { status, contentType = '', body: text } = answer;
   const requestId = /^[\x21-\x7e]{1,128}$/.exec(answer.requestId ?? '')?.[0];
   const members = /^application\/(problem\+)?json *(;|$)/i.test(contentType) ? objectOf(text) : undefined;
-  const foreign = (error: string, misplaced = false): Try => ({
-    ...noAnswer(status, { error, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) }, requestId),
-    misplaced,
-  });
+  const afterMs = retryAfterMs(answer.retryAfter, nowMs);
+  const foreign = (error: string, misplaced = false): Try =>
+    noAnswer(status, { error, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) }, { requestId, misplaced, afterMs });
   if (status === 202) {
     const id = members?.['id'];
     if (typeof id !== 'string' || id !== objectOf(request.body.toString('utf8'))?.['id'])
@@ -86,11 +105,13 @@ export function tryOf(
   const { code, retryable } = members ?? {};
   if (members === undefined || typeof code !== 'string' || !CODE.test(code) || typeof retryable !== 'boolean')
     return foreign(`status ${status} without an answer of a gateway`);
+  if (status === 400 && !isSecure && requestId !== request.requestId)
+    return { kind: 'hopeless', reason: `the URL must begin with https: ${String(members['detail'])}` };
   if (status !== 202 && requestId !== request.requestId)
     return foreign('the answer is for another request', requestId !== undefined);
   const notAccepted = { code, status, answer: members, requestId };
   if (!retryable) return { kind: 'refused', ...notAccepted };
-  return { kind: 'retry', ...notAccepted, afterMs: retryAfterMs(answer.retryAfter, nowMs) };
+  return { kind: 'retry', ...notAccepted, afterMs };
 }
 
 function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {

@@ -1,6 +1,6 @@
 // The settings of the producer with a journal, and the producer's notes on events, which survive a kill.
 import { appendFileSync, readFileSync } from 'node:fs';
-import type { JournalOptions } from '../../lib/send/send-events.ts';
+import type { JournalOptions } from '../../lib/send/client.ts';
 
 export interface JournaledSettings {
   readonly product: string;

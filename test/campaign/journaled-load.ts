@@ -3,7 +3,7 @@
 // writing to the journal may have a row.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { JournalOptions } from '../../lib/send/send-events.ts';
+import type { JournalOptions } from '../../lib/send/client.ts';
 import { TestProcess } from '../support/gateway.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import type { History } from './history.ts';

@@ -1,13 +1,13 @@
 // journaled-load.ts runs this program. It sends new events with a journal until it is killed, and notes each event.
 // The first argument is the settings as JSON. With `drain` as the second argument, the program sends what is in the
 // journal and exits.
-import type * as Library from '../../lib/send/send-events.ts';
+import type * as Library from '../../lib/send/client.ts';
 import { bodyOf } from './event.ts';
 import { note, readNotes, type JournaledSettings } from './journal-notes.ts';
 
 const [settings = '', drain] = process.argv.slice(2);
 const { product, notes, first, options } = JSON.parse(settings) as JournaledSettings;
-const library = `${product}/lib/send/send-events.ts`;
+const library = `${product}/lib/send/client.ts`;
 const { sendEvents } = (await import(library)) as typeof Library;
 const numbers = new Map<string, number>();
 

@@ -3,7 +3,7 @@ import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { startFakeGateway } from '../../lib/send/fake-gateway.ts';
-import type { SendEventsOptions } from '../../lib/send/send-events.ts';
+import type { SendEventsOptions } from '../../lib/send/client.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { atEnd } from '../support/scope.ts';
 import { ensureCommand, folderWithClient, python, snippet, SnippetRunner } from '../support/snippets.ts';

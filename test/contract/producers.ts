@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { before, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/send-events.ts';
+import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/client.ts';
 
 export interface Ask {
   readonly method?: string;

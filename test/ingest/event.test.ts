@@ -92,7 +92,8 @@ describe('an event', () => {
   });
 
   for (const body of ['null', '1', '"text"', '[]', '[{"id":"a","type":"t"}]', 'true']) {
-    it(`refuses ${body}`, () => assert.deepEqual(faultsOf(body), [{ path: '', message: 'must be a JSON object' }]));
+    it(`refuses ${body}`, () =>
+      assert.deepEqual(faultsOf(body), [{ path: '', message: 'must be one JSON object: one event per request' }]));
   }
 });
 

@@ -5,7 +5,7 @@ import { request as httpsRequest } from 'node:https';
 import { it } from 'node:test';
 import { text } from 'node:stream/consumers';
 import { startFakeGateway, type FakeGatewayOptions } from '../../lib/send/fake-gateway.ts';
-import { sendEvents } from '../../lib/send/send-events.ts';
+import { sendEvents } from '../../lib/send/client.ts';
 import { describeProducerContract, type Ask, type ContractGateway, type Reply } from '../contract/producers.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd } from '../support/scope.ts';
@@ -30,7 +30,7 @@ const fake = (options: (pki: Pki) => FakeGatewayOptions) => async (): Promise<Co
   const pki = await Pki.create();
   const { cert, key } = await pki.producer('contract');
   const tls = { cert, key, ca: pki.authority.certificate };
-  const gateway = await startFakeGateway(options(pki));
+  const gateway = await startFakeGateway({ ...options(pki), retryAfterS: 1 });
   atEnd(() => gateway.close());
   const ask = (one: Ask): Promise<Reply> => asked(gateway.url, tls, one);
   return {

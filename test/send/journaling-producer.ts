@@ -2,7 +2,7 @@
 // soon as the event is in the journal. Its arguments are the options as JSON, the file, and the number of events.
 // With 0 events it only sends those that the journal already contains.
 import { openSync, writeSync } from 'node:fs';
-import { sendEvents, type JournalOptions } from '../../lib/send/send-events.ts';
+import { sendEvents, type JournalOptions } from '../../lib/send/client.ts';
 
 const [options = '', notes = '', count = '0'] = process.argv.slice(2);
 const noted = openSync(notes, 'a');

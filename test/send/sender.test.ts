@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { sendAll } from '../../lib/send/sender.ts';
+import { Sender } from '../../lib/send/sender.ts';
 import type { Try } from '../../lib/send/try.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -10,20 +10,19 @@ it('the pauses of a sender double from 0.1 s to 10 s with 50 % jitter, and are n
     const clock = new VirtualClock();
     const pauses: number[] = [];
     const answer = { code: 'QUEUE_UNAVAILABLE', status: 503, answer: {}, requestId: undefined };
-    const results = sendAll(['event'], {
+    const sender = new Sender({
       clock,
       random: { ...SYSTEM.random, fraction: () => fraction },
-      send: (): Promise<Try> => Promise.resolve({ kind: 'retry', ...answer, afterMs }),
       concurrency: 1,
       triesMax: 11,
       ratePerS: undefined,
-      signal: new AbortController().signal,
       onRetry: ({ pauseMs }) => pauses.push(pauseMs),
     });
-    const first = results.next();
+    const once = (): Promise<Try> => Promise.resolve({ kind: 'retry', ...answer, afterMs });
+    const sent = sender.send('event', once, new AbortController().signal);
     await clock.advance(100_000);
-    const { value } = await first;
-    assert.ok(value?.kind === 'refused' && value.retryable && value.tries === 11);
+    const result = await sent;
+    assert.ok(result.kind === 'refused' && result.retryable && result.tries === 11);
     return pauses;
   };
   assert.deepEqual(await pausesWith(1, 0), [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000, 10_000]);

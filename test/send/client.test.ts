@@ -1,17 +1,26 @@
 import assert from 'node:assert/strict';
-import { getEventListeners } from 'node:events';
+import { execFile } from 'node:child_process';
+import { getEventListeners, once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createServer as createTcpServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { createServer as createTlsServer } from 'node:tls';
+import { promisify } from 'node:util';
+import { afterEach, before, beforeEach, describe, it } from 'node:test';
 import { startFakeGateway, type FakeGateway, type NextAnswer } from '../../lib/send/fake-gateway.ts';
 import {
+  createClient,
   sendEvents,
   type EventInput,
   type JournalOptions,
+  type Retry,
   type SendEventsOptions,
-} from '../../lib/send/send-events.ts';
+  type SendResult,
+} from '../../lib/send/client.ts';
 import { Pki } from '../support/pki.ts';
-import { atEnd, temporaryFolder } from '../support/scope.ts';
+import { openLink } from '../support/link.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 
 let gateway: FakeGateway;
 beforeEach(async () => {
@@ -26,6 +35,182 @@ async function kinds(results: AsyncIterable<{ readonly kind: string }>): Promise
 }
 
 const event = (id: string): { id: string; type: string } => ({ id, type: 't' });
+
+const events = (stem: string, count: number) => Array.from({ length: count }, (_, at) => event(`${stem}-${at}`));
+
+describe('a client', () => {
+  it('sends events of many callers, as many at a time as its concurrency, and counts those without a result', async () => {
+    const client = createClient({ url: gateway.url, concurrency: 8, pipelining: 1, timeoutMs: 1_000 });
+    gateway.next(...Array<NextAnswer>(8).fill('silence'));
+    const sent = events('a', 1_000).map((one) => client.send(one));
+    assert.equal(client.outstanding, 1_000);
+    await eventually('eight are sent', () => gateway.requests === 8);
+    // The first answers are missing until the time limit, so nothing else is sent before.
+    assert.equal((await Promise.race(sent)).tries, 2);
+    assert.equal(gateway.requests, 9);
+    const results = await Promise.all(sent);
+    assert.deepEqual(
+      results.map(({ kind, event: { id } }) => `${kind} ${id}`),
+      events('a', 1_000).map(({ id }) => `accepted ${id}`),
+    );
+    assert.equal(client.outstanding, 0);
+    await client.close();
+  });
+
+  it('survives restarts of the gateway, and connections that the gateway closes', async () => {
+    const link = await openLink({ host: '127.0.0.1', port: Number(new URL(gateway.url).port) });
+    atEnd(() => link.close());
+    const client = createClient({ url: `http://127.0.0.1:${link.port}` });
+    assert.equal((await client.send(event('before'))).kind, 'accepted');
+    link.cut();
+    const sent = events('during', 100).map((one) => client.send(one));
+    await eventually('the gateway is missed', () => client.outstanding === 100);
+    const other = await startFakeGateway();
+    atEnd(() => other.close());
+    link.retarget({ host: '127.0.0.1', port: Number(new URL(other.url).port) });
+    link.mend();
+    assert.deepEqual(new Set((await Promise.all(sent)).map(({ kind }) => kind)), new Set(['accepted']));
+    assert.equal(other.events.length, 100);
+    await client.close();
+  });
+
+  it('sends a source while it sends single events, and closes when all have a result', async () => {
+    const client = createClient({ url: gateway.url });
+    const [{ kind }, many] = await Promise.all([
+      client.send(event('single')),
+      kinds(client.sendEvents(events('many', 50))),
+    ]);
+    assert.deepEqual([kind, ...many], Array(51).fill('accepted'));
+    gateway.next('unavailable', 'noAnswer');
+    const last = Promise.all(events('last', 3).map((one) => client.send(one)));
+    await client.close();
+    assert.equal(client.outstanding, 0);
+    await assert.rejects(client.send(event('late')), /closed/);
+    assert.deepEqual(new Set((await last).map((result) => result.kind)), new Set(['accepted']));
+    assert.equal(client.close(), client.close());
+  });
+
+  it('does not keep a process alive that has nothing to send', async () => {
+    const library = new URL('../../lib/send/client.ts', import.meta.url).href;
+    const script = `import { createClient } from ${JSON.stringify(library)};
+      const { kind } = await createClient({ url: process.argv[1] }).send({ id: 'only', type: 't' });
+      process.stdout.write(kind);`;
+    const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', script, gateway.url];
+    const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 20_000 });
+    assert.equal(stdout, 'accepted');
+  });
+
+  it('refuses values that are not events with a TypeError', async () => {
+    const client = createClient({ url: gateway.url });
+    for (const value of [undefined, null, 7, [event('a')]])
+      await assert.rejects(client.send(value as unknown as EventInput), {
+        name: 'TypeError',
+        message: /expected one event, found/,
+      });
+    for (const value of [undefined, null, 'text', Buffer.from('{}'), event('a'), 7])
+      for (const call of [
+        () => client.sendEvents(value as never),
+        () => sendEvents(value as never, { url: gateway.url }),
+      ])
+        assert.throws(call, { name: 'TypeError', message: /expected an array or iterable of events, found/ });
+    await client.close();
+    assert.equal(gateway.requests, 0);
+  });
+
+  it('sends the events that its journal holds, and marks events as settled', async () => {
+    const journal = join(temporaryFolder(), 'journal');
+    gateway.next('unavailable');
+    const first = createClient({ url: gateway.url, journal, tries: 1 });
+    assert.equal((await first.send(event('kept'))).kind, 'refused');
+    assert.equal((await first.send(event('sent'))).kind, 'accepted');
+    await first.close();
+    const resumed: SendResult<Buffer>[] = [];
+    const second = createClient({ url: gateway.url, journal, onResumed: (result) => resumed.push(result) });
+    await eventually('the event is sent', () => resumed.length > 0);
+    await Promise.all(events('new', 20).map((one) => second.send(one)));
+    await second.close();
+    assert.deepEqual(
+      resumed.map(({ kind, event: body }) => [kind, String(body)]),
+      [['accepted', JSON.stringify(event('kept'))]],
+    );
+    assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
+  });
+});
+
+describe('what cannot succeed', () => {
+  let pki: Pki;
+  let identity: Pick<SendEventsOptions, 'cert' | 'key' | 'ca'>;
+  before(async () => {
+    pki = await Pki.create();
+    const { cert, key } = await pki.producer('hopeless');
+    identity = { cert, key, ca: pki.authority.certificate };
+  });
+
+  async function portOf(server: Server): Promise<number> {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    atEnd(() => void server.close());
+    return (server.address() as AddressInfo).port;
+  }
+
+  /** Asserts that one event, and one of many, is tried once. */
+  async function assertStopsAfterOneTry(options: SendEventsOptions, message: RegExp): Promise<void> {
+    const retries: Retry[] = [];
+    const all = { ...identity, onRetry: (retry: Retry) => retries.push(retry), ...options };
+    const client = createClient(all);
+    await assert.rejects(client.send(event('one')), { name: 'SendingStopped', message });
+    await client.close();
+    await assert.rejects(kinds(sendEvents(events('many', 100), all)), { name: 'SendingStopped', message });
+    assert.deepEqual(retries, []);
+  }
+
+  it('is a port at which nothing listens, unless the number of tries is given', async () => {
+    const closed = createTcpServer();
+    const url = `https://127.0.0.1:${await portOf(closed)}`;
+    await new Promise((resolve) => closed.close(resolve));
+    await assertStopsAfterOneTry({ url }, /no gateway at this address: .*ECONNREFUSED.*check the URL/);
+    const [result] = await Promise.all([createClient({ ...identity, url, tries: 2 }).send(event('one'))]);
+    assert.ok(result.kind === 'refused' && result.code === 'NO_ANSWER' && result.tries === 2);
+  });
+
+  it('is a server that does not use TLS, or a gateway at an http URL', async () => {
+    const plain = createServer((_request, response) => {
+      response.writeHead(400, { 'Content-Type': 'application/problem+json', 'X-Request-Id': 'its-own' });
+      response.end('{"code":"INVALID_EVENT","retryable":false,"detail":"this is a TLS port"}');
+    });
+    const port = await portOf(plain);
+    await assertStopsAfterOneTry({ url: `https://127.0.0.1:${port}` }, /the server does not use TLS: .*check the port/);
+    await assertStopsAfterOneTry({ url: `http://127.0.0.1:${port}` }, /URL must begin with https: this is a TLS port/);
+  });
+
+  it('is a certificate for another name, and an authority that does not belong to it', async () => {
+    const { certificate, key } = pki.server;
+    const url = `https://127.0.0.2:${await portOf(createTlsServer({ cert: certificate, key }))}`;
+    await assertStopsAfterOneTry(
+      { url: url.replace('127.0.0.2', '127.0.0.1'), ca: (await Pki.create()).authority.certificate },
+      /not trusted: .*"ca" must contain/,
+    );
+    const elsewhere = createTlsServer({ cert: certificate, key });
+    elsewhere.listen(0, '127.0.0.2');
+    await once(elsewhere, 'listening');
+    atEnd(() => void elsewhere.close());
+    const { port } = elsewhere.address() as AddressInfo;
+    await assertStopsAfterOneTry(
+      { url: `https://127.0.0.2:${port}` },
+      /not trusted: .*127\.0\.0\.2.*the URL must name a host/,
+    );
+  });
+
+  it('is a handshake that the server refuses', async () => {
+    const { certificate, key } = pki.server;
+    const strict = createTlsServer({ cert: certificate, key, ALPNProtocols: ['h2'] });
+    strict.on('tlsClientError', () => undefined);
+    await assertStopsAfterOneTry(
+      { url: `https://127.0.0.1:${await portOf(strict)}` },
+      /refused the TLS handshake: .*check "cert" and "key"/,
+    );
+  });
+});
 
 describe('sendEvents', () => {
   it('sends text and bytes unchanged, and objects as JSON', async () => {

@@ -4,20 +4,22 @@
 // Limits: a try ends after `timeoutMs`, which includes connecting and receiving the last byte of the answer. If the
 // connection fails because of another request, the event is sent again with a new time limit, as part of the same
 // try. A slow event therefore delays the events behind it by at most one time limit.
-import { connect as connectPlain, isIP } from 'node:net';
+import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
 import { overdue, Pipeline, type Request } from './pipeline.ts';
 import { unansweredTry, type Try } from './try.ts';
 
-interface GatewayClientOptions extends ClockAndRandom {
+interface ConnectionsOptions extends ClockAndRandom {
   /** A URL returned by `gatewayUrl`. */
   readonly url: URL;
   readonly identity: SenderIdentity;
   readonly connections: number;
   readonly pipelining: number;
   readonly timeoutMs: number;
+  /** True if an address to which no connection has succeeded yet may be correct. */
+  readonly isPatient: boolean;
 }
 
 export interface Flow {
@@ -30,7 +32,7 @@ export interface Flow {
 export const PIPELINING_MAX = 32;
 
 /** Applies the defaults of sendEvents and ingest-send. With `pipelining: 1`, every event has its own connection. */
-export function flowOf(asked: { [name in keyof Flow]?: number | undefined }): Flow {
+export function flowOf(asked: { readonly [name in keyof Flow]?: number | undefined }): Flow {
   const { concurrency = 64, pipelining = 16 } = asked;
   const { connections = pipelining === 1 ? concurrency : 4 } = asked;
   return { connections, pipelining, concurrency: Math.min(concurrency, connections * pipelining) };
@@ -54,26 +56,37 @@ export function gatewayUrl(value: string | URL): URL {
   return url;
 }
 
-export class GatewayClient {
-  readonly #options: GatewayClientOptions;
+/** Hosts and ports to which a connection of this process has succeeded. They may be unreachable while they restart. */
+const REACHED = new Set<string>();
+
+export class Connections {
+  readonly #options: ConnectionsOptions;
   readonly #newPipeline: () => Pipeline;
   readonly #pipelines: Pipeline[] = [];
   readonly #requestIds: string;
   /** Requests for which no connection has room. */
   #waiting: Request[] = [];
   #requests = 0;
+  #isClosed = false;
 
   /** Throws a TypeError for an unusable certificate or key. */
-  constructor(options: GatewayClientOptions) {
-    const { clock, random, url, identity, pipelining: depth, timeoutMs } = options;
+  constructor(options: ConnectionsOptions) {
+    const { clock, random, url, identity, pipelining: depth, timeoutMs, isPatient } = options;
     this.#options = options;
     this.#requestIds = random.bytes(9).toString('base64url');
-    const connect = connectorTo(url, identity);
+    const connectTo = connectorTo(url, identity);
+    const connect = (ready: () => void): Socket =>
+      connectTo(() => {
+        REACHED.add(url.host);
+        ready();
+      });
     const start = requestStart(url, identity);
     const headOf = ({ body, requestId }: Request): string =>
       `${start}X-Request-Id: ${requestId}\r\nContent-Length: ${body.length}\r\n\r\n`;
     const onRoom = (displaced: readonly Request[]): void => this.#onRoom(displaced);
-    const pipeline = { clock, connect, depth, timeoutMs, headOf, onRoom };
+    const unanswered = (cause: Error): Try => unansweredTry(cause, !isPatient && !REACHED.has(url.host));
+    const isSecure = url.protocol === 'https:';
+    const pipeline = { clock, connect, depth, timeoutMs, isSecure, headOf, unanswered, onRoom };
     this.#newPipeline = () => new Pipeline(pipeline);
   }
 
@@ -82,6 +95,7 @@ export class GatewayClient {
     return new Promise((settle) => {
       const requestId = `${this.#requestIds}-${(this.#requests += 1)}`;
       const dueMs = this.#options.clock.ms() + this.#options.timeoutMs;
+      if (this.#isClosed) return settle(unansweredTry(new Error('the sender was closed')));
       this.#waiting.push({ body, requestId, settle, dueMs, displaced: false, isSent: false });
       this.#sendWaiting();
     });
@@ -89,6 +103,7 @@ export class GatewayClient {
 
   /** Settles all pending requests as unanswered, and closes the connections. */
   close(): void {
+    this.#isClosed = true;
     for (const { settle } of this.#waiting.splice(0)) settle(unansweredTry(new Error('the sender was closed')));
     for (const pipeline of this.#pipelines) pipeline.close();
   }
@@ -130,7 +145,7 @@ export class GatewayClient {
   }
 }
 
-function connectorTo(url: URL, identity: SenderIdentity): ConstructorParameters<typeof Pipeline>[0]['connect'] {
+function connectorTo(url: URL, identity: SenderIdentity): (ready: () => void) => Socket {
   const secure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const to = { host, port: url.port === '' ? (secure ? 443 : 80) : Number(url.port) };

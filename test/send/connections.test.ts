@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
-import { GatewayClient, gatewayUrl } from '../../lib/send/gateway-client.ts';
+import { Connections, gatewayUrl } from '../../lib/send/connections.ts';
 import type { SenderIdentity } from '../../lib/send/identity.ts';
 import { NO_ANSWER, type Try } from '../../lib/send/try.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
@@ -21,10 +21,10 @@ let producer: ClientCertificate;
 let server: Server;
 /** The most unanswered requests per connection. */
 let depth = 16;
-let client: GatewayClient;
-let hasty: GatewayClient;
+let client: Connections;
+let hasty: Connections;
 let connections: TLSSocket[] = [];
-let answer: (socket: TLSSocket, request: string) => void;
+let answer: (socket: TLSSocket, request: string) => unknown;
 
 before(async () => {
   pki = await Pki.create();
@@ -53,10 +53,10 @@ function closeClients(): void {
   hasty.close();
 }
 
-function clientFor(differing: Partial<SenderIdentity> = {}, timeoutMs = WITHIN_MS): GatewayClient {
+function clientFor(differing: Partial<SenderIdentity> = {}, timeoutMs = WITHIN_MS): Connections {
   const url = new URL(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
   const identity = { ...producer, ca: pki.authority.certificate, token: undefined, ...differing };
-  return new GatewayClient({ ...SYSTEM, url, identity, connections: 4, pipelining: depth, timeoutMs });
+  return new Connections({ ...SYSTEM, url, identity, connections: 4, pipelining: depth, timeoutMs, isPatient: true });
 }
 
 async function tryWith(text: string, body = BODY): Promise<Try> {
@@ -82,11 +82,15 @@ function unanswered(result: Try): string {
   return result.kind === 'retry' ? String((result.answer as { error: unknown }).error) : '';
 }
 
+const chunks = (body: string): string =>
+  `HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${body}`;
+const CHUNKED = `5;x=y\r\n${ACCEPTED.slice(0, 5)}\r\n1b\r\n${ACCEPTED.slice(5)}\r\n0\r\nX-Trailer: 1\r\n\r\n`;
+
 const accepted = (contentType: string): string => response(202, ACCEPTED, contentType);
 
 /** Answers that no gateway sends. */
 const FOREIGN: readonly (readonly [what: string, ...texts: string[]])[] = [
-  ['an interim answer, even if the answer follows', `HTTP/1.1 103 Early Hints\r\n\r\n${response(202, ACCEPTED)}`],
+  ['endless interim answers', 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000)],
   ['a 202 that names another id', response(202, '{"id":"e-2","status":"accepted"}')],
   ['a 202 that names no id', response(202, '{"status":"accepted"}')],
   ['a 202 that has another status', response(202, '{"id":"e-1","status":"received"}')],
@@ -108,7 +112,21 @@ const FOREIGN: readonly (readonly [what: string, ...texts: string[]])[] = [
   ],
   ['more than 64 KiB', response(202, `${ACCEPTED}${' '.repeat(65_536)}`)],
   ['endless header fields', `HTTP/1.1 202 Accepted\r\nX: ${'a'.repeat(200_000)}\r\n\r\n`],
-  ['bad chunks', 'HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n'],
+  [
+    'bad chunks',
+    ...[
+      'ZZ\r\n',
+      '-1\r\n',
+      '4\r\nabcdef\r\n',
+      'fffffffff\r\n',
+      '10001\r\n',
+      `0;${'a'.repeat(20_000)}`,
+      '0\r\nno field\r\n\r\n',
+    ].map(chunks),
+  ],
+  ['a coding besides chunked', response(202, ACCEPTED, 'Transfer-Encoding: gzip, chunked\r\n')],
+  ['chunks in HTTP/1.0', chunks(CHUNKED).replace('1.1', '1.0')],
+  ['a length and chunks', chunks(CHUNKED).replace('\r\n', '\r\nContent-Length: 5\r\n')],
   ['two lengths', 'HTTP/1.1 202 Accepted\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n'],
   ['another protocol', 'SSH-2.0-OpenSSH\r\n', 'HTTP/1.1 999999999 X\r\n\r\n'],
 ];
@@ -151,6 +169,36 @@ function describeTries(): void {
       assert.match(unanswered(result), /status 502/);
       assert.equal(result.kind === 'retry' && result.status, 502);
       assert.equal(result.kind === 'retry' && (result.answer as { body: unknown }).body, '<html>Bad Gateway</html>');
+    });
+
+    for (const [what, text] of [
+      [
+        'after interim answers',
+        `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n${response(202, ACCEPTED)}`,
+      ],
+      ['in chunks', chunks(CHUNKED)],
+      ['of HTTP/1.0', response(202, ACCEPTED).replace('1.1', '1.0')],
+      [
+        'of HTTP/1.0 that keeps the connection',
+        response(202, ACCEPTED, 'Content-Type: application/json\r\nConnection: Keep-Alive\r\n').replace('1.1', '1.0'),
+      ],
+    ] as const)
+      it(`accepts an answer ${what}, in pieces of any length`, async () => {
+        for (const bytes of [1, 7, text.length]) {
+          answer = async (socket) => {
+            for (let at = 0; at < text.length; at += bytes)
+              await new Promise((resolve) => socket.write(text.slice(at, at + bytes), () => setImmediate(resolve)));
+          };
+          for (const _ of [1, 2]) assert.equal((await client.send(BODY)).kind, 'accepted');
+        }
+      });
+
+    it('accepts an answer without a length when the server closes the connection', async () => {
+      const head = 'HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\n\r\n';
+      answer = (socket) => socket.end(head + ACCEPTED);
+      for (const _ of [1, 2]) assert.equal((await client.send(BODY)).kind, 'accepted');
+      answer = (socket) => socket.end(head + ACCEPTED + ' '.repeat(65_536));
+      unanswered(await client.send(BODY));
     });
 
     it('accepts an answer of 64 KiB', async () => {
@@ -203,6 +251,8 @@ function describeTries(): void {
       assert.equal(await afterMs('Retry-After: 7\r\n'), 7_000);
       for (const long of ['301', '9999999', '999999', '9'.repeat(400), 'Fri, 31 Dec 9999 23:59:59 GMT'])
         assert.equal(await afterMs(`Retry-After: ${long}\r\n`), 300_000, long);
+      const page = response(503, '<html>', 'Retry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\n');
+      assert.equal(((await tryWith(page)) as { afterMs: number }).afterMs, 300_000, 'of a proxy');
       const inAMinute = await afterMs(`Retry-After: ${new Date(Date.now() + 60_000).toUTCString()}\r\n`);
       assert.ok(inAMinute > 55_000 && inAMinute <= 60_000, String(inAMinute));
       for (const none of ['soon', '-5', 'Thu, 01 Jan 1970 00:00:00 GMT'])
@@ -253,14 +303,14 @@ function describeTries(): void {
       }
     });
 
-    it('is untrusted if the server is not trusted', async () => {
+    it('is hopeless if the server is not trusted', async () => {
       const untrusting = clientFor({ ca: undefined });
       const result = await untrusting.send(BODY);
       untrusting.close();
-      assert.equal(result.kind, 'untrusted');
+      assert.equal(result.kind, 'hopeless');
       assert.match(
-        result.kind === 'untrusted' ? result.reason : '',
-        /\((UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN)\)$/,
+        result.kind === 'hopeless' ? result.reason : '',
+        /\((UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN)\); "ca" must/,
       );
     });
 
