@@ -199,23 +199,6 @@ export default tseslint.config(
     rules: layerRule(folder, row),
   })),
   {
-    // The two readers of lib/http stand in folders of their own and share what lies beside those.
-    files: ['lib/http/*/*.ts'],
-    rules: {
-      '@typescript-eslint/no-restricted-imports': [
-        'error',
-        {
-          patterns: [
-            {
-              regex: '^(\\.\\./){2}(?!process/clock\\.ts$)|^(?!\\.|node:)',
-              message: 'lib/http may not import this: see the table in eslint.config.js.',
-            },
-          ],
-        },
-      ],
-    },
-  },
-  {
     files: LINT_ENGINE,
     rules: layerRule('toollint/scan', LAYERS['toollint/scan'], ['eslint']),
   },

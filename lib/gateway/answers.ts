@@ -1,5 +1,6 @@
 // Answers that several handlers share.
 import { problem, type Refusal } from '../ingest/errors.ts';
+import { FIELDS_MAX } from '../http/node-request.ts';
 import type { RequestDefect } from '../http/request.ts';
 import type { Answer } from '../http/respond.ts';
 
@@ -19,4 +20,5 @@ export const DEFECTS: Readonly<Record<RequestDefect, GatewayAnswer>> = {
   transferCoding: problem('invalidEvent', 'expected no Transfer-Encoding but chunked'),
   repeatedField: problem('invalidEvent', 'expected one Content-Type and one Authorization field at most'),
   version: problem('invalidEvent', 'expected HTTP/1.1 or HTTP/1.0'),
+  tooManyFields: problem('headersTooLarge', `expected at most ${FIELDS_MAX} header fields`),
 };

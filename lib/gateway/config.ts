@@ -10,9 +10,8 @@ export type TlsSource = ({ readonly kind: 'files' } & TlsFiles) | { readonly kin
 
 export type GatewayConfig = NonNullable<ReturnType<typeof readGatewayConfig>['config']>;
 
-/** Limits on the head of a request. They are not configurable. */
+/** Limit on the head of a request. It is not configurable. */
 export const HEADER_BYTES_MAX = 16_384;
-export const HEADERS_MAX = 100;
 
 /** Returns the report, and the configuration if the report has no problems. Times in milliseconds, sizes in bytes. */
 export function readGatewayConfig(environment: Environment) {

@@ -118,8 +118,7 @@ export class Exchange implements RequestListener {
     if (this.#context.logsAnswers) this.#logAnswer(answer);
     this.#context.spans?.ended(this, answer);
     // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
-    const closes = close || (this.#context.draining && connection.isLatest(request));
-    connection.respond(request, requestId, answer, closes);
+    request.respond(requestId, answer, close || (this.#context.draining && request.isLatest));
   }
 
   #logAnswer(answer: GatewayAnswer): void {

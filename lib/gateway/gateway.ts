@@ -5,12 +5,11 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { processRoutes, type Exposition, type ProcessState } from '../http/process-endpoints.ts';
+import { atIntervals, processRoutes, type Exposition, type ProcessState } from '../http/process-endpoints.ts';
 import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
-import { HttpsServer } from '../http/server.ts';
-import type { UnreadLimits } from '../http/unread-answers.ts';
-import type { Clock, ClockAndRandom } from '../process/clock.ts';
+import { HttpServer } from '../http/server.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import { exposition } from '../telemetry/process-registry.ts';
 import type { GatewayMetrics } from './metrics.ts';
@@ -20,7 +19,7 @@ import { Admission } from './admission.ts';
 import { Decoding } from './content-coding.ts';
 import { DEFECTS, type Answering } from './answers.ts';
 import { Authority, type ClientContext } from '../identity/authority.ts';
-import { HEADER_BYTES_MAX, HEADERS_MAX, type GatewayConfig } from './config.ts';
+import { HEADER_BYTES_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent, LOOK_UP_TURNS } from './find-event.ts';
 import { ADDRESSES_NAMED_MAX, HandshakeLog, RefusalLog } from './refusal-log.ts';
@@ -56,7 +55,7 @@ export class Gateway {
   readonly #log: Log;
   readonly #system: ClockAndRandom;
   readonly #authority: Authority;
-  readonly #server: HttpsServer<ClientContext>;
+  readonly #server: HttpServer<ClientContext>;
   readonly #router: Router<Handler>;
   readonly #context: ExchangeContext;
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
@@ -120,20 +119,22 @@ export class Gateway {
     const routes = [
       route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
       route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
-      ...(config.adminOnly ? [] : processRoutes<Handler>(this.state)),
+      ...(config.adminOnly ? [] : processRoutes<Handler>(this.state, clock)),
     ];
     this.#router = new Router(routes);
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name, clock)]));
     this.#noRoute = new RouteMeter(metrics, NO_ROUTE, clock);
 
-    this.#server = this.#makeServer(parts);
+    this.#server = this.#makeServer(parts, admission);
   }
 
-  #makeServer({ config, system, identity, telemetry }: GatewayParts): HttpsServer<ClientContext> {
+  #makeServer({ config, system, identity, telemetry }: GatewayParts, admission: Admission): HttpServer<ClientContext> {
     const { clock, random } = system;
-    return new HttpsServer(
+    const totalBytesMax = config.inFlightBytesMax;
+    const held = { producerBytesMax: totalBytesMax / 4, totalBytesMax, bytesInFlight: () => admission.bytes };
+    return new HttpServer(
       identity.material.context,
-      { ...config, headerBytesMax: HEADER_BYTES_MAX, unreadAnswers: unreadLimits(config) },
+      { ...config, headerBytesMax: HEADER_BYTES_MAX, held },
       {
         context: this.#authority.context,
         request: (connection, request) => this.#handle(connection, request),
@@ -145,7 +146,8 @@ export class Gateway {
         plainHttp: () => lastResponse(random.uuid(), PLAIN_HTTP, clock),
         producerOf: ({ judged }) => (judged?.verdict.kind === 'producer' ? judged.verdict.producer : undefined),
         closed: this.#context.logsAnswers ? (connection) => this.#closed(connection) : undefined,
-        handshakeFailure: (reason, address) => {
+        bug: (cause, { address }) => this.#log.error({ err: cause, address }, 'a connection failed and was closed'),
+        connectionFailure: (reason, address) => {
           telemetry.metrics.handshakes.counter({ reason }).add();
           this.#log.debug({ reason, address }, 'TLS handshake failed');
           this.#handshakeLog.failed(reason, address);
@@ -162,7 +164,7 @@ export class Gateway {
     metrics.queueUp.readEach(() =>
       queue.states().map(({ available }, partition) => ({ labels: { partition }, value: available ? 1 : 0 })),
     );
-    metrics.connections.read(() => [...this.#server.connections].length);
+    metrics.connections.read(() => this.#server.openConnections);
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
         labels: { file },
@@ -252,8 +254,6 @@ export class Gateway {
   #answer(exchange: Exchange, match: RouteMatch<Handler> | undefined): Answering {
     const request = exchange.request.head;
     if (request.defect !== undefined) return DEFECTS[request.defect];
-    if (request.fieldCount > HEADERS_MAX)
-      return problem('headersTooLarge', `expected at most ${HEADERS_MAX} header fields`);
     if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
     const { methods, allow } = match.route;
     const handler = methods.get(request.method);
@@ -266,27 +266,4 @@ export class Gateway {
   }
 }
 
-/** Minimum interval between two renderings of the metrics. */
-const SCRAPE_INTERVAL_MS = 200;
-
-// Fact: rendering the metrics takes about a millisecond, and clients need no certificate to request them. Choice: a
-// request that arrives too soon waits, and all waiting requests share one text, rendered after they arrived.
-function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
-  let next: Promise<T> | undefined;
-  let lastMs = Number.NEGATIVE_INFINITY;
-  const waitAndMake = async (): Promise<T> => {
-    await clock.sleep(Math.max(0, lastMs + SCRAPE_INTERVAL_MS - clock.ms()));
-    next = undefined;
-    lastMs = clock.ms();
-    return make();
-  };
-  return () => (next ??= waitAndMake());
-}
-
 const PLAIN_HTTP = problem('invalidEvent', 'this port expects TLS: send the request to its https URL');
-
-/** Unread answers may use as much memory as events in flight, and those of one producer a quarter of that. */
-const unreadLimits = ({ inFlightBytesMax }: GatewayConfig): UnreadLimits => ({
-  holderMax: inFlightBytesMax / 4,
-  totalMax: inFlightBytesMax,
-});

@@ -17,7 +17,7 @@ export interface RoomLimits {
 
 export interface RoomQuestions<S> {
   /** True if the whole ClientHello has arrived. */
-  readonly hasBegun: (connection: S) => boolean;
+  readonly hasClientHello: (connection: S) => boolean;
   /** True if no request or answer is in progress on the connection. */
   readonly isIdle: (connection: S) => boolean;
   readonly producerOf: (connection: S) => string | undefined;
@@ -37,17 +37,17 @@ export const HANDSHAKE_FREE_MS = 1_000;
 // ClientHello are closed first. Effect: no number of silent strangers can keep a producer out.
 /**
  * The kinds of strangers, in the order in which they are closed:
- * - `nameless`: the handshake is done, without an accepted certificate.
+ * - `unauthenticated`: the handshake is done, without an accepted certificate.
  * - `mute`: no ClientHello has arrived within HANDSHAKE_FREE_MS.
  * - `silent`: no ClientHello has arrived yet.
  * - `slow`: a ClientHello has arrived, but the handshake was not done within HANDSHAKE_FREE_MS.
  * - `begun`: a ClientHello has arrived.
  * - `certified`: the handshake is done, with an accepted certificate.
  */
-const KINDS = ['nameless', 'mute', 'silent', 'slow', 'begun', 'certified'] as const;
+const KINDS = ['unauthenticated', 'mute', 'silent', 'slow', 'begun', 'certified'] as const;
 type Kind = (typeof KINDS)[number];
 const HANDSHAKING: readonly Kind[] = ['mute', 'silent', 'slow', 'begun'];
-const COUNTED: readonly Kind[] = ['nameless', 'mute', 'slow', 'certified'];
+const COUNTED: readonly Kind[] = ['unauthenticated', 'mute', 'slow', 'certified'];
 
 /** The strangers of each kind, oldest first. */
 type Strangers<S> = Readonly<Record<Kind, Set<S>>>;
@@ -81,7 +81,7 @@ export class ConnectionRoom<S> {
   /** Adds a connection. Returns the connection that must close to make room, if any; it may be the new one itself. */
   enter(connection: S, address: string, nowMs: number): S | undefined {
     assert(!this.#places.has(connection), 'a connection enters once');
-    const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#whoGoes(address);
+    const goes = this.#places.size < this.#limits.connectionsMax ? undefined : this.#victimFor(address);
     if (goes === undefined && this.#places.size >= this.#limits.connectionsMax) return connection;
     if (goes !== undefined) this.leave(goes);
     const place: Place = { address, sinceMs: nowMs, kind: undefined, producer: '' };
@@ -95,11 +95,11 @@ export class ConnectionRoom<S> {
    * Records that a handshake is done. `certified`: an accepted authority signed the client's certificate. Returns the
    * connection that must close because its address has too many strangers, if any; it may be the same one.
    */
-  shakeHands(connection: S, certified: boolean): S | undefined {
+  handshakeDone(connection: S, certified: boolean): S | undefined {
     const place = this.#places.get(connection);
     if (place?.kind === undefined) return undefined;
-    this.#become(connection, place, certified ? 'certified' : 'nameless');
-    return this.#whoIsOver(place.address);
+    this.#become(connection, place, certified ? 'certified' : 'unauthenticated');
+    return this.#victimAt(place.address);
   }
 
   /** Marks slow handshakes. Returns the connections to close because their addresses have too many strangers. */
@@ -110,8 +110,8 @@ export class ConnectionRoom<S> {
         const place = this.#places.get(connection);
         // Handshakes may begin in a different order than connections arrive, so some are marked a little late.
         if (place === undefined || nowMs - place.sinceMs < HANDSHAKE_FREE_MS) break;
-        this.#become(connection, place, this.#ask.hasBegun(connection) ? 'slow' : 'mute');
-        const goes = this.#whoIsOver(place.address);
+        this.#become(connection, place, this.#ask.hasClientHello(connection) ? 'slow' : 'mute');
+        const goes = this.#victimAt(place.address);
         if (goes !== undefined) over.push(goes);
       }
     }
@@ -133,7 +133,7 @@ export class ConnectionRoom<S> {
   }
 
   #know(connection: S, place: Place, producer: string): S | undefined {
-    const goes = this.#known < this.#knownMax ? undefined : this.#whoGivesWay(connection, producer);
+    const goes = this.#known < this.#knownMax ? undefined : this.#victimOfNewcomer(connection, producer);
     if (goes === connection) return goes;
     if (goes !== undefined) this.leave(goes);
     this.#become(connection, place, undefined);
@@ -147,7 +147,7 @@ export class ConnectionRoom<S> {
   }
 
   /** Returns the connection to close if `newcomer` would exceed the limit on known connections. */
-  #whoGivesWay(newcomer: S, producer: string): S {
+  #victimOfNewcomer(newcomer: S, producer: string): S {
     const own = this.#knownOf.get(producer);
     let most = own;
     for (const held of this.#knownOf.values()) if (held.size > (most?.size ?? 0)) most = held;
@@ -174,7 +174,7 @@ export class ConnectionRoom<S> {
     } else if (there !== undefined && count(there, KINDS) === 0) this.#strangersFrom.delete(place.address);
   }
 
-  #whoIsOver(address: string): S | undefined {
+  #victimAt(address: string): S | undefined {
     const { connectionsPerAddressMax } = this.#limits;
     const there = this.#strangersFrom.get(address);
     if (connectionsPerAddressMax === 0 || there === undefined) return undefined;
@@ -189,13 +189,13 @@ export class ConnectionRoom<S> {
     return goes;
   }
 
-  #whoGoes(address: string): S | undefined {
+  #victimFor(address: string): S | undefined {
     const { connectionsPerAddressMax } = this.#limits;
     const there = this.#strangersFrom.get(address);
     const isOver =
       connectionsPerAddressMax > 0 && there !== undefined && count(there, KINDS) >= connectionsPerAddressMax;
     return (
-      this.#first(this.#strangers, ['nameless']) ??
+      this.#first(this.#strangers, ['unauthenticated']) ??
       // An address at its limit replaces its own handshakes, not those of other addresses.
       (isOver ? this.#first(there, HANDSHAKING) : undefined) ??
       this.#first(this.#strangers, KINDS)
@@ -219,7 +219,7 @@ export class ConnectionRoom<S> {
     if (place === undefined) return undefined;
     const { kind } = place;
     if (kind === 'silent' || kind === 'mute') {
-      if (!this.#ask.hasBegun(connection)) return connection;
+      if (!this.#ask.hasClientHello(connection)) return connection;
       this.#become(connection, place, kind === 'mute' ? 'slow' : 'begun');
       return undefined;
     }

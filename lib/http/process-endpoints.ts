@@ -1,15 +1,12 @@
 // The endpoints `/health/live`, `/health/ready` and `/metrics` of a process, and a plain HTTP server for them. The
 // server does not authenticate clients, so it belongs on loopback or a private network. The gateway serves the same
 // endpoints over TLS.
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
-import type { ClockAndRandom } from '../process/clock.ts';
-import { linger } from './linger.ts';
-import { faultOf } from './node/faults.ts';
-import { defectOf } from './node/request.ts';
-import { FAULTS, type ProtocolFault, type Refused } from './request.ts';
-import { lastResponse, requestIdFrom, respond, type Answer } from './respond.ts';
+import type { AddressInfo } from 'node:net';
+import type { Clock, ClockAndRandom } from '../process/clock.ts';
+import { FAULTS, type HttpRequest, type Refused } from './request.ts';
+import { lastResponse, requestIdFrom, type Answer } from './respond.ts';
 import { route, Router, type Route } from './router.ts';
+import { HttpServer, type ServerLimits } from './server.ts';
 
 export interface ProcessState {
   readonly draining: () => boolean;
@@ -31,10 +28,19 @@ export interface ProcessEndpoints {
 }
 
 const TIMEOUT_MS = 10_000;
-/** Interval of node's checks for overdue requests; node's default is 30 s. */
-const CHECK_INTERVAL_MS = 1_000;
-/** Above this limit, a new connection replaces the one that has been quiet the longest. */
-const CONNECTIONS_MAX = 256;
+const HELD_BYTES_MAX = 8 << 20;
+const LIMITS: ServerLimits = {
+  connectionsMax: 256,
+  connectionsPerAddressMax: 0,
+  held: { producerBytesMax: HELD_BYTES_MAX, totalBytesMax: HELD_BYTES_MAX, bytesInFlight: () => 0 },
+  headerBytesMax: 16_384,
+  handshakeTimeoutMs: TIMEOUT_MS,
+  headersTimeoutMs: TIMEOUT_MS,
+  requestTimeoutMs: TIMEOUT_MS,
+  idleTimeoutMs: 5_000,
+  httpReader: 'node',
+  proxyFrom: undefined,
+};
 
 const json = (status: number, value: unknown): Answer => ({
   status,
@@ -59,19 +65,37 @@ function readiness(state: ProcessState): Answer {
   return json(200, { status: 'ready', ...(reasons.size > 0 ? parts : {}) });
 }
 
-async function scrape(state: ProcessState): Promise<Answer> {
-  const { contentType, text } = await state.metrics();
-  return { status: 200, contentType, body: text };
+/** Minimum interval between two renderings of the metrics. */
+const SCRAPE_INTERVAL_MS = 200;
+
+// Fact: rendering the metrics takes about a millisecond, and clients need no certificate to request them. Choice: a
+// request that arrives too soon waits, and all waiting requests share one result, made after they arrived.
+export function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
+  let next: Promise<T> | undefined;
+  let lastMs = Number.NEGATIVE_INFINITY;
+  const waitAndMake = async (): Promise<T> => {
+    await clock.sleep(Math.max(0, lastMs + SCRAPE_INTERVAL_MS - clock.ms()));
+    next = undefined;
+    lastMs = clock.ms();
+    return make();
+  };
+  return () => (next ??= waitAndMake());
 }
 
 type Handler = () => Answer | Promise<Answer>;
 
 /** Returns the routes of the endpoints. `M` is the type of the router's other handlers. */
-export const processRoutes = <M = never>(state: ProcessState): Route<M | Handler>[] => [
-  route<M | Handler>('/health/live', { GET: live }),
-  route<M | Handler>('/health/ready', { GET: () => readiness(state) }),
-  route<M | Handler>('/metrics', { GET: () => scrape(state) }),
-];
+export function processRoutes<M = never>(state: ProcessState, clock: Clock): Route<M | Handler>[] {
+  const scrape = atIntervals(async (): Promise<Answer> => {
+    const { contentType, text } = await state.metrics();
+    return { status: 200, contentType, body: [Buffer.from(text)] };
+  }, clock);
+  return [
+    route<M | Handler>('/health/live', { GET: live }),
+    route<M | Handler>('/health/ready', { GET: () => readiness(state) }),
+    route<M | Handler>('/metrics', { GET: scrape }),
+  ];
+}
 
 export function createProcessEndpoints(
   state: ProcessState,
@@ -79,102 +103,52 @@ export function createProcessEndpoints(
   system: ClockAndRandom,
   pages: Readonly<Record<string, Answer>> = {},
 ): ProcessEndpoints {
+  const { clock, random } = system;
   const router = new Router([
-    ...processRoutes(state),
+    ...processRoutes(state, clock),
     ...Object.entries(pages).map(([path, page]) => route(path, { GET: () => page })),
   ]);
-  const server = createServer({ requireHostHeader: false, connectionsCheckingInterval: CHECK_INTERVAL_MS });
-  const open = new Set<Socket>();
-  const latest = new WeakMap<Socket, ServerResponse>();
-  const requested = (request: IncomingMessage, response: ServerResponse): void => {
-    latest.set(request.socket, response);
-    if (open.delete(request.socket)) open.add(request.socket);
-    void serve(request, response, { state, problem, router }, system);
+  const answerTo = async ({ head }: HttpRequest): Promise<Answer> => {
+    if (head.defect !== undefined) return problem('invalidEvent', FAULTS.malformed.detail);
+    const match = router.find(head.target);
+    if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
+    const { methods, allow } = match.route;
+    const handler = methods.get(head.method);
+    if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
+    return await handler();
   };
-  /** Connections that have received their last answer. Further input from them is ignored. */
-  const ended = new WeakSet<Socket>();
-  const faulty = (socket: Socket, fault: ProtocolFault): void => {
-    if (ended.has(socket)) return;
-    ended.add(socket);
-    sayLast(socket, latest.get(socket), problem(FAULTS[fault].refusal, FAULTS[fault].detail), system);
-  };
-  server.on('connection', (socket: Socket) => {
-    open.add(socket);
-    socket.once('close', () => open.delete(socket));
-    if (open.size <= CONNECTIONS_MAX) return;
-    const [longestQuiet] = open;
-    longestQuiet?.destroy();
-  });
-  // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
-  server.on('request', requested);
-  server.on('checkExpectation', requested);
-  server.on('connect', (_request, socket) => faulty(socket as Socket, 'connect'));
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    faulty(socket as Socket, error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 'timeout' : faultOf(error));
-  });
-  server.headersTimeout = TIMEOUT_MS;
-  server.requestTimeout = TIMEOUT_MS;
+  const server = new HttpServer<{ hasAsked: boolean }>(
+    undefined,
+    LIMITS,
+    {
+      context: () => ({ hasAsked: false }),
+      // A client that has asked keeps its place when others fill the address.
+      producerOf: ({ hasAsked }) => (hasAsked ? 'client' : undefined),
+      request: (connection, request) => {
+        connection.context.hasAsked = true;
+        void answerTo(request)
+          .catch(() => problem('internal', 'the process failed on this request'))
+          .then((answer) => {
+            const close = request.head.defect !== undefined || request.restMayExceed(0) || state.draining();
+            request.respond(requestIdFrom(request.head.requestId, random), answer, close);
+          });
+      },
+      protocolFault: (fault) => {
+        const { refusal, detail } = FAULTS[fault];
+        return lastResponse(random.uuid(), problem(refusal, detail), clock);
+      },
+      bug: (cause) => process.emitWarning(cause instanceof Error ? cause : String(cause)),
+      plainHttp: () => '',
+      connectionFailure: () => undefined,
+    },
+    system,
+  );
   return {
-    listen: ({ host, port }) =>
-      new Promise((resolve, reject) => {
-        server.once('error', reject);
-        server.listen(port, host, () => {
-          server.off('error', reject);
-          resolve(server.address() as AddressInfo);
-        });
-      }),
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    listen: ({ host, port }) => server.listen(host, port),
+    close: async () => {
+      const drained = server.drain();
+      server.destroy();
+      await drained;
+    },
   };
-}
-
-/** Answers an unreadable request, after the answer to the previous request, and closes the connection. */
-function sayLast(
-  socket: Socket,
-  owed: ServerResponse | undefined,
-  answer: Answer,
-  { clock, random }: ClockAndRandom,
-): void {
-  if (owed?.closed === false) {
-    owed.once('close', () => sayLast(socket, undefined, answer, { clock, random }));
-  } else if (socket.writable) {
-    socket.write(lastResponse(random.uuid(), answer, clock), 'latin1');
-    linger(socket, clock);
-  } else socket.destroy();
-}
-
-interface Served {
-  readonly state: ProcessState;
-  readonly problem: ProblemOf;
-  readonly router: Router<Handler>;
-}
-
-async function serve(
-  request: IncomingMessage,
-  response: ServerResponse,
-  served: Served,
-  { random }: ClockAndRandom,
-): Promise<void> {
-  const { state, problem } = served;
-  const isDefective = defectOf(request) !== undefined;
-  const answer = isDefective
-    ? problem('invalidEvent', FAULTS.malformed.detail)
-    : await answerOf(request, served).catch(() => problem('internal', 'the process failed on this request'));
-  request.resume();
-  const requestId = requestIdFrom(request.headers['x-request-id'] as string | undefined, random);
-  respond(response, requestId, answer, isDefective || state.draining());
-}
-
-async function answerOf(request: IncomingMessage, { problem, router }: Served): Promise<Answer> {
-  const match = router.find(request.url ?? '/');
-  if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
-  const handler = match.route.methods.get(request.method ?? '');
-  if (handler === undefined) {
-    const { allow } = match.route;
-    return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
-  }
-  return await handler();
 }

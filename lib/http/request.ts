@@ -1,10 +1,12 @@
-// A request as its handler sees it, from either reader. `Connection.respond` answers it.
+// A request as its handler sees it. The fast path and node:http produce the same interface.
+import type { Answer } from './respond.ts';
 
 export type ProtocolFault = keyof typeof FAULTS;
 
 /** The answer to each fault: a row of the error catalog and a detail. */
 export const FAULTS = {
   malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
+  tinyChunks: { refusal: 'invalidEvent', detail: 'the body has over 1,024 chunks of less than 16 bytes on average' },
   headersTooLarge: { refusal: 'headersTooLarge', detail: 'the header section is over the limit' },
   timeout: { refusal: 'requestTimeout', detail: 'the request did not arrive in time' },
   connect: { refusal: 'routeNotFound', detail: 'CONNECT is not supported' },
@@ -26,18 +28,17 @@ export interface BodyTaker {
   bodyRead(body: Buffer | 'too large'): void;
 }
 
-/** Why a readable request is refused: another parser could interpret it differently. */
-export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version';
+/** Why a readable request is refused: another parser could interpret it differently, or it has too many fields. */
+export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version' | 'tooManyFields';
 
 /** A header field: its name in lowercase and its value as sent, one character per byte. */
 export type HeaderField = readonly [name: string, value: string];
 
-/** The relevant parts of a request's head. Repeated list fields are joined with commas. */
+/** The relevant parts of a request's head. */
 export interface RequestHead {
   readonly method: string;
   readonly target: string;
   readonly defect: RequestDefect | undefined;
-  readonly fieldCount: number;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   /** In bytes; `undefined` if none was announced. */
@@ -48,7 +49,7 @@ export interface RequestHead {
   /** `traceparent` and `tracestate` as sent, not validated (W3C Trace Context). */
   readonly traceparent: string | undefined;
   readonly tracestate: string | undefined;
-  /** The caller's X-Request-Id, not validated. */
+  /** The caller's X-Request-Id, one character per byte; `undefined` if it is missing, empty or repeated. */
   readonly requestId: string | undefined;
 }
 
@@ -60,10 +61,15 @@ export interface HttpRequest {
    * that the memory can be freed while the queue is working.
    */
   body: Buffer | undefined;
+  /** True if the client has closed the connection. */
   readonly gone: boolean;
+  /** True if nothing has arrived after this request, so its answer may close the connection. */
+  readonly isLatest: boolean;
 
   /** True if more than `bytes` of the body may be missing, or if the client is waiting for 100 (Continue). */
   restMayExceed(bytes: number): boolean;
   /** Reads a body that has not arrived yet, up to `bytesMax` bytes. Call this at most once. */
   receive(bytesMax: number, taker: BodyTaker): void;
+  /** Does nothing if the request already has an answer or the client is gone. */
+  respond(requestId: string, answer: Answer, close: boolean): void;
 }

@@ -2,17 +2,17 @@
 import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Clock, Random } from '../process/clock.ts';
 
-const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
+/** A field value with at least one visible character (RFC 9110, section 5.5), one character per byte. */
+const FIELD_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
-/** Returns `given`, the caller's X-Request-Id, if it is 1 to 128 visible ASCII characters; otherwise a new UUID. */
+/** Returns `given`, the caller's X-Request-Id, if it is a legal field value; otherwise a new UUID. */
 export function requestIdFrom(given: string | undefined, random: Random): string {
-  return given !== undefined && REQUEST_ID.test(given) ? given : random.uuid();
+  return given !== undefined && FIELD_VALUE.test(given) ? given : random.uuid();
 }
 
 /**
  * A response without its common header fields. `headers` are alternating names and values. A long body should be a
- * list of buffers, because a string is copied more than once. The memory of the buffers is freed after they are
- * written.
+ * list of buffers, because a string is copied more than once.
  */
 export interface Answer {
   readonly status: number;
@@ -21,67 +21,93 @@ export interface Answer {
   readonly headers?: readonly string[];
 }
 
-/**
- * Writes `answer`. With `close`, the connection closes after it. Returns false if the request already has an answer
- * or the client is gone.
- *
- * Fact: writeHead with a flat array, followed by end with a string, results in one write. setHeader first builds a
- * map of lowercase names.
- */
-export function respond(response: ServerResponse, requestId: string, answer: Answer, close: boolean): boolean {
-  if (response.headersSent || response.destroyed) return false;
+/** A long body is written in pieces of this size, each after the client has read most of the one before. */
+const PIECE_BYTES = 65_536;
+
+/** Writes `answer` through node:http. The connection stays open. */
+export function respond(response: ServerResponse, requestId: string, answer: Answer): void {
   const { status, contentType, body, headers: more } = answer;
-  const bytes = bytesOf(body);
-  const headers = ['Content-Type', contentType, 'Content-Length', String(bytes), 'X-Request-Id', requestId];
+  const parts = partsOf(body);
+  const headers = ['Content-Type', contentType, 'Content-Length', String(bytesOf(parts)), 'X-Request-Id', requestId];
   if (more !== undefined) headers.push(...more);
-  if (close) headers.push('Connection', 'close');
   response.writeHead(status, headers);
-  // Fact: the socket writes a latin1 string as is, but has to measure and encode a utf8 string.
-  if (typeof body === 'string') response.end(body, bytes === body.length ? 'latin1' : 'utf8');
-  else {
-    for (const part of body) response.write(part);
-    response.end();
-  }
-  return true;
+  if (typeof parts === 'string') response.end(parts, 'latin1');
+  else writePieces(response, parts);
 }
 
-export const bytesOf = (body: Answer['body']): number =>
-  typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((bytes, part) => bytes + part.length, 0);
-
-export function lastResponse(requestId: string, answer: Answer, clock: Clock): string {
-  return responseText(requestId, answer, bytesOf(answer.body), 'Connection: close\r\n', clock);
+function writePieces(response: ServerResponse, parts: readonly Buffer[]): void {
+  let [part, at] = [0, 0];
+  const goOn = (): void => {
+    while (!response.destroyed) {
+      const from = parts[part];
+      if (from === undefined) {
+        response.end();
+        return;
+      }
+      const piece = from.subarray(at, at + PIECE_BYTES);
+      at += piece.length;
+      if (at === from.length) [part, at] = [part + 1, 0];
+      if (!response.write(piece)) {
+        response.once('drain', goOn);
+        return;
+      }
+    }
+  };
+  goOn();
 }
+
+/** Returns a body as a string with one character per byte, or as buffers. Most bodies are ASCII strings. */
+const partsOf = (body: Answer['body']): Answer['body'] =>
+  typeof body !== 'string' || Buffer.byteLength(body) === body.length ? body : Buffer.from(body).toString('latin1');
+
+const bytesOf = (parts: Answer['body']): number =>
+  typeof parts === 'string' ? parts.length : parts.reduce((bytes, part) => bytes + part.length, 0);
+
+let latestStatus = 0;
+let statusLine = '';
 
 /**
- * Returns the text of a response (RFC 9112, section 4), or of its head if the body is a list of buffers. `bytes` is
- * the length of the body. `connection` contains the header lines about the connection, each with its line ending.
+ * Returns a whole response (RFC 9112, section 4) as a string with one character per byte. `tail` ends the head: see
+ * HeadTail. `headOnly` leaves the body out.
  */
-export function responseText(
-  requestId: string,
-  answer: Answer,
-  bytes: number,
-  connection: string,
-  clock: Clock,
-): string {
-  const { status, contentType, body, headers } = answer;
-  let text =
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n` +
-    `Content-Type: ${contentType}\r\nContent-Length: ${bytes}\r\nX-Request-Id: ${requestId}\r\n`;
-  if (headers !== undefined) {
-    for (let at = 0; at + 1 < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
+export function responseText(requestId: string, answer: Answer, tail: string, headOnly = false): string {
+  const { status, contentType, headers } = answer;
+  const parts = partsOf(answer.body);
+  if (status !== latestStatus) {
+    latestStatus = status;
+    statusLine = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: `;
   }
-  return `${text}${dateLine(clock.epochMs())}${connection}\r\n${typeof body === 'string' ? body : ''}`;
+  let more = '';
+  if (headers !== undefined)
+    for (let at = 0; at + 1 < headers.length; at += 2) more += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  const body = headOnly ? '' : typeof parts === 'string' ? parts : Buffer.concat(parts).toString('latin1');
+  return `${statusLine}${contentType}\r\nContent-Length: ${bytesOf(parts)}\r\nX-Request-Id: ${requestId}\r\n${more}${tail}${body}`;
 }
 
-let dateSecond = 0;
-let dateText = '';
+/** The last lines of a head: the date, the lines about the connection, and the empty line. */
+export class HeadTail {
+  readonly #lines: string;
+  #second = 0;
+  #text = '';
 
-// Fact: formatting a date takes longer than the rest of a head. Choice: format it once a second.
-function dateLine(nowMs: number): string {
-  const second = Math.floor(nowMs / 1000);
-  if (second !== dateSecond) {
-    dateSecond = second;
-    dateText = `Date: ${new Date(second * 1000).toUTCString()}\r\n`;
+  /** `connection` contains the lines about the connection, each with its line ending. */
+  constructor(connection: string) {
+    this.#lines = connection;
   }
-  return dateText;
+
+  // Fact: formatting a date takes longer than the rest of a head. Choice: format it once a second.
+  at(epochMs: number): string {
+    const second = Math.floor(epochMs / 1000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#text = `Date: ${new Date(second * 1000).toUTCString()}\r\n${this.#lines}\r\n`;
+    }
+    return this.#text;
+  }
 }
+
+export const CLOSING = new HeadTail('Connection: close\r\n');
+
+/** Returns a response after which the connection closes. */
+export const lastResponse = (requestId: string, answer: Answer, clock: Clock): string =>
+  responseText(requestId, answer, CLOSING.at(clock.epochMs()));

@@ -1,32 +1,31 @@
-// Accepts TLS connections, replaces the TLS material, and stops without losing a request that has arrived.
+// Accepts connections, replaces the TLS material, and stops without losing a request that has arrived.
+//
+// node:https (or node:http, for the process endpoints) is the only server. This file takes two of its listeners off:
+// the one for TCP connections, to read the balancer's header and to limit handshakes, and the one for TLS connections,
+// to put the fast path in front of it. Both are called later, with the same sockets.
 //
 // States: listening → draining → closed. Invariant: the server closes a connection that owes an answer only if a
 // deadline has passed, the client is no longer trusted, or another connection needs the place or the memory. A client
 // that got no answer may send its event again (openapi/rules.md, 5).
 import { constants } from 'node:crypto';
-import {
-  createServer as createTcpServer,
-  type AddressInfo,
-  type BlockList,
-  type Server as TcpServer,
-  type Socket,
-} from 'node:net';
-import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls';
+import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
+import { Server as TcpServer, type AddressInfo, type BlockList, type Socket } from 'node:net';
+import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
-import { assert } from './assert.ts';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
-import type { ConnectionHandlers, ConnectionHost } from './connection-host.ts';
-import { Connection } from './connection.ts';
-import type { TimeLimits } from './idle-watch.ts';
-import { handshakeReason } from './node/faults.ts';
-import { HandOver } from './node/hand-over.ts';
+import { Connection, type ConnectionHandlers, type ConnectionHost, type IdleLimits } from './connection.ts';
+import { faultOf, handshakeReason } from './faults.ts';
+import { HeldBytes, type HeldLimits } from './held-bytes.ts';
 import { takeProxyHeader } from './proxy-header.ts';
-import { UnreadAnswers, type UnreadLimits } from './unread-answers.ts';
+import { HeadTail } from './respond.ts';
+import { NODE_COST, Turns } from './turns.ts';
 
-export interface ServerLimits extends TimeLimits, RoomLimits {
-  readonly unreadAnswers: UnreadLimits;
+export interface ServerLimits extends IdleLimits, RoomLimits {
+  readonly held: HeldLimits;
   readonly handshakeTimeoutMs: number;
   readonly headerBytesMax: number;
+  /** `node` switches the fast path off. */
   readonly httpReader: 'own' | 'node';
   /**
    * Addresses of the load balancers. Only their connections are accepted, and each must begin with a PROXY protocol
@@ -35,39 +34,43 @@ export interface ServerLimits extends TimeLimits, RoomLimits {
   readonly proxyFrom: BlockList | undefined;
 }
 
-export interface ServerHandlers<T> extends ConnectionHandlers<T, Connection<T>> {
+export interface ServerHandlers<T> extends ConnectionHandlers<T> {
   readonly context: () => T;
   /** Returns the complete response to a request in plain HTTP. */
   readonly plainHttp: () => string;
-  readonly closed?: ((connection: Connection<T>) => void) | undefined;
   /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
-  readonly handshakeFailure: (reason: string, address: string) => void;
+  readonly connectionFailure: (reason: string, address: string) => void;
 }
 
+/** A TCP connection. Its TLS connection has the same addresses and ports on both ends. */
 interface Arrival<T> {
+  readonly tcp: Socket;
+  readonly ends: string;
+  readonly context: T;
   /** The client's address, or the balancer's until its header has been read. */
   address: string;
-  /** Length of the balancer's header: 0 without a balancer, `undefined` until the header has arrived. */
-  headerBytes: number | undefined;
-  /** When the connection was accepted; later, when the first byte of the handshake arrived. */
-  handshakeSinceMs: number;
-  handshakeBegun: boolean;
-  readonly context: T;
-  /** Why the server cut the handshake short; a `tlsClientError` event follows. */
-  cutFor: 'limit' | 'timeout' | 'proxy_header' | undefined;
+  /** What the server waits for. */
+  phase: 'header' | 'hello' | 'handshake' | 'open';
+  sinceMs: number;
+  /** Why there will be no TLS connection. */
+  failure: string | undefined;
   connection: Connection<T> | undefined;
 }
 
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
-/** Disables node's handshake timeout, which would start when a connection is accepted. */
-const NO_TIMEOUT_MS = 2 ** 31 - 1;
 /** Time limit for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
-const CHECK_INTERVAL_MS = 250;
+const CHECK_INTERVAL_MS = 100;
+const NODE_CHECK_INTERVAL_MS = 250;
 /** While the server is stopping, an idle connection stays open for this long, because a request may be on its way. */
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
+const REQUESTS_A_TURN = 192;
+// Fact: a handshake takes 1 to 2 ms of CPU time, so a storm of them delays everything else. Choice: a few begin in
+// each turn of the event loop, and addresses take turns. Effect: a new connection from another address waits for one
+// turn (test/end-to-end/connection-limits.test.ts).
+const HANDSHAKES_A_TURN = 4;
 
 /**
  * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
@@ -90,84 +93,93 @@ const TLS_OPTIONS = {
   ].join(':'),
 } as const;
 
-export class HttpsServer<T> {
-  readonly #server: Server;
-  /** Accepts connections: either `#server`, or a TCP server in front of it that reads the balancers' headers. */
-  readonly #listener: TcpServer;
+export class HttpServer<T> {
+  readonly #server: Server | HttpsServer;
+  readonly #isTls: boolean;
+  /** Node's own listeners. */
+  readonly #beginHandshake: (tcp: Socket) => void;
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
-  readonly #host: ConnectionHost<T, Connection<T>>;
-  readonly #connections = new Map<Connection<T>, Socket>();
-  readonly #handshakes = new Map<Socket, Arrival<T>>();
-  /** All TCP connections, including closed ones, because `tlsClientError` may be emitted after the close. */
-  readonly #arrivals = new WeakMap<Socket, Arrival<T>>();
-  readonly #room: ConnectionRoom<Socket>;
-  readonly #unread: UnreadAnswers<Connection<T>>;
+  readonly #host: ConnectionHost<T>;
+  readonly #arrivals = new Map<string, Arrival<T>>();
+  readonly #connections = new Map<Socket, Connection<T>>();
+  readonly #room: ConnectionRoom<Arrival<T>>;
+  readonly #held: HeldBytes<Connection<T>>;
+  readonly #handshakeTurns: Turns;
   readonly #system: ClockAndRandom;
   #watch: Timer | undefined;
 
-  constructor(tls: SecureContextOptions, limits: ServerLimits, handlers: ServerHandlers<T>, system: ClockAndRandom) {
+  /** `tls` is `undefined` for a server in plain HTTP. */
+  constructor(
+    tls: SecureContextOptions | undefined,
+    limits: ServerLimits,
+    handlers: ServerHandlers<T>,
+    system: ClockAndRandom,
+  ) {
     const { clock } = system;
     this.#system = system;
     this.#handlers = handlers;
     this.#limits = limits;
-    this.#unread = new UnreadAnswers(limits.unreadAnswers);
-    this.#host = {
-      keepAlive: `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`,
-      clock,
-      handOver: new HandOver(limits, clock),
-      readsPlain: limits.httpReader === 'own',
-      handlers,
-      turn: { awake: [], answered: 0 },
-      waits: (connection, bytes) => {
-        const holder = handlers.producerOf(connection.context) ?? '';
-        this.#unread.waits(connection, holder, bytes)?.destroy();
-      },
-      closed: (connection) => {
-        this.#connections.delete(connection);
-        handlers.closed?.(connection);
-      },
-    };
-    this.#server = createServer({
-      ...tls,
-      ...TLS_OPTIONS,
-      // The application checks the certificate: a client with a bad one gets an HTTP answer, not a failed handshake.
-      requestCert: true,
-      rejectUnauthorized: false,
-      ALPNProtocols: ['http/1.1'],
-      handshakeTimeout: NO_TIMEOUT_MS,
+    this.#isTls = tls !== undefined;
+    const options = {
+      headersTimeout: limits.headersTimeoutMs,
+      requestTimeout: limits.requestTimeoutMs,
+      keepAliveTimeout: limits.idleTimeoutMs,
+      connectionsCheckingInterval: NODE_CHECK_INTERVAL_MS,
+      maxHeaderSize: limits.headerBytesMax,
+      requireHostHeader: false,
       noDelay: true,
-    });
-    // If the server has sent bytes, a whole ClientHello has arrived.
-    const hasBegun = ({ bytesWritten }: Socket): boolean => bytesWritten > 0;
+    };
+    this.#server =
+      tls === undefined
+        ? createHttpServer(options)
+        : createHttpsServer({
+            ...options,
+            ...tls,
+            ...TLS_OPTIONS,
+            // The application checks the certificate: a client with a bad one gets an HTTP answer.
+            requestCert: true,
+            rejectUnauthorized: false,
+            handshakeTimeout: limits.handshakeTimeoutMs,
+          });
+    this.#beginHandshake = takeListener(this.#server, 'connection');
+    this.#host = {
+      clock,
+      turns: new Turns(clock, REQUESTS_A_TURN, NODE_COST),
+      keepAlive: new HeadTail(
+        `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`,
+      ),
+      handlers,
+      adopt: this.#isTls ? takeListener(this.#server, 'secureConnection') : this.#beginHandshake,
+      usesFastPath: this.#isTls && limits.httpReader === 'own',
+    };
+    this.#handshakeTurns = new Turns(clock, HANDSHAKES_A_TURN, 1);
+    this.#held = new HeldBytes(limits.held);
     this.#room = new ConnectionRoom(limits, {
-      hasBegun,
-      isIdle: (socket) => this.#arrivals.get(socket)?.connection?.idle === true,
-      producerOf: (socket) => {
-        const context = this.#arrivals.get(socket)?.context;
-        return context && handlers.producerOf(context);
-      },
+      // If the server has sent bytes, a whole ClientHello has arrived.
+      hasClientHello: ({ tcp }) => tcp.bytesWritten > 0,
+      isIdle: ({ connection }) => connection?.isIdle === true,
+      producerOf: ({ context }) => handlers.producerOf(context),
     });
-    const { proxyFrom } = limits;
-    this.#listener =
-      proxyFrom === undefined
-        ? this.#server
-        : createTcpServer({ noDelay: true }, (socket) => this.#acceptPassedOn(socket, proxyFrom));
     this.#listen();
   }
 
   get connections(): Iterable<Connection<T>> {
-    return this.#connections.keys();
+    return this.#connections.values();
+  }
+
+  get openConnections(): number {
+    return this.#connections.size;
   }
 
   /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
   listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     return new Promise((resolve, reject) => {
-      this.#listener.once('error', reject);
-      this.#listener.listen({ port, host, reusePort, backlog: BACKLOG }, () => {
-        this.#listener.off('error', reject);
+      this.#server.once('error', reject);
+      this.#server.listen({ port, host, reusePort, backlog: BACKLOG }, () => {
+        this.#server.off('error', reject);
         this.#watch = this.#system.clock.every(CHECK_INTERVAL_MS, () => this.#check());
-        resolve(this.#listener.address() as AddressInfo);
+        resolve(this.#server.address() as AddressInfo);
       });
     });
   }
@@ -177,16 +189,21 @@ export class HttpsServer<T> {
    * handshake, and a client that is no longer trusted could use it.
    */
   replaceTls(tls: SecureContextOptions): void {
-    this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
-    this.#server.setTicketKeys(this.#system.random.bytes(48));
+    const server = this.#server as HttpsServer;
+    server.setSecureContext({ ...tls, ...TLS_OPTIONS });
+    server.setTicketKeys(this.#system.random.bytes(48));
   }
 
   /** Stops listening, closes idle connections, and resolves when all connections are closed. */
   async drain(): Promise<void> {
-    const closed = new Promise<void>((resolve) => this.#listener.close(() => resolve()));
+    // The method of node:http would also destroy idle connections, even if a request is on its way.
+    const closed = new Promise<void>((resolve) => TcpServer.prototype.close.call(this.#server, () => resolve()));
     const { clock } = this.#system;
     const timer = clock.every(IDLE_CHECK_MS, () => {
-      for (const connection of this.#connections.keys()) connection.endIdle(clock.ms(), IDLE_GRACE_MS);
+      const now = clock.ms();
+      for (const connection of this.connections) connection.endIdle(now, IDLE_GRACE_MS);
+      for (const { phase, sinceMs, tcp } of this.#arrivals.values())
+        if ((phase === 'header' || phase === 'hello') && now - sinceMs >= IDLE_GRACE_MS) tcp.destroy();
     });
     await closed;
     timer.close();
@@ -194,132 +211,174 @@ export class HttpsServer<T> {
   }
 
   destroy(): void {
-    for (const connection of this.#connections.keys()) connection.destroy();
-    for (const socket of this.#handshakes.keys()) socket.destroy();
+    for (const { tcp, connection } of this.#arrivals.values()) (connection ?? tcp).destroy();
   }
 
   #listen(): void {
-    const server = this.#server;
-    server.on('connection', (socket: Socket) => {
-      if (!this.#arrivals.has(socket)) this.#arrive(socket, 0);
-    });
+    const server = this.#server as HttpsServer; // Both have these events.
+    server.maxHeadersCount = 0; // A limit would drop fields silently; node-request.ts refuses them.
+    // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
+    Object.assign(server, { httpAllowHalfOpen: true });
+    server.on('connection', (tcp: Socket) => this.#arrive(tcp));
+    if (this.#isTls) this.#listenForTls();
+    const requested = (message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {
+      const connection = this.#connections.get(message.socket);
+      connection?.guard(() => connection.nodePath?.requested(message, response, expectsContinue));
+    };
+    // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
+    server.on('request', (message, response) => requested(message, response, false));
+    server.on('checkContinue', (message, response) => requested(message, response, true));
+    server.on('checkExpectation', (message, response) => requested(message, response, false));
+    const faulty = (socket: Socket, fault: ReturnType<typeof faultOf>): void => {
+      const connection = this.#connections.get(socket); // `undefined` in a handshake: see `tlsClientError`.
+      if (!socket.destroyed) connection?.guard(() => connection.nodePath?.faulty(fault));
+    };
+    server.on('connect', (_message, socket) => faulty(socket as Socket, 'connect'));
+    server.on('clientError', (error, socket) => faulty(socket as Socket, faultOf(error)));
+    // Without this listener, node destroys connections that are idle between requests. `Connection.check` closes them.
+    server.on('timeout', () => undefined);
+  }
+
+  #listenForTls(): void {
+    const server = this.#server as HttpsServer;
     server.on('secureConnection', (socket: TLSSocket) => {
-      const below = socketBelow(socket);
-      const arrival = this.#arrivals.get(below);
-      assert(arrival !== undefined, 'a handshake that is done was of a connection that arrived');
-      assert(arrival.connection === undefined, 'a connection shakes hands once');
-      this.#handshakes.delete(below);
+      const arrival = this.#arrivals.get(endsOf(socket));
+      if (arrival?.phase !== 'handshake') return void socket.destroy();
       socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
-      const connection = new Connection<T>(socket, this.#host, arrival.address, arrival.context);
-      this.#connections.set(connection, below);
-      arrival.connection = connection;
-      this.#makeGo(this.#room.shakeHands(below, connection.certified));
+      this.#open(arrival, socket);
     });
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
-      const below = socketBelow(socket);
-      const arrival = this.#arrivals.get(below);
-      this.#handlers.handshakeFailure(arrival?.cutFor ?? handshakeReason(error), arrival?.address ?? '');
+      const arrival = this.#arrivals.get(endsOf(socket));
+      if (arrival !== undefined) arrival.failure ??= handshakeReason(error);
       // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
-      if (error.code === 'ERR_SSL_HTTP_REQUEST') below.end(this.#handlers.plainHttp(), 'latin1', () => below.destroy());
+      if (error.code === 'ERR_SSL_HTTP_REQUEST' && arrival !== undefined)
+        arrival.tcp.end(this.#handlers.plainHttp(), 'latin1', () => arrival.tcp.destroy());
       else socket.destroy();
     });
   }
 
-  #arrive(socket: Socket, headerBytes: number | undefined): Arrival<T> {
-    assert(!this.#arrivals.has(socket), 'a connection arrives once');
-    const address = socket.remoteAddress ?? '';
-    const nowMs = this.#system.clock.ms();
+  #arrive(tcp: Socket): void {
+    tcp.on('error', () => undefined); // A 'close' event follows.
+    const { remoteAddress: address } = tcp;
+    const { proxyFrom } = this.#limits;
+    if (address === undefined) return void tcp.destroy();
+    if (proxyFrom?.check(address, tcp.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4') === false) {
+      this.#handlers.connectionFailure('proxy_source', address);
+      return void tcp.destroy();
+    }
+    const sinceMs = this.#system.clock.ms();
     const arrival: Arrival<T> = {
-      address,
-      headerBytes,
-      handshakeSinceMs: nowMs,
-      handshakeBegun: false,
+      tcp,
+      ends: endsOf(tcp),
       context: this.#handlers.context(),
-      cutFor: undefined,
+      address,
+      phase: proxyFrom === undefined ? 'hello' : 'header',
+      sinceMs,
+      failure: undefined,
       connection: undefined,
     };
-    this.#arrivals.set(socket, arrival);
-    this.#handshakes.set(socket, arrival);
-    this.#makeGo(this.#room.enter(socket, address, nowMs));
-    socket.once('close', () => {
-      this.#room.leave(socket);
-      this.#handshakes.delete(socket);
-    });
-    return arrival;
+    this.#arrivals.set(arrival.ends, arrival);
+    tcp.once('close', () => this.#left(arrival));
+    this.#evict(this.#room.enter(arrival, address, sinceMs));
+    if (tcp.destroyed) return;
+    if (proxyFrom !== undefined) this.#readProxyHeader(arrival);
+    else if (this.#isTls) this.#awaitHello(arrival);
+    else this.#open(arrival, tcp);
   }
 
-  #acceptPassedOn(socket: Socket, from: BlockList): void {
-    socket.on('error', () => undefined); // A 'close' event follows.
-    const balancer = socket.remoteAddress;
-    if (balancer === undefined || !from.check(balancer, socket.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4')) {
-      if (balancer !== undefined) this.#handlers.handshakeFailure('proxy_source', balancer);
-      socket.destroy();
-      return;
-    }
-    const arrival = this.#arrive(socket, undefined);
-    // If `cutFor` is not set, the balancer closed the connection itself: it only checked that the port is open.
-    socket.once('close', () => {
-      if (arrival.headerBytes === undefined && arrival.cutFor !== undefined)
-        this.#handlers.handshakeFailure(arrival.cutFor, balancer);
-    });
-    takeProxyHeader(socket, (header) => {
-      if (header === undefined) {
-        arrival.cutFor = 'proxy_header';
-        socket.destroy();
-        return;
-      }
-      assert(arrival.headerBytes === undefined, 'a balancer sends one header');
-      arrival.headerBytes = header.bytes;
-      arrival.address = header.address ?? balancer;
-      arrival.handshakeSinceMs = this.#system.clock.ms();
-      this.#room.leave(socket);
-      this.#room.enter(socket, arrival.address, arrival.handshakeSinceMs);
-      this.#server.emit('connection', socket);
+  #left(arrival: Arrival<T>): void {
+    const { ends, connection, phase, failure, address } = arrival;
+    this.#room.leave(arrival);
+    this.#arrivals.delete(ends);
+    // A balancer that closes before its header only checked that the port is open.
+    if (connection === undefined && (phase !== 'header' || failure !== undefined))
+      this.#handlers.connectionFailure(failure ?? 'reset', address);
+  }
+
+  #readProxyHeader(arrival: Arrival<T>): void {
+    takeProxyHeader(arrival.tcp, (header) => {
+      if (header === undefined) return this.#fail(arrival, 'proxy_header');
+      const nowMs = this.#system.clock.ms();
+      arrival.address = header.address ?? arrival.address;
+      arrival.sinceMs = nowMs;
+      arrival.phase = 'hello';
+      this.#room.leave(arrival);
+      this.#evict(this.#room.enter(arrival, arrival.address, nowMs));
+      if (this.#isTls) this.#awaitHello(arrival);
+      else this.#open(arrival, arrival.tcp);
     });
   }
 
-  #makeGo(socket: Socket | undefined): void {
-    if (socket === undefined) return;
-    const arrival = this.#arrivals.get(socket);
+  /** Begins the handshake once the client has sent its first bytes, in its address's turn. */
+  #awaitHello(arrival: Arrival<T>): void {
+    const { tcp } = arrival;
+    const begin = (): void => {
+      if (tcp.destroyed) return;
+      arrival.phase = 'handshake';
+      this.#beginHandshake(tcp);
+    };
+    const onReadable = (): void => {
+      tcp.off('readable', onReadable);
+      if (tcp.readableLength === 0) return void tcp.destroy(); // The client ended its side.
+      if (this.#handshakeTurns.take(1)) begin();
+      else this.#handshakeTurns.later(arrival.address, begin);
+    };
+    tcp.on('readable', onReadable);
+  }
+
+  #open(arrival: Arrival<T>, socket: Socket): void {
+    const connection = new Connection<T>(socket, arrival.tcp, this.#host, arrival.address, arrival.context);
+    arrival.phase = 'open';
+    arrival.connection = connection;
+    this.#connections.set(socket, connection);
+    socket.once('close', () => this.#connections.delete(socket));
+    this.#evict(this.#room.handshakeDone(arrival, !connection.hasOneAnswer));
+  }
+
+  #evict(arrival: Arrival<T> | undefined): void {
     if (arrival?.connection === undefined) {
-      if (arrival !== undefined) arrival.cutFor = 'limit';
-      socket.destroy();
+      if (arrival !== undefined) this.#fail(arrival, 'limit');
     } else {
-      this.#handlers.handshakeFailure('limit', arrival.address);
-      arrival.connection.giveWay();
+      this.#handlers.connectionFailure('limit', arrival.address);
+      arrival.connection.evict();
     }
+  }
+
+  #fail(arrival: Arrival<T>, reason: 'limit' | 'timeout' | 'proxy_header'): void {
+    arrival.failure ??= reason;
+    arrival.tcp.destroy();
   }
 
   // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
-  // Choice: check all connections four times a second, so time limits are only that precise.
+  // Choice: check all connections ten times a second, so time limits are only that precise.
   #check(): void {
     const now = this.#system.clock.ms();
-    for (const connection of this.#connections.keys()) connection.check(now, this.#limits);
-    for (const socket of this.#room.slowOnes(now)) this.#makeGo(socket);
-    for (const [socket, arrival] of this.#handshakes) this.#checkHandshake(socket, arrival, now);
-  }
-
-  /** Closes a connection whose handshake is overdue. The time limit starts again at the client's first byte. */
-  #checkHandshake(socket: Socket, arrival: Arrival<T>, nowMs: number): void {
-    if (arrival.headerBytes === undefined) {
-      if (nowMs - arrival.handshakeSinceMs < PROXY_HEADER_TIMEOUT_MS) return;
-      arrival.cutFor ??= 'proxy_header';
-      socket.destroy();
-      return;
+    for (const connection of this.connections) connection.check(now, this.#limits);
+    for (const connection of this.#held.over(this.connections)) {
+      this.#handlers.connectionFailure('limit', connection.address);
+      connection.destroy();
     }
-    if (!arrival.handshakeBegun && socket.bytesRead > arrival.headerBytes) {
-      arrival.handshakeBegun = true;
-      arrival.handshakeSinceMs = nowMs;
+    for (const arrival of this.#room.slowOnes(now)) this.#evict(arrival);
+    for (const arrival of this.#arrivals.values()) {
+      const waitedMs = now - arrival.sinceMs;
+      if (arrival.phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(arrival, 'proxy_header');
+      if (arrival.phase === 'hello' && waitedMs >= this.#limits.handshakeTimeoutMs) this.#fail(arrival, 'timeout');
     }
-    if (nowMs - arrival.handshakeSinceMs < this.#limits.handshakeTimeoutMs) return;
-    arrival.cutFor ??= 'timeout';
-    socket.destroy();
   }
 }
 
-/** Node has no documented way to find this socket (as of 26.10), and addresses and ports do not identify it. */
-function socketBelow(socket: TLSSocket): Socket {
-  const { _parent: below } = socket as { readonly _parent?: Socket };
-  assert(below !== undefined, 'a TLS connection has a TCP connection below it');
-  return below;
+const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
+  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
+
+/** Takes node's only listener for an event off its server, and returns it. */
+export function takeListener(server: Server | HttpsServer, event: string): (socket: Socket) => void {
+  const listeners = server.listeners(event);
+  const [listener] = listeners;
+  if (listener === undefined || listeners.length > 1)
+    throw new Error(
+      `node ${process.version} has ${listeners.length} listeners for '${event}' on a new server, and this program ` +
+        'needs exactly one: use a version of node that package.json allows',
+    );
+  server.removeAllListeners(event);
+  return (socket) => void listener.call(server, socket);
 }

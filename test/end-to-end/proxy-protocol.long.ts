@@ -59,7 +59,6 @@ it("strangers are counted by their own address, not by the balancer's", async ()
   const strangers = await Promise.all(
     Array.from({ length: 12 }, (_, at) => passedOn(own, proxyHeader(`203.0.113.${at % 4}`))),
   );
-  for (const one of strangers) assert.equal((await askRaw(one, requestText('GET /health/live'))).status, 200);
   const fourth = await passedOn(own, proxyHeader('203.0.113.2'));
   await eventually('one of that address is cut', () => strangers.filter(({ closed }) => closed).length === 1);
   assert.equal(strangers.findIndex(({ closed }) => closed) % 4, 2);

@@ -14,7 +14,7 @@ class Room extends ConnectionRoom<string> {
     super(
       { connectionsMax, connectionsPerAddressMax },
       {
-        hasBegun: (name) => name.endsWith('+'),
+        hasClientHello: (name) => name.endsWith('+'),
         isIdle: (name) => !name.endsWith('!'),
         producerOf: (name) => producers.get(name),
       },
@@ -25,7 +25,7 @@ class Room extends ConnectionRoom<string> {
   /** Admits connections of a producer, which complete their handshakes. Returns the connections that were closed. */
   come(producer: string, ...names: string[]): string[] {
     return names.flatMap((name) => {
-      const goes = [this.enter(name, '1'), this.shakeHands(name, true)];
+      const goes = [this.enter(name, '1'), this.handshakeDone(name, true)];
       this.producers.set(name, producer);
       return goes.filter((one) => one !== undefined);
     });
@@ -51,10 +51,10 @@ describe('a full room', () => {
   it('closes a stranger with a good certificate after those without', () => {
     const full = room(2);
     full.enter('a', '1');
-    full.shakeHands('a', true);
+    full.handshakeDone('a', true);
     full.enter('b', '1');
     assert.equal(full.enter('c', '1'), 'b');
-    full.shakeHands('c', true);
+    full.handshakeDone('c', true);
     assert.equal(full.enter('d', '1'), 'a');
   });
 
@@ -62,7 +62,7 @@ describe('a full room', () => {
     const full = room(2);
     full.enter('a', '1');
     full.enter('b', '1');
-    full.shakeHands('b', false);
+    full.handshakeDone('b', false);
     assert.equal(full.enter('c', '1'), 'b');
     assert.equal(full.enter('d', '1'), 'a');
   });
@@ -157,7 +157,7 @@ describe('the limit of one address', () => {
     const went: string[] = [];
     for (const name of names) {
       assert.equal(wide.enter(name, address), undefined);
-      const goes = wide.shakeHands(name, certified);
+      const goes = wide.handshakeDone(name, certified);
       if (goes !== undefined) went.push(goes);
     }
     return went;
@@ -203,18 +203,18 @@ describe('the limit of one address', () => {
     for (const name of ['a', 'b', 'c']) wide.enter(name, '1', 0);
     for (const name of ['a', 'b']) {
       wide.producers.set(name, 'p');
-      assert.equal(wide.shakeHands(name, true), undefined);
+      assert.equal(wide.handshakeDone(name, true), undefined);
     }
     assert.deepEqual(wide.slowOnes(HANDSHAKE_FREE_MS), []);
-    assert.equal(wide.shakeHands('c', true), undefined);
+    assert.equal(wide.handshakeDone('c', true), undefined);
   });
 
   it('does not apply to fast handshakes while there is room', () => {
     const wide = room(200, 2);
     assert.equal(wide.enter('producer', '1'), undefined);
     for (let at = 0; at < 150; at += 1) assert.equal(wide.enter(`s${at}`, '1'), undefined);
-    for (let at = 0; at < 150; at += 1) assert.notEqual(wide.shakeHands(`s${at}`, false), 'producer');
-    assert.notEqual(wide.shakeHands('producer', true), 'producer');
+    for (let at = 0; at < 150; at += 1) assert.notEqual(wide.handshakeDone(`s${at}`, false), 'producer');
+    assert.notEqual(wide.handshakeDone('producer', true), 'producer');
   });
 
   it('makes handshakes replace each other, and none of another address, if the room is full', () => {
@@ -245,7 +245,7 @@ describe('a handshake that begins late', () => {
     const begun = new Set(['early']);
     const limits = { connectionsMax: 3, connectionsPerAddressMax: 0 };
     const full = new ConnectionRoom<string>(limits, {
-      hasBegun: (name) => begun.has(name),
+      hasClientHello: (name) => begun.has(name),
       isIdle: () => true,
       producerOf: () => undefined,
     });
@@ -262,7 +262,7 @@ describe('a handshake that begins late', () => {
     const begun = new Set<string>();
     const limits = { connectionsMax: 2, connectionsPerAddressMax: 0 };
     const full = new ConnectionRoom<string>(limits, {
-      hasBegun: (name) => begun.has(name),
+      hasClientHello: (name) => begun.has(name),
       isIdle: () => true,
       producerOf: () => undefined,
     });

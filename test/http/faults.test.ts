@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { faultOf, HANDSHAKE_FAILURES, handshakeReason, isEndOfInput } from '../../lib/http/node/faults.ts';
+import { faultOf, HANDSHAKE_FAILURES, handshakeReason } from '../../lib/http/faults.ts';
 
 const error = (code?: string): NodeJS.ErrnoException =>
   Object.assign(new Error('x'), code === undefined ? {} : { code });
@@ -28,13 +28,10 @@ describe('a handshake that failed', () => {
 });
 
 describe('an error of the parser of node:http', () => {
-  it('means a head over the limit, or a malformed one', () => {
+  it('means a head over the limit, a late or malformed request, or that the client ended its side in a request', () => {
     assert.equal(faultOf(error('HPE_HEADER_OVERFLOW')), 'headersTooLarge');
+    assert.equal(faultOf(error('ERR_HTTP_REQUEST_TIMEOUT')), 'timeout');
     assert.equal(faultOf(error('HPE_INVALID_METHOD')), 'malformed');
-  });
-
-  it('may mean that the client ended its side in a body', () => {
-    assert.equal(isEndOfInput(error('HPE_INVALID_EOF_STATE')), true);
-    assert.equal(isEndOfInput(error('HPE_INVALID_METHOD')), false);
+    assert.equal(faultOf(error('HPE_INVALID_EOF_STATE')), 'end of input');
   });
 });

@@ -108,7 +108,7 @@ describe('the address of the process endpoints', () => {
 describe('a process', () => {
   const asked = async (given: Partial<ProcessState>, path = '/health/ready'): Promise<readonly unknown[]> => {
     const state = { draining: () => false, unready: () => undefined, unavailable: () => new Map(), metrics, ...given };
-    const answer = await processRoutes(state)
+    const answer = await processRoutes(state, SYSTEM.clock)
       .find(({ name }) => name === path)
       ?.methods.get('GET')?.();
     assert.equal(answer?.contentType, 'application/json');

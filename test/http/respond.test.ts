@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { lastResponse, responseText } from '../../lib/http/respond.ts';
+import { HeadTail, lastResponse, requestIdFrom, responseText } from '../../lib/http/respond.ts';
+import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-const clock = new VirtualClock();
 const OK = { status: 200, contentType: 'text/plain', body: 'ok' };
 
 describe('a response as text', () => {
   it('has a head with the date of this second, and the body', () => {
+    const clock = new VirtualClock();
+    const tail = new HeadTail('Keep-Alive: timeout=5\r\n');
     const answer = { ...OK, headers: ['Retry-After', '1', 'Allow', 'GET'] };
-    const lines = (): readonly string[] =>
-      responseText('mine', answer, 2, 'Keep-Alive: timeout=5\r\n', clock).split('\r\n');
+    const lines = (): readonly string[] => responseText('mine', answer, tail.at(clock.epochMs())).split('\r\n');
     const expected = (date: string): readonly string[] => [
       'HTTP/1.1 200 OK',
       'Content-Type: text/plain',
@@ -30,13 +31,27 @@ describe('a response as text', () => {
     assert.deepEqual(lines(), expected('Thu, 01 Jan 2026 00:00:01 GMT'));
   });
 
-  it('has no reason for an unknown status, and no body if that is bytes', () => {
-    const text = responseText('mine', { ...OK, status: 299, body: [Buffer.from('ab')] }, 2, '', clock);
-    assert.match(text, /^HTTP\/1\.1 299 \r\n[^]*\r\nContent-Length: 2\r\n[^]*\r\n\r\n$/);
+  it('has one character per byte, and announces the end of the connection if it is the last', () => {
+    const text = lastResponse('\xff', { ...OK, body: 'é' }, new VirtualClock());
+    const bytes = Buffer.from('é').toString('latin1');
+    assert.match(text, /\r\nContent-Length: 2\r\nX-Request-Id: \xff\r\n[^]*\r\nConnection: close\r\n/);
+    assert.ok(text.endsWith(`\r\n\r\n${bytes}`));
   });
 
-  it('announces the end of the connection if it is the last', () => {
-    const text = lastResponse('mine', { ...OK, body: 'é' }, clock);
-    assert.match(text, /\r\nContent-Length: 2\r\n[^]*\r\nConnection: close\r\n\r\né$/);
+  it('has no reason for an unknown status', () => {
+    assert.match(responseText('mine', { ...OK, status: 299 }, '\r\n'), /^HTTP\/1\.1 299 \r\n/);
+  });
+});
+
+describe('the id of a request', () => {
+  const { random } = SYSTEM;
+  it('is what the caller sent, if that is a legal field value', () => {
+    for (const given of ['a', 'a b', 'a\tb', 'x'.repeat(10_000), '\x80\xff', '"', 'a, b'])
+      assert.equal(requestIdFrom(given, random), given);
+  });
+
+  it('is a new UUID if the caller sent none, or no legal value', () => {
+    for (const given of [undefined, '', 'a\x7f', 'a\r\nb', 'a\0', ' a', 'a\t'])
+      assert.match(requestIdFrom(given, random), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/);
   });
 });

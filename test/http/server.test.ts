@@ -1,23 +1,24 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
-import type { Connection } from '../../lib/http/connection.ts';
-import { NodeRequest } from '../../lib/http/node/request.ts';
-import type { HttpRequest } from '../../lib/http/request.ts';
-import type { ServerLimits } from '../../lib/http/server.ts';
+import { createServer } from 'node:https';
+import { takeListener, type ServerLimits } from '../../lib/http/server.ts';
 import type { RawConnection } from '../support/client.ts';
-import { last, startServer, type Given, type TestContext } from '../support/https-server.ts';
-import { Pki } from '../support/pki.ts';
+import { startServer, type Given } from '../support/https-server.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
-import { repliesIn, requestText } from '../support/wire.ts';
+import { postText, requestText } from '../support/wire.ts';
 
 describe('the server', () => {
   let pki: Pki;
+  let certificate: ClientCertificate;
   before(async () => {
     pki = await Pki.create();
+    certificate = await pki.producer('shop');
   });
-  const start = (more: Partial<ServerLimits> = {}, given: Given = {}) => startServer(pki, more, given);
+  const start = (more: Partial<ServerLimits> = {}, given: Given = {}) =>
+    startServer(pki, more, { certificate, ...given });
 
   const untilEnded = (clock: VirtualClock, connection: RawConnection): Promise<boolean> =>
     eventually('it is ended', async () => {
@@ -42,83 +43,6 @@ describe('the server', () => {
     assert.match(busy.received, /^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\nok$/);
     busy.socket.end();
     await drained;
-  });
-
-  for (const [reader, begin] of [
-    ['the own reader', []],
-    ['node:http', [requestText('HEAD /begin')]],
-  ] as const)
-    it(`answers pipelined requests in order, with ${reader}`, async () => {
-      const { requests, open, answer } = await start();
-      const connection = await open();
-      for (const text of begin) {
-        connection.write(text);
-        await eventually('it is there', () => requests.length === 1);
-        answer(requests[0], '');
-        await connection.until(/200 OK/);
-      }
-      const before = requests.length;
-      connection.write(Array.from({ length: 12 }, (_, at) => requestText(`GET /${at}`)).join(''));
-      let most = 0;
-      for (let answered = 0; answered < 12; answered += 1) {
-        await eventually('the next one is there', () => requests.length > before + answered);
-        most = Math.max(most, requests.length - before - answered);
-        const request = requests[before + answered];
-        assert.equal(request?.head.target, `/${answered}`);
-        answer(request, String(answered));
-      }
-      await connection.until(/\r\n\r\n11$/);
-      const bodies = repliesIn(connection.received, (place) => begin.length > place).map(({ body }) => body);
-      assert.deepEqual(
-        bodies.slice(-12),
-        Array.from({ length: 12 }, (_, at) => String(at)),
-      );
-      if (begin.length > 0) assert.equal(most, 1, 'one at a time');
-    });
-
-  it('leaves every request to node:http if that is the configured reader', async () => {
-    for (const httpReader of ['own', 'node'] as const) {
-      const { requests, open } = await start({ httpReader });
-      const connection = await open();
-      connection.write(requestText('GET /'));
-      await eventually('it has arrived', () => requests.length === 1);
-      assert.equal(requests[0] instanceof NodeRequest, httpReader === 'node');
-    }
-  });
-
-  it('answers an unreadable request after the answers that are owed, and closes', async () => {
-    const { requests, open, answer } = await start({ headerBytesMax: 1_000 });
-    for (const [text, fault] of [
-      ['no request\r\n\r\n', 'malformed'],
-      [requestText('GET /', [`Long: ${'x'.repeat(20_000)}`]), 'headersTooLarge'],
-      ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', 'connect'],
-    ] as const) {
-      const connection = await open();
-      const before = requests.length;
-      connection.write(requestText('GET /first') + text);
-      await eventually('the first is there', () => requests.length > before);
-      answer(requests[before]);
-      await connection.untilClosed();
-      assert.ok(connection.received.endsWith(`\r\n\r\nok${last(fault)}`), connection.received);
-    }
-  });
-
-  it('ends connections with a late head, a late body, or no request', async () => {
-    const clock = new VirtualClock();
-    const limits = { headersTimeoutMs: 300, requestTimeoutMs: 300, idleTimeoutMs: 300 };
-    const { told, requests, open, answer } = await start(limits, { clock });
-    const [head, body, nothing] = [await open(), await open(), await open()];
-    head.write(`${requestText('GET /')}GET / HTT`);
-    await eventually('it is there', () => requests.length === 1);
-    answer(requests[0]);
-    await head.until(/ok$/);
-    body.write(requestText('POST /', ['Content-Length: 9', 'Content-Type: text/plain']));
-    await eventually('it is there', () => requests.length === 2);
-    for (const connection of [head, body, nothing]) await untilEnded(clock, connection);
-    assert.ok(head.received.endsWith(`ok${last('timeout')}`), head.received);
-    assert.match(body.received, /^HTTP\/1\.1 408 [^]*\r\n\r\ntimeout$/);
-    assert.equal(nothing.received, '');
-    assert.ok(told.includes('timeout'));
   });
 
   it('informs a handler that the client left in the middle of a body, with either reader', async () => {
@@ -184,17 +108,26 @@ describe('the server', () => {
     await assert.rejects(start({}, { at: port }), { code: 'EADDRINUSE' });
   });
 
-  it('reads all requests of one read in a turn if they are answered immediately', async () => {
-    let [inTurn, most] = [0, 0];
-    const onRequest = (request: HttpRequest, connection: Connection<TestContext>): void => {
-      if (inTurn === 0) setImmediate(() => (inTurn = 0));
-      most = Math.max(most, (inTurn += 1));
-      connection.respond(request, 'id', { status: 200, contentType: 'text/plain', body: '' }, false);
-    };
-    const { open } = await start({}, { onRequest });
-    const connection = await open();
-    connection.write(requestText('GET /').repeat(200));
-    await eventually('all are answered', () => repliesIn(connection.received).length === 200);
-    assert.equal(most, 200);
+  it('does not start on a version of node with other listeners, and names that version', async () => {
+    const server = createServer({ cert: pki.server.certificate, key: pki.server.key });
+    server.on('secureConnection', () => undefined);
+    assert.throws(
+      () => takeListener(server, 'secureConnection'),
+      new RegExp(`node ${process.version} has 2 listeners`),
+    );
+    const fresh = createServer({ cert: pki.server.certificate, key: pki.server.key });
+    assert.equal(fresh.listeners('secureConnection').length, 1);
+    assert.equal(fresh.listeners('connection').length, 1);
+    assert.equal(typeof takeListener(fresh, 'secureConnection'), 'function');
+  });
+
+  it('uses the fast path unless it is switched off', async () => {
+    for (const httpReader of ['own', 'node'] as const) {
+      const { server, requests, open } = await start({ httpReader });
+      const connection = await open();
+      connection.write(postText('body'));
+      await eventually('it has arrived', () => requests.length === 1);
+      assert.equal([...server.connections][0]?.nodePath === undefined, httpReader === 'own');
+    }
   });
 });

@@ -3,12 +3,14 @@ import { connect as connectTcp } from 'node:net';
 import { connect, type ConnectionOptions } from 'node:tls';
 import type { Connection } from '../../lib/http/connection.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
-import { HttpsServer, type ServerLimits } from '../../lib/http/server.ts';
+import { HttpServer, type ServerLimits } from '../../lib/http/server.ts';
 import { RawConnection } from './client.ts';
-import type { Pki } from './pki.ts';
+import type { ClientCertificate, Pki } from './pki.ts';
 import { atEnd, eventually } from './scope.ts';
 import { SYSTEM } from './system.ts';
 import type { VirtualClock } from './virtual-clock.ts';
+
+const MANY_BYTES = 1 << 30;
 
 export const LIMITS: ServerLimits = {
   handshakeTimeoutMs: 20_000,
@@ -18,7 +20,7 @@ export const LIMITS: ServerLimits = {
   headerBytesMax: 16_384,
   connectionsMax: 100,
   connectionsPerAddressMax: 0,
-  unreadAnswers: { holderMax: 1 << 20, totalMax: 1 << 20 },
+  held: { producerBytesMax: MANY_BYTES, totalBytesMax: MANY_BYTES, bytesInFlight: () => 0 },
   httpReader: 'own',
   proxyFrom: undefined,
 };
@@ -34,6 +36,8 @@ export interface Given {
   readonly clock?: VirtualClock;
   readonly at?: number;
   readonly onRequest?: (request: HttpRequest, connection: Connection<TestContext>) => void;
+  /** The certificate of `open`'s clients. */
+  readonly certificate?: ClientCertificate;
 }
 
 export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, given: Given = {}) {
@@ -41,8 +45,8 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
   const connections: Connection<TestContext>[] = [];
   const told: string[] = [];
   const addresses: string[] = [];
-  const server = new HttpsServer<TestContext>(
-    { cert: pki.server.certificate, key: pki.server.key },
+  const server = new HttpServer<TestContext>(
+    { cert: pki.server.certificate, key: pki.server.key, ca: pki.authority.certificate },
     { ...LIMITS, ...more },
     {
       context: () => ({ producer: undefined }),
@@ -52,19 +56,20 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
         connections.push(connection);
         const fault = (what: string): boolean => {
           told.push(what);
-          connection.respond(request, 'id', { status: 408, contentType: 'text/plain', body: what }, true);
+          request.respond('id', { status: 408, contentType: 'text/plain', body: what }, true);
           return true;
         };
         request.listener = { aborted: () => told.push('aborted'), fault };
         if (request.body === undefined && request.head.method === 'POST')
-          request.receive(100, { bodyGrows: () => undefined, bodyRead: (body) => told.push(String(body)) });
+          request.receive(100_000, { bodyGrows: () => undefined, bodyRead: (body) => told.push(String(body)) });
         else if (request.head.method === 'POST') told.push(String(request.body));
         given.onRequest?.(request, connection);
       },
       protocolFault: last,
       plainHttp: () => last('plain'),
       closed: () => told.push('closed'),
-      handshakeFailure: (reason, address) => {
+      bug: (cause) => told.push(`bug: ${String(cause)}`),
+      connectionFailure: (reason, address) => {
         told.push(reason);
         addresses.push(address);
       },
@@ -77,7 +82,8 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
     await server.drain();
   });
   const open = async (options: ConnectionOptions = {}): Promise<RawConnection> => {
-    const socket = connect({ port, host: '127.0.0.1', ca: pki.authority.certificate, ...options });
+    const { cert, key } = given.certificate ?? {};
+    const socket = connect({ port, host: '127.0.0.1', ca: pki.authority.certificate, cert, key, ...options });
     const connection = new RawConnection(socket);
     await eventually('the handshake is done', () => socket.authorized);
     return connection;
@@ -87,12 +93,7 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
     atEnd(() => void socket.destroy());
     return socket.on('error', () => undefined);
   };
-  const answer = (request: HttpRequest | undefined, body = 'ok'): void =>
-    connections[requests.indexOf(request as HttpRequest)]?.respond(
-      request as HttpRequest,
-      'id',
-      { status: 200, contentType: 'text/plain', body },
-      false,
-    );
+  const answer = (request: HttpRequest | undefined, body = 'ok', close = false): void =>
+    request?.respond('id', { status: 200, contentType: 'text/plain', body }, close);
   return { server, port, requests, connections, told, addresses, open, tcp, answer };
 }

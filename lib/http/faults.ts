@@ -1,5 +1,5 @@
 // Classifies node's handshake errors and parser errors.
-import type { ProtocolFault } from '../request.ts';
+import type { ProtocolFault } from './request.ts';
 
 export const HANDSHAKE_FAILURES = [
   'timeout',
@@ -14,12 +14,10 @@ export const HANDSHAKE_FAILURES = [
   'other',
 ] as const;
 
-export function faultOf(error: NodeJS.ErrnoException): ProtocolFault {
-  return error.code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
-}
-
-export function isEndOfInput(error: NodeJS.ErrnoException): boolean {
-  return error.code === 'HPE_INVALID_EOF_STATE';
+export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault | 'end of input' {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
+  if (code === 'HPE_INVALID_EOF_STATE') return 'end of input';
+  return code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
 }
 
 export function handshakeReason(error: NodeJS.ErrnoException): (typeof HANDSHAKE_FAILURES)[number] {

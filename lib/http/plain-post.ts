@@ -1,0 +1,215 @@
+// Parses plain requests: whole `POST /events` requests in a small part of HTTP/1.1.
+//
+// CRLF line endings, field names that are tokens directly followed by a colon, values of visible characters, space
+// and tab, one Host, one Content-Length, and none of the fields below in a form that affects the connection or the
+// body. Everything else, valid or not, is `not plain` and goes to node:http. So every strict parser reads a plain
+// request in the same way (RFC 9112, sections 2 to 6 and 11), and no request can be smuggled.
+import type { Answer } from './respond.ts';
+import type { BodyTaker, HttpRequest, RequestHead, RequestListener } from './request.ts';
+
+/** A request that is not complete within this many bytes goes to node:http. */
+export const PLAIN_BYTES_MAX = 65_536;
+const HEAD_BYTES_MAX = 8_192;
+const FIELDS_MAX = 64;
+
+/** The connection of a plain request. */
+interface Owner {
+  readonly isClosed: boolean;
+  isLatest(post: PlainPost): boolean;
+  respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void;
+}
+
+export class PlainPost implements HttpRequest, RequestHead {
+  contentLength = -1;
+  contentType: string | undefined = undefined;
+  authorization: string | undefined = undefined;
+  requestId: string | undefined = undefined;
+  traceparent: string | undefined = undefined;
+  tracestate: string | undefined = undefined;
+  body: Buffer | undefined = undefined;
+  listener: RequestListener | undefined = undefined;
+  /** The whole response. The owner sets this and the next field. */
+  response: string | undefined = undefined;
+  closes = false;
+  readonly #owner: Owner;
+
+  constructor(owner: Owner) {
+    this.#owner = owner;
+  }
+
+  get head(): RequestHead {
+    return this;
+  }
+  get method(): string {
+    return 'POST';
+  }
+  get target(): string {
+    return '/events';
+  }
+  get defect(): undefined {
+    return undefined;
+  }
+  get contentEncoding(): undefined {
+    return undefined;
+  }
+  get cloudEventFields(): undefined {
+    return undefined;
+  }
+  get gone(): boolean {
+    return this.#owner.isClosed;
+  }
+  get isLatest(): boolean {
+    return this.#owner.isLatest(this);
+  }
+  restMayExceed(): boolean {
+    return false;
+  }
+  receive(bytesMax: number, taker: BodyTaker): void {
+    const { body } = this;
+    this.body = undefined;
+    if (body !== undefined) taker.bodyRead(body.length > bytesMax ? 'too large' : body);
+  }
+  respond(requestId: string, answer: Answer, close: boolean): void {
+    this.#owner.respond(this, requestId, answer, close);
+  }
+}
+
+const TOKEN = 1;
+const VALUE = 2;
+
+/** For each character, the parts of a field in which it may occur. */
+const CLASSES = new Uint8Array(256);
+for (const character of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
+  CLASSES[character.charCodeAt(0)] = TOKEN;
+}
+for (let code = 0x20; code <= 0xff; code += 1) if (code !== 0x7f) CLASSES[code] = (CLASSES[code] ?? 0) | VALUE;
+CLASSES[0x09] = VALUE;
+
+const CR = 0x0d;
+const LF = 0x0a;
+const COLON = 0x3a;
+const HYPHEN = 0x2d;
+
+const REQUEST_LINE = 'POST /events HTTP/1.1\r\n';
+const REQUEST_LINE_BYTES = Buffer.from(REQUEST_LINE);
+const HEAD_END = Buffer.from('\r\n\r\n');
+/** A name or an IPv4 address, with or without a port: the usual forms of RFC 9112, section 3.2. */
+const HOST = /^[A-Za-z0-9.-]+(?::\d{1,5})?$/;
+const DIGITS = /^\d{1,15}$/;
+
+/** Length of the whole request that `parsePost` returned last. */
+export let parsedBytes = 0;
+
+/** Parses the request that begins at `from`. */
+export function parsePost(bytes: Buffer, from: number, owner: Owner): PlainPost | 'unfinished' | 'not plain' {
+  const arrived = bytes.length - from;
+  const known = Math.min(arrived, REQUEST_LINE.length);
+  if (bytes.compare(REQUEST_LINE_BYTES, 0, known, from, from + known) !== 0) return 'not plain';
+  const end = bytes.indexOf(HEAD_END, from);
+  const headBytes = end - from + 4;
+  if (end === -1) return arrived > HEAD_BYTES_MAX ? 'not plain' : 'unfinished';
+  if (headBytes > HEAD_BYTES_MAX) return 'not plain';
+  const post = new PlainPost(owner);
+  // Without the second line ending of HEAD_END.
+  if (!readFields(bytes.toString('latin1', from, end + 2), post)) return 'not plain';
+  const length = headBytes + post.contentLength;
+  if (length > arrived) return length > PLAIN_BYTES_MAX ? 'not plain' : 'unfinished';
+  post.body = bytes.subarray(from + headBytes, from + length);
+  parsedBytes = length;
+  return post;
+}
+
+/** Returns false if the request is not plain. */
+function readFields(text: string, post: PlainPost): boolean {
+  let line = REQUEST_LINE.length;
+  let hosts = 0;
+  let fields = 0;
+  while (line < text.length) {
+    let at = line;
+    while (((CLASSES[text.charCodeAt(at)] ?? 0) & TOKEN) !== 0) at += 1;
+    if (at === line || text.charCodeAt(at) !== COLON) return false;
+    const colon = at;
+    at += 1;
+    while (((CLASSES[text.charCodeAt(at)] ?? 0) & VALUE) !== 0) at += 1;
+    if (text.charCodeAt(at) !== CR || text.charCodeAt(at + 1) !== LF) return false;
+    if (colon - line === 4 && isNamed(text, line, 'host')) {
+      hosts += 1;
+      if (!HOST.test(valueOf(text, colon, at))) return false;
+    } else if (!readField(text, line, colon, at, post)) return false;
+    fields += 1;
+    line = at + 2;
+  }
+  return hosts === 1 && post.contentLength >= 0 && fields <= FIELDS_MAX;
+}
+
+// Fact: a request has six to ten fields; two to four of them matter. Choice: compare only names of a relevant length.
+/** Stores a field in `post`. Returns false if the field makes the request not plain. */
+function readField(text: string, name: number, colon: number, end: number, post: PlainPost): boolean {
+  // The third character alone excludes nearly all other fields.
+  if (text.charCodeAt(name + 2) === HYPHEN && isNamed(text, name, 'ce-')) return false;
+  switch (colon - name) {
+    case 6:
+      return !isNamed(text, name, 'expect');
+    case 7:
+      return !isNamed(text, name, 'upgrade') && !isNamed(text, name, 'trailer');
+    case 10:
+      if (isNamed(text, name, 'tracestate')) {
+        if (post.tracestate !== undefined) return false;
+        post.tracestate = valueOf(text, colon, end);
+        return true;
+      }
+      return !isNamed(text, name, 'connection') || valueOf(text, colon, end).toLowerCase() === 'keep-alive';
+    case 11:
+      if (!isNamed(text, name, 'traceparent')) return true;
+      if (post.traceparent !== undefined) return false;
+      post.traceparent = valueOf(text, colon, end);
+      return true;
+    case 12:
+      if (isNamed(text, name, 'content-type')) {
+        if (post.contentType !== undefined) return false;
+        post.contentType = valueOf(text, colon, end);
+      } else if (isNamed(text, name, 'x-request-id')) {
+        if (post.requestId !== undefined) return false;
+        post.requestId = valueOf(text, colon, end);
+      }
+      return true;
+    case 13:
+      if (!isNamed(text, name, 'authorization')) return true;
+      if (post.authorization !== undefined) return false;
+      post.authorization = valueOf(text, colon, end);
+      return true;
+    case 14: {
+      if (!isNamed(text, name, 'content-length')) return true;
+      const length = valueOf(text, colon, end);
+      if (post.contentLength !== -1 || !DIGITS.test(length)) return false;
+      post.contentLength = Number(length);
+      return true;
+    }
+    case 16: // llhttp treats Proxy-Connection as Connection.
+      return !isNamed(text, name, 'proxy-connection') && !isNamed(text, name, 'content-encoding');
+    case 17:
+      return !isNamed(text, name, 'transfer-encoding');
+    default:
+      return true;
+  }
+}
+
+/** Compares case-insensitively. `name` must be lowercase. */
+function isNamed(text: string, from: number, name: string): boolean {
+  for (let at = 0; at < name.length; at += 1) {
+    const code = text.charCodeAt(from + at);
+    if ((code >= 0x41 && code <= 0x5a ? code | 0x20 : code) !== name.charCodeAt(at)) return false;
+  }
+  return true;
+}
+
+/** Returns a field's value without the optional whitespace around it (RFC 9110, section 5.5). */
+function valueOf(text: string, colon: number, end: number): string {
+  let from = colon + 1;
+  let to = end;
+  while (from < to && isBlank(text.charCodeAt(from))) from += 1;
+  while (to > from && isBlank(text.charCodeAt(to - 1))) to -= 1;
+  return text.slice(from, to);
+}
+
+const isBlank = (code: number): boolean => code === 0x20 || code === 0x09;

@@ -1,0 +1,277 @@
+import assert from 'node:assert/strict';
+import { before, describe, it } from 'node:test';
+import type { RawConnection } from '../support/client.ts';
+import { last, startServer, type Given } from '../support/https-server.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { atEnd, eventually } from '../support/scope.ts';
+import { postText, repliesIn, requestText } from '../support/wire.ts';
+import type { ServerLimits } from '../../lib/http/server.ts';
+
+let pki: Pki;
+let certificate: ClientCertificate;
+before(async () => {
+  pki = await Pki.create();
+  certificate = await pki.producer('shop');
+});
+
+const start = (given: Given = {}, more: Partial<ServerLimits> = {}) =>
+  startServer(pki, more, { certificate, ...given });
+
+/** Answers each request with its target, and each event with its body. */
+const echoing: Given = {
+  onRequest: (request) => {
+    const { method, target, requestId = '' } = request.head;
+    const respond = (body: string): void =>
+      request.respond(requestId, { status: 200, contentType: 'text/plain', body }, false);
+    if (method === 'POST' && request.body !== undefined) respond(request.body.toString('latin1'));
+    else if (method === 'POST' && request.head.contentLength !== 0) request.listener = undefined;
+    else respond(target);
+  },
+};
+
+const answersOf = async (connection: RawConnection, count: number): Promise<readonly string[]> => {
+  await eventually(
+    `${count} answers, not ${connection.received}`,
+    () => repliesIn(connection.received).length >= count || connection.closed,
+  );
+  return repliesIn(connection.received).map(({ body }) => body);
+};
+
+describe('requests on one connection', () => {
+  const plain = (id: string, body = id): string => postText(body, [`X-Request-Id: ${id}`]);
+  const texts = [plain('a'), plain('b', '{}'), requestText('GET /c'), plain('d'), requestText('GET /e')];
+  const expected = ['a', '{}', '/c', undefined, '/e'];
+
+  it('are answered in order, wherever they are cut', async () => {
+    const { open, requests, answer } = await start(echoing);
+    const all = texts.slice(0, 3).join('');
+    for (const at of [1, 10, 23, 60, 100, texts[0]?.length ?? 0, (texts[0]?.length ?? 0) + 1, all.length - 1]) {
+      const connection = await open({});
+      connection.socket.setNoDelay(true);
+      connection.write(all.slice(0, at));
+      await new Promise((resolve) => setImmediate(resolve));
+      connection.write(all.slice(at));
+      assert.deepEqual(await answersOf(connection, 3), expected.slice(0, 3), `cut at ${at}`);
+      connection.socket.destroy();
+    }
+    const whole = await open();
+    const before = requests.length;
+    whole.write(texts.join(''));
+    // node:http reads the fourth request, and the handler answers its body later.
+    await eventually('the fourth has arrived', () => requests.length === before + 4);
+    answer(requests[before + 3], 'd');
+    assert.deepEqual(await answersOf(whole, 5), ['a', '{}', '/c', 'd', '/e']);
+  });
+
+  it('are answered if the client ends its side after the last one', async () => {
+    const { open } = await start(echoing);
+    for (const text of [plain('a'), plain('a') + requestText('GET /c'), requestText('GET /c')]) {
+      const connection = await open();
+      connection.socket.end(text);
+      await connection.untilClosed();
+      assert.equal(repliesIn(connection.received).length, text.startsWith('POST') && text.includes('GET') ? 2 : 1);
+    }
+  });
+
+  it('that are not plain wait for the answers that are owed, and none is answered twice', async () => {
+    const { open, requests, answer } = await start();
+    const connection = await open();
+    connection.write(plain('a') + plain('b') + requestText('GET /c'));
+    await eventually('both events are there', () => requests.length === 2);
+    answer(requests[1], 'second');
+    answer(requests[0], 'first');
+    answer(requests[0], 'again');
+    await eventually('the third is there', () => requests.length === 3);
+    answer(requests[2], 'third');
+    assert.deepEqual(await answersOf(connection, 3), ['first', 'second', 'third']);
+  });
+
+  it('are no more than 64 until an answer is written, and one for a client without a certificate', async () => {
+    const { open, requests, answer } = await start();
+    const connection = await open();
+    connection.write(plain('a').repeat(100));
+    await eventually('as many are there', () => requests.length === 64);
+    for (let at = 0; at < 100; at += 1) {
+      await eventually('the next one is there', () => requests.length > at);
+      answer(requests[at]);
+    }
+    assert.equal((await answersOf(connection, 100)).length, 100);
+
+    for (const text of [plain('a'), requestText('GET /c')]) {
+      const before = requests.length;
+      const stranger = await open({ cert: undefined, key: undefined });
+      stranger.write(text.repeat(10));
+      await eventually('one is there', () => requests.length > before);
+      answer(requests.at(-1));
+      await stranger.untilClosed();
+      assert.deepEqual(
+        repliesIn(stranger.received).map(({ headers }) => headers['connection']),
+        ['close'],
+      );
+      assert.equal(requests.length, before + 1);
+    }
+  });
+
+  it('are dropped after an answer that closes', async () => {
+    const { open, requests, told } = await start({
+      onRequest: (request) => request.respond('id', { status: 200, contentType: 'text/plain', body: 'ok' }, true),
+    });
+    for (const text of [plain('a'), requestText('GET /c')]) {
+      const before = requests.length;
+      const connection = await open();
+      connection.write(text.repeat(5));
+      await connection.untilClosed();
+      assert.equal(repliesIn(connection.received).length, 1);
+      assert.equal(requests.length, before + 1);
+    }
+    assert.equal(
+      told.some((what) => what.startsWith('bug')),
+      false,
+    );
+  });
+});
+
+describe('a request that is not whole', () => {
+  for (const [what, text] of [
+    ['a head', postText('body').slice(0, 40)],
+    ['a body', postText('body').slice(0, -2)],
+  ] as const) {
+    it(`moves to node:http after half a second (${what})`, async () => {
+      const { open, connections, server, requests, answer } = await start();
+      const connection = await open();
+      connection.write(text);
+      await eventually('node:http has it', () => [...server.connections][0]?.nodePath !== undefined);
+      connection.write(postText('body').slice(text.length));
+      await eventually('it is there', () => requests.length === 1 && connections.length === 1);
+      answer(requests[0], 'late');
+      assert.deepEqual(await answersOf(connection, 1), ['late']);
+    });
+  }
+
+  it('moves to node:http after 16 pieces', async () => {
+    const { open, server, told } = await start();
+    const connection = await open();
+    connection.socket.setNoDelay(true);
+    const text = postText('body');
+    for (let at = 0; at < 16; at += 1) {
+      connection.write(text.slice(at, at + 1));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await eventually('node:http has it', () => [...server.connections][0]?.nodePath !== undefined, 400);
+    connection.write(text.slice(16));
+    await eventually('its body is read', () => told.includes('body'));
+  });
+
+  it('is answered with 400 if the client ends its side in the head, and is aborted in the body', async () => {
+    const { open, told } = await start();
+    const inHead = await open();
+    inHead.socket.end(postText('body').slice(0, 40));
+    await inHead.untilClosed();
+    assert.equal(inHead.received, last('malformed'));
+    const inBody = await open();
+    inBody.socket.end(postText('body').slice(0, -1));
+    await inBody.untilClosed();
+    assert.equal(inBody.received, '');
+    await eventually('it is aborted', () => told.includes('aborted'));
+  });
+});
+
+describe('a fault', () => {
+  it('is answered after the answers that are owed, and closes', async () => {
+    const { requests, open, answer } = await start({}, { headerBytesMax: 1_000 });
+    for (const [text, fault] of [
+      ['no request\r\n\r\n', 'malformed'],
+      [requestText('GET /', [`Long: ${'x'.repeat(20_000)}`]), 'headersTooLarge'],
+      ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', 'connect'],
+    ] as const)
+      for (const first of [requestText('GET /first'), postText('first')]) {
+        const connection = await open();
+        const before = requests.length;
+        connection.write(first + text);
+        await eventually('the first is there', () => requests.length > before);
+        answer(requests[before]);
+        await connection.untilClosed();
+        assert.ok(connection.received.endsWith(`\r\n\r\nok${last(fault)}`), connection.received);
+      }
+  });
+
+  it('reaches a client that keeps sending', async () => {
+    const { open } = await start();
+    const connection = await open();
+    connection.write('no request\r\n\r\n');
+    const sending = setInterval(() => connection.socket.writable && connection.write('x'.repeat(10_000)), 1);
+    atEnd(() => clearInterval(sending));
+    await connection.untilClosed();
+    clearInterval(sending);
+    assert.equal(connection.received, last('malformed'));
+  });
+
+  it('in a handler or in our code closes one connection and is reported', async () => {
+    const { open, told } = await start({
+      onRequest: () => {
+        throw new Error('broken');
+      },
+    });
+    for (const text of [postText('a'), requestText('GET /a')]) {
+      const connection = await open();
+      connection.write(text);
+      await connection.untilClosed();
+      await eventually('it is reported', () => told.includes('bug: Error: broken'));
+      told.length = 0;
+    }
+  });
+
+  it('of time limits is answered in a head or a body, but not before a request', async () => {
+    const { told, requests, open, answer } = await start(
+      {},
+      { headersTimeoutMs: 300, requestTimeoutMs: 300, idleTimeoutMs: 300 },
+    );
+    const [head, body, nothing] = [await open(), await open(), await open()];
+    head.write(`${requestText('GET /')}GET / HTT`);
+    await eventually('it is there', () => requests.length === 1);
+    answer(requests[0]);
+    body.write(requestText('POST /', ['Content-Length: 9', 'Content-Type: text/plain']));
+    for (const connection of [head, body, nothing]) await connection.untilClosed();
+    assert.ok(head.received.endsWith(`ok${last('timeout')}`), head.received);
+    assert.match(body.received, /^HTTP\/1\.1 408 [^]*\r\n\r\ntimeout$/);
+    assert.equal(nothing.received, '');
+    assert.ok(told.includes('timeout'));
+  });
+});
+
+describe('a chunked body', () => {
+  const chunked = (chunks: number, bytes: number): string =>
+    requestText(
+      'POST /',
+      ['Transfer-Encoding: chunked'],
+      `${`${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`.repeat(chunks)}0\r\n\r\n`,
+    );
+
+  it('is read in any number of chunks of 16 bytes, and refused with over 1,024 shorter ones', async () => {
+    const { open, told } = await start();
+    const good = await open();
+    good.write(chunked(3_000, 16) + chunked(1_024, 1));
+    await eventually('it is read', () => told.some((what) => what === 'x'.repeat(48_000)));
+    const bad = await open();
+    bad.write(chunked(1_100, 15));
+    await bad.untilClosed();
+    assert.match(bad.received, /\r\n\r\ntinyChunks$/);
+  });
+});
+
+it('what clients hold is limited in the sum: the connection that holds the most is closed', async () => {
+  const held = { producerBytesMax: 100_000, totalBytesMax: 1 << 30, bytesInFlight: () => 0 };
+  const { open, connections, requests } = await start({}, { held });
+  const clients = [await open(), await open()];
+  for (const [at, client] of clients.entries()) {
+    client.write(postText('first'));
+    await eventually('its event is there', () => requests.length === at + 1);
+    (connections[at] as { context: { producer: string } }).context.producer = 'shop';
+  }
+  clients[1]?.write(requestText('GET /').repeat(at64KB));
+  clients[0]?.write(requestText('GET /').repeat(2 * at64KB));
+  await clients[0]?.untilClosed();
+  assert.equal(clients[1]?.closed, false);
+});
+
+const at64KB = 2_000;
