@@ -25,7 +25,7 @@ const LAYERS = {
   consumer: {
     folders: ['ingest', 'process', 'telemetry', 'http'],
     types: [],
-    packages: ['node:', 'ajv', 're2js'],
+    packages: ['node:', 'ajv'],
   },
   admin: { folders: ['ingest', 'process', 'telemetry'], types: [], packages: ['node:'] },
   // ingest-client has no dependencies: of other folders send imports only what has none either.

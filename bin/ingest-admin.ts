@@ -63,7 +63,7 @@ function session(
     printed: () => written(process.stdout),
     tell: complain,
     stopped,
-    readSchema,
+    readSchema: (path) => readSchema(path, SYSTEM.clock),
     progress: showStep,
     confirm: async (question) => {
       if (yes) return true;

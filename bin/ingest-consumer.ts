@@ -37,7 +37,7 @@ await startDaemon({
   name: NAME,
   help: HELP,
   read: readConsumerConfig,
-  check: ({ schemasDir }) => checkSchemas(schemasDir),
+  check: ({ schemasDir }) => checkSchemas(schemasDir, SYSTEM.clock),
   connect,
   run,
 });
@@ -49,9 +49,10 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
-  const schemas = await WatchedSchemas.open(config.schemasDir);
+  const schemas = await WatchedSchemas.open(config.schemasDir, SYSTEM.clock);
   const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
   schemas?.watch({ clock: SYSTEM.clock, log, onOutcome: metrics.reloads.of('schemas') });
+  metrics.schemaTypesUnusable.read(() => schemas?.unusable ?? 0);
   const { batchMax, replicasMax, queuePartitions: partitions } = config;
   const onReport = (report: QueueReport, partition: string): void => metrics.queue.reported(partition, report);
   const readers = streamReaders({ ...SYSTEM, log, uri: config.queueUri, partitions, onReport });

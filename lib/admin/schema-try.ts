@@ -13,13 +13,14 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
   const first: { readonly id: string; readonly problems: readonly string[] }[] = [];
   let [events, refused] = [0, 0];
   for await (const page of session.warehouse.landedSince(type, sinceMs)) {
-    for (const { id, body } of page) {
-      if (isErased(body)) continue;
-      events += 1;
-      const problems = check(Buffer.from(body));
-      if (problems.length === 0) continue;
+    const kept = page.filter(({ body }) => !isErased(body));
+    const problems = await check(kept.map(({ body }) => Buffer.from(body)));
+    events += kept.length;
+    for (const [at, { id }] of kept.entries()) {
+      const found = problems[at] ?? [];
+      if (found.length === 0) continue;
       refused += 1;
-      if (first.length < SHOWN_MAX) first.push({ id, problems });
+      if (first.length < SHOWN_MAX) first.push({ id, problems: found });
     }
     if (session.stopped.aborted) break;
   }

@@ -29,7 +29,9 @@ export interface Session extends ClockAndRandom {
   /** Writes a line to standard error. */
   readonly tell: (text: string) => void;
   /** Reads a schema and returns its check. Rejects if the file is unusable. */
-  readonly readSchema: (path: string) => Promise<(body: Buffer) => readonly string[]>;
+  readonly readSchema: (
+    path: string,
+  ) => Promise<(bodies: readonly Buffer[]) => Promise<readonly (readonly string[])[]>>;
   readonly confirm: (question: string) => Promise<boolean>;
   /** Replaces the progress line on a terminal; an empty text removes it. */
   readonly progress: (text: string) => void;

@@ -1,6 +1,6 @@
 // The consumer of one stream. Its loops run concurrently:
 //
-//   prepare ─▶ take in:  register ─▶ join ─▶ read ─▶ classify, while the next read runs …
+//   prepare ─▶ take in:  register ─▶ join ─▶ read ─▶ classify ─▶ check schemas, while the next read runs …
 //          └─▶ land:     land ─▶ acknowledge ─▶ land …       (LANDINGS_AT_ONCE loops)
 //
 // A step that fails because the queue or the warehouse is unavailable is retried after a pause.
@@ -16,7 +16,8 @@ import { Throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import { Landing, LANDINGS_AT_ONCE, QueueStepFailed, type LandingSlots, type Telemetry } from './landing.ts';
-import { classify, type Entered, type TypeSchemas } from './quarantine.ts';
+import { classify, isRejection, rejected, type Entered, type EnteredEvent } from './quarantine.ts';
+import type { WatchedSchemas } from './schemas.ts';
 
 /** Must be longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
@@ -59,7 +60,7 @@ export interface ConsumerOptions extends ClockAndRandom {
   readonly warehouse: Warehouse;
   readonly telemetry: Telemetry;
   readonly limits: ConsumerLimits;
-  readonly schemas?: TypeSchemas | undefined;
+  readonly schemas?: Pick<WatchedSchemas, 'has' | 'check'> | undefined;
 }
 
 export class Consumer {
@@ -79,6 +80,7 @@ export class Consumer {
   /** True if the last read returned as many entries as it could, so that the queue probably has more. */
   #backlog = false;
   #hasRead = false;
+  readonly #checks = new Set<Promise<void>>();
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
@@ -170,6 +172,7 @@ export class Consumer {
       } else if (underWay.size === READS_AT_ONCE) await Promise.race(underWay);
     }
     await Promise.all(underWay);
+    await Promise.all(this.#checks);
     this.#intake.end();
   }
 
@@ -180,8 +183,30 @@ export class Consumer {
     this.#backlog = deliveries.length >= max;
     this.#hasRead = deliveries.length > 0;
     const { schemas, telemetry } = this.#options;
-    const batch = classify(deliveries, schemas, telemetry.metrics.schemaEvents);
-    this.#intake.add(batch, max, this.#backlog);
+    const entered = classify(deliveries);
+    const isChecked = (one: Entered): one is EnteredEvent => !isRejection(one) && schemas?.has(one) === true;
+    const checked = schemas === undefined ? [] : entered.filter(isChecked);
+    const others = checked.length === 0 ? entered : entered.filter((one) => !isChecked(one));
+    if (schemas !== undefined)
+      telemetry.metrics.schemaEvents.unschematized.add(others.filter((one) => !isRejection(one)).length);
+    this.#intake.add(others, max, this.#backlog, checked);
+    if (checked.length === 0) return;
+    // The next read does not wait for the check.
+    const check = this.#check(checked).finally(() => this.#checks.delete(check));
+    this.#checks.add(check);
+  }
+
+  async #check(events: readonly EnteredEvent[]): Promise<void> {
+    const { schemas, telemetry } = this.#options;
+    const { matched, unmatched } = telemetry.metrics.schemaEvents;
+    const problems = (await schemas?.check(events)) ?? [];
+    this.#intake.addChecked(
+      events.map((event, at) => {
+        const found = problems[at] ?? [];
+        (found.length === 0 ? matched : unmatched).add();
+        return found.length === 0 ? event : rejected(event, 'schema', found.join('; '));
+      }),
+    );
   }
 
   async #land(): Promise<void> {

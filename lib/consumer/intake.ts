@@ -4,7 +4,7 @@
 // A commit costs the same for many events as for few. In a backlog, `take` therefore waits for `wanted` entries;
 // otherwise it returns whatever has arrived.
 //
-// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting or being read. Their bodies use at most
+// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting, being read or being checked. Their bodies use at most
 // BYTES_MAX in all intakes of the process, divided equally. Entries are taken in the order in which they arrived.
 //
 // Reads start small, double while they return full, and are halved when the queue fails. Redis cannot limit the bytes
@@ -64,6 +64,9 @@ export class Intake {
   #lastEntries = 0;
   /** Number of entries that the current reads may return. */
   #reserved = 0;
+  /** Entries whose events are being checked against schemas, and the bytes of their bodies. */
+  #checked = 0;
+  #checkedBytes = 0;
   /** Mean size of a body in the last read that was not empty. */
   #meanBytes = 0;
   /** True if the queue probably has more entries, so that the next read returns immediately. */
@@ -99,24 +102,26 @@ export class Intake {
     return entries;
   }
 
-  /** Adds the result of a read of up to `reserved` entries. `full`: the queue probably has more. */
-  add(entries: readonly Entered[], reserved: number, full: boolean): void {
+  /**
+   * Adds the result of a read of up to `reserved` entries. `full`: the queue probably has more. `checked` are those
+   * that `addChecked` adds later.
+   */
+  add(entries: readonly Entered[], reserved: number, full: boolean, checked: readonly Entered[] = []): void {
     this.#reserved -= reserved;
     this.#backlog = full;
-    if (entries.length > 0) {
-      let bytes = 0;
-      for (const entry of entries) {
-        bytes += entry.body.length;
-        this.#waiting.push(entry);
-      }
-      this.#meanBytes = bytes / entries.length;
-      this.#waitingBytes += bytes;
-    }
+    if (entries.length + checked.length > 0)
+      this.#meanBytes = (bytesOf(entries) + bytesOf(checked)) / (entries.length + checked.length);
+    this.#checked += checked.length;
+    this.#checkedBytes += bytesOf(checked);
     if (this.#backlog) this.#readEntries = 2 * this.#readEntries;
     this.#readEntries = Math.min(this.#options.readMax(), this.#readEntries);
-    this.#wakeTakers();
-    // A read that returned less than it reserved makes room.
-    this.#wakeReader();
+    this.#push(entries);
+  }
+
+  addChecked(entries: readonly Entered[]): void {
+    this.#checked -= entries.length;
+    this.#checkedBytes -= bytesOf(entries);
+    this.#push(entries);
   }
 
   /** Waits for entries and returns all of them; `undefined` once it has ended and is empty. */
@@ -148,14 +153,24 @@ export class Intake {
       1,
       Math.min(reads * this.#readEntries, Math.floor(READ_BYTES / streams / this.#meanBytes)),
     );
-    const coming = this.#waiting.length + this.#reserved;
-    const bytes = this.#waitingBytes + (this.#reserved + entries) * this.#meanBytes;
+    const coming = this.#waiting.length + this.#checked + this.#reserved;
+    const bytes = this.#waitingBytes + this.#checkedBytes + (this.#reserved + entries) * this.#meanBytes;
     return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX / streams)
       ? entries
       : 0;
+  }
+
+  #push(entries: readonly Entered[]): void {
+    for (const entry of entries) this.#waiting.push(entry);
+    this.#waitingBytes += bytesOf(entries);
+    this.#wakeTakers();
+    // A read that returned less than it reserved makes room.
+    this.#wakeReader();
   }
 
   #wakeTakers(): void {
     for (const wake of this.#takers.splice(0)) wake();
   }
 }
+
+const bytesOf = (entries: readonly Entered[]): number => entries.reduce((bytes, { body }) => bytes + body.length, 0);

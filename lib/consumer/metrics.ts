@@ -63,6 +63,10 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
       'Times that the stream or its consumer group was missing and was created again.',
     ).counter(),
     failures,
+    schemaTypesUnusable: gauge(
+      'ingest_schema_types_unusable',
+      'Event types without a usable schema; their events go to quarantine.',
+    ),
     schemaEvents: {
       matched: schemaEvents.counter({ result: 'matched' }),
       unmatched: schemaEvents.counter({ result: 'unmatched' }),

@@ -45,18 +45,10 @@ export const withoutBody = <T extends Entered>(one: T): T => {
   return { ...one, body: Buffer.from(erasedBody(one.id ?? '', type)) };
 };
 
-export interface TypeSchemas {
-  /** Returns the first problems of an event; `undefined` if its type has no schema. */
-  problemsOf(type: string, body: Buffer): readonly string[] | undefined;
-}
-
-export type SchemaCounts = Readonly<Record<'matched' | 'unmatched' | 'unschematized', { add(): void }>>;
-
 /** Checks each delivery as the gateway does. */
-export const classify = (deliveries: readonly Delivery[], schemas?: TypeSchemas, counts?: SchemaCounts): Entered[] =>
-  deliveries.map((delivery) => judged(delivery, schemas, counts));
+export const classify = (deliveries: readonly Delivery[]): Entered[] => deliveries.map(judged);
 
-function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts): Entered {
+function judged(delivery: Delivery): Entered {
   const { producer, body, notes } = delivery;
   if (body === undefined) return rejection(delivery, 'invalid_entry', 'the entry has no body');
   if (producer === undefined) return rejection(delivery, 'invalid_entry', 'the entry names no producer');
@@ -66,11 +58,6 @@ function judged(delivery: Delivery, schemas?: TypeSchemas, counts?: SchemaCounts
   if (!found.valid) {
     const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
     return rejection(delivery, 'invalid_event', details.length > 1 ? details.join('; ') : found.detail);
-  }
-  if (schemas !== undefined) {
-    const problems = schemas.problemsOf(found.type, body);
-    counts?.[problems === undefined ? 'unschematized' : problems.length === 0 ? 'matched' : 'unmatched'].add();
-    if (problems !== undefined && problems.length > 0) return rejection(delivery, 'schema', problems.join('; '));
   }
   return { ...placeOf(delivery), id: notes.id ?? found.id, type: found.type, producer, body };
 }

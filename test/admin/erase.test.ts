@@ -3,11 +3,10 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import type { TypeSchemas } from '../../lib/consumer/quarantine.ts';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';
 import { quarantineRowName } from '../../lib/ingest/warehouse.ts';
 import { UsageError } from '../../lib/admin/session.ts';
-import { InProcess, landing, no, poison } from './in-process.ts';
+import { InProcess, landing, no, poison, type Replaced } from './in-process.ts';
 
 const SECRET = 'sensitive-personal-data';
 const body = (id: string): string => JSON.stringify({ id, type: 't', name: SECRET });
@@ -151,7 +150,10 @@ describe('erase', () => {
 
 describe('erase, while a frozen consumer holds the event', () => {
   const admin = new InProcess();
-  const refusing: TypeSchemas = { problemsOf: () => ['refused'] };
+  const refusing: Replaced['schemas'] = {
+    has: () => true,
+    check: (events) => Promise.resolve(events.map(() => ['refused'])),
+  };
   const noEvent = `{"id":"one","name":"${SECRET}"}`;
   const cases = [
     ['leaves one erased row if it lands the event afterwards', 'land', body('one'), undefined],

@@ -4,10 +4,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { before, beforeEach, type TestContext } from 'node:test';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
 import type { Session } from '../../lib/admin/session.ts';
-import { Consumer } from '../../lib/consumer/consumer.ts';
+import { Consumer, type ConsumerOptions } from '../../lib/consumer/consumer.ts';
 import { LandingSlots } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS, type TypeSchemas } from '../../lib/consumer/quarantine.ts';
+import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import { readSchema } from '../../lib/consumer/schemas.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { QueueAdmin } from '../../lib/ingest/queue-admin.ts';
@@ -39,10 +39,10 @@ export interface Ended {
 /** Refuses every confirmation. */
 export const no = (): Promise<boolean> => Promise.resolve(false);
 
-interface Replaced {
+export interface Replaced {
   readonly calls?: (real: QueueReader) => Partial<QueueReader>;
   readonly rows?: Partial<Warehouse>;
-  readonly schemas?: TypeSchemas | undefined;
+  readonly schemas?: ConsumerOptions['schemas'];
 }
 
 export class InProcess {
@@ -83,7 +83,7 @@ export class InProcess {
       out: '',
       err: '',
       json: false,
-      readSchema,
+      readSchema: (path: string) => readSchema(path, SYSTEM.clock),
       sides: ['queue', 'warehouse'] as const,
       print: (text: string) => void (session.out += text),
       printed: () => Promise.resolve(),

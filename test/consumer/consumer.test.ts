@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
-import { Consumer, type ConsumerLimits } from '../../lib/consumer/consumer.ts';
+import { Consumer, type ConsumerLimits, type ConsumerOptions } from '../../lib/consumer/consumer.ts';
 import { LandingSlots, type Telemetry } from '../../lib/consumer/landing.ts';
 import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Delivery, EntryName, QueueReader } from '../../lib/ingest/queue.ts';
@@ -9,6 +9,7 @@ import {
   tablesDiffer,
   type LandingOutcome,
   type LandingEvent,
+  type QuarantinedEntry,
   type Warehouse,
 } from '../../lib/ingest/warehouse.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
@@ -292,15 +293,21 @@ function virtualQueue() {
   };
   const warehouse = {
     prepare: () => Promise.resolve(undefined),
+    haveLanded: (events: readonly unknown[]) => Promise.resolve(events.map(() => false)),
+    quarantine: (entries: readonly QuarantinedEntry[]) => {
+      calls.push(`quarantine ${entries.map(({ id }) => id).join()}`);
+      return Promise.resolve();
+    },
     land: (batch: readonly LandingEvent[]) => {
       calls.push(`land ${batch.map(({ id }) => id).join()}`);
       return Promise.resolve(batch.map(() => 'landed' as const));
     },
   };
-  const run = (t: TestContext, change: object = {}) => {
-    const own = { reader: { ...reader, ...change }, warehouse: { ...warehouse, ...change } };
+  /** `changed` replaces calls of the queue and the warehouse. */
+  const run = (t: TestContext, { schemas, ...changed }: { readonly schemas?: ConsumerOptions['schemas'] } = {}) => {
+    const own = { reader: { ...reader, ...changed }, warehouse: { ...warehouse, ...changed } };
     const ports = own as unknown as { reader: QueueReader; warehouse: Warehouse };
-    const consumer = new Consumer({ ...SYSTEM, clock, ...ports, telemetry: silent(), limits: limits() });
+    const consumer = new Consumer({ ...SYSTEM, clock, ...ports, telemetry: silent(), limits: limits(), schemas });
     const done = consumer.run();
     t.after(() => consumer.stop());
     return { consumer, done };
@@ -336,6 +343,30 @@ describe('a consumer without a backlog', () => {
     const landed = calls.flatMap((call) => (call.startsWith('land ') ? call.slice('land '.length).split(',') : []));
     assert.deepEqual(landed, idsOf(2_000));
     assert.ok(calls.length < 100, String(calls.length));
+  });
+
+  it('lands other events while some are checked, and at a stop waits for the check', async (t) => {
+    const { clock, calls, arrive, run } = virtualQueue();
+    const checked = Promise.withResolvers<void>();
+    const schemas: ConsumerOptions['schemas'] = {
+      has: ({ body }) => body.includes('slow'),
+      check: async (events) => {
+        await checked.promise;
+        return events.map(({ body }) => (body.includes('bad') ? ['bad'] : []));
+      },
+    };
+    const { consumer, done } = run(t, { schemas });
+    await clock.settle();
+    await arrive('slow', 'other', 'slow-bad');
+    assert.deepEqual(calls.splice(0), ['land other', 'acknowledge other']);
+    await clock.advance(50);
+    await arrive('another');
+    assert.deepEqual(calls.splice(0), ['land another', 'acknowledge another']);
+    consumer.stop();
+    await clock.settle();
+    checked.resolve();
+    await done;
+    assert.deepEqual(calls, ['land slow', 'quarantine slow-bad', 'acknowledge slow,slow-bad']);
   });
 
   it('ends a pause when it is stopped', async (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { Landing } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS, classify, type Entered } from '../../lib/consumer/quarantine.ts';
+import { QUARANTINE_REASONS, classify, isRejection, rejected, type Entered } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type LandedBefore, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -90,6 +90,10 @@ async function start(
 
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
 
+/** Entries whose events a schema refuses. */
+const refused = (deliveries: readonly Delivery[]): Entered[] =>
+  classify(deliveries).map((one) => (isRejection(one) ? one : rejected(one, 'schema', 'refused')));
+
 describe('landing', () => {
   it('divides a batch into transactions without losing an event', async (t) => {
     const { store, calls, landAll } = await start(t);
@@ -112,9 +116,7 @@ describe('landing', () => {
       delivery(0, 0, { entry: '12-0', producer, body: Buffer.from(JSON.stringify({ id, type: 't' })) });
     const bare = (text: string): Delivery => delivery(0, 0, { entry: '12-0', body: Buffer.from(text) });
     const entries = [one('first', 'p'), one('second', 'p'), one('second', 'a\0b'), bare('{"v":1}'), bare('{"v":2}')];
-    const refused = { problemsOf: () => ['refused'] };
-    for (const some of [entries, entries.toReversed()])
-      for (const entry of some) await landAll(classify([entry], refused));
+    for (const some of [entries, entries.toReversed()]) for (const entry of some) await landAll(refused([entry]));
     assert.equal((await store.quarantine()).length, entries.length);
   });
 
@@ -122,7 +124,7 @@ describe('landing', () => {
     const { store, landAll } = await start(t);
     const noJson = Buffer.from('no json');
     const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
-    await landAll(classify([delivery(1, 0, { entry: '0-1' })], { problemsOf: () => ['refused'] }));
+    await landAll(refused([delivery(1, 0, { entry: '0-1' })]));
     await landAll(classify([delivery(0, 0, { entry: '0-2', body: noJson })]));
     const [good = '', bad = ''] = await names();
     assert.deepEqual(
@@ -141,19 +143,15 @@ describe('landing', () => {
   it('does not quarantine an event that landed before a schema refused it', async (t) => {
     const { store, landAll } = await start(t);
     await landAll(classify([delivery(1, 0)]));
-    const refusing = { problemsOf: () => ['refused'] };
-    assert.deepEqual(await landAll(classify([delivery(1, 0, { entry: '2-1' })], refusing)), ['2-1']);
+    assert.deepEqual(await landAll(refused([delivery(1, 0, { entry: '2-1' })])), ['2-1']);
     assert.deepEqual(await store.quarantine(), []);
-    assert.deepEqual(await landAll(classify([delivery(2, 0), delivery(1, 5, { entry: '2-2' })], refusing)), [
-      '1-2',
-      '2-2',
-    ]);
+    assert.deepEqual(await landAll(refused([delivery(2, 0), delivery(1, 5, { entry: '2-2' })])), ['1-2', '2-2']);
     assert.equal((await store.quarantine()).length, 2, 'one that never landed, and one of another body');
   });
 
   it('asks once which of the events that miss their schema have landed', async (t) => {
     const { store, asked, landAll } = await start(t);
-    await landAll(classify(deliveries(100, 0), { problemsOf: () => ['refused'] }));
+    await landAll(refused(deliveries(100, 0)));
     assert.deepEqual(
       asked.map((events) => events.length),
       [100],
@@ -167,7 +165,7 @@ describe('landing', () => {
       () => false,
       (events) => events.length > 10,
     );
-    await landAll(classify(deliveries(100, 0), { problemsOf: () => ['refused'] }));
+    await landAll(refused(deliveries(100, 0)));
     const lengths = asked.map((events) => events.length);
     assert.deepEqual(lengths.slice(0, 5), [100, 50, 25, 12, 6]);
     assert.equal((await store.quarantine()).length, 100);
