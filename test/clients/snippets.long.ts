@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import { startFakeGateway } from '../../lib/send/fake-gateway.ts';
-import type { SendEventsOptions } from '../../lib/send/client.ts';
+import { createClient, type Client } from '../../lib/send/client.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { atEnd } from '../support/scope.ts';
-import { ensureCommand, folderWithClient, python, snippet, SnippetRunner } from '../support/snippets.ts';
+import { ADDRESS, ensureCommand, folderWithClient, python, snippet, SnippetRunner } from '../support/snippets.ts';
 
 describe("the loops of the producers' page", () => {
   let runner: SnippetRunner;
@@ -28,7 +30,29 @@ describe("the loops of the producers' page", () => {
   });
 });
 
-type SendOutbox = (connection: string, options: SendEventsOptions, batch?: number) => Promise<number>;
+it("the handler of the producers' page answers 201 after its event was accepted, even if it was shed first", async () => {
+  const runner = await SnippetRunner.start();
+  runner.gateway.next('shed', 'unavailable');
+  const text = `${snippet('js handler')}
+import { createServer } from 'node:http';
+const server = createServer(handler).listen(0, '127.0.0.1', async () => {
+  const url = \`http://127.0.0.1:\${server.address().port}\`;
+  const { status } = await fetch(url, { method: 'POST', body: '{"number":7}' });
+  console.log(status);
+  server.close();
+  process.kill(process.pid, 'SIGTERM');
+});`;
+  writeFileSync(join(runner.folder, 'handler.mjs'), text.replaceAll(ADDRESS, runner.gateway.url));
+  const args = ['--disable-warning=ExperimentalWarning', 'handler.mjs'];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: runner.folder, timeout: 30_000 });
+  assert.equal(stdout, '201\n');
+  assert.deepEqual(
+    runner.gateway.events.map(({ id }) => id),
+    ['shop-order-7'],
+  );
+});
+
+type SendOutbox = (connection: string, client: Client, batch?: number) => Promise<number>;
 
 it("the outbox of the producers' page sends each event once and keeps refused events with their answer", async () => {
   const server = await startPostgres();
@@ -46,8 +70,8 @@ it("the outbox of the producers' page sends each event once and keeps refused ev
   for (let at = 0; at < 25; at += 1) await put(`shop-${at}`);
   await put('shop-bad', 'not a type');
 
-  const options = { url: gateway.url, tries: 3 };
-  const counts = await Promise.all([sendOutbox(uri, options, 10), sendOutbox(uri, options, 10)]);
+  const client = createClient({ url: gateway.url, tries: 3 });
+  const counts = await Promise.all([sendOutbox(uri, client, 10), sendOutbox(uri, client, 10)]);
   assert.equal(counts[0] + counts[1], 25);
   assert.equal(gateway.events.length, 25);
   const rows = await server.query<{ id: string; refused: { code: string } }>(uri, 'SELECT id, refused FROM outbox');
@@ -57,9 +81,10 @@ it("the outbox of the producers' page sends each event once and keeps refused ev
   );
 
   await put('shop-later');
-  gateway.next('unavailable', 'unavailable', 'unavailable');
-  assert.equal(await sendOutbox(uri, { ...options, tries: 1 }), 0);
-  assert.equal(await sendOutbox(uri, options), 1);
+  gateway.next('unavailable', 'shed', 'unavailable');
+  assert.equal(await sendOutbox(uri, client), 0);
+  assert.equal(await sendOutbox(uri, client), 1);
+  await client.close();
 });
 
 it("every example of the producers' page has the producer's name in its id", () => {

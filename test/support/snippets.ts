@@ -1,10 +1,11 @@
 // Runs the programs in openapi/PRODUCERS.md against a gateway that refuses their first attempts.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { startFakeGateway, type FakeGateway } from '../../lib/send/fake-gateway.ts';
+import { openLink } from './link.ts';
 import { Pki } from './pki.ts';
 import { atEnd, temporaryFolder } from './scope.ts';
 
@@ -52,11 +53,11 @@ export function folderWithClient(): string {
 }
 
 export class SnippetRunner {
-  readonly #gateway: FakeGateway;
+  readonly gateway: FakeGateway;
   readonly folder: string;
 
   private constructor(gateway: FakeGateway, folder: string) {
-    this.#gateway = gateway;
+    this.gateway = gateway;
     this.folder = folder;
   }
 
@@ -64,7 +65,7 @@ export class SnippetRunner {
     const pki = await Pki.create();
     const { certificate, key: serverKey } = pki.server;
     const ca = pki.authority.certificate;
-    const gateway = await startFakeGateway({ tls: { cert: certificate, key: serverKey, ca } });
+    const gateway = await startFakeGateway({ tls: { cert: certificate, key: serverKey, ca }, retryAfterS: 1 });
     atEnd(() => gateway.close());
     const folder = folderWithClient();
     const { cert, key } = await pki.producer('shop');
@@ -73,26 +74,47 @@ export class SnippetRunner {
     return new SnippetRunner(gateway, folder);
   }
 
-  /** Runs a snippet twice: first until its event is accepted, then with an event that is refused permanently. */
+  /**
+   * Runs a snippet three times: until its event is accepted, with an event that is refused permanently, and with an
+   * authority that did not sign the gateway's certificate.
+   */
   async sends(language: string, file: string, command: string, args: readonly string[]): Promise<void> {
-    const text = snippet(language).replaceAll(ADDRESS, this.#gateway.url);
-    writeFileSync(join(this.folder, file), text);
+    const text = snippet(language);
+    writeFileSync(join(this.folder, file), text.replaceAll(ADDRESS, this.gateway.url));
     const id = /shop-order-[a-z]+/.exec(text)?.[0] ?? '';
-    const run = () => promisify(execFile)(command, args, { cwd: this.folder, timeout: 150_000 });
-    const before = this.#gateway.requests;
-    this.#gateway.next('unavailable', 'rateLimited', 'internal');
+    const run = (cwd = this.folder) => {
+      const env = { ...process.env, REQUESTS_CA_BUNDLE: '/nowhere.pem' };
+      return promisify(execFile)(command, args, { cwd, env, timeout: 150_000 });
+    };
+    const before = this.gateway.requests;
+    this.gateway.next('unavailable', 'rateLimited', 'shed', 'internal');
     const startMs = performance.now();
     const { stdout } = await run();
     assert.ok(performance.now() - startMs >= 2_000, 'two of the refusals say Retry-After: 1');
     assert.match(stdout, /accepted/);
-    assert.equal(this.#gateway.requests - before, 4);
-    const events = this.#gateway.events.filter((event) => event.id === id);
+    assert.equal(this.gateway.requests - before, 5);
+    const events = this.gateway.events.filter((event) => event.id === id);
     assert.deepEqual(
       events.map(({ body }) => JSON.parse(body) as unknown),
       [{ id, type: 'order.placed' }],
     );
-    this.#gateway.giveAway(id);
+    this.gateway.giveAway(id);
     await assert.rejects(run(), { code: 1 });
-    assert.equal(this.#gateway.requests - before, 5);
+    assert.equal(this.gateway.requests - before, 6);
+
+    const folder = await this.distrusting(file, text);
+    await assert.rejects(run(folder.path), { code: 1 });
+    assert.ok(folder.link.taken <= 4, `${folder.link.taken} connections`);
+  }
+
+  /** Returns a folder with the program and another authority. The link counts the connections to the gateway. */
+  async distrusting(file: string, text: string) {
+    const link = await openLink({ host: '127.0.0.1', port: Number(new URL(this.gateway.url).port) });
+    atEnd(() => link.close());
+    const path = temporaryFolder('ingest-snippets-');
+    cpSync(this.folder, path, { recursive: true, verbatimSymlinks: true });
+    writeFileSync(join(path, 'ca.pem'), (await Pki.create()).authority.certificate);
+    writeFileSync(join(path, file), text.replaceAll(ADDRESS, `https://127.0.0.1:${link.port}`));
+    return { path, link };
   }
 }
