@@ -90,6 +90,9 @@ export function clientFields({ address, clientCertificate }: Readonly<RefusedCli
 const ADDRESSES_MAX = 1_000;
 export const ADDRESSES_NAMED_MAX = 10;
 
+const PROXY_HINT =
+  'the balancers of INGEST_PROXY_FROM must send a PROXY protocol header, version 2; the stream module of nginx sends version 1';
+
 /** Logs the number of failed handshakes by reason and by address. The minute begins with the first failure. */
 export class HandshakeLog {
   readonly #log: Log;
@@ -123,6 +126,7 @@ export class HandshakeLog {
         reasons: Object.fromEntries(this.#reasons),
         addresses: this.#addresses.size,
         most: most.map(([address, count]) => ({ address, count })),
+        ...(this.#reasons.has('proxy_header') ? { hint: PROXY_HINT } : {}),
       },
       'TLS handshakes or connections failed',
     );

@@ -343,6 +343,7 @@ function showState() {
   say($('reason'), reason);
   $('next').hidden = !first;
   if (first) link($('next'), first.alert, `what to do: ${first.alert}`);
+  else say($('next'), '');
   const others = first ? found.slice(1) : [];
   while ($('more').children.length > others.length) $('more').lastChild.remove();
   others.forEach((problem, i) => {

@@ -32,6 +32,43 @@ for (const name of ['ingest-gateway@.service', 'ingest-consumer@.service']) {
   });
 }
 
+const [gateway, consumer] = [unit('ingest-gateway@.service'), unit('ingest-consumer@.service')];
+
+describe('both units', () => {
+  it('run as users whose groups may read the keys, as install.md installs them', () => {
+    const [, group = ''] = /^install -g (\w+) -m 640 server\.pem/m.exec(deployFile('install.md')) ?? [];
+    const groups = [...(gateway.get('User') ?? []), ...(gateway.get('SupplementaryGroups') ?? [])];
+    assert.ok(group !== '' && groups.includes(group), groups.join());
+    assert.deepEqual(gateway.get('SupplementaryGroups'), [group]);
+    assert.deepEqual(consumer.get('InaccessiblePaths'), ['-/etc/ingest/tls']);
+  });
+
+  it('may write the SQLite file of install.md, as one user', () => {
+    const [, folder] = /sqlite:\/var\/lib\/(\w+)\/\w+\.db/.exec(deployFile('install.md')) ?? [];
+    for (const values of [gateway, consumer]) {
+      assert.deepEqual(values.get('StateDirectory'), [folder]);
+      assert.deepEqual(values.get('User'), gateway.get('User'));
+      assert.deepEqual(values.get('DynamicUser'), undefined, 'people may enter the folder, too');
+    }
+  });
+
+  it('have a folder for compiled code for each instance', () => {
+    for (const values of [gateway, consumer]) {
+      const [folder = ''] = values.get('CacheDirectory') ?? [];
+      assert.match(folder, /%p-%i$/);
+      assert.ok(values.get('Environment')?.includes(`NODE_COMPILE_CACHE=%C/${folder}`));
+    }
+  });
+
+  it('read the settings of one instance after those of all', () => {
+    for (const [name, values] of [
+      ['gateway', gateway],
+      ['consumer', consumer],
+    ] as const)
+      assert.deepEqual(values.get('EnvironmentFile'), [`-/etc/ingest/${name}.env`, `-/etc/ingest/${name}-%i.env`]);
+  });
+});
+
 describe('the unit ingest-gateway@.service', () => {
   it('serves the process endpoints to loopback only', () => {
     const environment = unit('ingest-gateway@.service').get('Environment') ?? [];

@@ -92,9 +92,10 @@ describe('the log of handshakes that failed', () => {
     assert.equal(most.length, 10);
     await clock.advance(60_000);
     assert.equal(lines.length, 1, 'nothing has failed since');
-    handshakes.failed('cipher', '10.0.0.1');
+    handshakes.failed('proxy_header', '10.0.0.1');
     await clock.advance(60_000);
-    assert.deepEqual(lines[1]?.['reasons'], { cipher: 1 });
+    assert.deepEqual(lines[1]?.['reasons'], { proxy_header: 1 });
+    assert.match(String(lines[1]['hint']), /version 2/);
     assert.equal(lines[1]['addresses'], 1);
     assert.equal(clock.pending, 0);
     handshakes.close();
