@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
+import { rule } from '../support/redis-rights.ts';
 import { KNOWN_KEYS } from '../../lib/process/settings.ts';
 
 const ROOT = new URL('../../', import.meta.url).pathname;
@@ -74,4 +75,26 @@ describe('the table of loads in deploy/scale.md', () => {
       assert.ok(machine.startsWith(`${rounded(each * 2)} GiB`), machine);
       assert.ok(warehouse.startsWith(`${rounded(perDay)} GiB`), warehouse);
     });
+});
+
+describe('the files of deploy/redis', () => {
+  it('contain the users of install.md', () => {
+    const users = read('deploy/redis/users.acl').split('\n');
+    assert.equal(users[0], 'user default off');
+    for (const name of ['ingest-gateway', 'ingest-consumer', 'ingest-admin', 'ingest-operator']) {
+      const found = users.find((line) => line.startsWith(`user ${name} `)) ?? '';
+      const rights = found.replace(/>\S+/, '>secret').split(' ').slice(2);
+      assert.deepEqual(
+        rights.filter((right) => right !== '+wait'),
+        rule(name),
+        name,
+      );
+    }
+  });
+
+  it('contain the settings of install.md', () => {
+    const wanted = /^aclfile[^`]*(?=^```)/m.exec(read('deploy/install.md'))?.[0].trim().split('\n') ?? [];
+    assert.ok(wanted.length >= 7);
+    for (const line of wanted) assert.ok(read('deploy/redis/redis.conf').split('\n').includes(line), line);
+  });
 });

@@ -9,7 +9,6 @@ import { event, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, SERVER } from '../support/redis.ts';
-import { rule } from '../support/redis-rights.ts';
 import { eventually, exited, start, temporaryFolder, type Child } from '../support/scope.ts';
 import { deployFile, tool } from './deploy-files.ts';
 
@@ -17,7 +16,6 @@ const folder = temporaryFolder('redis-files-');
 const cli = tool('redis-cli', 'redis-tools');
 const password = (text: string): string =>
   text.replaceAll(/\b([A-Z]+)_PASSWORD\b/g, (_, name: string) => `${name.toLowerCase()}secret`);
-const lines = (path: string): readonly string[] => deployFile(path).split('\n');
 
 /** One server or sentinel, which finds its file changed by Sentinel when it starts again. */
 class Server {
@@ -62,31 +60,15 @@ class Server {
 }
 
 describe('the files of deploy/redis', () => {
-  it('contain the users of install.md', () => {
-    const users = lines('redis/users.acl');
-    assert.equal(users[0], 'user default off');
-    for (const name of ['ingest-gateway', 'ingest-consumer', 'ingest-admin', 'ingest-operator']) {
-      const found = users.find((line) => line.startsWith(`user ${name} `)) ?? '';
-      const rights = found.replace(/>\S+/, '>secret').split(' ').slice(2);
-      assert.deepEqual(
-        rights.filter((right) => right !== '+wait'),
-        rule(name),
-        name,
-      );
-    }
-  });
-
-  it('contain the settings of install.md', () => {
-    const wanted = /^aclfile[^`]*(?=^```)/m.exec(deployFile('install.md'))?.[0].trim().split('\n') ?? [];
-    assert.ok(wanted.length >= 7);
-    for (const line of wanted) assert.ok(lines('redis/redis.conf').includes(line), line);
-  });
-
   describe('on three machines', () => {
     let servers: readonly Server[];
     let sentinels: readonly Server[];
     let gateway: TestGateway;
-    let landed: string;
+    let uri: (name: string) => string;
+    const durable = {
+      INGEST_QUEUE_DURABILITY: 'require',
+      INGEST_WAREHOUSE_URI: `sqlite:${join(folder, 'warehouse.db')}`,
+    };
     const master = (): Server => {
       const [, port] = sentinels[0]?.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', 'ingest').split('\n') ?? [];
       return servers.find((server) => String(server.port) === port) ?? assert.fail(`no master at ${port}`);
@@ -117,15 +99,17 @@ describe('the files of deploy/redis', () => {
         60_000,
       );
       await replicas(2);
-      const uri = (name: string): string =>
+      uri = (name) =>
         `redis+sentinel://ingest-${name}:${name}secret@${sentinels.map(({ port }) => `127.0.0.1:${port}`).join()}/ingest`;
-      landed = join(folder, 'warehouse.db');
-      const warehouse = { INGEST_WAREHOUSE_URI: `sqlite:${landed}` };
       const consumer = new Program('ingest-consumer', {
-        env: { INGEST_QUEUE_URI: uri('consumer'), INGEST_CONSUMER_ADDR: '127.0.0.1:0', ...warehouse },
+        env: {
+          INGEST_QUEUE_URI: uri('consumer'),
+          INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+          INGEST_WAREHOUSE_URI: durable.INGEST_WAREHOUSE_URI,
+        },
       });
       await consumer.listening();
-      const env = { INGEST_QUEUE_REPLICAS: '1', INGEST_QUEUE_DURABILITY: 'require', ...warehouse };
+      const env = { ...durable, INGEST_QUEUE_REPLICAS: '1' };
       gateway = await TestGateway.start({ uri: uri('gateway') }, await Pki.create(), env);
     });
 
@@ -166,6 +150,41 @@ describe('the files of deploy/redis', () => {
             const { body } = await client.ask({ method: 'GET', path: `/events/${id}` });
             return body.includes('"landed"') || undefined;
           });
+        client.close();
+      },
+    );
+
+    it(
+      'without replicas refuse events until k is lowered, and accept them with k raised again',
+      { timeout: 180_000 },
+      async () => {
+        const client = gateway.client(await gateway.pki.producer('patient'));
+        const others = servers.filter((server) => server !== master());
+        for (const other of others) await other.kill();
+        await replicas(0);
+        assert.equal((await client.post(event('one-copy'))).status, 503);
+        await eventually(
+          'the metric shows it',
+          async () => (await gateway.metric('ingest_queue_replicas')) === 0,
+          30_000,
+        );
+        assert.equal(await gateway.metric('ingest_queue_replicas_required'), 1);
+        const status = async (k: string, id: string): Promise<number | undefined> => {
+          const one = await TestGateway.start({ uri: uri('gateway') }, gateway.pki, {
+            ...durable,
+            INGEST_QUEUE_REPLICAS: k,
+          });
+          const reply = await one.client(await gateway.pki.producer('patient')).post(event(id));
+          one.signal('SIGTERM');
+          await one.exited();
+          return reply.status;
+        };
+        assert.equal(await status('0', 'one-copy'), 202, 'a gateway with a lower k accepts');
+        assert.equal((await client.post(event('still-one-copy'))).status, 503, 'the other one still refuses');
+        for (const other of others) other.start();
+        await replicas(2);
+        assert.equal(await status('1', 'three-copies'), 202);
+        assert.equal((await client.post(event('three-copies'))).status, 202);
         client.close();
       },
     );

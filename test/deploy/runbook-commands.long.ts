@@ -20,12 +20,12 @@ const isCommand = (text: string): boolean =>
   isRedis(text) || (begins(`${PROGRAMS}|${SQL}|${ADMIN}|(?:sum|count) by`).test(text) && !isName(text));
 
 function commandsOf(page: string): readonly string[] {
-  return page.split(/^```\n/m).flatMap((part, at) =>
+  return page.split(/^ *```\n/m).flatMap((part, at) =>
     at % 2 === 1
       ? part
           .replaceAll('\\\n', '')
           .split('\n')
-          .map((line) => line.replace(/ {2,}# .*$/, '').trimEnd())
+          .map((line) => line.replace(/ {2,}# .*$/, '').trim())
           .filter((line) => isCommand(line))
       : [...part.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => isCommand(code)),
   );
@@ -97,7 +97,6 @@ const STEPS: Readonly<Record<string, Step>> = {
   'CONFIG SET maxmemory': { says: /^OK$/m, with: append(' 200mb') },
   'CONFIG SET maxmemory <more>': { says: /^OK$/m, with: () => ['<more>', '300mb'] },
   'CONFIG SET': { says: /^OK$/m, with: append(' stream-node-max-entries 1000') },
-  'CONFIG SET appendonly yes': { says: /^OK$/m },
   'REPLICAOF NO ONE': { says: /^OK/m },
   'MEMORY USAGE': { says: /^\d+$/m, with: append(' ingest') },
   'redis-cli MEMORY USAGE ingest SAMPLES 0': { says: /^\d+$/m },
