@@ -99,8 +99,10 @@ export function sqliteStore(under?: string): SqliteStore {
   };
 }
 
-export async function postgresStore(server: PostgresServer): Promise<WarehouseStore> {
-  const uri = await server.freshDatabase();
+export const postgresStore = async (server: PostgresServer): Promise<WarehouseStore> =>
+  postgresStoreAt(server, await server.freshDatabase());
+
+export function postgresStoreAt(server: PostgresServer, uri: string): WarehouseStore {
   return {
     uri,
     count: async () => {
