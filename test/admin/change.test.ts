@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, it, type TestContext } from 'node:test';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';
 import { InProcess, no, poison } from './in-process.ts';
@@ -18,6 +19,18 @@ describe('quarantine drop', () => {
     const { out } = await admin.run(t, 'quarantine drop --reason invalid_event --since 1h --json');
     assert.deepEqual(JSON.parse(out), { dropped: 1_200 });
     assert.deepEqual(left(t), ['q/ingest/x-1']);
+  });
+
+  it('leaves no byte of the body in the file or its log, as erase does', async (t) => {
+    const secret = 'sensitive-personal-data';
+    await admin.warehouse.quarantine([poison('1-1', { body: Buffer.from(secret) })]);
+    const bytes = (): string =>
+      ['', '-wal']
+        .map((end) => (existsSync(admin.path + end) ? readFileSync(admin.path + end, 'latin1') : ''))
+        .join('');
+    assert.ok(bytes().includes(secret));
+    assert.equal((await admin.run(t, 'quarantine drop q/ingest/1-1')).code, 0);
+    assert.ok(!bytes().includes(secret));
   });
 
   it('exits with 1 if a named row does not exist, and deletes the others', async (t) => {

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';
 import { quarantineRowName } from '../../lib/ingest/warehouse.ts';
 import { UsageError } from '../../lib/admin/session.ts';
@@ -95,6 +96,39 @@ describe('erase', () => {
       { actor, command: 'erase', what: 'one\ntwo\nthree\nnone\n', changed: 2 },
     ]);
     assert.match(err, /^audit: \d{4}-.*Z \S+ erase one two three none: 2 changed$/m);
+  });
+
+  it('is recorded in the warehouse and on every stream before it searches', async (t) => {
+    const session = admin.session(t);
+    const [stream = assert.fail()] = session.queue.streams;
+    const noted = Promise.withResolvers<undefined>();
+    const noting = Promise.withResolvers<undefined>();
+    const steps: string[] = [];
+    const noteErasure = stream.noteErasure.bind(stream);
+    const find = stream.find.bind(stream);
+    Object.assign(stream, {
+      noteErasure: async (id: string): Promise<void> => {
+        noting.resolve(undefined);
+        await noted.promise;
+        await noteErasure(id);
+        steps.push('note');
+      },
+      find: (id: string) => find(id).finally(() => steps.push('search')),
+    });
+    const warehouse = {
+      ...session.warehouse,
+      landed: (id: string) => session.warehouse.landed(id).finally(() => steps.push('search')),
+      quarantineOf: (id: string) => session.warehouse.quarantineOf(id).finally(() => steps.push('search')),
+    };
+    const ended = admin.run(t, 'erase one', { queue: session.queue, warehouse });
+    await noting.promise;
+    await setImmediate();
+    const rows = admin.rows(t, 'SELECT what, changed FROM ingest_audit');
+    assert.deepEqual([steps, rows], [[], [{ what: 'one', changed: null }]]);
+    noted.resolve(undefined);
+    assert.equal((await ended).code, 1);
+    assert.equal(steps[0], 'note');
+    assert.notEqual(await admin.redis.command('ZSCORE', '{ingest}:erased', 'one'), null);
   });
 
   it('changes nothing if the file is missing, empty, or has an invalid line', async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
@@ -116,12 +116,82 @@ describe('with a server', { tags: ['long'] }, () => {
   describeAdmin('PostgreSQL', () => postgresStore(postgres));
 });
 
-describe('ingest-admin', () => {
-  it('names every missing setting and exits with 2', async () => {
-    const program = new Program('ingest-admin', { args: ['status'] });
-    assert.equal(await program.ended, 2);
-    for (const key of ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'])
-      assert.match(program.output, new RegExp(`${key}: is required`));
+describe('the settings of ingest-admin', () => {
+  let redis: TestRedis;
+  let store: WarehouseStore;
+  before(async () => {
+    redis = await TestRedis.start(['--appendonly', 'no']);
+    store = sqliteStore();
+    const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    await warehouse.prepare();
+    await warehouse.close();
+  });
+  const missing = (err: string): string[] =>
+    [...err.matchAll(/(INGEST_\w+_URI): is required/g)].map(([, key = '']) => key);
+
+  it('are only those of the sides that a command uses', async () => {
+    const none = { uri: '' };
+    const queueAlone = new Admin(redis, none);
+    const warehouseAlone = new Admin(none, store);
+    const neither = new Admin(none, none);
+    for (const [admin, code, keys, ...line] of [
+      [queueAlone, 0, '', 'tail', '-n', '1'],
+      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'tail', '-n', '1', '--bodies'],
+      [queueAlone, 0, '', 'status'],
+      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'erase', 'one', '--yes'],
+      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'reconcile'],
+      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'quarantine', 'list'],
+      [warehouseAlone, 0, '', 'status'],
+      [warehouseAlone, 1, '', 'quarantine', 'list'],
+      [warehouseAlone, 1, '', 'quarantine', 'drop', '--all', '--yes'],
+      [warehouseAlone, 2, 'INGEST_QUEUE_URI', 'quarantine', 'replay', '--all', '--yes'],
+      [warehouseAlone, 2, 'INGEST_QUEUE_URI', 'tail'],
+      [neither, 2, 'INGEST_QUEUE_URI,INGEST_WAREHOUSE_URI', 'status'],
+    ] as const) {
+      const ended = await admin.run(...line);
+      assert.deepEqual([ended.code, missing(ended.err).join()], [code, keys], `${line.join(' ')}: ${ended.err}`);
+    }
+    const { queue, warehouse } = await queueAlone.json<Status>(0, 'status');
+    assert.deepEqual([queue.partitions.length, warehouse], [1, undefined]);
+    assert.equal((await warehouseAlone.json<Partial<Status>>(0, 'status')).queue, undefined);
+  });
+
+  it('are not read if the command does not use them', async () => {
+    for (const [key, value] of [
+      ['INGEST_WAREHOUSE_URI', 'mysql://h/db'],
+      ['INGEST_WAREHOUSE_URI_FILE', '/nonexistent'],
+    ] as const) {
+      const admin = new Admin(redis, { uri: '' }, { [key]: value });
+      assert.equal((await admin.run('tail', '-n', '1')).code, 0, key);
+      assert.equal((await admin.run('event', 'one')).code, 2, key);
+    }
+  });
+
+  it('come from run.json if it is a file that only its owner can write, and only the two URIs', async () => {
+    const stateDir = temporaryFolder();
+    const path = join(stateDir, 'run.json');
+    const uris = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri };
+    writeFileSync(path, JSON.stringify({ ...uris, INGEST_QUEUE_PARTITIONS: '3', INGEST_UNKNOWN: 'x' }), {
+      mode: 0o644,
+    });
+    const run = async (): Promise<readonly [unknown, boolean]> => {
+      const program = new Program('ingest-admin', { args: ['status'], env: { INGEST_STATE_DIR: stateDir } });
+      return [await program.ended, /run\.json was ignored/.test(program.output)];
+    };
+    assert.deepEqual(await run(), [0, false]);
+    for (const mode of [0o664, 0o646]) {
+      chmodSync(path, mode);
+      assert.deepEqual(await run(), [2, true], mode.toString(8));
+    }
+    chmodSync(path, 0o600);
+    if (process.getuid?.() === 0) {
+      chownSync(path, 65_534, 65_534);
+      assert.deepEqual(await run(), [2, true], 'the file of another user');
+      chownSync(path, 0, 0);
+    }
+    renameSync(path, `${path}.own`);
+    symlinkSync(`${path}.own`, path);
+    assert.deepEqual(await run(), [2, false], 'a link');
   });
 });
 
