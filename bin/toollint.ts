@@ -2,7 +2,7 @@
 // toollint: connects lib/toollint/command/command-line.ts to the streams, signals, environment and exit code of this
 // process. That file is imported only after the version of Node has been checked.
 import { Console } from 'node:console';
-import { lstatSync, mkdirSync } from 'node:fs';
+import { lstatSync, mkdirSync, statSync } from 'node:fs';
 import * as nodeModule from 'node:module';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -70,6 +70,16 @@ process.on('uncaughtException', (error: NodeJS.ErrnoException) => {
   endNow(EXIT_FAILURE);
 });
 
+/**
+ * typescript-eslint computes types once only for ESLint's own program, and otherwise with programs that follow changes,
+ * whose types may differ. Other plugins look for their settings in the working folder.
+ */
+function enterLinter(root: string): void {
+  process.env['TSESTREE_SINGLE_RUN'] ??= 'true';
+  process.argv.splice(1, Infinity, join(root, 'node_modules/eslint/bin/eslint.js'));
+  if (statSync(root, { throwIfNoEntry: false })?.isDirectory() === true) process.chdir(root);
+}
+
 const { runToollint } = await import('../lib/toollint/command/command-line.ts');
 await endWritten(
   await runToollint({
@@ -81,5 +91,6 @@ await endWritten(
     stderr: process.stderr,
     signal: interrupt.signal,
     revision: () => revisionOf(resolve(import.meta.dirname, '..')),
+    enterLinter,
   }),
 );

@@ -38,6 +38,7 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const scope = scanOptions(values, [], io);
   const { baseline, changes } = await baselineInput({ ...values, baseline: name }, scope, io);
   if (baseline === undefined) throw usageFailure('explain needs a baseline');
+  if (values.report === undefined) io.enterLinter?.(scope.root);
   const judged =
     values.report === undefined
       ? await scan({ ...scope, baseline, changes })

@@ -44,6 +44,7 @@ export interface Found extends Pick<Analysis, 'findings' | 'diagnostics' | 'tota
   readonly errorsOnly?: boolean;
   /** The number of suppressed results that an import left out. */
   readonly suppressed?: number;
+  readonly unusedSuppressions?: number;
   readonly doubtsOf: DoubtsOf;
   /** True if an update of the baseline may drop the unverifiable findings in this file. */
   readonly isChecked?: (path: string) => boolean;
@@ -55,6 +56,7 @@ export interface Judgment {
   readonly errors: number;
   readonly notes: string[];
   readonly linter: string | undefined;
+  readonly unusedSuppressions: number;
   readonly baseline?: Baseline | undefined;
   readonly comparison?: Comparison | undefined;
   /** Set if the caller requested an update and the analysis is complete. */
@@ -84,7 +86,8 @@ export async function judge(found: Found, options: JudgeOptions): Promise<Judgme
     lintersOf(found)
       .map(({ name, version }) => `${name} ${version}`)
       .join(', ') || undefined;
-  const judgment = { report, errors, notes, linter: linterName, baseline, comparison };
+  const { unusedSuppressions = 0 } = found;
+  const judgment = { report, errors, notes, linter: linterName, unusedSuppressions, baseline, comparison };
   if (update === undefined || known === undefined || matched === undefined) return judgment;
   const reason = reasonToLeave(known, execution, update, found);
   if (reason !== undefined) {

@@ -15,6 +15,8 @@ export interface ProgramIo {
   readonly stderr: OutputStream;
   readonly signal: AbortSignal;
   readonly revision: () => string;
+  /** Makes this process look like ESLint's own program in the root, because plugins and configurations ask. */
+  readonly enterLinter?: (root: string) => void;
 }
 
 /** The reader of standard output closed it, as `| head` does. */

@@ -70,9 +70,11 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const gate = gateFrom(values);
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
   const progress = new ProgressLine(io);
+  const baseline = await baselineInput(values, options, io);
+  io.enterLinter?.(options.root);
   const outcome = await scan({
     ...options,
-    ...(await baselineInput(values, options, io)),
+    ...baseline,
     gate,
     progress: (...state) => progress.update(...state),
   }).finally(() => progress.end());

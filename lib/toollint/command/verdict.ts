@@ -9,7 +9,10 @@ import { note, type ProgramIo } from './program-io.ts';
 export const EXIT_OK = 0;
 /** The gate failed (or, with --fail-on-warning, warned), there are errors and no gate, or a document is invalid. */
 export const EXIT_FINDINGS = 1;
-/** Invalid usage, configuration, input or baseline, an output that cannot be written, or an internal error. */
+/**
+ * Invalid usage, configuration, input or baseline, an output that cannot be written, or an internal error. As for
+ * ESLint, also a suppression that no longer occurs.
+ */
 export const EXIT_FAILURE = 2;
 const EXIT_INCOMPLETE = 3;
 const EXIT_NO_FILES = 4;
@@ -25,9 +28,9 @@ type VerdictFlags = Readonly<Partial<Record<VerdictFlag, boolean | undefined>>>;
  * shows it or --silent is set.
  */
 export function verdictOf(plan: OutputPlan, flags: VerdictFlags, judgment: Judgment, io: ProgramIo): number {
-  const { report, errors, linter } = judgment;
+  const { report, errors, linter, unusedSuppressions } = judgment;
   const isConversion = flags['never-fail'] === true;
-  const code = isConversion ? EXIT_OK : codeOf(report, errors, flags);
+  const code = isConversion ? EXIT_OK : unusedSuppressions > 0 ? EXIT_FAILURE : codeOf(report, errors, flags);
   const isShown = plan.targets.some(({ format, file }) => file === undefined && format === 'pretty');
   if (flags.silent === true || (isShown && io.stdout.isTTY === true)) return code;
   if (!isShown) {
@@ -49,6 +52,8 @@ function codeOf({ execution, gate }: ReportHeader, errors: number, flags: Verdic
 }
 
 function reasonFor(code: number, { execution, gate }: ReportHeader, errors: number): string {
+  if (code === EXIT_FAILURE)
+    return 'eslint-suppressions.json has entries that no longer occur: eslint --prune-suppressions';
   if (code === EXIT_INCOMPLETE) return 'the analysis is incomplete';
   if (code === EXIT_NO_FILES) return 'no files were analyzed';
   if (code === EXIT_FINDINGS)

@@ -61,6 +61,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     linter: engine.linter,
     rules: descriptions(work.findings, (ruleId) => engine.factsOf(ruleId)),
     notes,
+    unusedSuppressions: work.unusedSuppressions,
     exists,
     coverageOf: async (path) => {
       const own = prefix.strip(path);
@@ -149,6 +150,7 @@ class FileWork {
   readonly findings: Finding[] = [];
   readonly diagnostics: ScanDiagnostics;
   readonly coverage = new Map<string, Coverage>();
+  unusedSuppressions = 0;
   readonly #engine: EslintEngine;
   readonly #prefix: PathPrefix;
   readonly #suppressions: Suppressions;
@@ -176,9 +178,10 @@ class FileWork {
     if (linted.failure !== undefined) return this.#unparsed(path, linted.failure);
     const fatal = linted.messages.find((message) => message.fatal);
     if (fatal !== undefined) this.diagnostics.parseError(path, fatal.message);
-    const { messages, suppressed } = suppress(linted.messages, this.#suppressions[file.path]);
+    const { messages, suppressed, unused } = suppress(linted.messages, this.#suppressions[file.path]);
     for (const finding of this.#findingsOf(path, source.text, messages)) this.findings.push(finding);
     if (fatal !== undefined) return;
+    this.unusedSuppressions += unused;
     const takenBack = [...linted.suppressed, ...suppressed];
     this.coverage.set(path, {
       ran: new Set(linted.ran),

@@ -1,6 +1,6 @@
 // Finds the ESLint for a scan: the copy that the scanned root resolves, because the root's rules need that version,
 // or else the copy that this package resolves.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type * as eslint from 'eslint';
@@ -25,8 +25,33 @@ export function eslintFor(root: string): EslintCopy {
   }
   throw new ReportFailure(
     'config',
-    'a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint',
+    `a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint${otherLinterHint(root)}`,
   );
+}
+
+const OTHER_LINTERS: readonly (readonly [name: string, files: RegExp, packages: RegExp])[] = [
+  ['oxlint', /^\.?oxlint(?:rc|\.config)\.\w+$/u, /^oxlint$/u],
+  ['Biome', /^\.?biome\.jsonc?$/u, /^@biomejs\/biome$/u],
+  ['standard', /^$/u, /^(?:semi|ts-)?standard$/u],
+];
+
+/** Returns the end of a sentence that names the linter that the root uses in place of ESLint, or ''. */
+export function otherLinterHint(root: string): string {
+  const files = readdirSync(root);
+  const packages = packagesOf(root);
+  const found = OTHER_LINTERS.find(
+    ([, file, name]) => files.some((one) => file.test(one)) || packages.some((one) => name.test(one)),
+  );
+  return found === undefined ? '' : `; for the SARIF of ${found[0]}, use toollint import --from sarif FILE`;
+}
+
+function packagesOf(root: string): string[] {
+  try {
+    const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object | undefined>;
+    return [manifest['dependencies'], manifest['devDependencies']].flatMap((list) => Object.keys(list ?? {}));
+  } catch {
+    return [];
+  }
 }
 
 function load(require: NodeJS.Require, version: string): typeof eslint.ESLint {

@@ -4,13 +4,14 @@
 // call per file. Effect: 171 MB and 14 % more time, and a rule that throws affects only one file.
 import { readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import type * as eslint from 'eslint';
 import { type LintMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from '../document/file-findings.ts';
 import type { Linter } from '../document/extension.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
 import { withoutRoots } from '../document/report-path.ts';
 import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
-import { type EslintCopy, eslintFor } from './eslint-copy.ts';
+import { type EslintCopy, eslintFor, otherLinterHint } from './eslint-copy.ts';
 import { ConfigMissing, type EngineOptions, type LintedFile } from './scan-options.ts';
 
 interface ResolvedConfig {
@@ -155,7 +156,7 @@ function noConfig(root: string): string {
   // The ESLint class of ESLint 9 and 10 does not read these files.
   const legacy = readdirSync(root).find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
   const seen = legacy === undefined ? '' : ` (${legacy} is there, but is not read)`;
-  return `no eslint.config.* was found for the files${seen}: write one, or name one with --config`;
+  return `no eslint.config.* was found for the files${seen}: write one, or name one with --config${otherLinterHint(root)}`;
 }
 
 function isOn(entry: unknown): boolean {
@@ -174,7 +175,8 @@ function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
   return {
     ruleId: message.ruleId,
     severity: message.severity === 2 ? 'error' : 'warning',
-    message: message.message,
+    // The message must not depend on the terminal.
+    message: stripVTControlCharacters(message.message),
     messageId: message.messageId,
     fatal: message.fatal === true,
     line: message.line,

@@ -36,6 +36,8 @@ export interface Analysis {
   readonly linter: Linter;
   readonly rules: Readonly<Record<string, string>>;
   readonly notes: string[];
+  /** The number of entries of eslint-suppressions.json that no longer occur, for which ESLint fails. */
+  readonly unusedSuppressions: number;
   /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
   exists(path: string): boolean;
   /**

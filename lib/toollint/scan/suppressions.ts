@@ -1,6 +1,6 @@
 // ESLint's bulk suppressions: for each file and rule, `eslint-suppressions.json` in the root allows a number of
 // errors. As in ESLint, up to that number all of them are hidden; if there is one more, all are shown. Warnings are
-// not suppressed. toollint never writes the file.
+// not suppressed. An entry is unused if there are fewer errors. toollint never writes the file.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, messageOf, ReportFailure } from '../document/failure.ts';
@@ -28,8 +28,8 @@ export async function readSuppressions(root: string): Promise<Suppressions> {
 export function suppress(
   messages: readonly LintMessage[],
   allowed: Suppressions[string] | undefined,
-): { messages: readonly LintMessage[]; suppressed: readonly LintMessage[] } {
-  if (allowed === undefined) return { messages, suppressed: [] };
+): { messages: readonly LintMessage[]; suppressed: readonly LintMessage[]; unused: number } {
+  if (allowed === undefined) return { messages, suppressed: [], unused: 0 };
   const errors = new Map<string, number>();
   for (const { ruleId, severity } of messages) {
     if (ruleId !== null && severity === 'error') errors.set(ruleId, (errors.get(ruleId) ?? 0) + 1);
@@ -39,5 +39,7 @@ export function suppress(
     const count = errors.get(ruleId) ?? 0;
     return count > 0 && count <= (allowed[ruleId]?.count ?? 0);
   };
-  return { messages: messages.filter((message) => !isSuppressed(message)), suppressed: messages.filter(isSuppressed) };
+  const unused = Object.entries(allowed).filter(([ruleId, { count }]) => (errors.get(ruleId) ?? 0) < count).length;
+  const shown = messages.filter((message) => !isSuppressed(message));
+  return { messages: shown, suppressed: messages.filter(isSuppressed), unused };
 }

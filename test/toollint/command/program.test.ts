@@ -13,6 +13,7 @@ import { IMPORT_OPTIONS } from '../../../lib/toollint/command/import.ts';
 import { OUTPUT_OPTIONS, VERDICT_OPTIONS } from '../../../lib/toollint/command/options.ts';
 import { SCAN_OPTIONS } from '../../../lib/toollint/command/scan.ts';
 import { USAGE } from '../../../lib/toollint/command/usage.ts';
+import type { Report } from '../../../lib/toollint/toollint.ts';
 import { configText, project, toollint, writeJson } from '../support/verbs.ts';
 import { fullReport, sampleFinding, sampleReport } from '../support/samples.ts';
 
@@ -271,6 +272,20 @@ describe('the process', () => {
     await once(child, 'close');
     assert.deepEqual([child.exitCode, child.signalCode], [130, null]);
     assert.deepEqual(readdirSync(cwd).sort(), ['eslint.config.mjs', 'src']);
+  });
+
+  it("looks like ESLint's own program to plugins, whatever the folder, arguments and terminal", async (t) => {
+    const asked = '[process.cwd(), process.argv.slice(1), process.env.TSESTREE_SINGLE_RUN]';
+    const message = `\\u001b[31m\${JSON.stringify(${asked})}`;
+    const plugin = `{ asks: { create: (context) => ({ Program(node) { context.report({ node, message: \`${message}\` }); } }) } }`;
+    const cwd = await project(t, {
+      'root/eslint.config.mjs': configText(`{ 'own/asks': 1 }`, plugin),
+      'root/a.js': 'x;\n',
+    });
+    const env = { CI: '', FORCE_COLOR: '1' };
+    const { stdout } = await finished(start(t, ['scan', '--root', 'root', '--ext', 'js'], { cwd, env }));
+    const [finding] = (JSON.parse(stdout) as Report).findings;
+    assert.deepEqual(JSON.parse(finding?.message ?? ''), ['.', ['node_modules/eslint/bin/eslint.js'], 'true']);
   });
 
   it('keeps the output of rules out of the document', { tags: ['long'] }, async (t) => {

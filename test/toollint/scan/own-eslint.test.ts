@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -104,6 +105,36 @@ describe('the ESLint of a scan', () => {
     );
     await writeFile(join(cwd, 'eslint-suppressions.json'), '{');
     assert.equal((await toollint(['scan'], { cwd })).code, 2);
+  });
+
+  it('fails with 2 if a suppression no longer occurs in a scanned file, as ESLint does', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n', 'b.js': 'let b;\n' });
+    const codeOf = async (suppressions: object, ...paths: string[]) => {
+      await writeFile(join(cwd, 'eslint-suppressions.json'), JSON.stringify(suppressions));
+      const eslint = spawnSync(process.execPath, [join(MODULES, 'eslint/bin/eslint.js'), ...paths], { cwd });
+      const { code } = await toollint(['scan', ...paths], { cwd });
+      assert.equal(code, eslint.status);
+      return code;
+    };
+    assert.equal(await codeOf({ 'a.js': { 'no-var': { count: 1 } } }), 0);
+    assert.equal(await codeOf({ 'a.js': { 'no-var': { count: 2 } } }), 2);
+    assert.equal(await codeOf({ 'a.js': { 'no-var': { count: 1 }, eqeqeq: { count: 1 } } }), 2);
+    assert.equal(await codeOf({ 'a.js': { 'no-var': { count: 2 } } }, 'b.js'), 0);
+    assert.equal(await codeOf({ 'gone.js': { 'no-var': { count: 2 } } }), 1);
+  });
+
+  it('is not asked for in the repository of another linter', async (t) => {
+    for (const files of [
+      { '.oxlintrc.json': '{}' },
+      { 'biome.json': '{}' },
+      { 'package.json': '{"devDependencies":{"standard":"17"}}' },
+      { 'package.json': '{"devDependencies":{"@biomejs/biome":"2"}}' },
+    ] as Record<string, string>[]) {
+      const cwd = await project(t, { 'eslint.config.mjs': null, 'a.js': 'var a;\n', ...files });
+      const { code, stderr } = await toollint(['scan'], { cwd });
+      assert.equal(code, 2);
+      assert.match(stderr, /toollint import --from sarif/u);
+    }
   });
 });
 
