@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { BaselineEntry } from '../compare/baseline-file.ts';
-import type { Known } from '../compare/finding-match.ts';
+import { kindOf, type Known } from '../compare/finding-match.ts';
 import { terminalText } from '../convert/plain-text.ts';
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { usageFailure } from '../document/failure.ts';
@@ -54,33 +54,36 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
   if (comparison === undefined) return [];
   const { news, known, fixed, notVerifiable, doubts } = comparison;
   const ended = new Map(baseline?.expired.map((entry) => [entry.finding.fingerprint, entry]));
-  const ofRule = Map.groupBy([...known.values()].map(({ entry }) => entry).concat(fixed, notVerifiable), keyOf);
+  const countIn = (entries: readonly BaselineEntry[]) => {
+    const kinds = Map.groupBy(entries, (entry) => kindOf(entry.finding));
+    return (finding: Finding) => kinds.get(kindOf(finding))?.length ?? 0;
+  };
+  const places = [
+    [countIn([...known.values()].map(({ entry }) => entry)), 'matched by other findings'],
+    [countIn(fixed), 'fixed, and not in the same part of the file'],
+    [countIn(notVerifiable), 'not verifiable'],
+  ] as const;
   const whyNew = (finding: Finding) => {
     const until = ended.get(finding.fingerprint)?.accepted?.until;
     if (until !== undefined) return `it was accepted until ${until}`;
-    const others = ofRule.get(keyOf({ finding }))?.length ?? 0;
-    return `no free line of the baseline has it (${others} of this rule in this file, each known once)`;
+    const parts = places.flatMap(([count, text]) => (count(finding) === 0 ? [] : `${count(finding)} ${text}`));
+    return `the baseline has no free line for it; of this rule and message in this file: ${parts.join(', ') || 'none'}`;
   };
   type Status = Verdict['status'];
   const verdict = (finding: Finding, status: Status, because: string): Verdict => ({ finding, status, because });
   return [
     ...news.map((finding) => verdict(finding, 'new', whyNew(finding))),
     ...[...known].map(([finding, match]) => verdict(finding, 'known', whyKnown(match, hasChanges))),
-    ...fixed.map(({ finding }) => verdict(finding, 'fixed', 'its rule checked the file and no longer reports it')),
+    ...fixed.map(({ finding }) => verdict(finding, 'fixed', 'its rule checked the file and no finding matches it')),
     ...notVerifiable.map((entry) => verdict(entry.finding, 'not verifiable', doubts.get(entry) ?? '')),
   ];
 }
 
-const keyOf = ({ finding }: BaselineEntry) => JSON.stringify([finding.ruleId, finding.location.path]);
-
 function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): string {
-  const reason = {
-    fingerprint: 'the baseline has its fingerprint',
-    'changed-line':
-      'the baseline has one of the same rule, message and flagged text in this ' +
-      (hasChanges ? 'changed part of the file' : 'file'),
-    count: 'the baseline has one in this file whose message differs in its digits only',
-  }[by];
+  const what = by === 'text' ? 'same rule, message and flagged text' : 'same rule and message';
+  const where = hasChanges ? 'nearest in this file that is left' : 'first in this file that is left';
+  const reason =
+    by === 'fingerprint' ? 'the baseline has its fingerprint' : `the baseline has one of the ${what}, the ${where}`;
   if (accepted === undefined) return reason;
   const until = accepted.until === undefined ? '' : ` until ${accepted.until}`;
   return `${reason}; accepted${until}: ${accepted.reason}`;

@@ -171,7 +171,7 @@ function* comparisonNotes(
   found: Found,
   changes: JudgeOptions['changes'],
 ): Generator<string> {
-  const changed = [...known.values()].filter(({ by }) => by === 'changed-line').length;
+  const changed = [...known.values()].filter(({ by }) => by !== 'fingerprint').length;
   if (changed > 0 && (changes === undefined || typeof changes === 'string')) {
     const reason = changes ?? 'the commit of the baseline is unknown';
     yield `${changed} known on changed lines were found by their file alone, because ${reason}`;

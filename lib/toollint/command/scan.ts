@@ -48,7 +48,7 @@ function doubtsOf(analysis: Analysis): DoubtsOf {
     const byPath = Map.groupBy(missing, ({ finding }) => finding.location.path ?? '');
     for (const [path, entries] of byPath) {
       const coverage = await analysis.coverageOf(path);
-      const hidden = matchFindings(entries, coverage?.suppressed ?? []).missing;
+      const hidden = matchFindings(entries, coverage?.suppressed ?? [], { textOnly: true }).missing;
       const isHidden = new Set(entries.filter((entry) => !hidden.includes(entry)));
       const ran = ({ finding }: BaselineEntry) =>
         coverage?.ran.has(finding.ruleId) === true ||

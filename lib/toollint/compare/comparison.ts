@@ -30,7 +30,7 @@ export async function compareWith(
   changes?: SourceChanges,
 ): Promise<Comparison> {
   const compared = errorsOnly ? findings.filter(({ severity }) => severity === 'error') : findings;
-  const { knownBy, missing } = matchFindings(entries, compared, changes);
+  const { knownBy, missing } = matchFindings(entries, compared, { changes });
   const doubts = await doubtsOf(missing);
   const known = new Map<Finding, Known>();
   for (const [index, finding] of compared.entries())

@@ -45,7 +45,7 @@ describe('a finding on a changed line', () => {
       ...[1, 3, 0],
       'no-console 1',
     ]);
-    assert.deepEqual(await edit('var one = 1; console.warn(one);', ...rest), [1, 2, 1, 'no-console 1'], 'other text');
+    assert.deepEqual(await edit('var one = 1; console.warn(one);', ...rest), [0, 3, 0], 'other text');
     assert.deepEqual(await edit('let one = 1;', 'let two;', 'let three;', 'debugger; console.log(one);'), [
       ...[1, 1, 2],
       'no-console 4',
@@ -107,6 +107,32 @@ describe('a finding on a changed line', () => {
     const { report, stderr } = await scanOf(cwd);
     assert.equal(report.selection.baseline?.newIssues, 0);
     assert.doesNotMatch(stderr, /alone/u);
+  });
+});
+
+describe('a finding about a whole line or function', () => {
+  const FUNCTION = (name: string, statement: string) =>
+    `${name}(() => {\n  const a = 1;\n  const b = a + 1;\n  ${statement}\n  return b;\n});\n`;
+  const RULES = `{ 'max-lines-per-function': [1, 3], 'max-statements': [1, 2], 'max-len': [1, 60], complexity: [1, 1] }`;
+
+  it('stays known after a small change inside it', async (t) => {
+    const comment = `// a comment that is longer than the sixty columns of the rule\n`;
+    const before = comment + FUNCTION('one', 'f(a ? b : 1);') + FUNCTION('two', 'f(a ? b : 1);');
+    const cwd = await withBaseline(t, { 'eslint.config.mjs': configText(RULES), 'a.js': before });
+    for (const after of [
+      before.replace('longer', 'much longer'),
+      before.replace('one(', 'one.skip('),
+      before.replace('f(a ? b : 1)', 'g(a ? b : 2, 3)'),
+      before.replace('  return b', '  f(2);\n  return b'),
+    ]) {
+      await writeFile(join(cwd, 'a.js'), after);
+      const { report, code } = await scanOf(cwd, '--gate', 'new-code');
+      assert.deepEqual([code, report.findings], [0, []], after);
+      await toollint(['scan', '-o', 'now.json'], { cwd });
+      assert.equal((await toollint(['compare', 'b.jsonl', 'now.json', '--gate', 'new-code'], { cwd })).code, 0, after);
+    }
+    await writeFile(join(cwd, 'a.js'), before + FUNCTION('three', 'f(a ? b : 1);'));
+    assert.equal((await scanOf(cwd, '--gate', 'new-code')).code, 1);
   });
 });
 
@@ -179,11 +205,11 @@ describe('explain', () => {
     const explain = async (...args: string[]) => await toollint(['explain', ...args, '--baseline', 'b.jsonl'], { cwd });
     const { code, stdout } = await explain('a.js:1');
     assert.equal(code, 0);
+    assert.match(stdout, /^a\.js:1:1 no-var .*\n {2}known: .*same rule, message and flagged text/mu);
     assert.match(
-      stdout,
-      /^a\.js:1:1 no-var .*\n {2}known: .*same rule, message and flagged text in this changed part/mu,
+      (await explain('./a.js:4:1')).stdout,
+      /^a\.js:4:1 no-var .*\n {2}new: .*in this file: 1 matched by other findings$/mu,
     );
-    assert.match((await explain('./a.js:4:1')).stdout, /^a\.js:4:1 no-var .*\n {2}new: no free line of the baseline/mu);
     const file = (await readFile(join(cwd, 'b.jsonl'), 'utf8')).split('\n');
     const number = file.findIndex((line) => line.includes('no-debugger')) + 1;
     const fixed = (await explain(String(number))).stdout;
@@ -198,6 +224,11 @@ describe('explain', () => {
       (await explain(fingerprint, '--report', 'now.json')).stdout,
       /not verifiable: the rule no-debugger is off/u,
     );
+    await writeFile(join(cwd, 'a.js'), 'let one;\nlet two;\nlet three;\ndebugger;\nvar five;\n');
+    await writeConfig(join(cwd, 'eslint.config.mjs'), FILES['eslint.config.mjs']);
+    const { report } = await scanOf(cwd);
+    assert.deepEqual(counts(report), [1, 1, 2]);
+    assert.match((await explain('a.js:5')).stdout, / {2}new: .*in this file: 1 fixed, and not in the same part/u);
     const none = await explain('a.js:77');
     assert.deepEqual([none.code, none.stderr], [2, 'toollint: neither the findings nor b.jsonl have a.js:77\n']);
   });
