@@ -88,7 +88,7 @@ async function step(old: string, commit: string): Promise<void> {
   const now = rows.flatMap((row) => (row[0] === 'D' ? [] : (row.at(-1) ?? [])));
   const before = await scanned(old, was);
   const after = await scanned(commit, now);
-  const changes = await changesSince(old, tree);
+  const changes = changesSince(old, tree);
   const moved = (findings: readonly Finding[]) => findings.map((finding) => renamed(finding, renames));
   const text = baselineText(
     before.map((finding) => ({ finding })),
