@@ -304,13 +304,32 @@ function virtualQueue() {
     },
   };
   /** `changed` replaces calls of the queue and the warehouse. */
-  const run = (t: TestContext, { schemas, ...changed }: { readonly schemas?: ConsumerOptions['schemas'] } = {}) => {
-    const own = { reader: { ...reader, ...changed }, warehouse: { ...warehouse, ...changed } };
+  const run = (
+    t: TestContext,
+    {
+      schemas,
+      fails = '',
+      ...changed
+    }: Partial<Pick<ConsumerOptions, 'schemas'> & QueueReader> & { fails?: string } = {},
+  ) => {
+    let failed = false;
+    /** The first call of `fails` rejects. */
+    const failing = <T extends object>(port: T): T =>
+      new Proxy(port, {
+        get: (of, name) => {
+          if (name !== fails || failed) return Reflect.get(of, name) as unknown;
+          return () => {
+            failed = true;
+            return Promise.reject(new Error('it fails once'));
+          };
+        },
+      });
+    const own = { reader: failing({ ...reader, ...changed }), warehouse: failing(warehouse) };
     const ports = own as unknown as { reader: QueueReader; warehouse: Warehouse };
     const consumer = new Consumer({ ...SYSTEM, clock, ...ports, telemetry: silent(), limits: limits(), schemas });
     const done = consumer.run();
     t.after(() => consumer.stop());
-    return { consumer, done };
+    return { consumer, done, failed: () => failed };
   };
   return { clock, calls, arrive, run };
 }
@@ -376,6 +395,59 @@ describe('a consumer without a backlog', () => {
     await arrive('first');
     consumer.stop();
     assert.equal(await done, undefined);
+  });
+});
+
+describe('a consumer after one failed call', () => {
+  for (const call of [
+    'prepare',
+    'register',
+    'join',
+    'read',
+    'erased',
+    'land',
+    'quarantine',
+    'haveLanded',
+    'acknowledge',
+  ])
+    it(`calls ${call} again, and lands each event once`, async (t) => {
+      const { clock, calls, arrive, run } = virtualQueue();
+      const schemas: ConsumerOptions['schemas'] = {
+        has: ({ body }) => body.includes('bad'),
+        check: (events) => Promise.resolve(events.map(() => ['bad'])),
+      };
+      const { consumer, failed } = run(t, { schemas, fails: call });
+      await clock.settle();
+      await arrive('good', 'bad');
+      await clock.advance(10_000);
+      assert.equal(failed(), true);
+      assert.deepEqual([consumer.trouble, consumer.prepared, consumer.queueAnswers], [undefined, true, true]);
+      assert.deepEqual(calls.filter((one) => one !== 'land good').toSorted(), [
+        ...(calls.includes('acknowledge good') ? ['acknowledge bad', 'acknowledge good'] : ['acknowledge good,bad']),
+        'quarantine bad',
+      ]);
+      assert.ok(calls.includes('land good'));
+    });
+});
+
+describe('a consumer that is stopped', () => {
+  it('waits for a slow acknowledgment', async (t) => {
+    const { clock, calls, arrive, run } = virtualQueue();
+    const acknowledged = Promise.withResolvers<void>();
+    const acknowledge = async (entries: readonly EntryName[]): Promise<number> => {
+      await acknowledged.promise;
+      return entries.length;
+    };
+    const { consumer, done } = run(t, { acknowledge });
+    let ended = false;
+    void done.then(() => (ended = true));
+    await clock.settle();
+    await arrive('one');
+    consumer.stop();
+    await clock.advance(10_000);
+    assert.deepEqual([calls, ended], [['land one'], false]);
+    acknowledged.resolve();
+    await done;
   });
 });
 

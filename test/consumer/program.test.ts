@@ -4,6 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
 import { WITHIN_MS } from '../support/deadline.ts';
 import { Program } from '../support/program.ts';
@@ -128,6 +129,32 @@ describe('ingest-consumer', () => {
     assert.equal(await program.ended, 0, program.output);
     assert.deepEqual(await redis.command('XINFO', 'CONSUMERS', 'ingest', 'warehouse'), []);
     assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0);
+  });
+
+  it('lands and acknowledges what it holds after SIGTERM, and answers its probes until then', async (t) => {
+    const [queue, rows] = [await TestRedis.start(['--appendonly', 'no']), sqliteStore()];
+    const env = { ...environment(), INGEST_QUEUE_URI: queue.uri, INGEST_WAREHOUSE_URI: rows.uri };
+    const program = run(env);
+    t.after(() => program.kill());
+    const url = await program.listening();
+    await eventually('it is ready', async () => (await fetch(`${url}/health/ready`)).status === 200);
+    const other = new DatabaseSync(rows.uri.slice('sqlite:'.length));
+    other.exec('BEGIN IMMEDIATE');
+    await queue.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', '{"id":"held","type":"t"}');
+    const pending = async (): Promise<unknown> =>
+      ((await queue.command('XPENDING', 'ingest', 'warehouse')) as unknown[])[0];
+    await eventually('it holds the event', async () => (await pending()) === 1);
+    program.signal('SIGTERM');
+    const draining = await eventually('it is draining', async () => {
+      const response = await fetch(`${url}/health/ready`);
+      return response.status === 503 && response.json();
+    });
+    assert.deepEqual(draining, { status: 'draining' });
+    other.exec('COMMIT');
+    other.close();
+    assert.equal(await program.ended, 0, program.output);
+    assert.deepEqual([await rows.count(), await pending()], [1, 0]);
+    assert.deepEqual(await queue.command('XINFO', 'CONSUMERS', 'ingest', 'warehouse'), []);
   });
 
   it('reports a queue that refuses reads as unavailable, in readiness and metrics', async (t) => {

@@ -60,6 +60,24 @@ describe('a replica that consumes four streams', () => {
   });
 });
 
+describe('a replica whose warehouse fails at its start', () => {
+  it('prepares it again, once for all streams, and lands their events', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    for (const stream of STREAMS)
+      await redis.command('XADD', stream, '*', 'producer', 'shop', 'body', longEvent(stream));
+    const store = sqliteStore();
+    const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+    let prepared = 0;
+    const prepare = (): Promise<string | undefined> => {
+      prepared += 1;
+      return prepared === 1 ? Promise.reject(new Error('no connection')) : real.prepare();
+    };
+    await start(t, redis, { ...real, prepare });
+    await eventually('all have landed', async () => (await store.count()) === STREAMS.length);
+    assert.ok(prepared <= 1 + STREAMS.length, String(prepared));
+  });
+});
+
 const longEvent = (id: string): string => {
   const head = `{"id":"${id}","type":"t","data":"`;
   return `${head}${'x'.repeat(BODY_BYTES - head.length - 2)}"}`;
