@@ -84,7 +84,8 @@ export class TestRedis {
 
   /** Sets the server's clock to a number of hours ahead of the clock of this machine. */
   setClock(hoursAhead: number): void {
-    writeFileSync(this.#clock ?? '', `+${Math.round(hoursAhead * 3_600)}\n`);
+    const seconds = Math.round(hoursAhead * 3_600);
+    writeFileSync(this.#clock ?? '', `${seconds < 0 ? '' : '+'}${seconds}\n`);
   }
 
   get uri(): string {

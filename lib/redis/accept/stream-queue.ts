@@ -289,7 +289,8 @@ export class StreamQueue implements Queue {
     try {
       const found = FIND.run(this.#connection.bytes, this.#stream, args);
       const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
-      const [event] = entriesOf(reply, this.#identity.source).deliveries;
+      const latestMs = this.#trimmer?.latestMs ?? this.#clock.epochMs();
+      const [event] = entriesOf(reply, this.#identity.source, latestMs).deliveries;
       if (event?.body === undefined || event.producer === undefined) return { kind: 'unknown' };
       if (!isSameProducer(event.producer, producer)) return { kind: 'unknown' };
       const { body, acceptedAtMs, notes } = event;

@@ -238,7 +238,9 @@ export class StreamAdmin implements QueuedStream {
 
   noteErasure(id: string): Promise<void> {
     return this.#telling(async () => {
-      const nowMs = await clockOf(this.#values);
+      // An event is erased if it was accepted before, and its name may be later than the clock.
+      const { entry } = await this.end();
+      const nowMs = Math.max(await clockOf(this.#values), Number.parseInt(entry, 10));
       await this.#values.send(['ZADD', keyOf(this.name, 'erased'), String(nowMs), id]);
     });
   }

@@ -23,6 +23,7 @@ interface EntryReadingOptions {
   readonly stream: string;
   readonly member: string;
   readonly source: () => string;
+  readonly latestMs: () => number;
   /** The number of the server that this connection uses: see Delivery. */
   readonly servers: () => number;
 }
@@ -78,7 +79,7 @@ export class EntryReading {
       const reply = await this.#claimScript.run({ send: (command) => this.#send(command, 0) }, stream, args);
       const [cursor, entries] = reply as readonly [Buffer, RedisBytes];
       this.#claimCursor = cursor.toString('latin1');
-      const { deliveries: claimed } = entriesOf(entries, this.#options.source());
+      const { deliveries: claimed } = entriesOf(entries, this.#options.source(), this.#options.latestMs());
       if (claimed.length > 0 || this.#claimCursor === '0-0') {
         if (this.#claimCursor === '0-0') this.#claimCursor = '-';
         return claimed;
@@ -100,7 +101,7 @@ export class EntryReading {
     if (reply === undefined) return this.#readGroup(max, 0, from);
     // The reply is null, or an array with one stream: its name and its entries.
     const [[, entries = null] = []] = (reply ?? []) as readonly (readonly RedisBytes[])[];
-    return entriesOf(entries, this.#options.source());
+    return entriesOf(entries, this.#options.source(), this.#options.latestMs());
   }
 
   async #send(command: readonly Argument[], waitMs: number): Promise<RedisBytes> {

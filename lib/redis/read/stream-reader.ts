@@ -77,6 +77,7 @@ export class StreamReader implements QueueReader {
       stream,
       member: this.name,
       source: () => this.#identity.source,
+      latestMs: () => this.#trimmer.latestMs,
       servers: () => this.#histories.of(this.#reading),
     });
     this.#trimmer = new StreamTrimmer({

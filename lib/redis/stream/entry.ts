@@ -20,7 +20,7 @@ export const membersOf = (notes: EventNotes = {}): string =>
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 
 const NOTES = ['id', 'traceparent', 'tracestate'] as const satisfies readonly (keyof EventNotes)[];
-const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', ...NOTES].map((name) => Buffer.from(name));
+const MEMBERS = ['body', 'producer', 'acceptedAt', 'replayOf', 'clock', ...NOTES].map((name) => Buffer.from(name));
 const NOTES_FROM = MEMBERS.length - NOTES.length;
 /** A valid name of a quarantine row. Entries of other writers may have any value in `replayOf`. */
 const ROW_NAME = /^[^\p{Cc}]{1,256}$/u;
@@ -35,20 +35,21 @@ export interface ReadEntries {
 
 type Entry = readonly [name: Buffer, members: readonly Buffer[] | null];
 
-/** `reply` is a list of entries, or null. */
-export function entriesOf(reply: RedisBytes, source: string): ReadEntries {
+/** `reply` is a list of entries, or null. `latestMs` is the later of this process's clock and the server's. */
+export function entriesOf(reply: RedisBytes, source: string, latestMs = Number.POSITIVE_INFINITY): ReadEntries {
   const entries = (reply ?? []) as readonly Entry[];
   const deliveries: Delivery[] = [];
   for (const [name, members] of entries)
-    if (members !== null) deliveries.push(deliveryOf(name.toString('latin1'), members, source));
+    if (members !== null) deliveries.push(deliveryOf(name.toString('latin1'), members, source, latestMs));
   return { deliveries, last: entries.at(-1)?.[0].toString('latin1') };
 }
 
-function deliveryOf(entry: string, members: readonly Buffer[], source: string): Delivery {
+function deliveryOf(entry: string, members: readonly Buffer[], source: string, latestMs: number): Delivery {
   let producer: string | undefined;
   let body: Buffer | undefined;
   let acceptedAt: Buffer | undefined;
   let replayOf: Buffer | undefined;
+  let clock: Buffer | undefined;
   let notes = NO_NOTES;
   for (let at = 0; at + 1 < members.length; at += 2) {
     const value = members[at + 1] as Buffer;
@@ -58,6 +59,7 @@ function deliveryOf(entry: string, members: readonly Buffer[], source: string): 
     else if (member === 1) producer = producerOf(value);
     else if (member === 2) acceptedAt = value;
     else if (member === 3) replayOf = value;
+    else if (member === 4) clock = value;
     else if (note !== undefined) notes = { ...notes, [note]: value.toString('utf8') };
   }
   const delivery = {
@@ -66,16 +68,27 @@ function deliveryOf(entry: string, members: readonly Buffer[], source: string): 
     producer,
     body,
     notes,
-    acceptedAtMs: firstAcceptedAtMs(entry, acceptedAt),
+    acceptedAtMs: timeOf(acceptedAt) ?? namedAtMs(entry, timeOf(clock), latestMs),
   };
   const row = replayOf?.toString('utf8') ?? '';
   return ROW_NAME.test(row) ? { ...delivery, replayOf: row } : delivery;
 }
 
-/** Returns the member `acceptedAt` if it is a time, or the time in the entry's name. */
-function firstAcceptedAtMs(entry: string, member: Buffer | undefined): number {
+function timeOf(member: Buffer | undefined): number | undefined {
   const text = member === undefined || member.length > TIME_DIGITS_MAX ? '' : member.toString('latin1');
-  return Math.min(/^\d+$/.test(text) ? Number(text) : Number.parseInt(entry, 10), TIME_MS_MAX);
+  return /^\d+$/.test(text) ? Math.min(Number(text), TIME_MS_MAX) : undefined;
+}
+
+/** A name may be this much later than the clocks. */
+const AHEAD_MS = 1_000;
+
+/**
+ * Returns the time in the entry's name, unless the name is later than both clocks: after the server's clock was ahead
+ * for a time, Redis names entries ahead until the clock has caught up. accept.lua then notes the clock.
+ */
+function namedAtMs(entry: string, clockMs: number | undefined, latestMs: number): number {
+  const namedMs = Math.min(Number.parseInt(entry, 10), TIME_MS_MAX);
+  return namedMs <= latestMs + AHEAD_MS ? namedMs : Math.min(clockMs ?? latestMs, latestMs);
 }
 
 function memberOf(name: Buffer): number {

@@ -9,14 +9,14 @@ import { keyOf } from './layout.ts';
 
 /** Notes how many replicas a gateway needs. A server that refuses writes keeps its last note. */
 export async function noteReplicas(server: Server, stream: string, replicas: number): Promise<void> {
-  await server.send(['HSET', keyOf(stream, 'looked'), 'replicas', String(replicas)]).catch((cause: unknown) => {
+  await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch((cause: unknown) => {
     if (!(cause instanceof RedisError)) throw cause;
   });
 }
 
 /** Returns the reason in the words of a gateway's probe, or `undefined`. */
 export async function refusalOf(server: Server, stream: string, info: ServerInfo): Promise<string | undefined> {
-  const replicas = Number(await server.send(['HGET', keyOf(stream, 'looked'), 'replicas']));
+  const replicas = Number(await server.send(['HGET', keyOf(stream, 'looked'), 'required']));
   const [fault] = replicas > 0 && info.has('connected_slaves') ? replicationFaults(info, replicas) : [];
   if (fault !== undefined) return fault;
   return ACCEPT.run(server, stream, [String(RETENTION_MS)]).then(

@@ -40,16 +40,23 @@ type TrimReply = readonly [
   acknowledged: number,
   consumers: number,
   replicas: number,
+  aheadMs: number,
 ];
 
 export class StreamTrimmer {
   readonly #options: TrimmerOptions;
-  readonly #script = new Script('trim.lua', 'group-place.lua');
+  readonly #script = new Script('trim.lua', 'accepted-at.lua', 'group-place.lua');
   #timer: Timer | undefined;
   #trimming: Promise<void> | undefined;
+  #serverAheadMs = 0;
 
   constructor(options: TrimmerOptions) {
     this.#options = options;
+  }
+
+  /** The later one of this process's clock and the server's, in Unix milliseconds. */
+  get latestMs(): number {
+    return this.#options.clock.epochMs() + Math.max(0, this.#serverAheadMs);
   }
 
   start(): void {
@@ -82,16 +89,17 @@ export class StreamTrimmer {
     const reply = await withTimeout(clock, this.#script.run(server, stream, args), ANSWER_TIMEOUT_MS);
     const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs, ...counts] = reply as TrimReply;
     // The server read its clock between this process's two readings.
-    const clockSkewMs = Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
+    this.#serverAheadMs = serverMs - clock.epochMs();
+    const differenceMs = Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
     const reported = (value: number): number | undefined => (value < 0 ? undefined : value);
-    const [acknowledged, consumers, replicas] = counts.map(reported);
+    const [acknowledged, consumers, replicas, aheadMs = 0] = counts.map(reported);
     onReport?.({
       unlanded,
       oldestMs,
       events,
       memoryBytes: reported(memory),
       memoryLimitBytes: reported(limit),
-      clockSkewMs,
+      clockSkewMs: Math.max(differenceMs, aheadMs),
       acknowledged,
       consumers,
       replicas,

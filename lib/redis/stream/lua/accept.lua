@@ -12,7 +12,8 @@
 --
 -- The id index has one large hash per slice of time, `{stream}:ids:<start>`. The first event after a third of
 -- retention starts a new slice. `{stream}:ids` lists the starts, newest first. New ids are added to the newest slice,
--- and all slices are searched. trim.lua deletes a slice when its youngest id is past retention and has landed.
+-- and all slices are searched. trim.lua deletes a slice when its youngest id is past retention and has landed. It adds
+-- a `!` to the starts while entries are named later than the clock: then each entry gets the member `clock`.
 --
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds.
 -- Effect: the index has up to 1.33 times the ids within retention; with halves, it would have up to 1.5 times.
@@ -63,6 +64,8 @@ local keeps = known and retained(stream, retention)
 -- takes 32. Choice: fields of at most 14 bytes, and values of 28: two digests, and the entry's name without its first
 -- 3 digits, which are in the slice's start. Effect: deploy/RUNBOOK.md, Sizing.
 local newest = match(starts, '^%d+')
+local time = string.find(starts, '!', 1, true) and call('TIME')
+local now = time and string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 local firsts, noted, size, first = {}, {}, 0, nil
 local refused = nil
 for at = 1, count do
@@ -76,11 +79,12 @@ for at = 1, count do
     else refused[at] = sub(value, 1, 2 * DIGEST) == digests and '1' or '3' end
   else
     local producer, body, entry = sub(ARGV[here], 2 * DIGEST + 1), ARGV[here + 1], nil
-    if width == 2 then
+    if width == 2 and not now then
       entry = call('XADD', stream, '*', 'producer', producer, 'body', body)
     else
       local members = { 'producer', producer, 'body', body }
-      for line in string.gmatch(ARGV[here + 2], '([^\n]*)\n') do members[#members + 1] = line end
+      if now then members[5], members[6] = 'clock', now end
+      for line in string.gmatch(width == 3 and ARGV[here + 2] or '', '([^\n]*)\n') do members[#members + 1] = line end
       entry = call('XADD', stream, '*', unpack(members))
     end
     first = first or entry

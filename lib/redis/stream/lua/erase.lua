@@ -16,22 +16,24 @@ local NO_BODY = string.rep('.', DIGEST)
 local tag = '{' .. stream .. '}:'
 local call = redis.call
 
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local found = call('XRANGE', stream, entry, entry)[1]
 if not found then return 'gone' end
 local state, holder = entry_state(stream, group, entry)
 if state == 'held' then
-  local time = call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local heartbeat = call('ZSCORE', tag .. 'replicas', holder)
   if heartbeat and now - tonumber(heartbeat) <= lease then return 'held' end
   call('XACK', stream, group, entry)
 end
 
-local members, accepted, row = {}, string.match(entry, '^%d+'), nil
+local named = tonumber(string.match(entry, '^%d+'))
+local members, accepted, row = {}, string.format('%d', math.min(now, named)), nil
 for at = 1, #found[2], 2 do
   local name, value = found[2][at], found[2][at + 1]
   if name == 'acceptedAt' then accepted = value
   elseif name == 'replayOf' then row = value
+  elseif name == 'clock' then accepted = named > now and value or accepted
   elseif name ~= 'body' then
     members[#members + 1] = name
     members[#members + 1] = value
