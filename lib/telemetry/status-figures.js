@@ -96,7 +96,8 @@ export const share = (parts, whole, j = since(LAST, WINDOW_S)) =>
   sum(parts, (name) => increase(name, LAST, j)) / increase(whole, LAST, j);
 
 // The figures of each poll.
-const LOOKUPS = /^(EVENT_NOT_FOUND|LOOKUP_UNAVAILABLE)$/;
+/** Codes of answers to requests other than POST /events. */
+const OTHER = /^(EVENT_NOT_FOUND|LOOKUP_UNAVAILABLE|ROUTE_NOT_FOUND|METHOD_NOT_ALLOWED)$/;
 export function figuresOf(families, readMs) {
   const figures = new Map();
   const of = (name) => families.get(`ingest_${name}`) ?? [];
@@ -148,7 +149,7 @@ export function figuresOf(families, readMs) {
     if (labels.status >= '500') add('failed', value);
   }
   for (const { labels, value } of of('errors_total'))
-    if (!LOOKUPS.test(labels.code)) add(`refused ${labels.code}`, value);
+    if (!OTHER.test(labels.code)) add(`refused ${labels.code}`, value);
   for (const { labels, value } of of('quarantined_total')) add(`quarantined ${labels.reason}`, value);
   return figures;
 }

@@ -47,7 +47,7 @@ function nothingLands() {
   );
 }
 /** Refusals that are not a producer's mistake. */
-const OURS = / (QUEUE_|INTERNAL|REQUEST_TIMEOUT|INGEST_SHED)/;
+const OURS = / (QUEUE_|INTERNAL|REQUEST_TIMEOUT|TOKEN_KEY_UNKNOWN|INGEST_SHED)/;
 const mistakes = () => named('refused ').filter((name) => !OURS.test(name) && share([name], 'requests') > 0.05);
 const commonest = () =>
   named('refused ')

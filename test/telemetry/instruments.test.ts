@@ -2,71 +2,58 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import { CounterFamily, Gauge, HistogramFamily } from '../../lib/telemetry/instruments.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const samplesOf = async (registry: Registry): Promise<readonly string[]> =>
   (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 
-describe('the counters of a metric', () => {
-  it('begin at 0, increase by one or by a number, and are the same for the same labels', async () => {
+describe('the instruments', () => {
+  it('count from 0, by one or by a number, for each combination of labels', async () => {
     const registry = new Registry();
     const family = new CounterFamily(registry, 'c_total', 'C.');
-    assert.deepEqual(await samplesOf(registry), []);
     family.counter({ of: 'a' }).add();
     family.counter({ of: 'a' }).add(4);
     family.counter({ of: 'b' });
     assert.deepEqual(await samplesOf(registry), ['c_total{of="a"} 5', 'c_total{of="b"} 0']);
   });
-});
 
-describe('a gauge', () => {
-  it('has no sample without an owner, and calls its owner at each scrape', async () => {
+  it('read a gauge from its owner at each scrape', async () => {
     const registry = new Registry();
     const gauge = new Gauge(registry, 'g', 'G.');
     assert.deepEqual(await samplesOf(registry), []);
     let value = 1;
-    gauge.read(() => value);
-    assert.deepEqual(await samplesOf(registry), ['g 1']);
-    value = 2;
+    gauge.read(() => (value += 1));
     assert.deepEqual(await samplesOf(registry), ['g 2']);
-    gauge.readEach(() => [{ labels: { of: 'a' }, value: 3 }]);
-    assert.deepEqual(await samplesOf(registry), ['g{of="a"} 3']);
-  });
-});
-
-describe('a histogram', () => {
-  const histogram = (registry = new Registry()) => ({
-    registry,
-    family: new HistogramFamily(registry, 'h', 'H.', [1, 2]),
+    assert.deepEqual(await samplesOf(registry), ['g 3']);
   });
 
-  it('has buckets that include their bound, and a bucket for all larger values', async () => {
-    const { registry, family } = histogram();
-    for (const value of [0, 1, 1.5, 2, 2.5]) family.distribution().observe(value);
+  it('probe only while somebody scrapes, every five seconds at most, and call a slow probe a failed one', async () => {
+    const registry = new Registry();
+    const clock = new VirtualClock();
+    const probes: PromiseWithResolvers<void>[] = [];
+    const probe = (): Promise<void> => (probes[probes.length] = Promise.withResolvers<void>()).promise;
+    new Gauge(registry, 'g', 'G.').readProbe(probe, clock);
+    assert.deepEqual(await samplesOf(registry), []);
+    probes[0]?.resolve();
+    await clock.advance(4_999);
+    assert.deepEqual(await samplesOf(registry), ['g 1']);
+    await clock.advance(1);
+    assert.deepEqual([await samplesOf(registry), probes.length], [['g 1'], 2]);
+    await clock.advance(2_001);
+    assert.deepEqual(await samplesOf(registry), ['g 0']);
+    probes[1]?.reject(new Error('late'));
+    await clock.advance(60_000);
+    assert.deepEqual([await samplesOf(registry), probes.length], [['g 0'], 3]);
+  });
+
+  it('sort observations into buckets that include their bound, also several equal ones', async () => {
+    const registry = new Registry();
+    const distribution = new HistogramFamily(registry, 'h', 'H.', [1, 2]).distribution({ of: 'a' });
+    for (const value of [0, 1, 2.5]) distribution.observe(value);
+    distribution.observe(2, 4);
     assert.deepEqual(await samplesOf(registry), [
-      ...['h_bucket{le="1"} 2', 'h_bucket{le="2"} 4', 'h_bucket{le="+Inf"} 5'],
-      ...['h_sum 7', 'h_count 5'],
-    ]);
-  });
-
-  it('multiplies an observation by the number of events, also in its sum', async () => {
-    const { registry, family } = histogram();
-    family.distribution().observe(1.5, 4);
-    assert.deepEqual(await samplesOf(registry), [
-      ...['h_bucket{le="1"} 0', 'h_bucket{le="2"} 4', 'h_bucket{le="+Inf"} 4'],
-      ...['h_sum 6', 'h_count 4'],
-    ]);
-  });
-
-  it('has one distribution for the same labels, which every sample has', async () => {
-    const { registry, family } = histogram();
-    family.distribution({ of: 'a' }).observe(1);
-    family.distribution({ of: 'a' }).observe(3);
-    family.distribution({ of: 'b' });
-    assert.deepEqual(await samplesOf(registry), [
-      ...['h_bucket{le="1",of="a"} 1', 'h_bucket{le="2",of="a"} 1', 'h_bucket{le="+Inf",of="a"} 2'],
-      ...['h_sum{of="a"} 4', 'h_count{of="a"} 2'],
-      ...['h_bucket{le="1",of="b"} 0', 'h_bucket{le="2",of="b"} 0', 'h_bucket{le="+Inf",of="b"} 0'],
-      ...['h_sum{of="b"} 0', 'h_count{of="b"} 0'],
+      ...['h_bucket{le="1",of="a"} 2', 'h_bucket{le="2",of="a"} 6', 'h_bucket{le="+Inf",of="a"} 7'],
+      ...['h_sum{of="a"} 11.5', 'h_count{of="a"} 7'],
     ]);
   });
 });

@@ -24,14 +24,15 @@ const GIBIBYTE = 2 ** 30;
 export function pageMetrics(seconds: number, situation: Situation = {}): string {
   const { program = 'gateway', accepted = 2_000, landed = accepted, refused = {}, slow = 0, samples = {} } = situation;
   const { unlanded = () => 3, oldestS = () => 0.002 } = situation;
-  const total = (perSecond: number): number => Math.round(perSecond * seconds);
-  // The gateway reads the queue every two seconds.
+  const all = new Map<string, number | undefined>();
+  const grow = (name: string, perSecond: number): unknown => all.set(name, Math.round(perSecond * seconds));
+  const gauges = (values: Situation['samples'] = {}): void =>
+    Object.entries(values).forEach(([name, value]) => all.set(name, value));
+  const buckets = (name: string, labels: string, shares: Readonly<Record<string, number>>, perSecond: number): void =>
+    Object.entries(shares).forEach(([le, share]) => grow(`${name}_bucket{le="${le}"${labels}}`, perSecond * share));
+  // The process reads the queue every two seconds.
   const readS = seconds - (seconds % 2);
-  const statuses = [[202, accepted] as const, ...Object.values(refused)];
-  const requests = statuses.reduce((sum, [, perSecond]) => sum + perSecond, 0);
-  const buckets = (name: string, labels: string, shares: readonly (readonly [string, number])[], perSecond: number) =>
-    shares.map(([le, share]) => [`${name}_bucket{le="${le}"${labels}}`, total(perSecond * share)] as const);
-  const queue = {
+  gauges({
     ingest_queue_available: 1,
     'ingest_queue_up{partition="0"}': 1,
     ingest_queue_lag_events: unlanded(seconds),
@@ -42,70 +43,27 @@ export function pageMetrics(seconds: number, situation: Situation = {}): string 
     ingest_queue_memory_bytes: 1.2 * GIBIBYTE,
     ingest_queue_memory_limit_bytes: 4 * GIBIBYTE,
     'ingest_build_info{version="1.0.0",revision="x",node="v26.1.0"}': 1,
-  };
-  const all: Readonly<Record<string, number | undefined>> =
-    program === 'gateway'
-      ? {
-          ...queue,
-          ingest_accepted_total: total(accepted),
-          ...Object.fromEntries(
-            statuses.map(([status, perSecond]) => [
-              `ingest_http_requests_total{method="POST",route="/events",status="${status}"}`,
-              total(perSecond),
-            ]),
-          ),
-          ...Object.fromEntries(
-            Object.entries(refused).map(([code, [, perSecond]]) => [
-              `ingest_errors_total{code="${code}"}`,
-              total(perSecond),
-            ]),
-          ),
-          ...Object.fromEntries(
-            buckets(
-              'ingest_http_request_duration_seconds',
-              ',route="/events"',
-              [
-                ['0.001', 0.6 * (1 - slow)],
-                ['0.005', 1 - slow],
-                ['0.2', 1 - slow],
-                ['0.5', 1],
-                ['+Inf', 1],
-              ],
-              requests,
-            ),
-          ),
-          ingest_queue_consumers: 3,
-          ingest_lookups_available: 1,
-          ingest_queue_replicas_required: 0,
-          ingest_events_in_flight: 4,
-          ingest_connections: 12,
-          'ingest_tls_certificate_expiry_seconds{file="cert"}': 60 * 86_400,
-          ...samples,
-        }
-      : {
-          ...queue,
-          ingest_landed_total: total(landed / 3),
-          ...Object.fromEntries(
-            buckets(
-              'ingest_landing_delay_seconds',
-              '',
-              [
-                ['0.01', 0.5],
-                ['0.05', 1],
-                ['+Inf', 1],
-              ],
-              landed / 3,
-            ),
-          ),
-          'ingest_quarantined_total{reason="schema"}': 0,
-          ingest_consumer_replicas: 3,
-          ingest_consumer_ready: 1,
-          ingest_warehouse_available: 1,
-          ...samples,
-        };
-  return Object.entries(all)
-    .flatMap(([name, value]) => (value === undefined ? [] : `${name} ${value}\n`))
-    .join('');
+  });
+  if (program === 'gateway') {
+    grow('ingest_accepted_total', accepted);
+    const statuses = [[202, accepted] as const, ...Object.values(refused)];
+    for (const [status, perSecond] of statuses)
+      grow(`ingest_http_requests_total{method="POST",route="/events",status="${status}"}`, perSecond);
+    for (const [code, [, perSecond]] of Object.entries(refused)) grow(`ingest_errors_total{code="${code}"}`, perSecond);
+    const requests = statuses.reduce((sum, [, perSecond]) => sum + perSecond, 0);
+    const shares = { '0.001': 0.6 * (1 - slow), '0.005': 1 - slow, '0.2': 1 - slow, '0.5': 1, '+Inf': 1 };
+    buckets('ingest_http_request_duration_seconds', ',route="/events"', shares, requests);
+    gauges({ ingest_queue_consumers: 3, ingest_lookups_available: 1, ingest_queue_replicas_required: 0 });
+    gauges({ ingest_events_in_flight: 4, ingest_connections: 12 });
+    gauges({ 'ingest_tls_certificate_expiry_seconds{file="cert"}': 60 * 86_400 });
+  } else {
+    grow('ingest_landed_total', landed / 3);
+    buckets('ingest_landing_delay_seconds', '', { '0.01': 0.5, '0.05': 1, '+Inf': 1 }, landed / 3);
+    gauges({ 'ingest_quarantined_total{reason="schema"}': 0, ingest_consumer_replicas: 3 });
+    gauges({ ingest_consumer_ready: 1, ingest_warehouse_available: 1 });
+  }
+  gauges(samples);
+  return [...all].flatMap(([name, value]) => (value === undefined ? [] : `${name} ${value}\n`)).join('');
 }
 
 const growing = { unlanded: (seconds: number) => 2_000 * seconds, oldestS: (seconds: number) => seconds, landed: 0 };
