@@ -31,7 +31,6 @@ export interface Sample {
   /** Ratios to other labels that were measured side by side with this one. */
   readonly ratios?: Readonly<Record<string, Figures>>;
   readonly statuses: Readonly<Record<string, number>>;
-  readonly curve: readonly (readonly [number, number])[];
   readonly notes: readonly string[];
   readonly void?: string;
 }
@@ -101,7 +100,6 @@ async function underLoad(
       ...refusedFigures(result),
     },
     statuses: result.statuses,
-    curve: result.curve,
     notes: result.notes,
     ...(reason === undefined ? {} : { void: reason }),
   };

@@ -3,7 +3,7 @@
 //
 // A case has several rounds. A round executes all runs of the case once, and every second round reverses their order.
 // Every run starts a fresh Redis and fresh servers. A run with at least the default number of rounds also replaces
-// the READMEs' pictures. Progress goes to standard error.
+// the README's picture. Progress goes to standard error.
 //
 // Exit codes: 0 if all goals were reached, 1 if one was missed, 3 if one has no verdict.
 //
@@ -30,7 +30,6 @@ import type { JointRun, Run, Sample } from './measure.ts';
 import { written } from './metrics.ts';
 import { Progress } from './progress.ts';
 import { costChart, costData, costDataLines } from './report/cost-chart.ts';
-import { latencyChart } from './report/latency-chart.ts';
 import { caseTable, missedGoals } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
@@ -68,8 +67,6 @@ for (const benchCase of cases) {
 process.stdout.write(`\n${file}.ndjson\n`);
 const data = costData(summaries);
 if (data !== undefined) writePicture('cost', costChart(data, about));
-const curves = latencyChart(summaries);
-if (curves !== undefined) writePicture('latency', curves);
 if (data !== undefined) process.stdout.write(`\n${costDataLines(data)}`);
 process.exit(ended());
 
@@ -128,7 +125,7 @@ async function samplesOf(run: Run | JointRun): Promise<readonly Sample[]> {
 async function execute(benchCase: BenchCase, round: number, run: Run | JointRun): Promise<readonly Sample[]> {
   const found = await samplesOf(run).catch((cause: unknown) => {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    return labelsOf(run).map((label) => ({ label, figures: {}, statuses: {}, curve: [], notes: [], void: reason }));
+    return labelsOf(run).map((label) => ({ label, figures: {}, statuses: {}, notes: [], void: reason }));
   });
   for (const sample of found) note({ kind: 'sample', case: benchCase.name, round, ...sample });
   return found;

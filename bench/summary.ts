@@ -25,7 +25,6 @@ export interface LabelSummary {
   readonly rounds: number;
   readonly voids: readonly string[];
   readonly notes: readonly string[];
-  readonly curve: readonly (readonly [number, number])[];
 }
 
 export interface ComparisonSummary extends Comparison {
@@ -59,16 +58,12 @@ function labelSummary(label: string, rounds: readonly Sample[]): LabelSummary {
   const figures = Object.fromEntries(
     [...names].map((name) => [name, spread(good.flatMap((sample) => sample.figures[name] ?? []))]),
   );
-  const percentiles = good[0]?.curve.map(([percentile]) => percentile) ?? [];
   return {
     label,
     figures,
     rounds: rounds.length,
     voids: rounds.flatMap((sample) => sample.void ?? []),
     notes: [...new Set(rounds.flatMap(({ notes }) => notes))],
-    curve: percentiles.map(
-      (percentile, at) => [percentile, spread(good.flatMap(({ curve }) => curve[at]?.[1] ?? [])).median] as const,
-    ),
   };
 }
 

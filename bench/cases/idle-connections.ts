@@ -44,7 +44,7 @@ function idleRun(bench: Bench, subject: Subject): Run {
         for (const load of [few, many]) load.close();
         const notes =
           count < WANTED ? [`only ${count} connections: the limit on open files is too low for ${WANTED}`] : [];
-        return { label, figures: { bytesEach }, statuses: {}, curve: [], notes, ...broken };
+        return { label, figures: { bytesEach }, statuses: {}, notes, ...broken };
       }),
   };
 }

@@ -39,7 +39,7 @@ function memoryRun(
         const before = await redisMemory(redis);
         await fill(redis, EVENTS, bytes);
         const bytesEach = ((await redisMemory(redis)) - before) / EVENTS;
-        return { label, figures: { bytesEach }, statuses: {}, curve: [], notes: [] };
+        return { label, figures: { bytesEach }, statuses: {}, notes: [] };
       } finally {
         await redis.stop();
       }

@@ -55,7 +55,6 @@ async function sendFile(bench: Bench, label: string, args: readonly string[]): P
       label,
       figures: { ...figures, foreignShare },
       statuses: { 202: accepted },
-      curve: [],
       notes: [],
       ...(missed === undefined ? {} : { void: missed }),
     };

@@ -109,7 +109,7 @@ async function run({ environment }: Bench, { label, root, consumers, ratePerS }:
       foreignShare: after.foreignShare(before, process.pid),
     };
     const reason = voidReason(result, ['202'], events);
-    const sample = { label, figures, statuses: result.statuses, curve: [], notes: result.notes };
+    const sample = { label, figures, statuses: result.statuses, notes: result.notes };
     return reason === undefined ? sample : { ...sample, void: reason };
   } finally {
     for (const server of started) await server.stop();

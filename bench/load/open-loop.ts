@@ -80,7 +80,6 @@ const told: LoadResult = {
   unretryable: 0,
   elapsedMs: result.duration * 1000,
   latency: { p50: result.latency.p50, p99: result.latency.p99 },
-  curve: [],
   notes: [],
 };
 process.stdout.write(`${JSON.stringify(told)}\n`, () => process.exit(0));

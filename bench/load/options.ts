@@ -26,8 +26,6 @@ export interface LoadResult {
   readonly elapsedMs: number;
   /** Percentiles of the measured part in milliseconds, without 5xx answers. */
   readonly latency: { readonly p50: number; readonly p99: number };
-  /** Pairs of a percentile and its latency in milliseconds. */
-  readonly curve: readonly (readonly [number, number])[];
   /** Remarks for readers of the figures, such as that the planned rate was not reached. */
   readonly notes: readonly string[];
 }

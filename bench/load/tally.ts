@@ -2,8 +2,6 @@
 import { createHistogram } from 'node:perf_hooks';
 import type { LoadOptions, LoadResult } from './options.ts';
 
-const CURVE = [0, 10, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.75, 99.9, 99.95, 99.99, 100];
-
 export class Tally {
   readonly #statuses: Record<string, number> = {};
   // Records latencies in microseconds, up to one minute.
@@ -61,14 +59,13 @@ export class Tally {
   }
 
   tell(): void {
-    const ms = (percentile: number): number => this.#histogram.percentile(Math.max(percentile, 0.001)) / 1000;
+    const ms = (percentile: number): number => this.#histogram.percentile(percentile) / 1000;
     const result: LoadResult = {
       statuses: this.#statuses,
       offered: this.#offered,
       unretryable: this.#unretryable,
       elapsedMs: this.#elapsedMs,
       latency: { p50: ms(50), p99: ms(99) },
-      curve: CURVE.map((percentile) => [percentile, ms(percentile)] as const),
       notes: this.#notes,
     };
     process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));

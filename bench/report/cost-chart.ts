@@ -4,7 +4,6 @@ import { AT_LOW_RATE, besidePeer } from '../cases/saturation.ts';
 import type { Machine } from '../machine.ts';
 import type { MetricName } from '../metrics.ts';
 import type { CaseSummary } from '../summary.ts';
-import { escaped } from './markup.ts';
 
 export interface CostData {
   /**
@@ -73,7 +72,7 @@ export function costChart(data: CostData, machine: Machine): string {
   const bar = (title: string, value: number, kind: string): void => {
     const end = LEFT + value * scale;
     marks.push(
-      `<text x="${LEFT - 12}" y="${y + 12}" text-anchor="end">${escaped(title)}</text>`,
+      `<text x="${LEFT - 12}" y="${y + 12}" text-anchor="end">${title}</text>`,
       `<rect class="${kind}" x="${LEFT}" y="${y}" width="${(value * scale).toFixed(1)}" height="${BAR}" rx="3"/>`,
       `<text class="value" x="${(end + 8).toFixed(1)}" y="${y + 12}">${value.toFixed(2)}</text>`,
     );
@@ -98,7 +97,7 @@ aria-label="CPU time per accepted event, ingest-gateway = 1">
 <rect class="back" width="100%" height="100%" rx="8"/>
 <text class="title" x="20" y="32">CPU time per accepted event, ingest-gateway = 1 (less is better)</text>
 ${marks.join('\n')}
-${about.map((line, at) => `<text class="about" x="20" y="${y + 8 + 16 * at}">${escaped(line)}</text>`).join('\n')}
+${about.map((line, at) => `<text class="about" x="20" y="${y + 8 + 16 * at}">${line}</text>`).join('\n')}
 </svg>
 `;
 }
