@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
@@ -59,23 +59,23 @@ describe('the alerts', () => {
 });
 
 describe('the metrics of alerts and board', () => {
-  it('are all exposed by the running gateway and consumer, and pass promtool', async () => {
+  it('are all exposed by the running gateway and consumer or written by reconcile, and pass promtool', async () => {
     const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
     const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
     const gateway = await TestGateway.start(redis, pki, { INGEST_TLS_CLIENT_CRL: crl });
-    const consumer = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
-      },
-    });
+    const env = {
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+    };
+    const consumer = new Program('ingest-consumer', { env: { ...env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
     const url = await consumer.listening();
     assert.equal((await gateway.client().ask({ path: '/health/live' })).status, 200);
+    const written = join(temporaryFolder(), 'ingest_reconcile.prom');
+    assert.equal(await new Program('ingest-admin', { args: ['reconcile', '--metrics', written], env }).ended, 0);
     const scrapes = await eventually('the consumer has looked at the queue', async () => {
       const text = await (await fetch(`${url}/metrics`)).text();
       return /^ingest_queue_memory_bytes \d/m.test(text)
-        ? [await Scrape.of(gateway.client()), new Scrape(text)]
+        ? [await Scrape.of(gateway.client()), new Scrape(text), new Scrape(readFileSync(written, 'utf8'))]
         : undefined;
     });
     const exposed = new Map(

@@ -1,6 +1,7 @@
 // systemd.long.ts checks the units with systemd's own tools.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { readCommandLine } from '../../lib/admin/command-line.ts';
 import { SETTINGS } from '../../lib/process/settings.ts';
 import { deployFile } from './deploy-files.ts';
 
@@ -74,5 +75,23 @@ describe('the unit ingest-gateway@.service', () => {
     const environment = unit('ingest-gateway@.service').get('Environment') ?? [];
     assert.ok(environment.includes('INGEST_ADMIN_ONLY=1'));
     assert.ok(environment.includes('INGEST_ADMIN_ADDR=127.0.0.1:%i'));
+  });
+});
+
+describe('the unit ingest-reconcile.service', () => {
+  const values = unit('ingest-reconcile.service');
+
+  it('runs a command of ingest-admin that changes nothing, more often than the queue forgets', () => {
+    const [, ...args] = values.get('ExecStart')?.[0]?.split(' ') ?? [];
+    const line = readCommandLine(args, 0);
+    assert.ok(typeof line === 'object' && !args.includes('--land'), args.join(' '));
+    assert.deepEqual(unit('ingest-reconcile.timer').get('OnCalendar'), ['*-*-* 00/6:17']);
+  });
+
+  it('writes its metrics to a folder that others can read, and the page links the same file', () => {
+    const [folder = ''] = values.get('StateDirectory') ?? [];
+    assert.match(values.get('ExecStart')?.[0] ?? '', new RegExp(`%S/${folder}/ingest_reconcile\\.prom$`));
+    assert.deepEqual([values.get('StateDirectoryMode'), values.get('UMask')], [['0755'], ['0022']]);
+    assert.match(deployFile('install.md'), new RegExp(`^ln -s /var/lib/${folder}/ingest_reconcile\\.prom `, 'm'));
   });
 });
