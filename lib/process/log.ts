@@ -4,7 +4,8 @@
 // written through `Throttled`.
 import { isatty } from 'node:tty';
 import { pino, type Logger } from 'pino';
-import type { Clock } from './clock.ts';
+import { SYSTEM, type Clock } from './clock.ts';
+import { LogOutput } from './log-output.ts';
 import { printable, printableLines } from './printable.ts';
 
 export type Log = Logger;
@@ -24,7 +25,10 @@ export interface LogOptions {
 
 export const isText = (format: LogFormat): boolean => format === 'text' || (format === 'auto' && isatty(1));
 
-/** Creates a log that writes synchronously, so that no lines are lost on exit. `name` is the program's name. */
+/** All logs of a process share it, so that their lines do not mix. */
+let standardOutput: LogOutput | undefined;
+
+/** Creates a log. `name` is the program's name. */
 export function createLog(name: string, level: LogLevel, format: LogFormat = 'json'): Log {
   const settings = {
     name,
@@ -34,10 +38,9 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
     serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  // By default, pino writes asynchronously, and its `fatal` overtakes earlier lines.
-  const output = pino.destination({ dest: 1, sync: true });
-  if (!isText(format)) return pino(settings, { write: (json) => void output.write(printableLines(json)) });
-  return pino(settings, { write: (json) => void output.write(textLine(json)) });
+  const lineOf = isText(format) ? textLine : printableLines;
+  const output = (standardOutput ??= new LogOutput(SYSTEM.clock));
+  return pino(settings, { write: (json) => output.write(json, lineOf) });
 }
 
 /** Removes `input` and `base`, where the error for a malformed URL contains the whole URL, including its password. */

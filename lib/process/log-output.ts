@@ -1,0 +1,110 @@
+// Writes log lines to standard output without ever waiting for its reader.
+//
+// Lines that do not fit into the pipe wait in memory, up to a limit; then the oldest are dropped and counted. pino's own
+// destination sleeps in the event loop if the pipe is full, or else drops the newest lines, and its last lines overtake
+// earlier ones when the process exits.
+import { constants, fstatSync, openSync, writeSync } from 'node:fs';
+import type { Clock, Timer } from './clock.ts';
+
+const STDOUT = 1;
+const WAITING_CHARACTERS_MAX = 1 << 20;
+const RETRY_MS = 20;
+/** Lines are written in pieces of this many characters while many wait. */
+const PIECE_CHARACTERS = 1 << 16;
+const EXIT_FLUSH_MS = 1_000;
+const NOTHING = new Uint8Array();
+
+/** Formats a line, which pino writes as JSON. */
+type LineFormat = (json: string) => string;
+
+export class LogOutput {
+  readonly #clock: Clock;
+  #lineOf: LineFormat = (json) => json;
+  readonly #fd = ownStdout();
+  /** The rest of a piece that was written in part. It is never dropped, because half of a line has been written. */
+  #rest: Uint8Array = NOTHING;
+  #waiting: string[] = [];
+  #characters = 0;
+  #lost = 0;
+  #retry: Timer | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    process.on('exit', () => this.#flush());
+  }
+
+  write(json: string, lineOf: LineFormat): void {
+    this.#lineOf = lineOf;
+    const line = lineOf(json);
+    this.#waiting.push(line);
+    this.#characters += line.length;
+    while (this.#characters > WAITING_CHARACTERS_MAX && this.#waiting.length > 1) {
+      this.#characters -= this.#waiting.shift()?.length ?? 0;
+      this.#lost += 1;
+    }
+    if (this.#retry === undefined) this.#send();
+  }
+
+  #send(): void {
+    this.#retry = undefined;
+    if (this.#sent()) return;
+    this.#retry = this.#clock.after(RETRY_MS, () => this.#send());
+    this.#retry.unref();
+  }
+
+  /** Writes as much as the reader takes. Returns true if nothing waits. */
+  #sent(): boolean {
+    while (this.#rest.length > 0 || this.#waiting.length > 0) {
+      if (this.#rest.length === 0) this.#rest = this.#nextPiece();
+      try {
+        this.#rest = this.#rest.subarray(writeSync(this.#fd, this.#rest));
+      } catch (cause) {
+        if ((cause as NodeJS.ErrnoException).code === 'EAGAIN') return false;
+        // The reader is gone, or the disk is full. The next line is an attempt again.
+        this.#lost += this.#waiting.length + 1;
+        [this.#rest, this.#waiting, this.#characters] = [NOTHING, [], 0];
+      }
+    }
+    return true;
+  }
+
+  #nextPiece(): Uint8Array {
+    let count = 0;
+    let characters = 0;
+    while (count < this.#waiting.length && (count === 0 || characters < PIECE_CHARACTERS))
+      characters += this.#waiting[count++]?.length ?? 0;
+    const piece = this.#waiting.splice(0, count).join('');
+    this.#characters -= characters;
+    const loss = this.#lost === 0 ? '' : this.#lossLine();
+    this.#lost = 0;
+    return Buffer.from(loss + piece);
+  }
+
+  #lossLine(): string {
+    const time = new Date(this.#clock.epochMs()).toISOString();
+    const msg = `standard output could not be written in time: ${this.#lost} log lines are lost`;
+    const line = { level: 'warn', time, pid: process.pid, name: process.title, lost: this.#lost, msg };
+    return this.#lineOf(`${JSON.stringify(line)}\n`);
+  }
+
+  /** Waits for the reader for a limited time, because the process ends. */
+  #flush(): void {
+    const untilMs = this.#clock.ms() + EXIT_FLUSH_MS;
+    const sleeper = new Int32Array(new SharedArrayBuffer(4));
+    while (!this.#sent() && this.#clock.ms() < untilMs) Atomics.wait(sleeper, 0, 0, 5);
+  }
+}
+
+/**
+ * Opens standard output again if it is a pipe or a terminal. Whether a write waits is a property of the open file, which
+ * processes share: another one that ends would make this one's writes wait.
+ */
+function ownStdout(): number {
+  try {
+    const stat = fstatSync(STDOUT);
+    if (!stat.isFIFO() && !stat.isCharacterDevice()) return STDOUT;
+    return openSync('/proc/self/fd/1', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  } catch {
+    return STDOUT;
+  }
+}

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable, Writable } from 'node:stream';
+import { describe, it } from 'node:test';
+import { atEnd, eventually } from '../support/scope.ts';
+
+const PROGRAM = new URL('noisy-program.ts', import.meta.url).pathname;
+
+interface Line {
+  readonly level: string;
+  readonly at?: number;
+  readonly lost?: number;
+}
+
+/** Starts the program. Its standard output is a pipe, or the socket that node makes for a child process. */
+function noisy(kind: 'pipe' | 'socket', lines: number, end: 'run' | 'exit' | 'throw') {
+  const program = `${process.execPath} ${PROGRAM}`;
+  const command = kind === 'socket' ? `exec ${program}` : `set -o pipefail; ${program} | { read -r go <&3; exec cat; }`;
+  const env = { ...process.env, LINES: String(lines), END: end };
+  const child = spawn('bash', ['-c', command], { env, stdio: ['ignore', 'pipe', 'pipe', 'pipe'], detached: true });
+  atEnd(() => void (child.exitCode === null && process.kill(-(child.pid ?? 0), 'SIGKILL')));
+  (child.stdio[3] as Writable).on('error', () => undefined);
+  let errors = '';
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => (errors += chunk));
+  return {
+    exited: once(child, 'exit') as Promise<[number | null]>,
+    longestMs: () => eventually('its longest turn', () => Number(/turn: (\S+)/.exec(errors)?.[1] ?? 0)),
+    /** Begins to read, until a line is the last one. */
+    read: (isLast: (line: Line) => boolean) => {
+      (child.stdio[3] as Writable).write('go\n');
+      return linesOf(child.stdout as Readable, isLast);
+    },
+  };
+}
+
+async function linesOf(output: Readable, isLast: (line: Line) => boolean): Promise<Line[]> {
+  const lines: Line[] = [];
+  let rest = '';
+  for await (const chunk of output.setEncoding('utf8') as AsyncIterable<string>) {
+    const parts = (rest + chunk).split('\n');
+    rest = parts.pop() ?? '';
+    lines.push(...parts.map((line) => JSON.parse(line) as Line));
+    if (lines.some(isLast)) break;
+  }
+  return lines;
+}
+
+for (const kind of ['pipe', 'socket'] as const)
+  describe(`a log to a ${kind} that nobody reads`, () => {
+    it('never waits, and reports how many of its oldest lines are lost', async () => {
+      const count = 20_000;
+      const { longestMs, read } = noisy(kind, count, 'run');
+      assert.ok((await longestMs()) < 1_000);
+      const lines = await read(({ at }) => at === count);
+      const lost = lines.reduce((sum, line) => sum + (line.lost ?? 0), 0);
+      const numbers = lines.flatMap(({ at }) => (at === undefined || at === count ? [] : [at]));
+      assert.ok(lost > 1_000, String(lost));
+      assert.equal(lost + numbers.length, count);
+      assert.deepEqual(numbers.slice(-3), [count - 3, count - 2, count - 1]);
+    });
+
+    it('is written completely at an exit if it is read soon, and does not delay the exit for long otherwise', async () => {
+      const count = 2_000;
+      for (const end of ['exit', 'throw'] as const) {
+        const { longestMs, read, exited } = noisy(kind, count, end);
+        await longestMs();
+        const lines = await read(({ at, level }) => (end === 'exit' ? at === count - 1 : level === 'fatal'));
+        assert.equal(lines.filter(({ at }) => at !== undefined).length, count);
+        assert.equal((await exited)[0], end === 'exit' ? 0 : 1);
+      }
+      const unread = noisy('socket', count, 'throw');
+      const sinceMs = performance.now();
+      assert.equal((await unread.exited)[0], 1);
+      assert.ok(performance.now() - sinceMs < 10_000);
+    });
+  });
