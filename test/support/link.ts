@@ -16,6 +16,8 @@ export interface Link {
   silence(): void;
   readonly taken: number;
   readonly received: number;
+  /** Bytes to the server. */
+  readonly sent: number;
   /** Sends new connections to another server. Existing connections are not affected. */
   retarget(target: NetConnectOpts): void;
   close(): Promise<void>;
@@ -34,6 +36,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
   let silent = false;
   let taken = 0;
   let received = 0;
+  let sent = 0;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket): Socket => {
     sockets.add(socket);
@@ -47,6 +50,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
       for await (const chunk of from) {
         const bytes = chunk as Buffer;
         if (direction === down) received += bytes.length;
+        else sent += bytes.length;
         await direction.held?.promise;
         if (onwards.destroyed) return;
         if (!onwards.write(bytes)) await once(onwards, 'drain');
@@ -107,6 +111,9 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     },
     get received() {
       return received;
+    },
+    get sent() {
+      return sent;
     },
     retarget: (other) => (target = other),
     close: async () => {

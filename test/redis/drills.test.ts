@@ -1,0 +1,175 @@
+// Faults of a real server, its connection and its settings. No event is sent twice, none waits longer than its time
+// limit, and none is queued while there is no connection.
+import assert from 'node:assert/strict';
+import { describe, it, type TestContext } from 'node:test';
+import { queueAddress } from '../../lib/process/queue-uri.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
+import { Recorded, submitAll } from '../contract/queue.ts';
+import { openLink, type Link } from '../support/link.ts';
+import { openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const TIMEOUT_MS = 300;
+/** The lateness of timers on a busy machine. */
+const SLACK_MS = 1_500;
+
+interface Drilled {
+  readonly redis: TestRedis;
+  readonly link: Link;
+  readonly queue: StreamQueue;
+}
+
+async function drilled(t: TestContext, args: readonly string[] = []): Promise<Drilled> {
+  const redis = await TestRedis.start(args);
+  const link = await openLink({ port: redis.port, host: '127.0.0.1' });
+  t.after(() => link.close());
+  const after = t.after.bind(t);
+  const queue = await openQueue(`redis://127.0.0.1:${link.port}`, { enqueueTimeoutMs: TIMEOUT_MS, after });
+  return { redis, link, queue };
+}
+
+const turns = async (count: number): Promise<void> => {
+  for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+};
+const reasonOf = (queue: StreamQueue): string => {
+  const state = queue.state();
+  return state.available ? '' : state.reason;
+};
+
+describe('a fault of the queue', { concurrency: true }, () => {
+  it('runs a script once whose connection breaks meanwhile: the event is unavailable, and then a duplicate', async (t) => {
+    const { redis, link, queue } = await drilled(t);
+    await redis.signal('SIGSTOP');
+    const event = new Recorded('cut');
+    queue.submit(event);
+    await turns(2);
+    await eventually('the command is at the server', () => turns(1).then(() => link.sent > 0));
+    link.cut();
+    assert.equal(await event.outcome, 'unavailable');
+    const offline = new Recorded('offline');
+    queue.submit(offline);
+    await turns(1);
+    assert.equal(offline.settled, 1, 'refused immediately');
+    await redis.signal('SIGCONT');
+    await eventually('the script has run', async () => (await redis.length()) === 1);
+    link.mend();
+    await eventually('the queue is back', () => queue.state().available);
+    assert.deepEqual(await submitAll(queue, [new Recorded('cut'), new Recorded('offline')]), ['duplicate', 'accepted']);
+    assert.equal(await redis.length(), 2);
+  });
+
+  it('refuses events within the time limit while the server is frozen, queues none, and replaces the client', async (t) => {
+    const { redis, link, queue } = await drilled(t);
+    const connections = link.taken;
+    await redis.signal('SIGSTOP');
+    const startMs = performance.now();
+    const first = Array.from({ length: 100 }, (_, at) => new Recorded(`first-${at}`));
+    assert.deepEqual(new Set(await submitAll(queue, first)), new Set(['unavailable']));
+    assert.ok(performance.now() - startMs < TIMEOUT_MS + SLACK_MS);
+    const sent = link.sent;
+    const later = Array.from({ length: 20_000 }, (_, at) => new Recorded(`later-${at}`));
+    assert.deepEqual(new Set(await submitAll(queue, later)), new Set(['unavailable']));
+    assert.ok(link.sent - sent < 5_000, 'nothing but probes is sent');
+    await eventually('the client is replaced', () => link.taken > connections);
+    const afterMs = performance.now() - startMs;
+    assert.ok(afterMs > 3_000 && afterMs < 3_500 + SLACK_MS, String(afterMs));
+    await redis.signal('SIGCONT');
+    await eventually('the queue is back', () => queue.state().available, 10_000);
+    assert.ok((await redis.length()) <= first.length);
+  });
+
+  it('leaves a demoted master within a second', async (t) => {
+    const { redis, queue } = await drilled(t);
+    const startMs = performance.now();
+    await redis.command('REPLICAOF', '127.0.0.1', String(await freePort()));
+    await eventually('it is left', () => reasonOf(queue).startsWith('READONLY'));
+    assert.ok(performance.now() - startMs < 1_000 + SLACK_MS);
+    assert.deepEqual(await submitAll(queue, [new Recorded('demoted')]), ['unavailable']);
+    await redis.command('REPLICAOF', 'NO', 'ONE');
+    await eventually('it is used again', () => queue.state().available);
+  });
+
+  it('reports a changed password, and recovers with the right one', async (t) => {
+    const redis = await TestRedis.start([], { password: 'old' });
+    const after = t.after.bind(t);
+    const queue = await openQueue(`redis://:old@127.0.0.1:${redis.port}`, { after });
+    await redis.command('CONFIG', 'SET', 'requirepass', 'new');
+    assert.deepEqual(await submitAll(queue, [new Recorded('kept')]), ['accepted'], 'on its connection');
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually('the password is refused', () => reasonOf(queue).startsWith('WRONGPASS'));
+    await redis.command('CONFIG', 'SET', 'requirepass', 'old');
+    await eventually('it is accepted', () => queue.state().available);
+  });
+
+  it('follows MOVED to the node that has the slot', async (t) => {
+    const nodes = await Promise.all(
+      [1, 2].map(async () => {
+        const bus = await freePort();
+        const clustered = ['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(bus)];
+        return { bus, redis: await TestRedis.start(clustered) };
+      }),
+    );
+    const [one, two] = nodes as [(typeof nodes)[0], (typeof nodes)[0]];
+    await one.redis.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    await one.redis.command('CLUSTER', 'MEET', '127.0.0.1', String(two.redis.port), String(two.bus));
+    const slot = String(await one.redis.command('CLUSTER', 'KEYSLOT', STREAM));
+    const address = queueAddress(`redis+cluster://127.0.0.1:${one.redis.port}`) as ClusterAddress;
+    const uri = new ClusterMap(address, SYSTEM).lookup(STREAM);
+    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log });
+    t.after(() => connection.close());
+    connection.open();
+    await eventually('it is connected', () => connection.ready);
+    const id = String(await two.redis.command('CLUSTER', 'MYID'));
+    await eventually('both know each other', async () =>
+      String(await one.redis.command('CLUSTER', 'NODES')).includes(id),
+    );
+    for (const { redis } of [two, one]) await redis.command('CLUSTER', 'SETSLOT', slot, 'NODE', id);
+    const length = (): Promise<unknown> => connection.send(['XLEN', STREAM]).catch((cause: unknown) => String(cause));
+    await eventually('the slot has moved', async () => String(await length()).startsWith('RedisError: MOVED '));
+    await eventually('the other node answers', async () => (await length()) === 0);
+  });
+});
+
+describe('the step after a first failure', { concurrency: true }, () => {
+  it('connects again if the first connection of ingest-admin or of a consumer failed', async (t) => {
+    const redis = await TestRedis.start();
+    await redis.signal('SIGKILL');
+    const part = partitionAt(redis.uri);
+    const admin = new StreamAdmin({ ...SYSTEM, part, log });
+    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part, log });
+    t.after(() => Promise.all([admin.close(), reader.close()]));
+    await Promise.all([
+      assert.rejects(admin.status(), { name: 'QueueFailed' }),
+      assert.rejects(reader.join()),
+      reader.open(100).then((opened) => assert.equal(opened, false)),
+    ]);
+    await redis.start();
+    assert.equal((await admin.status()).partition.events, 0);
+    assert.equal(await reader.open(10_000), true);
+    assert.equal(await reader.register(1), true);
+    await reader.join();
+    assert.deepEqual(await reader.read(1, 0, 1), []);
+  });
+
+  it('claims the entries of a dead member after a first claim was refused', async (t) => {
+    const redis = await TestRedis.start();
+    const part = partitionAt(redis.uri);
+    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part, log });
+    t.after(() => reader.close());
+    assert.equal(await reader.open(10_000), true);
+    await reader.join();
+    await redis.command('XADD', STREAM, '*', 'producer', 'p', 'body', '{"id":"held"}');
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
+    await redis.command('ACL', 'SETUSER', 'default', '-xclaim');
+    await assert.rejects(reader.read(10, 0, 0));
+    await redis.command('ACL', 'SETUSER', 'default', '+xclaim');
+    await eventually('it is claimed', async () => (await reader.read(10, 0, 0)).length === 1);
+  });
+});
