@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';

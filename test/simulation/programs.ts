@@ -152,16 +152,17 @@ export class Gateway extends Program {
       gone: false,
       restMayExceed: () => false,
       body,
+      isLatest: true,
+      respond: (_requestId: string, { status, body: answered }: GatewayAnswer) => {
+        this.open -= 1;
+        const bytes = Array.isArray(answered) ? Buffer.concat(answered as Buffer[]) : answered;
+        told({ status, body: JSON.parse(String(bytes)) as Told['body'] });
+      },
     };
     const connection = {
       name: producer,
       context: { judged: undefined },
       address: 'simulated',
-      respond: (_: unknown, _requestId: string, { status, body }: GatewayAnswer) => {
-        this.open -= 1;
-        const bytes = Array.isArray(body) ? Buffer.concat(body as Buffer[]) : body;
-        told({ status, body: JSON.parse(String(bytes)) as Told['body'] });
-      },
     };
     return new Exchange(this.#context, connection as never, request as never, METER);
   }
