@@ -135,6 +135,33 @@ describe('the HTML report', () => {
     await assertFits(page);
   });
 
+  it('begins with the verdict, the counts and the findings, however many files were scanned', async () => {
+    const include = Array.from({ length: 651 }, (_, index) => `lib/some/folder/file${index}.js`);
+    const gate = { status: 'not-evaluated' };
+    const of = (count: number) => {
+      const report = reportOf(
+        Array.from({ length: count }, (_, index) => findingOf(index)),
+        { gate },
+      );
+      return pageOf({ ...report, scan: { ...report.scan, include } });
+    };
+    const [many, none] = [of(2500), of(0)];
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 360, height: 740 },
+    ]) {
+      const { page } = await visit(many, { viewport });
+      const top = (await page.locator('.file li').first().boundingBox())?.y ?? Infinity;
+      assert.ok(top < viewport.height * 0.7, `${top} px`);
+      assert.equal(await page.textContent('.verdict'), '2,500 findings');
+      assert.equal(await page.getByText('file650.js').isVisible(), false);
+      await assertFits(page);
+    }
+    const { page } = await visit(none);
+    assert.equal(await page.textContent('.verdict'), 'No findings');
+    assert.equal(await page.locator('.good').count(), 1);
+  });
+
   it('has new, unchanged and fixed findings after a comparison', async () => {
     const [base, current, to] = ['base.json', 'current.json', 'compared.html'].map((name) => join(folder, name));
     const plain = (findings: ReturnType<typeof findingOf>[]) =>

@@ -11,7 +11,7 @@ import type { Finding, Report } from '../document/report-schema.ts';
 import { baselineCounts, type ConvertOptions, placesOf, totals } from './converter.ts';
 import { counted, linkOf, markupText, pathUri, terminalLines } from './plain-text.ts';
 
-const TOP = 10;
+const DIAGNOSTICS_OPEN = 5;
 /** A file is expanded if fewer findings than this are above it. */
 const OPEN_FINDINGS_MAX = 50;
 const CHOICES_MAX = 500;
@@ -31,9 +31,9 @@ export function* htmlText(report: Report, options: ConvertOptions): Generator<st
   const [head = '', tail = ''] = frame.split('{{content}}');
   const title = `${report.tool.name} ${report.scan.target?.path ?? ''}`.trim();
   yield head.replace('{{policy}}', () => policyOf(frame)).replace('{{title}}', () => escaped(title));
-  yield* headOf(report);
-  yield severitiesOf(report);
-  yield topsOf(rows);
+  yield* diagnosticsOf(report);
+  yield verdictOf(report);
+  yield factsOf(report);
   yield filtersOf(rows);
   yield* filesOf(rows, options.links);
   yield tail;
@@ -56,75 +56,74 @@ function rowsOf(report: Report, { baselineState, absent = [] }: ConvertOptions):
   ];
 }
 
-function* headOf({ tool, execution, scan, selection, gate, summary }: Report): Generator<string> {
-  if (execution.status !== 'complete') {
-    const what = execution.status === 'no-files' ? 'No files were analyzed' : 'The analysis is incomplete';
-    const items = execution.diagnostics.map((one) => {
-      const places = placesOf(one).map((place) => ` <code>${escaped(place)}</code>`);
-      return `<li>${one.kind}${places.join('')}: ${escaped(one.message)}</li>`;
-    });
-    const about = counted(execution.diagnostics.length, 'diagnostic');
-    yield `<section class="card alert" role="alert"><p class="verdict failed">${what}: ${about}</p>`;
-    yield `<ul>${items.join('')}</ul></section>\n`;
-  }
-  const linters = lintersOf({ tool }).map(({ name, version }) => `, ${name} ${version}`);
-  const facts: [string, string][] = [
-    ['Scanned', `${scan.target?.path ?? 'unknown'} (${counted(summary.totalFiles, 'file')})`],
-    ['With', `${tool.name} ${tool.version}${linters.join('')}`],
-    ['Rules', `${scan.enabledRuleIds.length} on${scan.profile === null ? '' : `, profile ${scan.profile}`}`],
-    ['At', `${scan.timestamp}, in ${(scan.durationMs / 1000).toFixed(1)} s`],
-  ];
-  if (scan.include.length > 0) facts.push(['Included', scan.include.join(' ')]);
-  if (scan.exclude.length > 0) facts.push(['Excluded', scan.exclude.join(' ')]);
-  if (selection.baseline !== undefined) facts.push(['Baseline', baselineCounts(selection.baseline)]);
-  if (selection.quiet) facts.push(['Listed', 'errors only']);
-  const list = facts.map(([name, text]) => `<dt>${name}</dt><dd>${escaped(text)}</dd>`);
-  yield `<section class="card"><h1>Code analysis</h1><dl class="facts">${list.join('')}</dl></section>\n`;
-  if (gate.status === 'not-evaluated') return;
-  const message = gate.message === undefined ? '' : `<p>${escaped(gate.message)}</p>`;
-  yield `<section class="card"><p class="verdict ${gate.status}">Gate ${escaped(gate.name ?? '')}: ${gate.status}</p>`;
-  yield `${message}</section>\n`;
+function* diagnosticsOf({ execution: { status, diagnostics } }: Report): Generator<string> {
+  if (status === 'complete') return;
+  const what = status === 'no-files' ? 'No files were analyzed' : 'The analysis is incomplete';
+  const items = diagnostics.map((one) => {
+    const places = placesOf(one).map((place) => ` <code>${escaped(place)}</code>`);
+    return `<li>${one.kind}${places.join('')}: ${escaped(one.message)}</li>`;
+  });
+  const [first, rest] = [items.slice(0, DIAGNOSTICS_OPEN), items.slice(DIAGNOSTICS_OPEN)];
+  yield `<section class="card alert" role="alert"><p class="verdict failed">${what}: `;
+  yield `${counted(diagnostics.length, 'diagnostic')}</p><ul>${first.join('')}</ul>`;
+  if (rest.length > 0) yield `<details><summary>${rest.length} more</summary><ul>${rest.join('')}</ul></details>`;
+  yield '</section>\n';
 }
 
-function severitiesOf({ summary }: Report): string {
-  const whole = SEVERITIES.reduce((sum, severity) => sum + summary.bySeverity[severity], 0);
+/** The verdict and the counts are one card, so that a report without findings differs at first sight. */
+function verdictOf({ gate, summary, selection: { baseline, quiet }, execution }: Report): string {
+  const { totalIssues, bySeverity } = summary;
+  const judged = gate.status !== 'not-evaluated';
+  const isGood = judged ? gate.status === 'passed' : totalIssues === 0 && execution.status === 'complete';
+  const found = totalIssues === 0 ? 'No findings' : `${grouped(totalIssues)} finding${totalIssues === 1 ? '' : 's'}`;
+  const verdict = judged ? `Gate ${escaped(gate.name ?? '')}: ${gate.status}` : found;
+  const lines = [
+    gate.message,
+    judged ? found : undefined,
+    baseline === undefined ? undefined : `Baseline: ${baselineCounts(baseline)}`,
+    quiet ? 'Only errors are listed' : undefined,
+  ].filter((line) => line !== undefined);
+  const legend = SEVERITIES.map((one) => {
+    const count = bySeverity[one];
+    return `<li${count === 0 ? ' class="muted"' : ''}><b class="${count === 0 ? '' : one}" id="count-${one}">${grouped(count)}</b> ${one}</li>`;
+  });
+  return (
+    `<section class="card ${gate.status === 'warning' ? 'warn' : isGood ? 'good' : 'bad'}"><h1>Code analysis</h1>` +
+    `<p class="verdict ${judged ? gate.status : isGood ? 'passed' : 'found'}">${verdict}</p>` +
+    `${barOf(summary)}<ul class="legend">${legend.join('')}</ul>` +
+    `${lines.map((line) => `<p>${escaped(line)}</p>`).join('')}</section>\n`
+  );
+}
+
+function barOf(summary: Report['summary']): string {
+  if (summary.totalIssues === 0) return '';
   let x = 0;
   const parts = SEVERITIES.map((severity) => {
-    const width = whole === 0 ? 0 : (100 * summary.bySeverity[severity]) / whole;
+    const width = (100 * summary.bySeverity[severity]) / summary.totalIssues;
     x += width;
     return `<rect class="${severity}" x="${x - width}" width="${width}" height="14"/>`;
   });
-  const legend = SEVERITIES.map(
-    (severity) =>
-      `<li><b class="${severity}" id="count-${severity}">${grouped(summary.bySeverity[severity])}</b> ${severity}</li>`,
-  );
-  return (
-    `<section class="card"><h2>${grouped(summary.totalIssues)} findings by severity</h2>` +
-    '<svg class="severities" viewBox="0 0 100 14" preserveAspectRatio="none" role="img" ' +
-    `aria-label="${totals(summary)}">` +
-    `${parts.join('')}</svg><ul class="legend">${legend.join('')}</ul></section>\n`
-  );
+  const label = `role="img" aria-label="${totals(summary)}"`;
+  return `<svg viewBox="0 0 100 14" preserveAspectRatio="none" ${label}>${parts.join('')}</svg>`;
 }
 
-function topsOf(rows: readonly Row[]): string {
-  const present = rows.filter(({ state }) => state !== 'fixed').map(({ finding }) => finding);
-  if (present.length === 0) return '';
-  const card = (title: string, nameOf: (finding: Finding) => string): string => {
-    const top = counts(present, nameOf).slice(0, TOP);
-    const most = top[0]?.[1] ?? 1;
-    const bars = top.map(
-      ([name, count]) =>
-        `<li><span>${escaped(name)}</span><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">` +
-        `<rect width="${(100 * count) / most}" height="8"/></svg><span>${grouped(count)}</span></li>`,
-    );
-    return `<section class="card"><h2>${title}</h2><ul class="bars">${bars.join('')}</ul></section>`;
-  };
-  const rules = card('Rules with the most findings', ({ ruleId }) => ruleId);
-  return `<div class="tops">${rules}${card('Files with the most findings', pathOf)}</div>\n`;
+/** Folded, because the names of the scanned files may fill several screens. */
+function factsOf({ tool, scan, summary }: Report): string {
+  const linters = lintersOf({ tool }).map(({ name, version }) => `, ${name} ${version}`);
+  const facts = [
+    ['With', `${tool.name} ${tool.version}${linters.join('')}`],
+    ['Rules', `${scan.enabledRuleIds.length} on${scan.profile === null ? '' : `, profile ${scan.profile}`}`],
+    ['At', `${scan.timestamp}, in ${(scan.durationMs / 1000).toFixed(1)} s`],
+    ['Included', scan.include.join(' ')],
+    ['Excluded', scan.exclude.join(' ')],
+  ] as const;
+  const list = facts.flatMap(([name, text]) => (text === '' ? [] : `<dt>${name}</dt><dd>${escaped(text)}</dd>`));
+  const scanned = `${scan.target?.path ?? 'unknown'} (${counted(summary.totalFiles, 'file')})`;
+  return `<details class="card"><summary>Scanned: ${escaped(scanned)}</summary><dl class="facts">${list.join('')}</dl></details>\n`;
 }
 
 function filtersOf(rows: readonly Row[]): string {
-  if (rows.length === 0) return '<section class="card"><p>There are no findings.</p></section>\n';
+  if (rows.length === 0) return '';
   const findings = rows.map(({ finding }) => finding);
   const select = (name: string, title: string, values: readonly string[]): string => {
     const choices = values
@@ -135,16 +134,17 @@ function filtersOf(rows: readonly Row[]): string {
   const boxes = SEVERITIES.map(
     (one) => `<label><input type="checkbox" name="severity" value="${one}" checked>${one}</label>`,
   );
-  const rules = counts(findings, ({ ruleId }) => ruleId).map(([name]) => name);
-  const folders = counts(findings, (finding) => /^.*\//u.exec(pathOf(finding))?.[0] ?? '').map(([name]) => name);
+  const rules = new Set(findings.map(({ ruleId }) => ruleId));
+  const folders = new Set(findings.flatMap((finding) => /^.*\//u.exec(pathOf(finding)) ?? []));
   const states = [...new Set(rows.map(({ state }) => state))].filter((state) => state !== undefined);
   return (
-    `<form class="card" hidden aria-label="Filters"><fieldset aria-label="Severity">${boxes.join('')}</fieldset>` +
-    select('rule', 'Rule', rules.toSorted()) +
-    select('folder', 'Folder', folders.filter((name) => name !== '').toSorted()) +
+    '<form class="card" hidden aria-label="Filters"><details open><summary>Filters</summary><div class="filters">' +
+    `<fieldset aria-label="Severity">${boxes.join('')}</fieldset>` +
+    select('rule', 'Rule', [...rules].sort()) +
+    select('folder', 'Folder', [...folders].sort()) +
     (states.length === 0 ? '' : select('state', 'Since the baseline', states)) +
     '<label>Text<input type="search" name="text"></label><button type="reset">Reset</button>' +
-    '<button type="button" id="toggle">Open or close all</button>' +
+    '<button type="button" id="toggle">Open or close all</button></div></details>' +
     `<output class="muted">${counted(rows.length, 'finding')}</output></form>\n`
   );
 }
@@ -200,12 +200,6 @@ function anchor(url: string | undefined, text: string): string {
 }
 
 const pathOf = ({ location }: Finding): string => location.path ?? PROJECT;
-
-function counts(findings: readonly Finding[], nameOf: (finding: Finding) => string): [string, number][] {
-  const found = new Map<string, number>();
-  for (const finding of findings) found.set(nameOf(finding), (found.get(nameOf(finding)) ?? 0) + 1);
-  return [...found].toSorted(([, one], [, other]) => other - one);
-}
 
 const grouped = (count: number): string => count.toLocaleString('en-US');
 
