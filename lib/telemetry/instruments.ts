@@ -23,7 +23,7 @@ export class Counter {
 
 export type Labels = Readonly<Record<string, string | number>>;
 
-interface Sample {
+export interface Sample {
   readonly labels: Labels;
   readonly value: number;
   readonly metricName?: string;

@@ -35,16 +35,9 @@ export function processRegistry(): Registry {
 function eventLoopMetrics(registry: Registry): void {
   const turns = monitorEventLoopDelay({ samplePerIteration: true });
   turns.enable();
-  const values = {
-    min: () => turns.min,
-    max: () => turns.max,
-    mean: () => turns.mean,
-    stddev: () => turns.stddev,
-    p50: () => turns.percentile(50),
-    p90: () => turns.percentile(90),
-    p99: () => turns.percentile(99),
-  };
-  for (const [name, value] of Object.entries(values)) {
+  const valueOf = (name: string): number =>
+    name.startsWith('p') ? turns.percentile(Number(name.slice(1))) : turns[name as 'min' | 'max' | 'mean' | 'stddev'];
+  for (const name of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99']) {
     const metric = `nodejs_eventloop_lag_${name}_seconds`;
     registry.removeSingleMetric(metric);
     new Gauge({
@@ -52,7 +45,7 @@ function eventLoopMetrics(registry: Registry): void {
       help: `Time that the event loop needed for a turn since the last scrape: ${name}.`,
       registers: [registry],
       collect() {
-        this.set(turns.count === 0 ? 0 : value() / 1e9);
+        this.set(turns.count === 0 ? 0 : valueOf(name) / 1e9);
         if (name === 'p99') turns.reset();
       },
     });

@@ -6,7 +6,7 @@
 // and old values would mislead it.
 import type { Registry } from 'prom-client';
 import type { Clock } from '../process/clock.ts';
-import { Gauge, type Labels } from './instruments.ts';
+import { Gauge, type Labels, type Sample } from './instruments.ts';
 
 const FRESH_MS = 15_000;
 
@@ -21,15 +21,32 @@ export interface StreamReport {
   /** 0 if the server has no limit. */
   readonly memoryLimitBytes: number | undefined;
   readonly clockSkewMs?: number;
-  /** The number of entries that the consumer group has acknowledged since the stream was created. */
   readonly acknowledged?: number | undefined;
-  /** Consumers with a recent heartbeat. */
   readonly consumers?: number | undefined;
-  /** Connected replicas of the server. */
   readonly replicas?: number | undefined;
 }
 
 type Reading = StreamReport & { readonly readAtMs: number };
+type Size = Pick<StreamReport, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'>;
+type ValueOf = (reading: Reading, ageMs: number) => number | undefined;
+
+const ifFresh =
+  (value: ValueOf): ValueOf =>
+  (reading, ageMs) =>
+    ageMs < FRESH_MS ? value(reading, ageMs) : undefined;
+
+const oldestSeconds: ValueOf = ({ unlanded, oldestMs }, ageMs) =>
+  unlanded === 0 ? 0 : (oldestMs + (ageMs < FRESH_MS ? 0 : ageMs)) / 1000;
+
+/** Gauges with a sample for each partition. */
+const GAUGES: readonly (readonly [name: string, help: string, value: ValueOf])[] = [
+  ['lag_events', 'Events of the queue that have not landed yet.', ({ unlanded }) => unlanded],
+  ['oldest_unlanded_seconds', 'Age of the oldest event that has not landed yet.', oldestSeconds],
+  ['acknowledged_events', 'Entries that the group has acknowledged.', ifFresh(({ acknowledged }) => acknowledged)],
+  ['consumers', 'Consumers with a recent heartbeat.', ifFresh(({ consumers }) => consumers)],
+  ['replicas', "Connected replicas of the queue's server.", ifFresh(({ replicas }) => replicas)],
+  ['report_age_seconds', 'Time since the queue was read.', ifFresh((_, ageMs) => ageMs / 1000)],
+];
 
 export class QueueGauges {
   readonly #readings = new Map<string, Reading>();
@@ -37,38 +54,16 @@ export class QueueGauges {
 
   constructor(registry: Registry, clock: Clock) {
     this.#clock = clock;
-    const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
-    gauge('ingest_queue_lag_events', 'Events of the queue that have not landed yet.').readEach(() =>
-      this.#ofEach(({ unlanded }) => unlanded),
-    );
-    gauge('ingest_queue_oldest_unlanded_seconds', 'Age of the oldest event that has not landed yet.').readEach(() =>
-      this.#ofEach(this.#oldestSeconds),
-    );
-    gauge('ingest_queue_acknowledged_events', 'Entries that the consumer group has acknowledged.').readEach(() =>
-      this.#ofFresh(({ acknowledged }) => acknowledged),
-    );
-    gauge('ingest_queue_consumers', 'Consumers with a recent heartbeat.').readEach(() =>
-      this.#ofFresh(({ consumers }) => consumers),
-    );
-    gauge('ingest_queue_replicas', "Connected replicas of the queue's server.").readEach(() =>
-      this.#ofFresh(({ replicas }) => replicas),
-    );
-    gauge('ingest_queue_report_age_seconds', 'Time since the queue was read.').readEach(() =>
-      this.#ofFresh(({ readAtMs }) => (this.#clock.ms() - readAtMs) / 1000),
-    );
-    gauge('ingest_clock_skew_seconds', "Difference between this process's clock and the queue's.").readEach(() =>
-      sample(this.size?.clockSkewMs === undefined ? undefined : this.clockSkewSeconds),
-    );
-    gauge('ingest_queue_events', 'Events that the queue holds, landed or not.').readEach(() =>
-      sample(this.size?.events),
-    );
-    gauge('ingest_queue_memory_bytes', "Memory that the queue's server uses.").readEach(() =>
-      sample(this.size?.memoryBytes),
-    );
-    gauge(
-      'ingest_queue_memory_limit_bytes',
-      "Memory at which the queue's server begins to refuse events; 0 if it has no limit.",
-    ).readEach(() => sample(this.size?.memoryLimitBytes));
+    for (const [name, help, value] of GAUGES)
+      new Gauge(registry, `ingest_queue_${name}`, help).readEach(() => this.#ofEach(value));
+    const gauge = (name: string, help: string, value: (size: Size) => number | undefined): void =>
+      new Gauge(registry, name, help).readEach(() => sample(this.size && value(this.size)));
+    gauge('ingest_queue_events', 'Events that the queue holds, landed or not.', ({ events }) => events);
+    gauge('ingest_queue_memory_bytes', "Memory that the queue's server uses.", ({ memoryBytes }) => memoryBytes);
+    const limitHelp = "Memory at which the queue's server begins to refuse events; 0 if it has no limit.";
+    gauge('ingest_queue_memory_limit_bytes', limitHelp, ({ memoryLimitBytes }) => memoryLimitBytes);
+    const skewHelp = "Difference between this process's clock and the queue's.";
+    gauge('ingest_clock_skew_seconds', skewHelp, ({ clockSkewMs }) => clockSkewMs && this.clockSkewSeconds);
   }
 
   /** The largest difference between this process's clock and the clock of a queue server. */
@@ -81,38 +76,25 @@ export class QueueGauges {
   }
 
   /** The size of the whole queue, with the memory of its fullest server. `undefined` if there is no fresh reading. */
-  get size(): Pick<StreamReport, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'> | undefined {
-    const fresh = [...this.#readings.values()].filter((reading) => this.#isFresh(reading));
+  get size(): Size | undefined {
+    const now = this.#clock.ms();
+    const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);
     const [first] = fresh;
     if (first === undefined) return undefined;
     const fullest = fresh.reduce((one, other) => (share(other) > share(one) ? other : one), first);
     return { ...fullest, events: fresh.reduce((sum, { events }) => sum + events, 0) };
   }
 
-  readonly #isFresh = ({ readAtMs }: Reading): boolean => this.#clock.ms() - readAtMs < FRESH_MS;
-
-  readonly #oldestSeconds = (reading: Reading): number => {
-    if (reading.unlanded === 0) return 0;
-    return (reading.oldestMs + (this.#isFresh(reading) ? 0 : this.#clock.ms() - reading.readAtMs)) / 1000;
-  };
-
-  #ofFresh(value: (reading: Reading) => number | undefined): Sampled[] {
-    return this.#ofEach((reading) => (this.#isFresh(reading) ? value(reading) : undefined));
-  }
-
-  #ofEach(value: (reading: Reading) => number | undefined): Sampled[] {
+  #ofEach(value: ValueOf): Sample[] {
     const isOne = this.#readings.size === 1;
-    return [...this.#readings].flatMap(([part, reading]) => sample(value(reading), isOne ? {} : { partition: part }));
+    return [...this.#readings].flatMap(([part, reading]) =>
+      sample(value(reading, this.#clock.ms() - reading.readAtMs), isOne ? {} : { partition: part }),
+    );
   }
 }
 
 const share = ({ memoryBytes = 0, memoryLimitBytes = 0 }: StreamReport): number =>
   memoryLimitBytes > 0 ? memoryBytes / memoryLimitBytes : memoryBytes / Number.MAX_SAFE_INTEGER;
 
-interface Sampled {
-  readonly labels: Labels;
-  readonly value: number;
-}
-
-const sample = (value: number | undefined, labels: Labels = {}): Sampled[] =>
+const sample = (value: number | undefined, labels: Labels = {}): Sample[] =>
   value === undefined ? [] : [{ labels, value }];

@@ -128,6 +128,7 @@ export function figuresOf(families, readMs) {
     for (const { value } of of(family)) add(name, value);
   for (const [name, family, pick] of [
     ['age', 'queue_oldest_unlanded_seconds', Math.max],
+    ['queue', 'queue_available', Math.max],
     ['readAge', 'queue_report_age_seconds', Math.max],
     ['consumers', 'queue_consumers', Math.min],
     ['consumers', 'consumer_replicas', Math.min],

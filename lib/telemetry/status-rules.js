@@ -33,8 +33,10 @@ export function landed(i = LAST) {
 const slow = () => 1 - share(['latency:0.2'], 'latency:Infinity');
 const failing = () => share(['failed', 'refused INGEST_SHED'], 'requests');
 const refused = () => share(['declined', 'refused INGEST_SHED'], 'requests');
-const limited = () => latest('limit') > 0;
-const full = () => latest('memory') / (limited() ? latest('limit') : NaN);
+/** A figure that the queue reports; NaN while it is unavailable. */
+const reported = (name) => (latest('queue') === 0 ? NaN : latest(name));
+const limited = () => reported('limit') > 0;
+const full = () => reported('memory') / (limited() ? latest('limit') : NaN);
 const quarantined = () => sum(named('quarantined '), (name) => increase(name, LAST, since(LAST, KEPT)));
 const seconds = () => Math.round((at[LAST] - at[since(LAST, WINDOW_S)]) / 1000);
 function nothingLands() {
@@ -105,7 +107,7 @@ const RULES = {
     'REFUSING',
     () =>
       `${latest('replicas')} of ${latest('wanted')} required replicas of Redis are connected, so producers get 503.`,
-    () => when(latest('replicas') < latest('wanted')),
+    () => when(reported('replicas') < latest('wanted')),
   ],
   refusing: [
     'IngestServerErrors',
@@ -117,7 +119,7 @@ const RULES = {
     'IngestNoConsumer',
     'NOT LANDING',
     () => `No consumer is running.${waiting()}`,
-    () => when(latest('consumers') === 0),
+    () => when(reported('consumers') === 0),
   ],
   warehouse: [
     'IngestWarehouseUnavailable',
@@ -264,7 +266,7 @@ const WAITS = {
   rules: ['behind'],
   hint: ['IngestLandingBehind', 'above 5 min'],
   note: () =>
-    Number.isNaN(latest('readAt'))
+    Number.isNaN(reported('readAt'))
       ? 'at the last reading'
       : latest('unlanded') > 0
         ? `the oldest for ${text(duration, latest('age'))}`
@@ -273,7 +275,7 @@ const WAITS = {
 const CONSUMERS = {
   label: 'Consumers',
   format: plain,
-  figure: () => latest('consumers'),
+  figure: () => reported('consumers'),
   note: () => 'with a heartbeat',
   rules: ['consumers'],
   hint: ['IngestNoConsumer', 'if none runs'],
@@ -288,14 +290,14 @@ const WAREHOUSE = {
 const MEMORY = {
   label: 'Queue memory',
   format: (value) => (limited() ? percent : bytes)(value),
-  figure: () => (limited() ? full() : latest('memory')),
+  figure: () => (limited() ? full() : reported('memory')),
   rules: ['replicas', 'full'],
   hint: ['IngestQueueMemoryFull', 'above 90 %'],
   note: () =>
     [
       limited()
         ? `${text(bytes, latest('memory'))} of ${text(bytes, latest('limit'))}`
-        : latest('limit') === 0
+        : reported('limit') === 0
           ? 'no limit is set'
           : 'not reported',
       latest('wanted') > 0 && `${text(plain, latest('replicas'))} of ${count(latest('wanted'), 'replica')}`,
