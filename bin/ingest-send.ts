@@ -41,7 +41,7 @@ async function main(): Promise<number> {
       print(settings === 'help' ? HELP : versionLine('ingest-send'));
       return EXIT.allAccepted;
     }
-    sending = await begin(settings, interrupted);
+    sending = begin(settings, interrupted);
   } catch (cause) {
     complain(`${messageOf(cause)}; see --help`);
     return EXIT.usage;
@@ -49,10 +49,10 @@ async function main(): Promise<number> {
   return run(sending, interrupted);
 }
 
-async function begin(settings: SendSettings, signal: AbortSignal): Promise<Sending> {
+function begin(settings: SendSettings, signal: AbortSignal): Sending {
   const { file, url, resend, sample, quiet, options } = settings;
   const position = file === undefined ? undefined : new Position(file, url.href, SYSTEM.clock);
-  const input = sample === undefined ? await openInput(file, resend, position) : sampleInput(sample, SYSTEM);
+  const input = sample === undefined ? openInput(file, resend, position) : sampleInput(sample, SYSTEM);
   const begun: Sending['begun'] = new WeakMap();
   async function* bodies(): AsyncGenerator<Buffer> {
     for await (const event of input.events) {

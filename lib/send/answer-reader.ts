@@ -4,8 +4,7 @@
 // If several requests share a connection, a framing mistake could make one answer look like two, or two like one.
 // Therefore everything that RFC 9112 calls a recoverable mistake is refused, and the connection must be closed.
 //
-// Limits: 16 KiB of header fields, which include interim answers, chunk sizes and trailers, and 64 KiB of body.
-// Gateways send less.
+// Limits: 16 KiB of header fields, 64 KiB of body, 80 KiB of chunks, and 16 interim answers. Gateways send less.
 
 export interface GatewayAnswer {
   readonly status: number;
@@ -23,6 +22,8 @@ interface Head extends Omit<GatewayAnswer, 'body'> {
 
 const HEAD_BYTES_MAX = 16_384;
 const BODY_BYTES_MAX = 65_536;
+const CODED_BYTES_MAX = HEAD_BYTES_MAX + BODY_BYTES_MAX;
+const INTERIM_MAX = 16;
 
 const START = Buffer.from('HTTP/1.');
 const LINE_END = Buffer.from('\r\n');
@@ -39,12 +40,7 @@ const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
 export class AnswerReader {
   #bytes: Buffer = NOTHING;
   #head: Head | undefined;
-  /** Bytes of the current answer that are not part of its body. */
-  #headBytes = 0;
-  /** Chunks of the body, and the bytes that are missing at the end of the last one, including its line end. */
-  #chunks: Buffer[] = [];
-  #chunkBytesLeft = 0;
-  #bodyBytes = 0;
+  #interim = 0;
 
   add(chunk: Buffer): void {
     this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
@@ -52,7 +48,7 @@ export class AnswerReader {
 
   /** False if the reader has received part of an answer. */
   get isEmpty(): boolean {
-    return this.#bytes.length === 0 && this.#head === undefined && this.#headBytes === 0;
+    return this.#bytes.length === 0 && this.#head === undefined && this.#interim === 0;
   }
 
   /**
@@ -60,77 +56,70 @@ export class AnswerReader {
    * connection. Throws if the bytes are not an answer, in which case the caller must close the connection.
    */
   next(isEnd = false): GatewayAnswer | undefined {
-    this.#head ??= this.#readHead();
-    if (this.#head === undefined) return undefined;
+    for (; this.#head === undefined; this.#interim += 1) {
+      const end = this.#headEnd();
+      if (end === undefined) return undefined;
+      if (this.#interim > INTERIM_MAX) throw new Error(`more than ${INTERIM_MAX} interim answers`);
+      this.#head = headOf(this.#bytes.toString('latin1', 0, end));
+      this.#bytes = this.#bytes.subarray(end + HEAD_END.length);
+    }
     const { framing, ...head } = this.#head;
-    const body = framing === 'chunked' ? this.#readChunks() : this.#readBody(framing, isEnd);
-    if (body === undefined) return undefined;
-    [this.#head, this.#headBytes, this.#bodyBytes, this.#chunks] = [undefined, 0, 0, []];
-    return { ...head, body: body.toString('utf8') };
-  }
-
-  #readHead(): Head | undefined {
-    for (;;) {
-      if (!START.subarray(0, this.#bytes.length).equals(this.#bytes.subarray(0, START.length)))
-        throw new Error(`expected an HTTP/1.1 answer, found ${JSON.stringify(this.#bytes.toString('latin1', 0, 80))}`);
-      const text = this.#readUntil(HEAD_END);
-      if (text === undefined) return undefined;
-      const head = headOf(text);
-      if (head !== undefined) return head;
+    const read = framing === 'chunked' ? dechunked(this.#bytes) : bodyIn(this.#bytes, framing, isEnd);
+    if (read === undefined) {
+      if (this.#bytes.length > CODED_BYTES_MAX) throw new Error(`the chunks are longer than ${CODED_BYTES_MAX} bytes`);
+      return undefined;
     }
+    [this.#head, this.#interim, this.#bytes] = [undefined, 0, read.rest];
+    return { ...head, body: read.body.toString('utf8') };
   }
 
-  #readBody(framing: number | 'until the end', isEnd: boolean): Buffer | undefined {
-    const bodyBytes = framing === 'until the end' ? this.#bytes.length : framing;
-    this.#limit(bodyBytes);
-    if (this.#bytes.length < bodyBytes || (framing === 'until the end' && !isEnd)) return undefined;
-    return this.#read(bodyBytes);
-  }
-
-  #readChunks(): Buffer | undefined {
-    for (;;) {
-      if (this.#bytes.length < this.#chunkBytesLeft) return undefined;
-      if (this.#chunkBytesLeft > 0) {
-        const chunk = this.#read(this.#chunkBytesLeft);
-        if (!chunk.subarray(-LINE_END.length).equals(LINE_END)) throw new Error('a chunk without a line end');
-        this.#chunks.push(chunk.subarray(0, -LINE_END.length));
-        this.#chunkBytesLeft = 0;
-      }
-      const isTrailer = this.#chunks.at(-1)?.length === 0;
-      const line = this.#readUntil(LINE_END);
-      if (line === undefined) return undefined;
-      if (isTrailer) {
-        if (line === '') return Buffer.concat(this.#chunks);
-        if (!FIELD.test(line)) throw new Error('a malformed trailer field');
-        continue;
-      }
-      const size = CHUNK_SIZE.exec(line)?.[1];
-      if (size === undefined) throw new Error('a malformed chunk size');
-      const bytes = Number.parseInt(size, 16);
-      this.#limit((this.#bodyBytes += bytes));
-      if (bytes === 0) this.#chunks.push(NOTHING);
-      else this.#chunkBytesLeft = bytes + LINE_END.length;
-    }
-  }
-
-  /** Reads text that is not part of the body, and the delimiter after it. */
-  #readUntil(delimiter: Buffer): string | undefined {
-    const end = this.#bytes.indexOf(delimiter);
-    if (this.#headBytes + (end === -1 ? this.#bytes.length : end) > HEAD_BYTES_MAX)
+  #headEnd(): number | undefined {
+    const end = this.#bytes.indexOf(HEAD_END);
+    if ((end === -1 ? this.#bytes.length : end) > HEAD_BYTES_MAX)
       throw new Error(`the header of the answer is longer than ${HEAD_BYTES_MAX} bytes`);
+    if (!START.subarray(0, this.#bytes.length).equals(this.#bytes.subarray(0, START.length)))
+      throw new Error(`expected an HTTP/1.1 answer, found ${JSON.stringify(this.#bytes.toString('latin1', 0, 80))}`);
+    return end === -1 ? undefined : end;
+  }
+}
+
+interface Read {
+  readonly body: Buffer;
+  readonly rest: Buffer;
+}
+
+function limit(bodyBytes: number): void {
+  if (bodyBytes > BODY_BYTES_MAX) throw new Error(`the answer is longer than ${BODY_BYTES_MAX} bytes`);
+}
+
+function bodyIn(bytes: Buffer, framing: number | 'until the end', isEnd: boolean): Read | undefined {
+  const length = framing === 'until the end' ? bytes.length : framing;
+  limit(length);
+  if (bytes.length < length || (framing === 'until the end' && !isEnd)) return undefined;
+  return { body: bytes.subarray(0, length), rest: bytes.subarray(length) };
+}
+
+/** Returns the body and the bytes after it, or undefined if it is incomplete (RFC 9112, section 7.1). */
+function dechunked(bytes: Buffer): Read | undefined {
+  const chunks: Buffer[] = [];
+  let bodyBytes = 0;
+  for (let at = 0; ;) {
+    const end = bytes.indexOf(LINE_END, at);
     if (end === -1) return undefined;
-    this.#headBytes += end + delimiter.length;
-    return this.#read(end + delimiter.length).toString('latin1', 0, end);
-  }
-
-  #read(bytes: number): Buffer {
-    const read = this.#bytes.subarray(0, bytes);
-    this.#bytes = this.#bytes.subarray(bytes);
-    return read;
-  }
-
-  #limit(bodyBytes: number): void {
-    if (bodyBytes > BODY_BYTES_MAX) throw new Error(`the answer is longer than ${BODY_BYTES_MAX} bytes`);
+    const size = CHUNK_SIZE.exec(bytes.toString('latin1', at, end))?.[1];
+    if (size === undefined) throw new Error('a malformed chunk size');
+    const from = end + LINE_END.length;
+    const to = from + Number.parseInt(size, 16);
+    limit((bodyBytes += to - from));
+    if (to === from) {
+      const trailersEnd = bytes.indexOf(HEAD_END, end);
+      if (trailersEnd === -1) return undefined;
+      return { body: Buffer.concat(chunks), rest: bytes.subarray(trailersEnd + HEAD_END.length) };
+    }
+    if (bytes.length < to + LINE_END.length) return undefined;
+    if (!bytes.subarray(to, to + LINE_END.length).equals(LINE_END)) throw new Error('a chunk without a line end');
+    chunks.push(bytes.subarray(from, to));
+    at = to + LINE_END.length;
   }
 }
 
@@ -141,15 +130,14 @@ function headOf(text: string): Head | undefined {
   const status = Number(code);
   if (code === undefined || status === 101)
     throw new Error(`expected an answer, found ${JSON.stringify(lines[0]?.slice(0, 80))}`);
+  if (status < 200) return undefined;
   const fields = new Map<string, string>();
   for (const line of lines.slice(1)) {
     const [, name, value = ''] = FIELD.exec(line) ?? [];
     if (name === undefined) throw new Error(`status ${status} with a malformed header field`);
-    const key = name.toLowerCase();
-    const before = fields.get(key);
-    fields.set(key, before === undefined ? value : `${before}, ${value}`);
+    const before = fields.get(name.toLowerCase());
+    fields.set(name.toLowerCase(), before === undefined ? value : `${before}, ${value}`);
   }
-  if (status < 200) return undefined;
   if (fields.has('content-encoding')) throw new Error(`status ${status} with a Content-Encoding`);
   const framing = WITHOUT_BODY.has(status) ? 0 : framingOf(status, minor, fields);
   const connection = `,${fields.get('connection') ?? ''},`;

@@ -4,7 +4,8 @@
 // queue. A caller that reads results slowly slows down the sending.
 import { setMaxListeners } from 'node:events';
 import { SYSTEM } from '../process/clock.ts';
-import { Connections, flowOf, gatewayUrl, PIPELINING_MAX } from './connections.ts';
+import { Connections, flowOf, PIPELINING_MAX } from './connections.ts';
+import { gatewayUrl } from './identity.ts';
 import { Journal, type Entry } from './journal.ts';
 import { sendAll } from './run.ts';
 import { Sender, type Retry, type SendResult } from './sender.ts';
@@ -66,47 +67,24 @@ export interface JournalOptions<T = EventInput> extends SendEventsOptions {
   readonly onResumed?: (result: SendResult<Buffer>) => void;
 }
 
-/** A client for the life of a process. It keeps its connections, and opens them again if the gateway closes them. */
-export interface Client<Resumed = never> {
-  /** The number of events without a result. */
-  readonly outstanding: number;
-  /**
-   * Resolves to the event's result. If `concurrency` events are being sent, the event waits for one of them. Rejects
-   * with a TypeError if the value cannot be an event, and with SendingStopped if no event can be accepted.
-   */
-  send<T extends EventInput>(event: T): Promise<SendResult<T>>;
-  /**
-   * Sends events and yields their results in the order in which they settle. An event is marked as settled in the
-   * journal when the caller requests the next result. If `sendEvents` is called immediately after `createClient`, it
-   * first yields the results of the events of earlier runs, whose `event` is a Buffer.
-   */
-  sendEvents<T extends EventInput>(events: Events<T>): Results<T | Resumed>;
-  /** Resolves when all events have a result and the connections are closed. Events sent later are rejected. */
-  close(): Promise<void>;
-}
-
 /** The longest delay that Node's timers accept. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Maxima of the options that are whole numbers. The minimum is 1. */
-const WHOLE_MAX = {
-  concurrency: TIMER_MS_MAX,
-  connections: TIMER_MS_MAX,
-  pipelining: PIPELINING_MAX,
-  tries: TIMER_MS_MAX,
-  timeoutMs: TIMER_MS_MAX,
-} as const;
+const WHOLE_MAX: Readonly<Record<string, number>> = {
+  ...{ concurrency: TIMER_MS_MAX, connections: TIMER_MS_MAX, pipelining: PIPELINING_MAX },
+  ...{ tries: TIMER_MS_MAX, timeoutMs: TIMER_MS_MAX },
+};
+const OTHERS = 'url cert key ca token ratePerS signal onRetry journal onJournaled onResumed'.split(' ');
 
-const OPTIONS: ReadonlySet<string> = new Set([
-  ...['url', 'cert', 'key', 'ca', 'token', ...Object.keys(WHOLE_MAX), 'ratePerS'],
-  ...['signal', 'onRetry', 'journal', 'onJournaled', 'onResumed'],
-]);
+/** `Resumed` is the type of the events of earlier runs, if there is a journal. */
+export type Client<Resumed = never> = Pick<EventClient<Resumed>, 'outstanding' | 'send' | 'sendEvents' | 'close'>;
 
 /** Throws a TypeError or a RangeError for invalid options. */
 export function createClient(options: JournalOptions): Client<Buffer>;
 export function createClient(options: SendEventsOptions): Client;
 export function createClient(options: SendEventsOptions | JournalOptions): Client<Buffer> {
-  return new EventClient(options);
+  return new EventClient<Buffer>(options);
 }
 
 /**
@@ -120,7 +98,7 @@ export function sendEvents<T extends EventInput>(
   events: Events<T>,
   options: SendEventsOptions | JournalOptions<T>,
 ): Results<T | Buffer> {
-  const client = new EventClient(options);
+  const client = new EventClient<Buffer>(options);
   return client.only(client.sendEvents(events));
 }
 
@@ -130,7 +108,8 @@ interface Item<T> {
   number?: number;
 }
 
-class EventClient implements Client<Buffer> {
+/** A client for the life of a process. It keeps its connections, and opens them again if the gateway closes them. */
+class EventClient<Resumed> {
   readonly #options: SendEventsOptions & Partial<JournalOptions>;
   readonly #connections: Connections;
   readonly #sender: Sender;
@@ -166,10 +145,15 @@ class EventClient implements Client<Buffer> {
     if (this.#resumes) SYSTEM.clock.turnEnd(() => this.#resume());
   }
 
+  /** The number of events without a result. */
   get outstanding(): number {
     return this.#outstanding;
   }
 
+  /**
+   * Resolves to the event's result. If `concurrency` events are being sent, the event waits for one of them. Rejects
+   * with a TypeError if the value cannot be an event, and with SendingStopped if no event can be accepted.
+   */
   async send<T extends EventInput>(event: T): Promise<SendResult<T>> {
     if (typeof event !== 'string' && (typeof event !== 'object' || event === null || Array.isArray(event)))
       throw new TypeError(`send: expected one event, found ${nameOf(event)}`);
@@ -177,11 +161,16 @@ class EventClient implements Client<Buffer> {
     return { ...(await this.#settled({ event }, this.#signal, true)), event };
   }
 
-  sendEvents<T extends EventInput>(events: Events<T>): Results<T | Buffer> {
+  /**
+   * Sends events and yields their results in the order in which they settle. An event is marked as settled in the
+   * journal when the caller requests the next result. If `sendEvents` is called immediately after `createClient`, it
+   * first yields the results of the events of earlier runs, whose `event` is a Buffer.
+   */
+  sendEvents<T extends EventInput>(events: Events<T>): Results<T | Resumed> {
     if (!isIterable(events)) throw new TypeError(`expected an array or iterable of events, found ${nameOf(events)}`);
     const resumes = this.#resumes;
     this.#resumes = false;
-    return this.#results(events, resumes, this.#signal);
+    return this.#results(events, resumes, this.#signal) as Results<T | Resumed>;
   }
 
   /** Yields the results, and then closes the client without waiting for answers. */
@@ -194,6 +183,7 @@ class EventClient implements Client<Buffer> {
     }
   }
 
+  /** Resolves when all events have a result and the connections are closed. Events sent later are rejected. */
   close(): Promise<void> {
     return (this.#closed ??= this.#close());
   }
@@ -278,15 +268,16 @@ function mark(journal: Journal | undefined, result: SendResult<Item<unknown>>): 
 }
 
 function assertOptions(options: SendEventsOptions): void {
-  for (const name of Object.keys(options))
-    if (!OPTIONS.has(name)) throw new TypeError(`${name}: unknown option, expected one of ${[...OPTIONS].join(', ')}`);
+  const known = [...Object.keys(WHOLE_MAX), ...OTHERS];
+  for (const [name, value] of Object.entries(options) as [string, unknown][]) {
+    if (!known.includes(name)) throw new TypeError(`${name}: unknown option, expected one of ${known.join(', ')}`);
+    const max = WHOLE_MAX[name];
+    if (max === undefined || value === undefined) continue;
+    if (!Number.isInteger(value) || Number(value) < 1 || Number(value) > max)
+      throw new RangeError(`${name} ${String(value)}: expected a whole number from 1 to ${max}`);
+  }
   const { url, cert, key, token, ratePerS } = options;
   if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
-  for (const name of Object.keys(WHOLE_MAX) as (keyof typeof WHOLE_MAX)[]) {
-    const [value = 1, max] = [options[name], WHOLE_MAX[name]];
-    if (!Number.isInteger(value) || value < 1 || value > max)
-      throw new RangeError(`${name} ${value}: expected a whole number from 1 to ${max}`);
-  }
   if (gatewayUrl(url).protocol === 'https:' && (cert === undefined || key === undefined))
     throw new TypeError('cert, key: expected the PEM texts of the producer, which a gateway requires');
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
@@ -302,9 +293,8 @@ const isIterable = (events: unknown): boolean =>
 
 function nameOf(value: unknown): string {
   if (Array.isArray(value)) return 'an array, which sendEvents sends';
-  if (value instanceof Uint8Array) return 'bytes; put one event into an array';
-  if (typeof value === 'object' && value !== null) return 'one object; put it into an array';
-  return typeof value === 'string' ? 'a string; put one event into an array' : String(value);
+  if (value === null || typeof value !== 'object') return value === null ? 'null' : typeof value;
+  return `one ${value instanceof Uint8Array ? 'body' : 'object'}; put it into an array`;
 }
 
 /** Yields the events of earlier runs, and then those of the caller. */

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { SendEventsOptions } from './client.ts';
-import { gatewayUrl, PIPELINING_MAX } from './connections.ts';
+import { PIPELINING_MAX } from './connections.ts';
+import { gatewayUrl } from './identity.ts';
 import { codeOf } from './input.ts';
 import { freeName, whyUnwritable } from './refused-file.ts';
 

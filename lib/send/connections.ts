@@ -3,24 +3,20 @@
 //
 // Limits: a try ends after `timeoutMs`, which includes connecting and receiving the last byte of the answer. If the
 // connection fails because of another request, the event is sent again with a new time limit, as part of the same
-// try. A slow event therefore delays the events behind it by at most one time limit.
+// try. A slow event therefore delays the events after it by at most one time limit.
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import type { ClockAndRandom } from '../process/clock.ts';
+import type { ClockAndRandom, Timer } from '../process/clock.ts';
+import { AnswerReader } from './answer-reader.ts';
 import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
-import { overdue, Pipeline, type Request } from './pipeline.ts';
-import { unansweredTry, type Try } from './try.ts';
+import { tryOf, unansweredTry, type Try } from './try.ts';
 
-interface ConnectionsOptions extends ClockAndRandom {
-  /** A URL returned by `gatewayUrl`. */
-  readonly url: URL;
-  readonly identity: SenderIdentity;
-  readonly connections: number;
-  readonly pipelining: number;
-  readonly timeoutMs: number;
-  /** True if an address to which no connection has succeeded yet may be correct. */
-  readonly isPatient: boolean;
-}
+const RECOVERY_ANSWERS = 32;
+
+/** A batch ends with the request whose body brings the total of the bodies to this many bytes. */
+const WRITE_BYTES = 65_536;
+
+export const PIPELINING_MAX = 32;
 
 export interface Flow {
   readonly connections: number;
@@ -29,8 +25,6 @@ export interface Flow {
   readonly concurrency: number;
 }
 
-export const PIPELINING_MAX = 32;
-
 /** Applies the defaults of sendEvents and ingest-send. With `pipelining: 1`, every event has its own connection. */
 export function flowOf(asked: { readonly [name in keyof Flow]?: number | undefined }): Flow {
   const { concurrency = 64, pipelining = 16 } = asked;
@@ -38,30 +32,35 @@ export function flowOf(asked: { readonly [name in keyof Flow]?: number | undefin
   return { connections, pipelining, concurrency: Math.min(concurrency, connections * pipelining) };
 }
 
-/**
- * Parses the URL of a gateway, or an `http` URL of this machine for tests. Throws a TypeError that names the mistake.
- */
-export function gatewayUrl(value: string | URL): URL {
-  if (!URL.canParse(String(value))) throw new TypeError(`${String(value)}: expected an https URL`);
-  const url = new URL(value);
-  const shown = `${url.protocol}//${url.host}${url.pathname}`;
-  const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
-  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && local))
-    throw new TypeError(`${shown}: expected an https URL`);
-  if (url.username !== '' || url.password !== '') throw new TypeError(`${shown}: expected a URL without a user`);
-  if (url.search !== '' || url.hash !== '')
-    throw new TypeError(`${shown}: expected a URL without a query or a fragment`);
-  if (/\/events\/?$/.test(url.pathname))
-    throw new TypeError(`${shown}: expected a URL without /events at its end, which is added`);
-  return url;
+interface ConnectionsOptions extends ClockAndRandom, Omit<Flow, 'concurrency'> {
+  /** A URL returned by `gatewayUrl`. */
+  readonly url: URL;
+  readonly identity: SenderIdentity;
+  readonly timeoutMs: number;
+  /** True if an address to which no connection has succeeded yet may be correct. */
+  readonly isPatient: boolean;
+}
+
+interface Request {
+  readonly body: Buffer;
+  readonly requestId: string;
+  readonly settle: (result: Try) => void;
+  /** The time, on the monotonic clock, at which the request is overdue. */
+  dueMs: number;
+  /** True if its connection ended before its own answer. The request gets a new time limit only once. */
+  displaced: boolean;
+  isSent: boolean;
 }
 
 /** Hosts and ports to which a connection of this process has succeeded. They may be unreachable while they restart. */
 const REACHED = new Set<string>();
 
 export class Connections {
-  readonly #options: ConnectionsOptions;
-  readonly #newPipeline: () => Pipeline;
+  readonly options: ConnectionsOptions;
+  readonly isSecure: boolean;
+  /** Starts a connection, and calls `ready` when the socket is writable. */
+  readonly connect: (ready: () => void) => Socket;
+  readonly #start: string;
   readonly #pipelines: Pipeline[] = [];
   readonly #requestIds: string;
   /** Requests for which no connection has room. */
@@ -71,31 +70,19 @@ export class Connections {
 
   /** Throws a TypeError for an unusable certificate or key. */
   constructor(options: ConnectionsOptions) {
-    const { clock, random, url, identity, pipelining: depth, timeoutMs, isPatient } = options;
-    this.#options = options;
-    this.#requestIds = random.bytes(9).toString('base64url');
-    const connectTo = connectorTo(url, identity);
-    const connect = (ready: () => void): Socket =>
-      connectTo(() => {
-        REACHED.add(url.host);
-        ready();
-      });
-    const start = requestStart(url, identity);
-    const headOf = ({ body, requestId }: Request): string =>
-      `${start}X-Request-Id: ${requestId}\r\nContent-Length: ${body.length}\r\n\r\n`;
-    const onRoom = (displaced: readonly Request[]): void => this.#onRoom(displaced);
-    const unanswered = (cause: Error): Try => unansweredTry(cause, !isPatient && !REACHED.has(url.host));
-    const isSecure = url.protocol === 'https:';
-    const pipeline = { clock, connect, depth, timeoutMs, isSecure, headOf, unanswered, onRoom };
-    this.#newPipeline = () => new Pipeline(pipeline);
+    this.options = options;
+    this.isSecure = options.url.protocol === 'https:';
+    this.connect = connectorTo(options.url, options.identity);
+    this.#start = requestStart(options.url, options.identity);
+    this.#requestIds = options.random.bytes(9).toString('base64url');
   }
 
   /** Never rejects. */
   send(body: Buffer): Promise<Try> {
     return new Promise((settle) => {
       const requestId = `${this.#requestIds}-${(this.#requests += 1)}`;
-      const dueMs = this.#options.clock.ms() + this.#options.timeoutMs;
-      if (this.#isClosed) return settle(unansweredTry(new Error('the sender was closed')));
+      const dueMs = this.options.clock.ms() + this.options.timeoutMs;
+      if (this.#isClosed) return settle(this.unanswered('the sender was closed'));
       this.#waiting.push({ body, requestId, settle, dueMs, displaced: false, isSent: false });
       this.#sendWaiting();
     });
@@ -104,12 +91,23 @@ export class Connections {
   /** Settles all pending requests as unanswered, and closes the connections. */
   close(): void {
     this.#isClosed = true;
-    for (const { settle } of this.#waiting.splice(0)) settle(unansweredTry(new Error('the sender was closed')));
+    for (const { settle } of this.#waiting.splice(0)) settle(this.unanswered('the sender was closed'));
     for (const pipeline of this.#pipelines) pipeline.close();
   }
 
-  #onRoom(displaced: readonly Request[]): void {
-    const { clock, timeoutMs } = this.#options;
+  /** Returns the result of a request without an answer, and the reason that it is overdue by default. */
+  unanswered(cause: Error | string = `no answer within ${this.options.timeoutMs} ms`): Try {
+    const { isPatient, url } = this.options;
+    return unansweredTry(typeof cause === 'string' ? new Error(cause) : cause, !isPatient && !REACHED.has(url.host));
+  }
+
+  headOf({ body, requestId }: Request): string {
+    return `${this.#start}X-Request-Id: ${requestId}\r\nContent-Length: ${body.length}\r\n\r\n`;
+  }
+
+  /** Sends more requests because there is room for them. The requests in `displaced` must be sent again. */
+  onRoom(displaced: readonly Request[]): void {
+    const { clock, timeoutMs } = this.options;
     const nowMs = clock.ms();
     for (const request of displaced) {
       request.isSent = false;
@@ -118,8 +116,7 @@ export class Connections {
     }
     if (displaced.length > 0) this.#waiting.unshift(...displaced);
     if (this.#waiting.length === 0) return;
-    for (const { settle } of this.#waiting.filter(({ dueMs }) => dueMs <= nowMs))
-      settle(unansweredTry(overdue(timeoutMs)));
+    for (const { settle } of this.#waiting.filter(({ dueMs }) => dueMs <= nowMs)) settle(this.unanswered());
     this.#waiting = this.#waiting.filter(({ dueMs }) => dueMs > nowMs);
     this.#sendWaiting();
   }
@@ -135,13 +132,188 @@ export class Connections {
 
   /** Returns the connection with the most room, or a new one if that one is not idle and `connections` allows it. */
   #pipelineWithRoom(): Pipeline | undefined {
-    const { connections } = this.#options;
     let best: Pipeline | undefined;
     for (const one of this.#pipelines) if (one.room > (best?.room ?? 0)) best = one;
-    if (best?.isIdle === true || this.#pipelines.length === connections) return best;
-    const pipeline = this.#newPipeline();
+    if (best?.isIdle === true || this.#pipelines.length === this.options.connections) return best;
+    const pipeline = new Pipeline(this);
     this.#pipelines.push(pipeline);
     return pipeline;
+  }
+}
+
+/**
+ * A connection to the gateway with several requests at a time. After a failure, it is opened again.
+ *
+ * States: closed (no socket) -> connecting -> open -> closed. A request opens a closed pipeline.
+ *
+ * Invariants: requests are written in order. Requests of the same turn of the event loop share a write unless they
+ * are long. If the connection fails, only the first unanswered request fails. The others are returned to be sent
+ * again, which is safe because of their ids. After a failure, requests are sent one at a time for RECOVERY_ANSWERS
+ * answers, because some servers and proxies do not support pipelining.
+ */
+class Pipeline {
+  readonly #all: Connections;
+  #socket: Socket | undefined;
+  #isOpen = false;
+  #reader = new AnswerReader();
+  /** Unanswered requests, in order. The first #written of them have been written. */
+  #requests: Request[] = [];
+  #written = 0;
+  #flushes = false;
+  #isWriting = false;
+  #timer: Timer | undefined;
+  #recovery = 0;
+
+  constructor(all: Connections) {
+    this.#all = all;
+  }
+
+  /** The number of requests that the pipeline accepts now. */
+  get room(): number {
+    return (this.#recovery > 0 ? 1 : this.#all.options.pipelining) - this.#requests.length;
+  }
+
+  get isIdle(): boolean {
+    return this.#requests.length === 0;
+  }
+
+  send(request: Request): void {
+    // Only a connection with requests keeps the process alive.
+    if (this.isIdle) this.#socket?.ref();
+    this.#requests.push(request);
+    if (this.#socket === undefined) this.#connect();
+    else if (this.#isOpen) this.#flushLater();
+    this.#watch();
+  }
+
+  /** Closes the connection, and settles all requests as unanswered. */
+  close(): void {
+    const requests = this.#requests;
+    this.#drop();
+    for (const { settle } of requests) settle(this.#all.unanswered('the sender was closed'));
+  }
+
+  #connect(): void {
+    const socket = this.#all.connect(() => {
+      REACHED.add(this.#all.options.url.host);
+      if (socket !== this.#socket) return;
+      this.#isOpen = true;
+      this.#flush();
+    });
+    this.#socket = socket;
+    const ended = (cause: Error): void => {
+      if (socket === this.#socket) this.#end(cause);
+    };
+    const closed = new Error('the connection was closed before the answer');
+    socket.on('data', (chunk: Buffer) => {
+      if (socket === this.#socket) this.#read(chunk);
+    });
+    socket.on('error', ended);
+    socket.on('end', () => {
+      if (socket === this.#socket) this.#read(undefined);
+      ended(closed);
+    });
+    socket.on('close', () => ended(closed));
+  }
+
+  #flushLater(): void {
+    if (this.#flushes) return;
+    this.#flushes = true;
+    this.#all.options.clock.turnEnd(() => this.#flush());
+  }
+
+  /** A long request ends the batch, so that the callback of the write reports when that request was sent. */
+  #flush(): void {
+    this.#flushes = false;
+    const socket = this.#socket;
+    if (!this.#isOpen || this.#isWriting || socket === undefined) return;
+    const batch: Request[] = [];
+    const parts: Buffer[] = [];
+    for (let bytes = 0; bytes < WRITE_BYTES && this.#written < this.#requests.length; this.#written += 1) {
+      const request = this.#requests[this.#written] as Request;
+      batch.push(request);
+      parts.push(Buffer.from(this.#all.headOf(request), 'latin1'), request.body);
+      bytes += request.body.length;
+    }
+    if (batch.length === 0) return;
+    this.#isWriting = true;
+    socket.write(Buffer.concat(parts), () => {
+      if (socket !== this.#socket) return;
+      for (const request of batch) request.isSent = true;
+      this.#isWriting = false;
+      this.#flush();
+    });
+  }
+
+  /** Reads answers. `undefined` is the end of the connection. */
+  #read(chunk: Buffer | undefined): void {
+    const { isSecure, options } = this.#all;
+    const isEnd = chunk === undefined;
+    try {
+      if (!isEnd) this.#reader.add(chunk);
+      for (let answer = this.#reader.next(isEnd); answer !== undefined; answer = this.#reader.next(isEnd)) {
+        if (this.#written === 0) throw new Error('an answer without a request');
+        const request = this.#requests.shift();
+        if (request === undefined) return;
+        this.#written -= 1;
+        const result = tryOf(answer, request, { nowMs: options.clock.epochMs(), isSecure });
+        request.settle(result);
+        if (answer.isLast || (result.kind === 'retry' && result.misplaced === true)) return this.#end(undefined);
+        if (answer.status >= 400 && !request.isSent) this.#endUnlessSent(request);
+        if (this.#recovery > 0) this.#recovery -= 1;
+      }
+      if (this.#written === 0 && !this.#reader.isEmpty) throw new Error('an answer without a request');
+      this.#all.onRoom([]);
+      if (this.isIdle) this.#socket?.unref();
+    } catch (cause) {
+      this.#end(cause as Error);
+    }
+  }
+
+  /** Closes the connection if a request was refused before its body was sent: the server may never read the rest. */
+  #endUnlessSent(request: Request): void {
+    const socket = this.#socket;
+    this.#all.options.clock.turnEnd(() => {
+      if (socket === this.#socket && !request.isSent) this.#end(undefined);
+    });
+  }
+
+  /** Closes the connection. `cause` is the failure of the first request; `undefined` after an answer. */
+  #end(cause: Error | 'overdue' | undefined): void {
+    // A request that was not written does not fail, unless the connection could not be opened.
+    const failed = cause !== undefined && (this.#written > 0 || !this.#isOpen) ? this.#requests.shift() : undefined;
+    const displaced = this.#requests;
+    if (failed !== undefined || displaced.length > 0) this.#recovery = RECOVERY_ANSWERS;
+    this.#drop();
+    if (cause !== undefined) failed?.settle(this.#all.unanswered(cause === 'overdue' ? undefined : cause));
+    this.#all.onRoom(displaced);
+  }
+
+  #drop(): void {
+    this.#timer?.close();
+    this.#timer = undefined;
+    this.#socket?.destroy();
+    this.#socket = undefined;
+    this.#isOpen = false;
+    this.#isWriting = false;
+    this.#requests = [];
+    this.#written = 0;
+    this.#reader = new AnswerReader();
+  }
+
+  /** Starts one timer for the connection, which costs less than one for each request. */
+  #watch(): void {
+    const [first] = this.#requests;
+    if (first === undefined || this.#timer !== undefined) return;
+    const { clock } = this.#all.options;
+    const leftMs = Math.ceil(Math.max(0, first.dueMs - clock.ms()));
+    this.#timer = clock.after(leftMs, () => {
+      this.#timer = undefined;
+      const [now] = this.#requests;
+      if (now !== undefined && now.dueMs <= clock.ms()) this.#end('overdue');
+      else this.#watch();
+    });
+    this.#timer.unref();
   }
 }
 

@@ -43,6 +43,8 @@ export interface FakeGatewayOptions {
   readonly retryAfterS?: number;
 }
 
+export type { FakeGateway };
+
 export interface FakeEvent {
   readonly id: string;
   readonly type: string;
@@ -51,86 +53,49 @@ export interface FakeEvent {
   readonly acceptedAt: string;
 }
 
-export interface FakeGateway {
-  /** The URL to pass to `sendEvents`. */
-  readonly url: string;
-  /** The accepted events in order of acceptance, one for each id. */
-  readonly events: readonly FakeEvent[];
-  /** The number of requests to `POST /events`. */
-  readonly requests: number;
-  /** Sets the answers to the next requests to `POST /events`. */
-  next(...answers: readonly NextAnswer[]): void;
-  /** Assigns the id to another producer, so that the next request with it receives 409. */
-  giveAway(id: string): void;
-  /** Removes all events, assigned ids and answers that were set. */
-  reset(): void;
-  /** Stops the server and closes its connections. */
-  close(): Promise<void>;
-}
-
-type Decoder = (body: Buffer, limit: { readonly maxOutputLength: number }) => Buffer;
-
 /** Decoders by content coding. Node 20 does not support zstd. */
-const DECODERS: ReadonlyMap<string, Decoder | undefined> = new Map([
-  ['identity', (body: Buffer) => body],
-  ['gzip', zlib.gunzipSync],
-  ['zstd', zlib.zstdDecompressSync],
-]);
-
-function decoded(
-  decode: Decoder,
-  body: Buffer,
-  maxOutputLength: number,
-): Buffer | 'eventTooLarge' | 'invalidCompression' {
-  try {
-    return decode(body, { maxOutputLength });
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'eventTooLarge' : 'invalidCompression';
-  }
-}
+const DECODERS: Readonly<Record<string, ((body: Buffer, limit: { maxOutputLength: number }) => Buffer) | undefined>> = {
+  identity: (body) => body,
+  gzip: zlib.gunzipSync,
+  zstd: zlib.zstdDecompressSync,
+};
 
 /** Starts a fake gateway on a free port of 127.0.0.1. */
-export async function startFakeGateway(options: FakeGatewayOptions = {}): Promise<FakeGateway> {
-  const gateway = new Gateway(options);
-  await gateway.listen();
-  return gateway;
-}
+export const startFakeGateway = (options: FakeGatewayOptions = {}): Promise<FakeGateway> =>
+  new FakeGateway(options).listen();
 
-class Gateway implements FakeGateway {
+class FakeGateway {
   readonly #server: Server;
-  readonly #tls: FakeGatewayOptions['tls'];
-  readonly #bodyBytesMax: number;
-  readonly #retryAfterS: number;
+  readonly #options: FakeGatewayOptions;
   readonly #events = new Map<string, FakeEvent>();
   readonly #givenAway = new Set<string>();
   readonly #next: NextAnswer[] = [];
-  #requests = 0;
+  /** The URL to pass to `createClient` or `sendEvents`. */
   url = '';
+  /** The number of requests to `POST /events`. */
+  requests = 0;
 
-  constructor({ tls, bodyBytesMax = 262_144, retryAfterS = 0 }: FakeGatewayOptions) {
-    this.#retryAfterS = retryAfterS;
-    this.#tls = tls;
-    this.#bodyBytesMax = bodyBytesMax;
+  constructor(options: FakeGatewayOptions) {
+    const { tls } = (this.#options = options);
     const listener: RequestListener = (request, response) => this.#serve(request, response);
     const asks = { requestCert: tls?.ca !== undefined, rejectUnauthorized: false };
     this.#server = tls === undefined ? createServer(listener) : createTlsServer({ ...tls, ...asks }, listener);
   }
 
-  async listen(): Promise<void> {
+  async listen(): Promise<this> {
     this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
     const { port } = this.#server.address() as AddressInfo;
-    this.url = `${this.#tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+    this.url = `${this.#options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+    return this;
   }
 
+  /** The accepted events in order of acceptance, one for each id. */
   get events(): readonly FakeEvent[] {
     return [...this.#events.values()];
   }
 
-  get requests(): number {
-    return this.#requests;
-  }
-
+  /** Sets the answers to the next requests to `POST /events`. */
   next(...answers: readonly NextAnswer[]): void {
     const known = [...Object.keys(REFUSALS), ...OTHERS];
     const unknown = answers.find((one) => !known.includes(String(one)));
@@ -138,18 +103,21 @@ class Gateway implements FakeGateway {
     this.#next.push(...answers);
   }
 
+  /** Assigns the id to another producer, so that the next request with it receives 409. */
   giveAway(id: string): void {
     this.#events.delete(id);
     this.#givenAway.add(id);
   }
 
+  /** Removes all events, assigned ids and answers that were set. */
   reset(): void {
     this.#events.clear();
     this.#givenAway.clear();
     this.#next.length = 0;
-    this.#requests = 0;
+    this.requests = 0;
   }
 
+  /** Stops the server and closes its connections. */
   async close(): Promise<void> {
     const closed = once(this.#server, 'close');
     this.#server.close();
@@ -168,7 +136,7 @@ class Gateway implements FakeGateway {
       response.setHeader('Allow', methods.join(', '));
       return refuse(response, 'methodNotAllowed', `expected ${methods.join(' or ')}`);
     }
-    if (this.#tls?.ca !== undefined && !(request.socket as TLSSocket).authorized) {
+    if (this.#options.tls?.ca !== undefined && !(request.socket as TLSSocket).authorized) {
       response.setHeader('WWW-Authenticate', 'TLS-Client-Certificate realm="ingest-gateway"');
       return refuse(response, 'unauthenticated', 'expected a client certificate');
     }
@@ -184,31 +152,35 @@ class Gateway implements FakeGateway {
   }
 
   #accept(request: IncomingMessage, response: ServerResponse): void {
-    this.#requests += 1;
+    this.requests += 1;
     const { 'content-type': type, 'content-encoding': coding } = request.headers;
     if (!/^application\/json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i.test(type ?? '')) {
       response.setHeader('Accept', 'application/json, application/cloudevents+json');
       return refuse(response, 'unsupportedMediaType', 'expected application/json in UTF-8');
     }
-    const decode = DECODERS.get(coding?.toLowerCase() ?? 'identity');
+    const decode = DECODERS[coding?.toLowerCase() ?? 'identity'];
     if (decode === undefined) {
       response.setHeader('Accept-Encoding', 'gzip, zstd');
       return refuse(response, 'unsupportedMediaType', 'expected no Content-Encoding, or one of gzip and zstd');
     }
+    const maxOutputLength = this.#options.bodyBytesMax ?? 262_144;
     const chunks: Buffer[] = [];
     let bytes = 0;
     request.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes <= this.#bodyBytesMax) chunks.push(chunk);
+      if (bytes <= maxOutputLength) chunks.push(chunk);
     });
     request.on('end', () => {
       // An earlier request with the answer `noAnswer` has closed the connection.
       if (request.socket.destroyed) return;
-      const maxOutputLength = this.#bodyBytesMax;
-      const body = bytes > maxOutputLength ? 'eventTooLarge' : decoded(decode, Buffer.concat(chunks), maxOutputLength);
-      if (body === 'eventTooLarge') refuse(response, body, `the body is over the limit of ${maxOutputLength} bytes`);
-      else if (body === 'invalidCompression') refuse(response, body, 'the body does not match its Content-Encoding');
-      else this.#settle(body, response);
+      const limit = `the body is over the limit of ${maxOutputLength} bytes`;
+      if (bytes > maxOutputLength) return refuse(response, 'eventTooLarge', limit);
+      try {
+        this.#settle(decode(Buffer.concat(chunks), { maxOutputLength }), response);
+      } catch (cause) {
+        if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') refuse(response, 'eventTooLarge', limit);
+        else refuse(response, 'invalidCompression', 'the body does not match its Content-Encoding');
+      }
     });
   }
 
@@ -218,8 +190,9 @@ class Gateway implements FakeGateway {
     const next = this.#next.shift();
     if (next !== undefined && next in REFUSALS) {
       const refusal = REFUSALS[next as keyof typeof REFUSALS];
+      const { retryAfterS = 0 } = this.#options;
       const isLimit = CATALOGUE[refusal].status === 429 || CATALOGUE[refusal].status === 503;
-      return refuse(response, refusal, `asked for: ${next}`, isLimit ? { retryAfterS: this.#retryAfterS } : {});
+      return refuse(response, refusal, `asked for: ${next}`, isLimit ? { retryAfterS } : {});
     }
     if ('path' in event) {
       const detail = event.path === '' ? event.message : 'the envelope failed its schema';

@@ -1,4 +1,4 @@
-// Checks the producer's certificate and key before anything is sent.
+// Checks the gateway's URL and the producer's certificate and key before anything is sent.
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
@@ -52,4 +52,22 @@ function assertUsable(names: string, mistake: string, use: () => unknown): void 
     const { code, message } = cause as NodeJS.ErrnoException;
     throw new TypeError(`${names}: ${mistake} (${code ?? message})`, { cause });
   }
+}
+
+/**
+ * Parses the URL of a gateway, or an `http` URL of this machine for tests. Throws a TypeError that names the mistake.
+ */
+export function gatewayUrl(value: string | URL): URL {
+  if (!URL.canParse(String(value))) throw new TypeError(`${String(value)}: expected an https URL`);
+  const url = new URL(value);
+  const shown = `${url.protocol}//${url.host}${url.pathname}`;
+  const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && local))
+    throw new TypeError(`${shown}: expected an https URL`);
+  const surplus =
+    (url.username + url.password !== '' && 'a user') ||
+    (url.search + url.hash !== '' && 'a query or a fragment') ||
+    (/\/events\/?$/.test(url.pathname) && '/events at its end, which is added');
+  if (surplus !== false) throw new TypeError(`${shown}: expected a URL without ${surplus}`);
+  return url;
 }

@@ -1,7 +1,6 @@
 // Reads events from a file or standard input, or refused events from the file that an earlier run wrote. Also makes
 // sample events.
-import { createReadStream, statSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { createReadStream, openSync, statSync, type ReadStream } from 'node:fs';
 import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -23,23 +22,23 @@ export interface InputEvent extends FileLine {
 
 export interface Input {
   readonly events: AsyncGenerator<InputEvent>;
-  /** The size of the file and the number of bytes read so far. `undefined` if the size is unknown. */
-  readonly bytes: { readonly total: number; readonly read: () => number } | undefined;
+  /** Returns the part of the file that has been read, from 0 to 1. `undefined` if its size is unknown. */
+  readonly partRead: (() => number) | undefined;
   close(): void;
 }
 
 /**
  * Opens a file, or standard input if `path` is undefined. Files named `.gz` or `.zst` are decompressed. If `refused`
- * is true, the input is a refused file. Events up to `position` are skipped. Rejects with an InputError.
+ * is true, the input is a refused file. Events up to `position` are skipped. Throws an InputError.
  */
-export async function openInput(path: string | undefined, refused: boolean, position?: Position): Promise<Input> {
+export function openInput(path: string | undefined, refused: boolean, position?: Position): Input {
   const name = path ?? 'standard input';
-  const raw = path === undefined ? process.stdin : await openFile(path);
+  const raw = path === undefined ? process.stdin : openFile(path);
   const source = decompressed(raw, path);
   const size = path === undefined ? 0 : statSync(path).size;
   return {
     events: events(source, name, refused, position),
-    bytes: size === 0 ? undefined : { total: size, read: () => ('bytesRead' in raw ? Number(raw.bytesRead) : 0) },
+    partRead: size === 0 ? undefined : () => Math.min(1, Number((raw as ReadStream).bytesRead) / size),
     close: () => {
       raw.destroy();
       source.destroy();
@@ -47,14 +46,10 @@ export async function openInput(path: string | undefined, refused: boolean, posi
   };
 }
 
-async function openFile(path: string): Promise<Readable> {
+function openFile(path: string): ReadStream {
   try {
-    const file = await open(path);
-    if ((await file.stat()).isDirectory()) {
-      await file.close();
-      throw new InputError(`${path}: expected a file, found a directory`);
-    }
-    return createReadStream(path, { fd: file });
+    if (statSync(path).isDirectory()) throw new InputError(`${path}: expected a file, found a directory`);
+    return createReadStream(path, { fd: openSync(path, 'r') });
   } catch (cause) {
     if (cause instanceof InputError) throw cause;
     throw new InputError(`${path}: cannot be read (${codeOf(cause)})`, { cause });
@@ -134,9 +129,8 @@ function whyUnreadable(cause: unknown, lastLine: number): string {
   const code = codeOf(cause);
   const until = `the last whole line is ${lastLine}`;
   if (code === 'Z_BUF_ERROR') return `the file was cut off: its compressed data ends too early; ${until}`;
-  if (/^(Z_DATA_ERROR|ZSTD_)/.test(code))
-    return `its compressed data is damaged (${(cause as Error).message}); ${until}`;
-  return `cannot be read to its end (${code})`;
+  const isDamaged = /^(Z_DATA_ERROR|ZSTD_)/.test(code);
+  return isDamaged ? `its compressed data is damaged (${code}); ${until}` : `cannot be read to its end (${code})`;
 }
 
 function refusedEvent({ number: line, bytes }: Line, name: string): InputEvent {
@@ -161,12 +155,11 @@ const SAMPLE_TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.
 
 /** Returns sample events of about 300 bytes, with new ids. */
 export function sampleInput(count: number, system: ClockAndRandom): Input {
-  return { events: samples(count, system), bytes: undefined, close: () => undefined };
-}
-
-async function* samples(count: number, system: ClockAndRandom): AsyncGenerator<InputEvent> {
-  for (let number = 1; number <= count; number += 1)
-    yield await Promise.resolve({ number, line: number, bytes: sample(number, system) });
+  async function* samples(): AsyncGenerator<InputEvent> {
+    for (let number = 1; number <= count; number += 1)
+      yield await Promise.resolve({ number, line: number, bytes: sample(number, system) });
+  }
+  return { events: samples(), partRead: undefined, close: () => undefined };
 }
 
 function sample(number: number, { clock, random }: ClockAndRandom): Buffer {

@@ -33,19 +33,19 @@ const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 export class Position {
   readonly path: string;
   readonly #url: string;
+  readonly #clock: Clock;
   readonly #before: Written | undefined;
   /** The events that were begun, in file order, starting with the first unsettled one. */
   readonly #begun: Begun[] = [];
   #last: FileLine | undefined;
-  readonly #clock: Clock;
   #writtenMs: number;
 
   /** Ignores the position of a run that sent to another gateway. */
   constructor(file: string, url: string, clock: Clock) {
-    this.#clock = clock;
-    this.#writtenMs = clock.ms();
     this.path = `${file}.position`;
     this.#url = url;
+    this.#clock = clock;
+    this.#writtenMs = clock.ms();
     this.#before = writtenAt(this.path, url);
   }
 
@@ -76,6 +76,7 @@ export class Position {
     if (this.#last === undefined) return;
     const { line, bytes } = this.#last;
     const text: Written = { url: this.#url, line, sha256: digest(bytes) };
+    // The file is created, so that nothing is written through a link.
     rmSync(`${this.path}.new`, { force: true });
     writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: OWNER_ONLY, flag: 'wx' });
     renameSync(`${this.path}.new`, this.path);

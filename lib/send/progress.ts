@@ -17,8 +17,8 @@ export class ProgressLine {
   readonly #startMs: number;
   #settled = 0;
   #waiting = '';
-  #waitingMs = 0;
-  #nextLineMs = 0;
+  #waitingMs = Number.NEGATIVE_INFINITY;
+  #lineMs = Number.NEGATIVE_INFINITY;
 
   constructor(input: Input, stderr: NodeJS.WriteStream, clock: Clock) {
     this.#clock = clock;
@@ -36,8 +36,8 @@ export class ProgressLine {
     const reason = `${code}: ${reasonOf(answer)}`;
     this.#waiting = ` | waiting, ${reason}`;
     this.#waitingMs = this.#clock.ms();
-    if (this.#timer !== undefined || this.#waitingMs < this.#nextLineMs) return;
-    this.#nextLineMs = this.#waitingMs + LINE_INTERVAL_MS;
+    if (this.#timer !== undefined || this.#waitingMs < this.#lineMs + LINE_INTERVAL_MS) return;
+    this.#lineMs = this.#waitingMs;
     this.#stderr.write(`ingest-send: waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${reason}\n`);
   }
 
@@ -48,22 +48,15 @@ export class ProgressLine {
     this.#stderr.write('\n');
   }
 
-  /** Returns `45 % | 12345 events | 2310 events/s | 12 s left`, or only the middle if the input has no size. */
-  #text(): string {
-    const seconds = (this.#clock.ms() - this.#startMs) / 1000;
-    const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];
-    const { bytes } = this.#input;
-    if (bytes !== undefined && bytes.read() > 0) {
-      const part = Math.min(1, bytes.read() / bytes.total);
-      parts.unshift(`${(100 * part).toFixed(0)} %`);
-      parts.push(`${((seconds * (1 - part)) / part).toFixed(0)} s left`);
-    }
-    return parts.join(' | ');
-  }
-
+  /** Writes `45 % | 12345 events | 2310 events/s | 12 s left`, or only the middle if the input has no size. */
   #draw(): void {
-    const waits = this.#clock.ms() - this.#waitingMs < REASON_SHOWN_MS;
-    const text = `${this.#text()}${waits ? this.#waiting : ''}`;
+    const nowMs = this.#clock.ms();
+    const seconds = (nowMs - this.#startMs) / 1000;
+    const parts = [`${this.#settled} events`, `${(this.#settled / seconds).toFixed(0)} events/s`];
+    const read = this.#input.partRead?.() ?? 0;
+    if (read > 0) parts.unshift(`${(100 * read).toFixed(0)} %`);
+    if (read > 0) parts.push(`${((seconds * (1 - read)) / read).toFixed(0)} s left`);
+    const text = `${parts.join(' | ')}${nowMs - this.#waitingMs < REASON_SHOWN_MS ? this.#waiting : ''}`;
     this.#stderr.write(`\r${text.slice(0, (this.#stderr.columns || 80) - 1)}\u001b[K`);
   }
 }

@@ -8,8 +8,6 @@ import { reasonOf, SendingStopped, type SendResult } from './sender.ts';
 /** If the first UNAUTHORIZED_MAX results are all 401 or 403, the run stops, because every event would be refused. */
 const UNAUTHORIZED_MAX = 10;
 
-export type Source<T> = AsyncIterator<T> | Iterator<T>;
-
 interface RunOptions<T> {
   /** Settles an event. A rejection ends the run. */
   readonly send: (event: T, signal: AbortSignal) => Promise<SendResult<T>>;
@@ -19,103 +17,75 @@ interface RunOptions<T> {
 
 /** Throws SendingStopped and the errors of `source`, but only after the results of all answered events. */
 export async function* sendAll<T>(
-  source: Source<T>,
-  options: RunOptions<T>,
+  source: AsyncIterator<T>,
+  { send, concurrency, signal: given }: RunOptions<T>,
 ): AsyncGenerator<SendResult<T>, void, undefined> {
-  const run = new Run(source, options);
+  const stop = new AbortController();
+  const signal = AbortSignal.any([given, stop.signal]);
+  // Every pause listens to the signal, and Node warns about more than ten listeners.
+  setMaxListeners(0, signal);
+  let wake = (): void => undefined;
+  signal.addEventListener('abort', () => wake(), { once: true });
+  const done: SendResult<T>[] = [];
+  const isUnauthorized = unauthorized();
+  let failure: { readonly cause: unknown } | undefined;
+  let [sending, isReading, isRead] = [0, false, false];
+  const sendOne = async (event: T): Promise<void> => {
+    try {
+      const result = await send(event, signal);
+      done.push(result);
+      isUnauthorized(result);
+    } catch (cause) {
+      failure ??= { cause };
+      stop.abort();
+    }
+    sending -= 1;
+    wake();
+  };
+  const readOne = async (): Promise<void> => {
+    try {
+      const next = await source.next();
+      isRead = next.done === true;
+      if (next.done === true || signal.aborted) return;
+      sending += 1;
+      void sendOne(next.value);
+    } catch (cause) {
+      failure ??= { cause };
+    } finally {
+      isReading = false;
+      wake();
+    }
+  };
   try {
-    yield* run.results();
-  } finally {
-    run.stop();
-    // The promise is not awaited, because the source may be waiting for its next event.
-    void Promise.resolve(source.return?.()).catch(() => undefined);
-  }
-}
-
-class Run<T> {
-  readonly #source: Source<T>;
-  readonly #options: RunOptions<T>;
-  readonly #stopped = new AbortController();
-  readonly #signal: AbortSignal;
-  readonly #done: SendResult<T>[] = [];
-  #sending = 0;
-  #ended = false;
-  #failure: { readonly cause: unknown } | undefined;
-  #wake = (): void => undefined;
-  #unauthorized = 0;
-
-  constructor(source: Source<T>, options: RunOptions<T>) {
-    this.#source = source;
-    this.#options = options;
-    this.#signal = AbortSignal.any([options.signal, this.#stopped.signal]);
-    // Every pause listens to the signal, and Node warns about more than ten listeners.
-    setMaxListeners(0, this.#signal);
-    this.#signal.addEventListener('abort', () => this.#wake(), { once: true });
-  }
-
-  stop(): void {
-    this.#stopped.abort();
-  }
-
-  async *results(): AsyncGenerator<SendResult<T>, void, undefined> {
-    let reading = false;
     for (;;) {
-      for (let next = this.#done.shift(); next !== undefined; next = this.#done.shift()) yield next;
-      const over = this.#ended || this.#signal.aborted || this.#failure !== undefined;
-      if (over && this.#sending === 0) break;
-      const woken = new Promise<void>((resolve) => (this.#wake = resolve));
-      if (!over && !reading && this.#sending < this.#options.concurrency) {
-        reading = true;
-        void this.#readOne().finally(() => {
-          reading = false;
-          this.#wake();
-        });
+      while (done.length > 0) yield* done.splice(0);
+      const isOver = isRead || signal.aborted || failure !== undefined;
+      if (isOver && sending === 0) break;
+      const woken = new Promise<void>((resolve) => (wake = resolve));
+      if (!isOver && !isReading && sending < concurrency) {
+        isReading = true;
+        void readOne();
       }
       await woken;
     }
-    if (this.#failure !== undefined) throw this.#failure.cause;
+    if (failure !== undefined) throw failure.cause;
+  } finally {
+    stop.abort();
+    // The promise is not awaited, because the source may be waiting for its next event.
+    void source.return?.().catch(() => undefined);
   }
+}
 
-  async #readOne(): Promise<void> {
-    try {
-      const next = await this.#source.next();
-      if (next.done === true) {
-        this.#ended = true;
-      } else if (!this.#signal.aborted && this.#failure === undefined) {
-        this.#sending += 1;
-        void this.#send(next.value);
-      }
-    } catch (cause) {
-      this.#failure ??= { cause };
-    }
-  }
-
-  async #send(event: T): Promise<void> {
-    try {
-      const result = await this.#options.send(event, this.#signal);
-      this.#done.push(result);
-      this.#countUnauthorized(result);
-    } catch (cause) {
-      this.#fail(cause);
-    } finally {
-      this.#sending -= 1;
-      this.#wake();
-    }
-  }
-
-  #fail(cause: unknown): void {
-    this.#failure ??= { cause };
-    this.stop();
-  }
-
-  /** After any other answer, the number is never reached. */
-  #countUnauthorized(result: SendResult<T>): void {
-    if (result.kind === 'refused' && (result.status === 401 || result.status === 403)) this.#unauthorized += 1;
-    else if (result.kind === 'accepted' || (result.kind === 'refused' && result.status !== 0))
-      this.#unauthorized = -Infinity;
-    if (result.kind !== 'refused' || this.#unauthorized !== UNAUTHORIZED_MAX) return;
-    const { status, code, answer } = result;
-    const answers = `the first ${UNAUTHORIZED_MAX} answers were ${status} ${code} (${reasonOf(answer)})`;
-    this.#fail(new SendingStopped(`the gateway does not accept this producer: ${answers}`));
-  }
+/** Returns a function that throws SendingStopped at the last of the first results if all of them are 401 or 403. */
+function unauthorized(): (result: SendResult<unknown>) => void {
+  let count = 0;
+  return (result) => {
+    if (result.kind === 'interrupted' || (result.kind === 'refused' && result.status === 0)) return;
+    if (result.kind === 'accepted' || (result.status !== 401 && result.status !== 403)) count = Number.NaN;
+    else if ((count += 1) === UNAUTHORIZED_MAX)
+      throw new SendingStopped(
+        `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${result.status} ` +
+          `${result.code} (${reasonOf(result.answer)})`,
+      );
+  };
 }

@@ -13,35 +13,36 @@ import type { Try } from './try.ts';
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** The result of one event. `answerMs` is the duration of the last try. */
+/** What all results have in common. `answerMs` is the duration of the last try. */
+interface Settled<T> {
+  readonly event: T;
+  /** The answer's X-Request-Id, which is also in the gateway's log. */
+  readonly requestId: string | undefined;
+  readonly tries: number;
+  readonly answerMs: number;
+}
+
+export interface Accepted<T> extends Settled<T> {
+  readonly kind: 'accepted';
+  /** True if the gateway already had this id, with another body if `differs`. The gateway keeps the first body. */
+  readonly duplicate: boolean;
+  readonly differs: boolean;
+}
+
+export interface Refused<T> extends Settled<T> {
+  readonly kind: 'refused';
+  /** The answer's `code`, or NO_ANSWER if no gateway answered. */
+  readonly code: string;
+  /** 0 if there was no answer. */
+  readonly status: number;
+  readonly answer: unknown;
+  /** True if all tries were used. The event may be accepted later. */
+  readonly retryable: boolean;
+}
+
+/** The result of one event. `interrupted`: the signal aborted while the event waited for its next try. */
 export type SendResult<T> =
-  | {
-      readonly kind: 'accepted';
-      readonly event: T;
-      /** True if the gateway already had this id, with another body if `differs`. The gateway keeps the first body. */
-      readonly duplicate: boolean;
-      readonly differs: boolean;
-      /** The answer's X-Request-Id, which is also in the gateway's log. */
-      readonly requestId: string | undefined;
-      readonly tries: number;
-      readonly answerMs: number;
-    }
-  | {
-      readonly kind: 'refused';
-      readonly event: T;
-      /** The answer's `code`, or NO_ANSWER if no gateway answered. */
-      readonly code: string;
-      /** 0 if there was no answer. */
-      readonly status: number;
-      readonly answer: unknown;
-      /** True if all tries were used. The event may be accepted later. */
-      readonly retryable: boolean;
-      readonly requestId: string | undefined;
-      readonly tries: number;
-      readonly answerMs: number;
-    }
-  /** The signal aborted while the event waited for its next try. */
-  | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
+  Accepted<T> | Refused<T> | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
 
 export interface Retry {
   readonly code: string;
@@ -100,10 +101,9 @@ export class Sender {
   async #turn(signal: AbortSignal): Promise<void> {
     const { ratePerS, clock } = this.#options;
     if (ratePerS === undefined) return;
-    const now = clock.ms();
-    const start = Math.max(now, this.#nextStartMs);
-    this.#nextStartMs = start + 1000 / ratePerS;
-    if (start > now) await clock.sleep(start - now, signal);
+    const startMs = Math.max(clock.ms(), this.#nextStartMs);
+    this.#nextStartMs = startMs + 1000 / ratePerS;
+    if (startMs > clock.ms()) await clock.sleep(startMs - clock.ms(), signal);
   }
 
   async #untilSettled<T>(event: T, once: () => Promise<Try>, signal: AbortSignal): Promise<SendResult<T>> {
@@ -114,10 +114,7 @@ export class Sender {
       const result = await once();
       const answerMs = clock.ms() - startMs;
       if (result.kind === 'hopeless') throw new SendingStopped(printable(result.reason));
-      if (result.kind === 'accepted') {
-        const { duplicate, differs, requestId } = result;
-        return { kind: 'accepted', event, duplicate, differs, requestId, tries, answerMs };
-      }
+      if (result.kind === 'accepted') return { ...result, event, tries, answerMs };
       const { code, status, answer, requestId } = result;
       const retryable = result.kind === 'retry';
       if (!retryable || tries >= triesMax)

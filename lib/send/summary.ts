@@ -7,13 +7,8 @@ export class Summary {
   readonly #clock: Clock;
   readonly #startMs: number;
   readonly #answers = createHistogram();
-  readonly #refusedByCode = new Map<string, number>();
-  #accepted = 0;
-  #refused = 0;
-  #duplicates = 0;
-  #differing = 0;
-  #interrupted = 0;
-  #retries = 0;
+  readonly #counts = { accepted: 0, duplicate: 0, differing: 0, refused: 0, interrupted: 0, retries: 0 };
+  readonly #refusedByCode: Record<string, number> = {};
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -22,69 +17,54 @@ export class Summary {
 
   /** The number of events that were not accepted. */
   get missing(): number {
-    return this.#interrupted + this.#refused;
+    return this.#counts.interrupted + this.#counts.refused;
   }
 
   add(result: SendResult<unknown>): void {
-    this.#retries += Math.max(0, result.tries - 1);
-    if (result.kind === 'interrupted') {
-      this.#interrupted += 1;
-      return;
-    }
+    const counts = this.#counts;
+    counts[result.kind] += 1;
+    counts.retries += Math.max(0, result.tries - 1);
+    if (result.kind === 'interrupted') return;
     this.#answers.record(Math.max(1, Math.round(result.answerMs * 1000)));
-    if (result.kind === 'refused') {
-      this.#refused += 1;
-      this.#refusedByCode.set(result.code, (this.#refusedByCode.get(result.code) ?? 0) + 1);
-      return;
-    }
-    this.#accepted += 1;
-    if (result.duplicate) this.#duplicates += 1;
-    if (result.differs) this.#differing += 1;
+    if (result.kind === 'refused') this.#refusedByCode[result.code] = (this.#refusedByCode[result.code] ?? 0) + 1;
+    else
+      [counts.duplicate, counts.differing] = [counts.duplicate + +result.duplicate, counts.differing + +result.differs];
   }
 
   /** `refusedFile` is the path of the file with the refused events, if there are any. */
   json(refusedFile: string | undefined): string {
-    return `${JSON.stringify({ ...this.#figures(), refusedFile: refusedFile ?? null })}\n`;
+    const { accepted, duplicate, differing, refused, ...others } = this.#counts;
+    const counts = { accepted, duplicate, differing, refused, refusedByCode: this.#refusedByCode, ...others };
+    return `${JSON.stringify({ ...counts, ...this.#pace(), refusedFile: refusedFile ?? null })}\n`;
   }
 
   table(): string {
-    const { accepted, duplicate, differing, refused, refusedByCode, interrupted, retries, ...pace } = this.#figures();
-    const rows: [name: string, value: string][] = [
-      ['accepted', String(accepted)],
-      ['  of these duplicate', String(duplicate)],
-      ['  of these differing', String(differing)],
-      ['refused', String(refused)],
-      ...Object.entries(refusedByCode)
+    const { accepted, duplicate, differing, refused, interrupted, retries } = this.#counts;
+    const { eventsPerS, p50Ms, p99Ms } = this.#pace();
+    const rows: [name: string, value: string | number][] = [
+      ['accepted', accepted],
+      ['  of these duplicate', duplicate],
+      ['  of these differing', differing],
+      ['refused', refused],
+      ...Object.entries(this.#refusedByCode)
         .sort()
-        .map(([code, times]): [string, string] => [`  ${code}`, String(times)]),
-      ['interrupted', String(interrupted)],
-      ['retries', String(retries)],
-      ['events/s', String(pace.eventsPerS)],
-      ['p50 ms', pace.p50Ms?.toFixed(1) ?? '-'],
-      ['p99 ms', pace.p99Ms?.toFixed(1) ?? '-'],
+        .map(([code, times]): [string, number] => [`  ${code}`, times]),
+      ['interrupted', interrupted],
+      ['retries', retries],
+      ['events/s', eventsPerS],
+      ['p50 ms', p50Ms?.toFixed(1) ?? '-'],
+      ['p99 ms', p99Ms?.toFixed(1) ?? '-'],
     ];
     const nameWidth = Math.max(...rows.map(([name]) => name.length));
-    const valueWidth = Math.max(...rows.map(([, value]) => value.length));
-    return rows.map(([name, value]) => `${name.padEnd(nameWidth)}  ${value.padStart(valueWidth)}\n`).join('');
+    const valueWidth = Math.max(...rows.map(([, value]) => String(value).length));
+    return rows.map(([name, value]) => `${name.padEnd(nameWidth)}  ${String(value).padStart(valueWidth)}\n`).join('');
   }
 
-  #figures() {
-    const seconds = (this.#clock.ms() - this.#startMs) / 1000;
-    return {
-      accepted: this.#accepted,
-      duplicate: this.#duplicates,
-      differing: this.#differing,
-      refused: this.#refused,
-      refusedByCode: Object.fromEntries(this.#refusedByCode),
-      interrupted: this.#interrupted,
-      retries: this.#retries,
-      eventsPerS: Math.round((this.#accepted + this.#refused) / seconds),
-      p50Ms: this.#percentileMs(50),
-      p99Ms: this.#percentileMs(99),
-    };
-  }
-
-  #percentileMs(percent: number): number | null {
-    return this.#answers.count === 0 ? null : Math.round(this.#answers.percentile(percent) / 100) / 10;
+  #pace() {
+    const { accepted, refused } = this.#counts;
+    const percentileMs = (percent: number): number | null =>
+      this.#answers.count === 0 ? null : Math.round(this.#answers.percentile(percent) / 100) / 10;
+    const eventsPerS = Math.round((accepted + refused) / ((this.#clock.ms() - this.#startMs) / 1000));
+    return { eventsPerS, p50Ms: percentileMs(50), p99Ms: percentileMs(99) };
   }
 }

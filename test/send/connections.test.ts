@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
-import { Connections, gatewayUrl } from '../../lib/send/connections.ts';
-import type { SenderIdentity } from '../../lib/send/identity.ts';
+import { Connections } from '../../lib/send/connections.ts';
+import { gatewayUrl, type SenderIdentity } from '../../lib/send/identity.ts';
 import { NO_ANSWER, type Try } from '../../lib/send/try.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -114,15 +114,7 @@ const FOREIGN: readonly (readonly [what: string, ...texts: string[]])[] = [
   ['endless header fields', `HTTP/1.1 202 Accepted\r\nX: ${'a'.repeat(200_000)}\r\n\r\n`],
   [
     'bad chunks',
-    ...[
-      'ZZ\r\n',
-      '-1\r\n',
-      '4\r\nabcdef\r\n',
-      'fffffffff\r\n',
-      '10001\r\n',
-      `0;${'a'.repeat(20_000)}`,
-      '0\r\nno field\r\n\r\n',
-    ].map(chunks),
+    ...['ZZ\r\n', '-1\r\n', '4\r\nabcdef\r\n', 'fffffffff\r\n', '10001\r\n', `0;${'a'.repeat(100_000)}`].map(chunks),
   ],
   ['a coding besides chunked', response(202, ACCEPTED, 'Transfer-Encoding: gzip, chunked\r\n')],
   ['chunks in HTTP/1.0', chunks(CHUNKED).replace('1.1', '1.0')],
