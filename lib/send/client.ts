@@ -273,8 +273,9 @@ function assertOptions(options: SendEventsOptions): void {
     if (!known.includes(name)) throw new TypeError(`${name}: unknown option, expected one of ${known.join(', ')}`);
     const max = WHOLE_MAX[name];
     if (max === undefined || value === undefined) continue;
-    if (!Number.isInteger(value) || Number(value) < 1 || Number(value) > max)
-      throw new RangeError(`${name} ${String(value)}: expected a whole number from 1 to ${max}`);
+    const number = Number(value);
+    if (!Number.isInteger(value) || number < 1 || number > max)
+      throw new RangeError(`${name} ${number}: expected a whole number from 1 to ${max}`);
   }
   const { url, cert, key, token, ratePerS } = options;
   if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
