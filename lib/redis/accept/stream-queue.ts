@@ -187,23 +187,19 @@ export class StreamQueue implements Queue {
     // Fact: an additional argument costs every event. Choice: only calls with notes have one.
     const hasNotes = submissions.some(({ notes }) => notes !== undefined);
     const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
+    const end = endOfCall(submissions, from);
+    const carried = from === 0 && end === submissions.length ? submissions : submissions.slice(from, end);
     const command: Argument[] = [...this.#accept, retention];
-    const events: Argument[] = [];
-    const { index } = this.#identity;
-    let at = from;
-    for (let characters = 0; at < submissions.length && at - from < CALL_EVENTS_MAX; at += 1) {
-      const submission = submissions[at];
-      if (submission === undefined) break;
-      const { producer, text, notes } = submission;
-      characters += text.length;
-      if (characters > CALL_CHARACTERS_MAX && at > from) break;
-      const { field, digests } = index.keysOf(submission, this.#asSpelled.has(submission));
-      command.push(field);
-      events.push(digests + producer, text);
-      if (hasNotes) events.push(membersOf(notes));
+    let [field, event] = [command.length, command.length + carried.length];
+    // Fact: an array that grows is copied. Choice: its last element is set first.
+    command.length = event + carried.length * (hasNotes ? 3 : 2);
+    for (const submission of carried) {
+      const keys = this.#identity.index.keysOf(submission, this.#asSpelled.has(submission));
+      command[field++] = keys.field;
+      command[event++] = keys.digests + submission.producer;
+      command[event++] = submission.text;
+      if (hasNotes) command[event++] = membersOf(submission.notes);
     }
-    command.push(...events);
-    const carried = from === 0 && at === submissions.length ? submissions : submissions.slice(from, at);
     const writtenMs = Number.POSITIVE_INFINITY;
     const call: Call = { submissions: carried, sentMs: this.#clock.ms(), writtenMs, settled: false };
     this.#calls.push(call);
@@ -214,7 +210,7 @@ export class StreamQueue implements Queue {
       if (isNoScript(cause)) sender.send(ACCEPT.withText(command)).then(answered, refused);
       else refused(cause);
     });
-    return at;
+    return end;
   }
 
   #answered(call: Call, reply: RedisValue): void {
@@ -357,6 +353,15 @@ export class StreamQueue implements Queue {
     }
     await this.#durability.check(server);
   }
+}
+
+function endOfCall(submissions: readonly Submission[], from: number): number {
+  let characters = 0;
+  for (let at = from; at < submissions.length; at += 1) {
+    characters += submissions[at]?.text.length ?? 0;
+    if (at - from === CALL_EVENTS_MAX || (characters > CALL_CHARACTERS_MAX && at > from)) return at;
+  }
+  return submissions.length;
 }
 
 function settleAll(call: Call, outcome: Outcome): void {
