@@ -161,9 +161,11 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
     });
 
     it('echoes the request id of the caller, or makes one', async () => {
-      const given = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': 'mine-1' } });
-      assert.equal(given.headers['x-request-id'], 'mine-1');
-      const made = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': 'two words' } });
+      for (const requestId of ['mine-1', 'two words', 'caf\u00e9']) {
+        const given = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': requestId } });
+        assert.equal(given.headers['x-request-id'], requestId);
+      }
+      const made = await gateway.ask({ path: '/events/x', headers: { 'x-request-id': '' } });
       assert.match(String(made.headers['x-request-id']), /^[0-9a-f-]{36}$/);
     });
 

@@ -18,8 +18,8 @@ import { firstResponse, Transcript, type Seen } from '../support/transcript.ts';
 
 const BODY_BYTES_MAX = 4_096;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-const ECHOED = ['!', '~'.repeat(128), 'checkout/7:a=b;c"d,e'];
-const REPLACED = ['', ' ', 'two words', 'caf\u00e9', 'x'.repeat(129)];
+const ECHOED = ['!', '~'.repeat(1_000), 'checkout/7:a=b;c"d,e', 'two words', 'caf\u00e9'];
+const REPLACED = ['', ' '];
 
 const transcript = new Transcript();
 
