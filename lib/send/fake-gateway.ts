@@ -127,7 +127,7 @@ class FakeGateway {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const given = String(request.headers['x-request-id'] ?? '');
-    response.setHeader('X-Request-Id', /^[\x21-\x7e]{1,128}$/.test(given) ? given : SYSTEM.random.uuid());
+    response.setHeader('X-Request-Id', /^[\x20-\x7e\x80-\xff]+$/.test(given) ? given : SYSTEM.random.uuid());
     const path = (request.url ?? '').replace(/\?.*$/, '');
     const id = /^\/events\/([^/]+)$/.exec(path)?.[1];
     const methods = path === '/events' ? ['POST'] : id === undefined ? [] : ['GET', 'HEAD'];
