@@ -71,7 +71,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   let running = Promise.resolve();
   onStop({
     deadlineMs: config.drainTimeoutMs,
-    cutOff: 'another replica will land the rest',
+    cutOff: () => ({ text: 'another replica will land the rest', exitCode: EXIT.clean }),
     stop: async () => {
       stopped.abort();
       replica.stop();

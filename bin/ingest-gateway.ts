@@ -20,7 +20,7 @@ import { startTracing } from '../lib/telemetry/tracing.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { messageOf } from '../lib/process/message-of.ts';
-import { version } from '../lib/process/program.ts';
+import { EXIT, version } from '../lib/process/program.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { checkFiles, readFiles, watchFiles } from '../lib/gateway/files.ts';
@@ -103,7 +103,7 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
   process.on('SIGHUP', () => watched.reload());
   onStop({
     deadlineMs: config.drainTimeoutMs,
-    cutOff: 'closing the remaining connections',
+    cutOff: () => ({ text: `${gateway.openRequests} requests were cut off`, exitCode: EXIT.fatal }),
     stop: async () => {
       watched.stop();
       gateway.beginStop();

@@ -42,8 +42,8 @@ export interface Daemon<C> {
 
 interface Stop {
   readonly deadlineMs: number;
-  /** Tells, in a log line, what happens to unfinished work at the deadline. */
-  readonly cutOff: string;
+  /** Returns the log line about the work that is unfinished at the deadline, and the exit code. */
+  readonly cutOff: () => { readonly text: string; readonly exitCode: number };
   readonly stop: () => Promise<void>;
 }
 
@@ -133,7 +133,7 @@ export async function bound(
 
 /**
  * The first signal starts an orderly stop, after which the process exits with 0, or with 1 if `stop` rejects. The
- * process exits after `deadlineMs` at the latest. A second signal makes it exit immediately.
+ * process exits after `deadlineMs` at the latest, with the code of `cutOff`. A second signal makes it exit immediately.
  */
 const stopping =
   (log: Log): OnStop =>
@@ -147,8 +147,9 @@ const stopping =
       isStopping = true;
       log.info({ signal }, 'stopping');
       SYSTEM.clock.after(deadlineMs, () => {
-        log.warn(`the drain timeout has passed: ${cutOff}`);
-        endNow(EXIT.clean);
+        const { text, exitCode } = cutOff();
+        log.warn({ exitCode }, `the drain timeout has passed: ${text}`);
+        endNow(exitCode);
       });
       const stopped = (): void => {
         log.info('stopped');

@@ -6,7 +6,7 @@
 import { problem } from '../ingest/errors.ts';
 import { isErased } from '../ingest/erased.ts';
 import { parseEvent, type InvalidEvent } from '../ingest/event.ts';
-import type { EventNotes, Outcome, Queue } from '../ingest/queue.ts';
+import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts';
 import type { TraceContext } from '../ingest/trace-context.ts';
 import { JSON_TYPE, type Answering, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
@@ -172,26 +172,45 @@ function submit(
   if (!event.valid) return problem('invalidEvent', event.detail, event);
   const forbidden = options.checks.quotas?.typeRefusal(producer, event.type);
   if (forbidden !== undefined) return forbidden;
-  const { id, text } = event;
-  const { spans, clock } = options;
-  const context = spans?.sending(exchange.trace);
-  const startMs = spans === undefined ? 0 : clock.ms();
-  const notes = notesOf(event.notes, context ?? exchange.trace);
-  options.queue.submit({
-    id,
-    producer,
-    text,
-    notes,
-    settle: (outcome) => {
-      if (exchange.ended) return;
-      if (spans !== undefined) {
-        const bytes = Buffer.byteLength(text);
-        exchange.enqueued = { id, bytes, startMs, endMs: clock.ms(), context };
-      }
-      exchange.answer(answerTo(options.metrics, id, outcome));
-    },
-  });
+  options.queue.submit(new EventSubmission(options, exchange, producer, event));
   return 'taken';
+}
+
+/** An event in the queue's hands. One object for each event, because this is the hot path. */
+class EventSubmission implements Submission {
+  readonly id: string;
+  readonly producer: string;
+  readonly text: string;
+  readonly notes: EventNotes | undefined;
+  readonly #options: AcceptEventOptions;
+  readonly #exchange: Exchange;
+  /** The trace context for the queue and the time of the submission, if spans are recorded. */
+  readonly #context: TraceContext | undefined;
+  readonly #startMs: number;
+
+  constructor(options: AcceptEventOptions, exchange: Exchange, producer: string, event: ReadEvent) {
+    const { spans, clock } = options;
+    this.#options = options;
+    this.#exchange = exchange;
+    this.#context = spans?.sending(exchange.trace);
+    this.#startMs = spans === undefined ? 0 : clock.ms();
+    this.id = event.id;
+    this.producer = producer;
+    this.text = event.text;
+    this.notes = notesOf(event.notes, this.#context ?? exchange.trace);
+  }
+
+  settle(outcome: Outcome): void {
+    const { spans, clock, metrics } = this.#options;
+    const exchange = this.#exchange;
+    if (exchange.ended) return;
+    const { id } = this;
+    if (spans !== undefined) {
+      const bytes = Buffer.byteLength(this.text);
+      exchange.enqueued = { id, bytes, startMs: this.#startMs, endMs: clock.ms(), context: this.#context };
+    }
+    exchange.answer(answerTo(metrics, id, outcome));
+  }
 }
 
 function notesOf(own: EventNotes | undefined, trace: TraceContext | undefined): EventNotes | undefined {

@@ -22,6 +22,8 @@ import type { Enqueued, RequestSpans } from './request-spans.ts';
 /** Status in metrics of a request that the client aborted. */
 const ABORTED_STATUS = 499;
 
+const SHOWN_ID_MAX = 256;
+
 /** A connection with a longer unread rest of a refused request closes; a shorter rest is read and discarded. */
 const REST_BYTES_MAX = 65_536;
 
@@ -32,6 +34,8 @@ export interface ExchangeContext extends ClockAndRandom {
   readonly spans: RequestSpans | undefined;
   /** True while the server is stopping: answers then close their connections. */
   draining: boolean;
+  /** Number of exchanges that have not ended. */
+  open: number;
   readonly log: Log;
   readonly logsAnswers: boolean;
 }
@@ -63,7 +67,15 @@ export class Exchange implements RequestListener {
     this.#meter = meter;
     this.startMs = context.clock.ms();
     this.requestId = requestIdFrom(request.head.requestId, context.random);
+    context.open += 1;
     request.listener = this;
+  }
+
+  /** The request id for logs and spans: cut, and with escapes for all but visible ASCII and spaces. */
+  get shownRequestId(): string {
+    return this.requestId
+      .slice(0, SHOWN_ID_MAX)
+      .replaceAll(/[^\x20-\x7e]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
   }
 
   get trace(): TraceContext | undefined {
@@ -97,10 +109,11 @@ export class Exchange implements RequestListener {
     this.#context.spans?.ended(this, undefined);
   }
 
+  /** Answers after a failure of the handler, and closes the connection, whose state is unknown. */
   bug(cause: unknown): void {
-    const { requestId, trace } = this;
+    const { shownRequestId: requestId, trace } = this;
     this.#context.log.error({ err: cause, requestId, traceparent: trace?.traceparent }, 'a handler failed');
-    this.answer(problem('internal', 'the gateway failed on this request'));
+    if (!this.#ended) this.#respond(problem('internal', 'the gateway failed on this request'), true);
   }
 
   fault(fault: ProtocolFault): boolean {
@@ -123,7 +136,7 @@ export class Exchange implements RequestListener {
 
   #logAnswer(answer: GatewayAnswer): void {
     const { log, clock } = this.#context;
-    const { requestId, producer, trace } = this;
+    const { shownRequestId: requestId, producer, trace } = this;
     const { method, target } = this.request.head;
     const client = clientFields(this.connection, answer.status);
     const ms = Math.round(clock.ms() - this.startMs);
@@ -133,6 +146,7 @@ export class Exchange implements RequestListener {
 
   #end(status: number): void {
     this.#ended = true;
+    this.#context.open -= 1;
     if (this.admitted !== undefined) this.#context.admission.release(this.admitted);
     this.#meter.ended(this.request.head.method, status, this.startMs);
   }

@@ -95,6 +95,7 @@ export class Gateway {
       refusals: new RefusalMeter(metrics, this.#refusalLog),
       spans,
       draining: false,
+      open: 0,
       log,
       // Checked once, so that an accepted request costs no call at level `info`.
       logsAnswers: log.isLevelEnabled('debug'),
@@ -188,6 +189,11 @@ export class Gateway {
         ),
       metrics: this.#metrics,
     };
+  }
+
+  /** Number of requests that are not answered yet. */
+  get openRequests(): number {
+    return this.#context.open;
   }
 
   /** Resolves to the bound address. Rejects with the system's error. */

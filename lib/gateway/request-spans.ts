@@ -24,7 +24,7 @@ interface AnsweredRequest {
   readonly request: { readonly head: RequestHead };
   readonly connection: { readonly address: string };
   readonly route: string;
-  readonly requestId: string;
+  readonly shownRequestId: string;
   readonly producer: string | undefined;
   readonly trace: TraceContext | undefined;
   readonly startMs: number;
@@ -51,7 +51,7 @@ export class RequestSpans {
 
   /** `answer` is `undefined` if the client aborted the request. */
   ended(exchange: AnsweredRequest, answer: GatewayAnswer | undefined): void {
-    const { trace, route, startMs, enqueued, producer, requestId } = exchange;
+    const { trace, route, startMs, enqueued, producer, shownRequestId } = exchange;
     const { method, target } = exchange.request.head;
     const refusal = answer?.refusal;
     if (refusal === undefined && (trace === undefined || !isSampled(trace))) return;
@@ -73,7 +73,7 @@ export class RequestSpans {
         'url.path': query === -1 ? target : target.slice(0, query),
         'client.address': exchange.connection.address,
         'network.protocol.version': '1.1',
-        'ingest.request_id': requestId,
+        'ingest.request_id': shownRequestId,
         ...(producer === undefined ? {} : { 'ingest.producer': producer }),
         ...(answer === undefined
           ? { 'error.type': 'aborted' }

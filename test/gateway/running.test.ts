@@ -222,13 +222,14 @@ describe('a gateway that runs', () => {
     queue.states = () => [{ available: true }, { available: false, reason: 'away' }];
     const { gateway } = await gatewayInProcess(pki, {}, { queue, listens: false });
     assert.equal(gateway.state.unready(), 'not listening yet');
-    assert.deepEqual(gateway.state.unavailable(), [1]);
+    assert.deepEqual([...gateway.state.unavailable()], [[1, 'away']]);
     const { port } = await gateway.listen('127.0.0.1', 0);
     assert.equal(gateway.state.unready(), undefined);
     const client = raw(port, shop);
     assert.deepEqual(JSON.parse((await askRaw(client, requestText('GET /health/ready'))).body), {
       status: 'ready',
       unavailable: [1],
+      reasons: { 1: 'away' },
     });
     gateway.beginStop();
     const { status, body, headers } = await askRaw(client, requestText('GET /health/ready'));

@@ -20,6 +20,6 @@ await startDaemon({
   run: async (_config, _log, onStop) => {
     failIn('run');
     setInterval(() => failIn('timer'), 10);
-    onStop({ deadlineMs: 60_000, cutOff: '', stop: async () => failIn('stop') });
+    onStop({ deadlineMs: 60_000, cutOff: () => ({ text: '', exitCode: 0 }), stop: async () => failIn('stop') });
   },
 });

@@ -119,6 +119,7 @@ export class Gateway extends Program {
       refusals: REFUSALS,
       spans: undefined,
       draining: false,
+      open: 0,
       log: {
         error: ({ err }: { readonly err: unknown }) => {
           throw err;
@@ -153,17 +154,13 @@ export class Gateway extends Program {
       restMayExceed: () => false,
       body,
       isLatest: true,
-      respond: (_requestId: string, { status, body: answered }: GatewayAnswer) => {
+      respond: (_requestId: string, { status, body }: GatewayAnswer) => {
         this.open -= 1;
-        const bytes = Array.isArray(answered) ? Buffer.concat(answered as Buffer[]) : answered;
+        const bytes = Array.isArray(body) ? Buffer.concat(body as Buffer[]) : body;
         told({ status, body: JSON.parse(String(bytes)) as Told['body'] });
       },
     };
-    const connection = {
-      name: producer,
-      context: { judged: undefined },
-      address: 'simulated',
-    };
+    const connection = { name: producer, context: { judged: undefined }, address: 'simulated' };
     return new Exchange(this.#context, connection as never, request as never, METER);
   }
 }
