@@ -163,7 +163,11 @@ describe('the package on an empty Debian', () => {
       `the first event landed ${Math.round((performance.now() - startedMs) / 1000)} s after the first command`,
     );
     assert.match(machine.ok(block('su postgres')), /shop\/1/);
-    assert.match(machine.ok(block('export INGEST_QUEUE_URI')), /replica/);
+    const asAdmin = block('export INGEST_QUEUE_URI');
+    assert.match(machine.ok(asAdmin), /replica/);
+    const timer = block('printf').replace(/^ln -s.*$/m, 'systemctl start ingest-reconcile');
+    const shown = machine.ok(`${asAdmin}\n${timer}\ncat /var/lib/ingest-metrics/ingest_reconcile.prom`);
+    assert.match(shown, /^ingest_reconcile_events\{place="missing"\} 0$/m);
     for (const unit of ['ingest-gateway@9470', 'ingest-consumer@9464'])
       assert.match(machine.ok(`ls /var/cache/ingest/${unit.replace('@', '-')}`), /./, 'its own compiled code');
   });

@@ -50,12 +50,6 @@ export class RunningPrometheus {
     return new RunningPrometheus(`http://${address}`);
   }
 
-  async faults(): Promise<readonly string[]> {
-    const response = await fetch(`${this.url}/api/v1/targets`);
-    const { data } = (await response.json()) as { data: { activeTargets: { health: string; lastError: string }[] } };
-    return data.activeTargets.map(({ health, lastError }) => (health === 'up' ? '' : `${health} ${lastError}`));
-  }
-
   async firing(): Promise<ReadonlySet<string>> {
     const response = await fetch(`${this.url}/api/v1/alerts`);
     const { data } = (await response.json()) as { data: { alerts: readonly Alert[] } };
