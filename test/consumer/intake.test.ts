@@ -54,23 +54,6 @@ describe('the intake', () => {
     );
   });
 
-  it('returns the waiting entries after a read that was not full', async () => {
-    const intake = await grown(400, () => 100);
-    add(intake, entries(100, 300), await intake.reserve());
-    const taking = intake.take();
-    assert.equal(await settles(taking), false);
-    add(intake, entries(7, 300), await intake.reserve());
-    assert.equal((await taking)?.length, 107);
-  });
-
-  it('returns the waiting entries if the next read may take long', async () => {
-    const intake = await grown(400, () => 100);
-    add(intake, entries(100, 300), await intake.reserve());
-    const taking = intake.take();
-    intake.settle();
-    assert.equal((await taking)?.length, 100);
-  });
-
   it('has room for two batches, including entries that are being read', async () => {
     const intake = await grown(200, () => 100);
     for (let reads = 0; reads < 3; reads += 1) add(intake, entries(100, 300), await intake.reserve());
@@ -118,21 +101,6 @@ describe('the intake', () => {
     assert.equal(await intake.reserve(), 1);
   });
 
-  it('does not make reads larger after one that was not full', async () => {
-    const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
-    for (let reads = 0; reads < 5; reads += 1) {
-      assert.equal(await intake.reserve(), 2);
-      add(intake, entries(1, 300), 2);
-    }
-  });
-
-  it('accepts a single body of any size', async () => {
-    const intake = await grown(2_000, () => 500);
-    add(intake, entries(1, 100 * MIB), await intake.reserve());
-    await intake.take();
-    assert.equal(await intake.reserve(), 1);
-  });
-
   // If an unused reservation were not released, reading and landing would wait for each other.
   it('continues to read when small bodies follow large ones', async () => {
     const intake = await grown(2_000, () => 500);
@@ -143,27 +111,6 @@ describe('the intake', () => {
     assert.equal(await settles(next), false);
     add(intake, entries(reserved, 100), reserved);
     assert.equal(await next, 500);
-  });
-
-  it('returns each entry to one of several takers', async () => {
-    const intake = await grown(100, () => 100);
-    const takers = [intake.take(), intake.take()];
-    add(intake, entries(5, 300), await intake.reserve());
-    add(intake, entries(6, 300), await intake.reserve());
-    intake.end();
-    const counts = await Promise.all([...takers, intake.take()].map(async (taking) => (await taking)?.length ?? 0));
-    assert.equal(
-      counts.reduce((sum, count) => sum + count),
-      11,
-    );
-  });
-
-  it('returns the rest after its end, and then nothing', async () => {
-    const intake = await grown(400, () => 100);
-    add(intake, entries(100, 300), await intake.reserve());
-    intake.end();
-    assert.equal((await intake.take())?.length, 100);
-    assert.equal(await intake.take(), undefined);
   });
 });
 
@@ -180,15 +127,5 @@ describe('the entries of one read', () => {
     assert.equal(readEntriesMax(4 * MIB, 1), 12);
     assert.equal(readEntriesMax(64 * MIB, 1), 12);
     assert.equal(readEntriesMax(undefined, 1), 12);
-  });
-
-  it('are fewer after a gateway starts to accept longer bodies', async () => {
-    let readMax = 64;
-    const intake = await grown(10_000, () => readMax);
-    const first = await intake.reserve();
-    assert.equal(first, 64);
-    readMax = 12;
-    add(intake, entries(first, 300), first);
-    assert.equal(await intake.reserve(), 12);
   });
 });

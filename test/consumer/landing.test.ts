@@ -171,17 +171,6 @@ describe('landing', () => {
     assert.equal((await store.quarantine()).length, 100);
   });
 
-  it('limits the number of rows in a transaction', async (t) => {
-    const { calls, landAll } = await start(t);
-    await landAll(classify(deliveries(1_000, 0)));
-    assert.deepEqual(
-      calls.map((call) => call.length),
-      [1_000],
-    );
-    await landAll(classify(deliveries(6_000, 0, 1_000)));
-    assert.ok(calls.length > 2 && calls.slice(1).flat().length === 6_000, String(calls.length));
-  });
-
   it('lands an event of any size, in a transaction of its own', async (t) => {
     const { calls, landAll } = await start(t);
     assert.equal((await landAll(classify([delivery(0, 17 * MIB), delivery(1, 17 * MIB), delivery(2, 10)]))).length, 3);

@@ -4,9 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 let redis: TestRedis;
 let postgres: PostgresServer;
@@ -159,17 +157,4 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
     ],
   ];
   for (const [what, warehouse, reason, checked] of cases) itIsTold(what, warehouse, reason, checked);
-
-  it('with too few rights for the role fails --check=connect', async () => {
-    const uri = await postgres.freshDatabase();
-    const warehouse = createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 });
-    await warehouse.prepare();
-    await warehouse.close();
-    await postgres.query(uri, 'CREATE ROLE reader LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader');
-    const asReader = new URL(uri);
-    asReader.username = 'reader';
-    const check = new Program('ingest-consumer', { env: environment(asReader.href), args: ['--check=connect'] });
-    assert.equal(await check.ended, 5, check.output);
-    assert.match(check.output, /lacks INSERT on events, INSERT on events_quarantine/);
-  });
 });

@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
 import { WITHIN_MS } from '../support/deadline.ts';
@@ -39,27 +36,6 @@ describe('ingest-consumer, before it starts', () => {
     }
     assert.match(output, /INGEST_CONSUMER_BATCH_MX is not a known key; the nearest one is INGEST_CONSUMER_BATCH_MAX/);
     assert.ok(!output.includes('secret'), 'the password is masked');
-  });
-
-  it('checks the configuration, and reads a URI from a file', { tags: ['long'] }, async (t) => {
-    const folder = mkdtempSync(join(tmpdir(), 'ingest-config-'));
-    t.after(() => rmSync(folder, { recursive: true }));
-    const file = join(folder, 'warehouse-uri');
-    writeFileSync(file, 'postgres://ingest:secret@warehouse/events\n');
-    const env = { INGEST_QUEUE_URI: 'redis://queue', INGEST_WAREHOUSE_URI_FILE: file };
-    const program = run(env, '--check');
-    assert.equal(await program.ended, 0, program.output);
-    const both = run({ ...env, INGEST_WAREHOUSE_URI: 'sqlite:x' }, '--check');
-    assert.equal(await both.ended, 2);
-    assert.match(both.output, /only one of/);
-  });
-
-  it('prints its help and its version, and refuses an unknown argument', { tags: ['long'] }, async () => {
-    const [help, version, unknown] = [run({}, '--help'), run({}, '--version'), run({}, '--fast')];
-    assert.deepEqual(await Promise.all([help.ended, version.ended, unknown.ended]), [0, 0, 2]);
-    assert.match(help.output, /INGEST_CONSUMER_REPLICAS_MAX/);
-    assert.match(version.output, /^ingest-consumer \d+\.\d+\.\d+ \((?:[0-9a-f]{12}|unreleased)\)$/);
-    assert.match(unknown.output, /--fast/);
   });
 
   it('exits with 4 without a queue, and does not print the password', async () => {

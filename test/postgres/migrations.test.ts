@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import { inspectPostgres } from '../../lib/postgres/inspect.ts';
 import { STEPS, type Step } from '../../lib/postgres/migrations.ts';
 import { TablesDiffer } from '../../lib/ingest/warehouse.ts';
-import { eventually } from '../support/scope.ts';
 import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
@@ -121,40 +120,6 @@ describe('the schema in PostgreSQL', () => {
       [{ version: 1 }, { version: 2 }, { version: 3 }],
       'the older program takes nothing back',
     );
-  });
-
-  it('has an index of reason codes since version 2, and works for version 1', async (t) => {
-    const uri = await postgres.server.freshDatabase();
-    const before = postgres.warehouse(t, uri, { steps: STEPS.slice(0, 1) });
-    await before.prepare();
-    await before.land([event('one')]);
-    const entry = { producer: 'shop', acceptedAtMs: 1, body: Buffer.of(1) };
-    await before.quarantine([{ ...entry, entry: 'q/s/1-1', reason: 'rare: x' }]);
-    assert.equal(await postgres.warehouse(t, uri).prepare(), undefined);
-    assert.equal(await before.prepare(), undefined);
-    assert.deepEqual(await before.land([event('one'), event('two')]), ['duplicate', 'landed']);
-    await before.quarantine([{ ...entry, entry: 'q/s/1-2', reason: 'other: x' }]);
-    await postgres.server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
-    const admin = postgres.admin(t, uri);
-    const listed: string[] = [];
-    for await (const page of admin.quarantineList({ reason: 'rare', sinceMs: undefined }, 10))
-      listed.push(...page.map((row) => row.entry));
-    assert.deepEqual(listed, ['q/s/1-1']);
-    await eventually('the index has been used', async () => {
-      const sql = `SELECT idx_scan::int AS scans FROM pg_stat_user_indexes WHERE indexrelname = 'events_quarantine_code'`;
-      return ((await postgres.server.query<{ scans: number }>(uri, sql))[0]?.scans ?? 0) > 0;
-    });
-  });
-
-  it('is refused by a program that cannot use it', async (t) => {
-    const uri = await postgres.server.freshDatabase();
-    await postgres.warehouse(t, uri).prepare();
-    await postgres.server.query(uri, 'ALTER TABLE events RENAME body TO content');
-    await postgres.server.query(uri, 'INSERT INTO events_migrations VALUES (3, now())');
-    await assert.rejects(postgres.warehouse(t, uri).prepare(), {
-      name: 'WarehouseMisconfigured',
-      message: /version 3, and this program knows 2: events has no column body/,
-    });
   });
 
   it('is refused in an older form, with instructions', async (t) => {
