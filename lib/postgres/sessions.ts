@@ -25,8 +25,20 @@ export interface SessionsOptions {
   readonly callTimeoutMs: number;
 }
 
+/** Settings of the role or the database must not change what a query returns. */
+const PINNED = {
+  extra_float_digits: '1',
+  bytea_output: 'hex',
+  DateStyle: 'ISO, YMD',
+  TimeZone: 'UTC',
+  standard_conforming_strings: 'on',
+};
+
 const SET_UP = `
   SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
+    ${Object.entries(PINNED)
+      .map(([name, value]) => `set_config('${name}', '${value}', false)`)
+      .join(', ')},
     CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local')
       THEN set_config('synchronous_commit', 'on', false) END`;
 

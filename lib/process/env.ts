@@ -9,7 +9,7 @@ import type { LogOptions } from './log.ts';
 import { textOf } from './operator-file.ts';
 import type { Program, Setting, UriSetting } from './setting.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
-import { expectedUri, shown, uriFault } from './uri.ts';
+import { expectedUri, isUnencrypted, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -165,7 +165,11 @@ export class Settings {
     if (value === null) return undefined;
     if (value === undefined && required.includes(program)) this.missing(key, schemes);
     const fault = value === undefined ? undefined : uriFault(value, schemes);
-    if (fault === undefined) return value;
+    if (fault === undefined) {
+      if (value !== undefined && isUnencrypted(value))
+        this.warning(`${key}: the connection to another machine is not encrypted; add ?sslmode=verify-full`);
+      return value;
+    }
     this.problem(key, fault, value);
     return undefined;
   }

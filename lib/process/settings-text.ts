@@ -25,7 +25,9 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
     'replicas than `INGEST_QUEUE_REPLICAS`, or has replicas while that is 0. If it starts while Redis rewrites its ' +
     'append-only file, it is not ready until the rewrite has finished',
   INGEST_WAREHOUSE_URI:
-    'the warehouse: `sqlite:<path>`, percent-encoded, or `postgres://user:password@host/database`; ' +
+    'the warehouse: `sqlite:<path>`, percent-encoded, or `postgres://user:password@host/database`, with ' +
+    '`?sslmode=verify-full` over TLS (`require` and `verify-ca` verify the name of the server too; `sslrootcert`: the ' +
+    "path of the server's authority, `sslcert` and `sslkey`: a client certificate); " +
     'without it, the gateway looks up events only in the queue, which keeps them for 24 hours',
   INGEST_STATE_DIR:
     'folder for development certificates and embedded data; `run.json` there names the queue and the warehouse of a ' +

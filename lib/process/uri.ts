@@ -43,8 +43,39 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
   const isCut = url === undefined ? /[#/?].*@/.test(value.slice((scheme ?? '').length + 2)) : isCutByPassword(url);
   if (scheme !== undefined && isCut)
     return 'expected user and password to be percent-encoded: # is written %23, / %2F and ? %3F';
-  if (url !== undefined) return isPercentEncoded([url.username, url.password, url.pathname]) ? undefined : cannotDecode;
-  return expectedUri(schemes);
+  if (url === undefined) return isPostgres(value) && isList(value) ? ONE_HOST : expectedUri(schemes);
+  if (!isPercentEncoded([url.username, url.password, url.pathname])) return cannotDecode;
+  return isPostgres(value) ? postgresFault(url) : undefined;
+}
+
+const isPostgres = (uri: string): boolean => /^postgres(?:ql)?:/.test(uri);
+const isList = (uri: string): boolean => (listUri(uri)?.hosts.length ?? 0) > 1;
+const ONE_HOST = 'expected one host: several hosts are not supported';
+
+/** The parameters of a PostgreSQL URI that are supported; the driver ignores names that it does not know. */
+const POSTGRES_PARAMETERS = ['host', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'];
+const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
+
+function postgresFault({ hostname, searchParams, hash }: URL): string | undefined {
+  if (hostname.includes(',') || searchParams.get('host')?.includes(',') === true) return ONE_HOST;
+  if (hash !== '') return 'expected no #: in a password it is written %23';
+  const names = [...searchParams.keys()];
+  const wrong = names.find((name, at) => !POSTGRES_PARAMETERS.includes(name) || names.indexOf(name) < at);
+  if (wrong !== undefined) return `expected no ${wrong} after the ?, only ${POSTGRES_PARAMETERS.join(', ')}, each once`;
+  const mode = searchParams.get('sslmode');
+  if (mode !== null && !SSL_MODES.includes(mode)) return `expected sslmode to be one of ${SSL_MODES.join(', ')}`;
+  if (mode === 'disable' && names.some((name) => /^ssl(?!mode)/.test(name)))
+    return 'expected no certificates with sslmode=disable';
+  return undefined;
+}
+
+/** True if the URI names a PostgreSQL server on another machine, without TLS. */
+export function isUnencrypted(uri: string): boolean {
+  if (!isPostgres(uri)) return false;
+  const { hostname, searchParams } = new URL(uri);
+  const host = searchParams.get('host') ?? hostname;
+  const isHere = host.startsWith('/') || /^(?:|localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)$/.test(host);
+  return !isHere && (searchParams.get('sslmode') ?? 'disable') === 'disable' && !searchParams.has('sslrootcert');
 }
 
 /** Parses the URI with only its first host if the scheme allows several. Returns undefined if it is malformed. */

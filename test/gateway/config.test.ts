@@ -213,6 +213,11 @@ describe("the gateway's configuration", () => {
   it('reads the balancers of the PROXY protocol as addresses and networks', () => {
     const from = (text: string) => ({ INGEST_PROXY_FROM: text });
     assert.equal(config({}).proxyFrom, undefined);
+    const one = config(from('2001:db8::1')).proxyFrom;
+    assert.deepEqual(
+      ['2001:db8::1', '2001:db8::2'].map((address) => one?.check(address, 'ipv6')),
+      [true, false],
+    );
     const list = config(from('10.0.0.0/8, 192.0.2.1,fd00::/16')).proxyFrom;
     for (const [address, family, isIn] of [
       ['10.9.8.7', 'ipv4', true],

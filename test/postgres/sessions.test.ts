@@ -12,6 +12,18 @@ const postgres = new Postgres();
 describe('the sessions of the PostgreSQL warehouse', () => {
   const SESSIONS = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'ingest'`;
 
+  it('do not depend on settings of the database that change what a query returns', async (t) => {
+    const { uri, warehouse } = await postgres.prepared(t);
+    await warehouse.land([event('exact')]);
+    const before = await warehouse.find('exact', 'shop');
+    assert.equal(before.kind, 'landed');
+    const name = new URL(uri).pathname.slice(1);
+    for (const setting of ['extra_float_digits = -15', "bytea_output = 'escape'", "DateStyle = 'German'"])
+      await postgres.server.query(uri, `ALTER DATABASE "${name}" SET ${setting}`);
+    const again = postgres.warehouse(t, uri);
+    assert.deepEqual(await again.find('exact', 'shop'), before);
+  });
+
   it('do not lock a table while their client is frozen', async (t) => {
     // This timeout is long because the process below may be slow to start.
     const { uri, warehouse } = await postgres.prepared(t, { callTimeoutMs: 120_000, connectionsMax: 2 });

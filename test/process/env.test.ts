@@ -228,6 +228,38 @@ describe('a URI', () => {
       ]);
   });
 
+  it('of PostgreSQL names one host and only supported parameters, and warns of an unencrypted connection', () => {
+    const problems = (rest: string) =>
+      uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: `postgres://${rest}` }, 'INGEST_WAREHOUSE_URI')[1];
+    for (const rest of [
+      'h1,h2/db',
+      'u:p@h1:5432,h2:5433/db',
+      'h/db?host=a,b',
+      'h/db?sslmod=require',
+      'h/db?sslmode=strict',
+      'h/db?sslmode=',
+      'h/db?sslmode=require&sslmode=disable',
+      'h/db?sslmode=disable&sslrootcert=/ca.pem',
+      'h/db?target_session_attrs=any',
+      'h/db#x',
+    ])
+      assert.equal(problems(rest).length, 1, rest);
+    const warnings = (rest: string) =>
+      gateway({ INGEST_WAREHOUSE_URI: `postgres://${rest}` })
+        .report()
+        .warnings.filter((line) => /INGEST_WAREHOUSE_URI: .*not encrypted/.test(line)).length;
+    for (const [rest, count] of [
+      ['h/db', 1],
+      ['u:p@192.0.2.1/db?sslmode=disable', 1],
+      ['h/db?sslmode=verify-full', 0],
+      ['h/db?sslrootcert=/ca.pem', 0],
+      ['localhost:5432/db', 0],
+      ['[::1]/db', 0],
+      ['h/db?host=%2Fvar%2Frun', 0],
+    ] as const)
+      assert.deepEqual([problems(rest), warnings(rest)], [[], count], rest);
+  });
+
   it('with a blank is a problem that shows no password', () => {
     for (const value of [
       'redis://u:first second@h',

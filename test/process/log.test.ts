@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { textLine, Throttled } from '../../lib/process/log.ts';
@@ -61,6 +62,15 @@ describe('a line of the text log', () => {
 
   it('that is not JSON has no control characters either', () =>
     assert.equal(textLine('no JSON \u009b31m\n'), 'no JSON \\u009b31m\n'));
+});
+
+it('a logged error about a malformed URL shows no part of the URL', () => {
+  const module = new URL('../../lib/process/log.ts', import.meta.url).href;
+  const script = `import { createLog } from '${module}';
+    try { new URL('//[', 'redis://u:secret@host'); } catch (err) { createLog('test', 'info').error({ err }, 'no'); }`;
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  assert.match(stdout, /"code":"ERR_INVALID_URL"/);
+  assert.doesNotMatch(stdout, /secret|\/\/\[/);
 });
 
 it('a throttled line is written once in an interval, with the number of suppressed ones', async () => {
