@@ -27,7 +27,7 @@ async function withConnection<T>(connection: RedisConnection, work: () => Promis
   try {
     return await work();
   } finally {
-    await connection.close();
+    connection.close();
   }
 }
 

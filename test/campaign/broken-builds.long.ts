@@ -46,7 +46,7 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'answers 202 before Redis did',
     change: {
-      file: 'lib/redis/accept/stream-queue.ts',
+      file: 'lib/redis/accept/calls.ts',
       from: 'this.#calls.push(call);',
       to: "this.#calls.push(call); settleAll(call, 'accepted');",
     },
@@ -67,9 +67,9 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'accepts what the queue did not answer in time',
     change: {
-      file: 'lib/redis/accept/stream-queue.ts',
-      from: "this.#timeoutMs} ms`);\n      settleAll(call, 'unavailable');",
-      to: "this.#timeoutMs} ms`);\n      settleAll(call, 'accepted');",
+      file: 'lib/redis/accept/calls.ts',
+      from: "this.#onLate(now);\n      settleAll(call, 'unavailable');",
+      to: "this.#onLate(now);\n      settleAll(call, 'accepted');",
     },
     rounds: [[lasting(commandsLost, 1_500)]],
     finds: /answered 202, and there is no row/,

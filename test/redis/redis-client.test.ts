@@ -118,17 +118,6 @@ describe('a client', () => {
     }
   });
 
-  it('waits for outstanding replies before it closes, and sends nothing afterwards', async (t) => {
-    const redis = await TestRedis.start();
-    const opened = open(t, redis.uri);
-    await eventuallyTold(opened, /^ready$/);
-    const echo = opened.client.send(['ECHO', 'last']);
-    await opened.client.close();
-    assert.equal(await echo, 'last');
-    await assert.rejects(opened.client.send(['PING']));
-    assert.deepEqual(opened.told, ['ready']);
-  });
-
   it('leaves no connection behind if it is destroyed while it connects', async (t) => {
     const connections = new Set<Socket>();
     let silent = 0;

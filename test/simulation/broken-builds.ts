@@ -34,7 +34,7 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'answers 202 before Redis did',
     change: {
-      file: 'lib/redis/accept/stream-queue.ts',
+      file: 'lib/redis/accept/calls.ts',
       from: 'this.#calls.push(call);',
       to: "this.#calls.push(call); settleAll(call, 'accepted');",
     },
@@ -107,17 +107,17 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'accepts what the queue did not answer in time',
     change: {
-      file: 'lib/redis/accept/stream-queue.ts',
-      from: "this.#timeoutMs} ms`);\n      settleAll(call, 'unavailable');",
-      to: "this.#timeoutMs} ms`);\n      settleAll(call, 'accepted');",
+      file: 'lib/redis/accept/calls.ts',
+      from: "this.#onLate(now);\n      settleAll(call, 'unavailable');",
+      to: "this.#onLate(now);\n      settleAll(call, 'accepted');",
     },
     finds: NOWHERE,
   },
   {
     name: 'sets a time limit for the first call alone',
     change: {
-      file: 'lib/redis/accept/stream-queue.ts',
-      from: 'this.#armDeadline(Math.min(leftMs, this.#timeoutMs));',
+      file: 'lib/redis/accept/calls.ts',
+      from: 'this.#arm(Math.min(leftMs, this.#timeoutMs));',
       to: '',
     },
     finds: /ms late/,

@@ -189,7 +189,6 @@ export class Link extends EventEmitter implements Client {
       this.#calls.splice(this.#calls.indexOf(next.call), 1);
       if (next.answer instanceof RedisError) next.call.reject(next.answer);
       else next.call.resolve(next.answer);
-      if (this.#calls.length === 0) this.emit('idle');
     });
   }
 
@@ -223,16 +222,10 @@ export class Link extends EventEmitter implements Client {
       call.reject(cause);
     }
     this.#in = [];
-    this.emit('idle');
     if (this.#closed) return;
     this.#closed = true;
     this.#network.forget(this);
     this.emit('error', cause);
-  }
-
-  async close(): Promise<void> {
-    while (this.#calls.length > 0) await new Promise<void>((resolve) => this.once('idle', resolve));
-    this.destroy();
   }
 
   destroy(): void {

@@ -79,8 +79,8 @@ export class ReplicatedSender implements Server {
     for (const connection of this.#options.connections) connection.restart(reason);
   }
 
-  async close(): Promise<void> {
-    await Promise.all(this.#options.connections.map((connection) => connection.close()));
+  close(): void {
+    for (const connection of this.#options.connections) connection.close();
   }
 
   async #waited(connection: RedisConnection): Promise<number> {

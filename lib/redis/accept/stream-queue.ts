@@ -34,13 +34,9 @@ import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer } from '../wire/errors.ts';
 import { isNoScript } from '../wire/script.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
+import { CallDeadlines, endOfCall, settleAll, type Call } from './calls.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
-
-// Fact: Redis runs one script at a time, at about 8 µs per event, and the arguments of a call are joined into one
-// string. Choice: calls are limited in events and characters. The next call carries the rest.
-const CALL_EVENTS_MAX = 256;
-const CALL_CHARACTERS_MAX = 1 << 20;
 
 /** Indexed by the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
@@ -48,14 +44,6 @@ const DIGIT_ZERO = 0x30;
 
 /** After this long without a reply, the connection is replaced. */
 const STALL_MAX_MS = 3_000;
-
-interface Call {
-  readonly submissions: readonly Submission[];
-  readonly sentMs: number;
-  /** Infinite until the client has written the call. */
-  writtenMs: number;
-  settled: boolean;
-}
 
 export interface Durability {
   /** A server that may lose accepted events is refused with `require`, and logged with `warn`. */
@@ -105,10 +93,7 @@ export class StreamQueue implements Queue {
   #pending: Submission[] = [];
   /** Submissions that were sent again with the producer's digest of an earlier release. */
   readonly #asSpelled = new WeakSet<Submission>();
-  /** Calls that wait for a reply, oldest first. */
-  readonly #calls: Call[] = [];
-  /** The timer for the oldest unsettled call. */
-  #deadline: Timer | undefined;
+  readonly #calls: CallDeadlines;
   #stalledSinceMs: number | undefined;
 
   constructor(options: StreamQueueOptions) {
@@ -137,6 +122,10 @@ export class StreamQueue implements Queue {
       this.#trimmer.start();
     }
     this.#probe = new QueueProbe({ call: () => this.#callEmpty(), connection, clock, log });
+    this.#calls = new CallDeadlines(clock, this.#timeoutMs, (nowMs) => {
+      this.#stalledSinceMs ??= nowMs;
+      this.#probe.says(`no answer within ${this.#timeoutMs} ms`);
+    });
     this.#supervision = clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
     connection.tell({
       inspect: (server) => this.#inspect(server, durability.replicas),
@@ -172,13 +161,8 @@ export class StreamQueue implements Queue {
       return;
     }
     for (let from = 0; from < submissions.length;) from = this.#send(sender, submissions, from);
-    this.#clock.turnEnd(this.#written);
-  };
-
-  /** Runs in the next check phase, after the client has written the calls of a flush. */
-  readonly #written = (): void => {
-    const nowMs = this.#clock.ms();
-    for (const call of this.#calls) if (call.writtenMs === Number.POSITIVE_INFINITY) call.writtenMs = nowMs;
+    // The client writes in the next check phase, before this runs.
+    this.#clock.turnEnd(this.#calls.written);
   };
 
   /** Sends one call with as many submissions, from index `from`, as fit. Returns the index of the next one. */
@@ -200,10 +184,7 @@ export class StreamQueue implements Queue {
       command[event++] = submission.text;
       if (hasNotes) command[event++] = membersOf(submission.notes);
     }
-    const writtenMs = Number.POSITIVE_INFINITY;
-    const call: Call = { submissions: carried, sentMs: this.#clock.ms(), writtenMs, settled: false };
-    this.#calls.push(call);
-    if (this.#deadline === undefined) this.#armDeadline(this.#timeoutMs);
+    const call = this.#calls.add(carried);
     const answered = (reply: RedisValue): void => this.#answered(call, reply);
     const refused = (cause: unknown): void => this.#refused(call, cause);
     sender.send(command).then(answered, (cause: unknown) => {
@@ -215,7 +196,7 @@ export class StreamQueue implements Queue {
 
   #answered(call: Call, reply: RedisValue): void {
     this.#stalledSinceMs = undefined;
-    this.#forget(call);
+    this.#calls.remove(call);
     if (call.settled) return;
     call.settled = true;
     const { submissions } = call;
@@ -234,49 +215,12 @@ export class StreamQueue implements Queue {
   }
 
   #refused(call: Call, cause: unknown): void {
-    this.#forget(call);
+    this.#calls.remove(call);
     if (this.#sender !== undefined) {
       this.#stalledSinceMs = undefined; // A refusal is also a reply.
       this.#probe.says(messageOf(cause));
     }
     settleAll(call, 'unavailable');
-  }
-
-  #forget(call: Call): void {
-    // Replies arrive in the order of the calls, except for a call that was sent twice (NOSCRIPT).
-    if (this.#calls[0] === call) this.#calls.shift();
-    else {
-      const at = this.#calls.indexOf(call);
-      if (at !== -1) this.#calls.splice(at, 1);
-    }
-  }
-
-  // Fact: a timer per call costs more than this check. Choice: one timer for the oldest unsettled call.
-  #armDeadline(inMs: number): void {
-    assert(this.#deadline === undefined);
-    // Fact: after a long turn (a burst of handshakes, garbage collection), timers run before sockets are read, so a
-    // reply that arrived in time would seem late. Choice: sockets are read before a call is given up, and the
-    // deadline is compared with the time before that read. If it were compared with the time after it, an overloaded
-    // gateway would give up every call.
-    this.#deadline = this.#clock.after(inMs, () => {
-      const beforePollMs = this.#clock.ms();
-      this.#clock.turnEnd(() => this.#expire(beforePollMs));
-    });
-  }
-
-  #expire(now: number): void {
-    this.#deadline = undefined;
-    for (const call of this.#calls) {
-      if (call.settled) continue;
-      const leftMs = call.writtenMs + this.#timeoutMs - now;
-      if (leftMs > 0.5) {
-        this.#armDeadline(Math.min(leftMs, this.#timeoutMs));
-        return;
-      }
-      this.#stalledSinceMs ??= now;
-      this.#probe.says(`no answer within ${this.#timeoutMs} ms`);
-      settleAll(call, 'unavailable');
-    }
   }
 
   async find(id: string, producer: string): Promise<QueueLookup> {
@@ -314,15 +258,15 @@ export class StreamQueue implements Queue {
     return this.#probe.ask();
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#sender = undefined;
     this.#supervision.close();
     this.#identity.stop();
     this.#trimmer?.stop();
-    await this.#replicated?.close();
-    await this.#connection.close();
-    this.#deadline?.close();
-    for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
+    this.#replicated?.close();
+    this.#connection.close();
+    this.#calls.close();
+    return Promise.resolve();
   }
 
   #supervise(): void {
@@ -353,19 +297,4 @@ export class StreamQueue implements Queue {
     }
     await this.#durability.check(server);
   }
-}
-
-function endOfCall(submissions: readonly Submission[], from: number): number {
-  let characters = 0;
-  for (let at = from; at < submissions.length; at += 1) {
-    characters += submissions[at]?.text.length ?? 0;
-    if (at - from === CALL_EVENTS_MAX || (characters > CALL_CHARACTERS_MAX && at > from)) return at;
-  }
-  return submissions.length;
-}
-
-function settleAll(call: Call, outcome: Outcome): void {
-  if (call.settled) return;
-  call.settled = true;
-  for (const submission of call.submissions) submission.settle(outcome);
 }

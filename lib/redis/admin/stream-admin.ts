@@ -260,7 +260,8 @@ export class StreamAdmin implements QueuedStream {
   }
 
   close(): Promise<void> {
-    return this.#connection.close();
+    this.#connection.close();
+    return Promise.resolve();
   }
 
   get #source(): string {

@@ -189,7 +189,7 @@ export class StreamReader implements QueueReader {
     this.#trimmer.stop();
     this.#identity.stop();
     await this.#membership.end(this.#control.ready);
-    await Promise.all([this.#reading.close(), this.#control.close()]);
+    for (const connection of [this.#reading, this.#control]) connection.close();
   }
 
   #command(command: readonly Argument[]): Promise<RedisValue> {

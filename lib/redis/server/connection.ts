@@ -17,7 +17,6 @@ import { type Client, RedisClient } from '../wire/redis-client.ts';
 import type { Argument, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 
-const CLOSE_TIMEOUT_MS = 500;
 const REOPEN_INTERVAL_MS = 1_000;
 
 export interface MasterLookup {
@@ -151,21 +150,14 @@ export class RedisConnection {
     this.#lose(reason, waiting);
   }
 
-  /** Waits briefly for outstanding replies, then closes. Idempotent. */
-  async close(): Promise<void> {
+  /** Closes, and rejects outstanding commands. Idempotent. */
+  close(): void {
     if (this.#state === 'closed') return;
     const client = this.#client;
-    const wasReady = this.ready;
     this.#client = undefined;
     this.#become('closed');
     this.#watch?.close();
-    if (client === undefined) return;
-    if (wasReady) {
-      const timer = this.#options.clock.after(CLOSE_TIMEOUT_MS, () => client.destroy());
-      await client.close();
-      timer.close();
-    }
-    client.destroy();
+    client?.destroy();
   }
 
   #become(state: State): void {

@@ -64,8 +64,6 @@ class Shared {
 
 class Share extends EventEmitter implements Client {
   readonly #shared: Shared;
-  /** Replies arrive in order, so the reply to the latest command is the last one. */
-  #last: Promise<unknown> = Promise.resolve();
 
   constructor(shared: Shared) {
     super();
@@ -81,19 +79,11 @@ class Share extends EventEmitter implements Client {
   }
 
   send(command: readonly Argument[]): Promise<RedisValue> {
-    const answer = this.#shared.client.send(command);
-    this.#last = answer;
-    return answer;
+    return this.#shared.client.send(command);
   }
 
   sendForBytes(command: readonly Argument[]): Promise<RedisBytes> {
-    const answer = this.#shared.client.sendForBytes(command);
-    this.#last = answer;
-    return answer;
-  }
-
-  async close(): Promise<void> {
-    await this.#last.catch(() => undefined);
+    return this.#shared.client.sendForBytes(command);
   }
 
   destroy(): void {

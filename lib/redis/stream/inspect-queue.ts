@@ -68,6 +68,6 @@ async function inspectPartition(
     if (cause instanceof QueueRefusal) throw queueRefused(uri, cause);
     throw queueFailure(uri, messageOf(cause));
   } finally {
-    await connection.close();
+    connection.close();
   }
 }

@@ -23,8 +23,6 @@ export interface Client extends Server {
   readonly bytesReceived: number;
   on(event: 'ready' | 'error', listener: (cause?: unknown) => void): unknown;
   connect(): void;
-  /** Waits for outstanding replies, then closes. */
-  close(): Promise<void>;
   /** Closes, and rejects outstanding commands. Nothing is emitted afterwards. */
   destroy(): void;
 }
@@ -89,11 +87,6 @@ export class RedisClient extends EventEmitter implements Client {
 
   sendForBytes(command: readonly Argument[]): Promise<RedisBytes> {
     return this.#client.sendCommand(command, BYTES);
-  }
-
-  async close(): Promise<void> {
-    this.#ended = true;
-    if (this.#client.isOpen) await this.#client.close();
   }
 
   destroy(): void {
