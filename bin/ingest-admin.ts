@@ -40,24 +40,16 @@ async function main(): Promise<number> {
     : { place: '', streams: [] };
   const warehouse = openWarehouseAdmin(sides.includes('warehouse') ? config.warehouseUri : UNUSED_WAREHOUSE);
   try {
-    return await line.run(session(line, sides, queue, warehouse));
+    return await line.run({ ...outputOf(line), sides, queue, warehouse, replicasRequired: config.queueReplicas });
   } finally {
     await Promise.allSettled([...queue.streams, warehouse].map((one) => one.close()));
   }
 }
 
-function session(
-  { json, yes }: CommandLine,
-  sides: Session['sides'],
-  queue: Session['queue'],
-  warehouse: Session['warehouse'],
-): Session {
+function outputOf({ json, yes }: CommandLine): Omit<Session, 'sides' | 'queue' | 'warehouse'> {
   const stopped = stopSignal(NOT_DONE);
   return {
     ...SYSTEM,
-    sides,
-    queue,
-    warehouse,
     json,
     print,
     printed: () => written(process.stdout),

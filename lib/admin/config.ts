@@ -29,6 +29,7 @@ export function readAdminConfig(environment: Environment, { sides, either = fals
   const config = Object.freeze({
     queueUri: queueUriOf(settings),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
+    queueReplicas: settings.given('INGEST_QUEUE_REPLICAS') ? settings.get('INGEST_QUEUE_REPLICAS') : undefined,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
   });
   const report = settings.report();

@@ -19,6 +19,8 @@ export class UsageError extends Error {
 export interface Session extends ClockAndRandom {
   /** The configured sides. A command that needs a side that is not configured does not start. */
   readonly sides: readonly Side[];
+  /** The k of INGEST_QUEUE_REPLICAS, if it is set here. */
+  readonly replicasRequired?: number | undefined;
   readonly queue: QueueAdmin;
   readonly warehouse: WarehouseAdmin;
   readonly json: boolean;

@@ -15,13 +15,19 @@ interface QueueStatus {
   readonly servers: readonly ServerStatus[];
   readonly partitions: readonly PartitionStatus[];
   readonly away: readonly string[];
+  readonly replicasRequired?: number | undefined;
 }
 
 /** Prints every configured part that answers, then rejects if a part of the queue or the warehouse does not. */
 export async function showStatus(session: Session): Promise<Result> {
   const { sides } = session;
+  const { replicasRequired } = session;
   const [queue, warehouse] = await Promise.all([
-    sides.includes('queue') ? queueStatus(session.queue).catch(failureOf(QueueFailed)) : undefined,
+    sides.includes('queue')
+      ? queueStatus(session.queue)
+          .then((status) => ({ ...status, replicasRequired }))
+          .catch(failureOf(QueueFailed))
+      : undefined,
     sides.includes('warehouse') ? session.warehouse.counts().catch(failureOf(WarehouseFailed)) : undefined,
   ]);
   const text: string[] = [];
@@ -79,8 +85,8 @@ export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus>
 const away = (cause: Error): string => `  unavailable: ${cause.message}`;
 
 function queueLines(status: QueueStatus): string[] {
-  const { servers, partitions } = status;
-  const lines = servers.flatMap((server) => serverLines(server, servers.length > 1));
+  const { servers, partitions, replicasRequired } = status;
+  const lines = servers.flatMap((server) => serverLines(server, servers.length > 1, replicasRequired));
   for (const reason of status.away) lines.push(`  unavailable: ${reason}`);
   const head = ['partition', 'events', 'memory', 'unread', 'pending', 'oldest unlanded'];
   const rows = partitions.map((one) => [
@@ -106,15 +112,18 @@ function queueLines(status: QueueStatus): string[] {
   return lines;
 }
 
-/** `many`: there are several servers, so the partitions of each are named. */
-function serverLines(
-  { name, partitions, memoryBytes, memoryLimitBytes, faults }: ServerStatus,
-  many: boolean,
-): string[] {
+/** `many`: there are several servers, so the partitions of each are named. `required` is k. */
+function serverLines(server: ServerStatus, many: boolean, required: number | undefined): string[] {
+  const { name, partitions, memoryBytes, memoryLimitBytes, faults, role, port, copies } = server;
   const limit = memoryLimitBytes === undefined || memoryLimitBytes === 0 ? '' : ` of ${bytesText(memoryLimitBytes)}`;
   const place = many ? ` with ${partitions.join(', ')}` : '';
+  const k = required === undefined ? '' : `, and INGEST_QUEUE_REPLICAS requires ${required}`;
   return [
     `  ${name}${place}, ${bytesText(memoryBytes)}${limit} of memory in use`,
+    ...(role === undefined ? [] : [`  ${role} on port ${port} with ${counted(copies.length, 'replica')}${k}`]),
+    ...copies.map(
+      ({ address, state, lagSeconds }) => `    ${printable(address)} ${printable(state)}, lag ${lagSeconds} s`,
+    ),
     ...faults.map((fault) => `  warning: ${fault}`),
   ];
 }

@@ -28,6 +28,13 @@ export interface PartitionStatus {
   readonly unavailable: string | undefined;
 }
 
+/** A connected replica of a server. */
+export interface CopyStatus {
+  readonly address: string;
+  readonly state: string;
+  readonly lagSeconds: number;
+}
+
 export interface ServerStatus {
   readonly name: string;
   readonly partitions: readonly string[];
@@ -35,6 +42,10 @@ export interface ServerStatus {
   readonly memoryLimitBytes: number | undefined;
   /** Reasons why the server may lose accepted events. */
   readonly faults: readonly string[];
+  /** Unset if the server does not report it. */
+  readonly role: string | undefined;
+  readonly port: number | undefined;
+  readonly copies: readonly CopyStatus[];
 }
 
 export interface QueuedCopy extends EntryName {

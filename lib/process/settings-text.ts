@@ -19,7 +19,7 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
     "a number that differs from the queue's is refused (exit 2)",
   INGEST_QUEUE_REPLICAS:
     'number of replicas that must acknowledge an event before the gateway answers `202`. ' +
-    'If too few do so in time, the answer is `503 QUEUE_UNAVAILABLE`',
+    'If too few do so in time, the answer is `503 QUEUE_UNAVAILABLE`. `ingest-admin status` shows it if it is set',
   INGEST_QUEUE_DURABILITY:
     'with `require`, the gateway refuses to start (exit 4) if Redis evicts keys, keeps nothing on disk, has fewer ' +
     'replicas than `INGEST_QUEUE_REPLICAS`, or has replicas while that is 0. If it starts while Redis rewrites its ' +

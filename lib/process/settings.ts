@@ -28,7 +28,7 @@ const QUEUES = [
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(BOTH_ENDS, QUEUES, DAEMONS),
   INGEST_QUEUE_PARTITIONS: integer(BOTH_ENDS, 8, [1, 256]),
-  INGEST_QUEUE_REPLICAS: integer(GATEWAY, 0, [0, 100]),
+  INGEST_QUEUE_REPLICAS: integer(['gateway', 'admin'], 0, [0, 100]),
   INGEST_QUEUE_DURABILITY: choice(GATEWAY, ['warn', 'require'], 'warn'),
   INGEST_WAREHOUSE_URI: uri(BOTH_ENDS, ['sqlite:', 'postgres:', 'postgresql:'], CONSUMER),
   INGEST_STATE_DIR: text(['gateway', 'send', 'admin'], '.ingest'),

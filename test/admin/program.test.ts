@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, describe, it } from 'node:test';
 import { environment } from '../support/gateway.ts';
+import type { ServerStatus } from '../../lib/ingest/queue-admin.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -154,6 +155,19 @@ describe('the settings of ingest-admin', () => {
     const { queue, warehouse } = await queueAlone.json<Status>(0, 'status');
     assert.deepEqual([queue.partitions.length, warehouse], [1, undefined]);
     assert.equal((await warehouseAlone.json<Partial<Status>>(0, 'status')).queue, undefined);
+  });
+
+  it('include the number of required replicas, which status shows beside those that are connected', async () => {
+    const replica = await TestRedis.start(['--replicaof', '127.0.0.1', String(redis.port)]);
+    await eventually('it is connected', async () =>
+      String(await redis.command('INFO', 'replication')).includes('state=online'),
+    );
+    const admin = new Admin(redis, { uri: '' }, { INGEST_QUEUE_REPLICAS: '2' });
+    const { queue } = await admin.json<{ queue: { servers: ServerStatus[]; replicasRequired: number } }>(0, 'status');
+    const [{ role, port, copies } = assert.fail()] = queue.servers;
+    assert.deepEqual([role, port, copies.length, queue.replicasRequired], ['master', redis.port, 1, 2]);
+    assert.deepEqual([copies[0]?.address, copies[0]?.state], [`127.0.0.1:${replica.port}`, 'online']);
+    assert.match((await admin.run('status')).out, /master on port \d+ with 1 replica, .* requires 2\n +127\.0\.0\.1/);
   });
 
   it('are not read if the command does not use them', async () => {

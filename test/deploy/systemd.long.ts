@@ -9,7 +9,7 @@ const EXPOSURE_MAX = 2.5;
 const BIN = new URL('../../bin/', import.meta.url).pathname;
 const analyze = tool('systemd-analyze', 'systemd');
 
-const UNITS = ['ingest-gateway@', 'ingest-consumer@'];
+const UNITS = ['ingest-gateway@', 'ingest-consumer@', 'ingest-reconcile'];
 
 /** Writes a copy of the unit that starts an existing program, because `verify` checks that the program exists. */
 function unit(name: string): string {

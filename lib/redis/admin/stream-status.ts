@@ -1,8 +1,8 @@
 // The status of one stream and of its server, for ingest-admin.
-import type { ReplicaStatus, StreamStatus } from '../../ingest/queue-admin.ts';
+import type { CopyStatus, ReplicaStatus, StreamStatus } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { durabilityFaults } from '../server/durability.ts';
-import { serverInfo, serverName } from '../server/facts.ts';
+import { serverInfo, serverName, type ServerInfo } from '../server/facts.ts';
 import { xinfo } from '../stream/group.ts';
 import { refusalOf } from '../stream/refusal.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
@@ -31,6 +31,9 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
       memoryBytes: bytes('used_memory'),
       memoryLimitBytes: bytes('maxmemory'),
       faults: durabilityFaults(info),
+      role: info.get('role'),
+      port: info.has('tcp_port') ? Number(info.get('tcp_port')) : undefined,
+      copies: copiesIn(info),
     },
     partition: {
       name: stream,
@@ -44,6 +47,22 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
       unavailable,
     },
   };
+}
+
+/** The fields `slave0`, `slave1` and so on have the form `ip=10.0.0.2,port=6379,state=online,offset=7,lag=0`. */
+function copiesIn(info: ServerInfo): CopyStatus[] {
+  const copies = [...info].filter(([name]) => /^slave\d+$/.test(name));
+  return copies.map(([, text]) => {
+    const {
+      ip = '',
+      port = '',
+      state = '',
+      lag,
+    } = Object.fromEntries(text.split(',').map((pair) => pair.split('=') as [string, string])) as Readonly<
+      Record<string, string | undefined>
+    >;
+    return { address: `${ip}:${port}`, state, lagSeconds: Number(lag) };
+  });
 }
 
 /** Returns the server's clock in Unix milliseconds. */
