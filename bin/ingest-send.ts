@@ -2,18 +2,20 @@
 // ingest-send: sends events from a file or standard input to the gateway.
 import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
-import { sendEvents, SendingStopped, type SendResult } from '../lib/send/client.ts';
+import { sendEvents, SendingStopped, type Retry, type SendResult } from '../lib/send/client.ts';
 import { HELP, readSettings, type SendSettings } from '../lib/send/command-line.ts';
 import { openInput, sampleInput, type Input, type InputEvent } from '../lib/send/input.ts';
 import { Position } from '../lib/send/position.ts';
-import { ProgressLine } from '../lib/send/progress.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
+import { reasonOf } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { complainer, print } from './output.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 import { endWritten, onOutputFailure, stopSignal } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
+
+const REASON_INTERVAL_MS = 10_000;
 
 const NO_CA =
   '--cert without --ca: the gateway needs a certificate of an authority that Node trusts; ' +
@@ -25,7 +27,6 @@ interface Sending {
   readonly settings: SendSettings;
   readonly input: Input;
   readonly position: Position | undefined;
-  readonly progress: ProgressLine | undefined;
   readonly results: AsyncIterable<SendResult<Buffer>>;
   /** The lines of the events that are being sent, and functions to call when they are settled. */
   readonly begun: WeakMap<Buffer, InputEvent & { readonly settled: () => void }>;
@@ -60,13 +61,21 @@ function begin(settings: SendSettings, signal: AbortSignal): Sending {
       yield event.bytes;
     }
   }
-  let progress: ProgressLine | undefined;
-  const results = sendEvents(bodies(), { ...options, signal, onRetry: (retry) => progress?.retry(retry) });
-  if (!quiet) progress = new ProgressLine(input, process.stderr, SYSTEM.clock);
-  return { settings, input, position, progress, results, begun };
+  const results = sendEvents(bodies(), { ...options, signal, onRetry: quiet ? () => undefined : reasonWriter() });
+  return { settings, input, position, results, begun };
 }
 
-async function run({ settings, input, position, progress, results, begun }: Sending, interrupted: AbortSignal) {
+/** Returns a function that writes the reason for waiting, at most once every ten seconds. */
+function reasonWriter(): (retry: Retry) => void {
+  let nextMs = 0;
+  return ({ code, answer, pauseMs }) => {
+    if (SYSTEM.clock.ms() < nextMs) return;
+    nextMs = SYSTEM.clock.ms() + REASON_INTERVAL_MS;
+    complain(`waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${code}: ${reasonOf(answer)}`);
+  };
+}
+
+async function run({ settings, input, position, results, begun }: Sending, interrupted: AbortSignal) {
   if (position !== undefined && position.line > 0 && !settings.quiet)
     complain(`continuing after line ${position.line}, which ${position.path} holds`);
   if (settings.options.ca === undefined && !settings.quiet) complain(NO_CA);
@@ -79,13 +88,11 @@ async function run({ settings, input, position, progress, results, begun }: Send
       const event = begun.get(result.event);
       if (result.kind === 'interrupted' || event === undefined) continue;
       if (result.kind === 'refused') await refused.add({ ...result, event });
-      progress?.settle();
       event.settled();
     }
   } catch (cause) {
     failure = cause;
   }
-  progress?.stop();
   input.close();
   try {
     await refused.close();

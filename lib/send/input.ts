@@ -22,8 +22,6 @@ export interface InputEvent extends FileLine {
 
 export interface Input {
   readonly events: AsyncGenerator<InputEvent>;
-  /** Returns the part of the file that has been read, from 0 to 1. `undefined` if its size is unknown. */
-  readonly partRead: (() => number) | undefined;
   close(): void;
 }
 
@@ -35,10 +33,8 @@ export function openInput(path: string | undefined, refused: boolean, position?:
   const name = path ?? 'standard input';
   const raw = path === undefined ? process.stdin : openFile(path);
   const source = decompressed(raw, path);
-  const size = path === undefined ? 0 : statSync(path).size;
   return {
     events: events(source, name, refused, position),
-    partRead: size === 0 ? undefined : () => Math.min(1, Number((raw as ReadStream).bytesRead) / size),
     close: () => {
       raw.destroy();
       source.destroy();
@@ -94,23 +90,20 @@ async function* events(
  * would be refused. Lines are held back only until the first object: the next line of a pipe may arrive much later.
  */
 async function* objects(all: AsyncIterable<Line>, name: string): AsyncGenerator<Line> {
-  const held: Line[] = [];
-  let isFound = false;
+  let held: Line[] | undefined = [];
   for await (const line of all) {
-    if (isFound) {
-      yield line;
-      continue;
+    if (held === undefined) yield line;
+    else if (held.push(line) === OBJECT_WITHIN_LINES || isObject(line.bytes)) {
+      if (!isObject(line.bytes)) break;
+      yield* held;
+      held = undefined;
     }
-    held.push(line);
-    isFound = isObject(line.bytes);
-    if (isFound) yield* held.splice(0);
-    else if (held.length === OBJECT_WITHIN_LINES) break;
   }
-  if (held.length > 0)
-    throw new InputError(
-      `${name}: expected one JSON object on each line, found none in the first ${held.length}; ` +
-        `jq -c '.[]' writes the elements of an array, jq -c . an object, as one line each`,
-    );
+  if (held === undefined || held.length === 0) return;
+  throw new InputError(
+    `${name}: expected one JSON object on each line, found none in the first ${held.length}; ` +
+      `jq -c '.[]' writes the elements of an array, jq -c . an object, as one line each`,
+  );
 }
 
 function isObject(bytes: Buffer): boolean {
@@ -153,28 +146,17 @@ export function codeOf(cause: unknown): string {
 
 const SAMPLE_TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.registered', 'stock.changed'];
 
-/** Returns sample events of about 300 bytes, with new ids. */
-export function sampleInput(count: number, system: ClockAndRandom): Input {
+/** Returns sample events of about 250 bytes, with new ids. */
+export function sampleInput(count: number, { clock, random }: ClockAndRandom): Input {
   async function* samples(): AsyncGenerator<InputEvent> {
-    for (let number = 1; number <= count; number += 1)
-      yield await Promise.resolve({ number, line: number, bytes: sample(number, system) });
+    for (let number = 1; number <= count; number += 1) {
+      const type = SAMPLE_TYPES[number % SAMPLE_TYPES.length];
+      const items = [{ sku: `A-${number % 7}`, quantity: 1 + (number % 3), price: '19.90' }];
+      const data = { number, customer: `c-${1_000 + (number % 50)}`, items, total: '19.90', currency: 'EUR' };
+      const time = new Date(clock.epochMs()).toISOString();
+      const event = JSON.stringify({ id: random.uuid(), type, time, source: 'ingest-send', data });
+      yield await Promise.resolve({ number, line: number, bytes: Buffer.from(event) });
+    }
   }
-  return { events: samples(), partRead: undefined, close: () => undefined };
-}
-
-function sample(number: number, { clock, random }: ClockAndRandom): Buffer {
-  const event = {
-    id: random.uuid(),
-    type: SAMPLE_TYPES[number % SAMPLE_TYPES.length],
-    time: new Date(clock.epochMs()).toISOString(),
-    source: 'ingest-send',
-    data: {
-      number,
-      customer: { id: `c-${1_000 + (number % 50)}`, country: 'DE' },
-      items: [{ sku: `A-${number % 7}`, quantity: 1 + (number % 3), price: '19.90' }],
-      total: '19.90',
-      currency: 'EUR',
-    },
-  };
-  return Buffer.from(JSON.stringify(event));
+  return { events: samples(), close: () => undefined };
 }

@@ -77,6 +77,39 @@ it('the fake gateway accepts an event even if it sends no answer, so that the ne
   );
 });
 
+it('the fake gateway gives every refusal on demand, makes no producer wait, and forgets everything at a reset', async () => {
+  const gateway = await startFakeGateway();
+  atEnd(() => gateway.close());
+  const all = [401, 403, 409, 413, 'TYPE_NOT_ALLOWED', 'PRODUCER_DISABLED'] as const;
+  gateway.next(...all);
+  const answers: string[] = [];
+  for (const _ of all)
+    for await (const result of sendEvents([{ id: 'refused', type: 't' }], { url: gateway.url }))
+      answers.push(result.kind === 'refused' ? `${result.status} ${result.code} ${result.retryable}` : result.kind);
+  const codes = [
+    '401 UNAUTHORIZED_PRODUCER',
+    '403 UNAUTHORIZED_PRODUCER',
+    '409 EVENT_ID_CONFLICT',
+    '413 INVALID_EVENT',
+  ];
+  assert.deepEqual(
+    answers,
+    [...codes, '403 TYPE_NOT_ALLOWED', '403 PRODUCER_DISABLED'].map((code) => `${code} false`),
+  );
+  assert.deepEqual(gateway.events, []);
+  gateway.next('shed', 'unavailable', 'rateLimited');
+  const startMs = performance.now();
+  for await (const result of sendEvents([{ id: 'later', type: 't' }], { url: gateway.url }))
+    assert.ok(result.kind === 'accepted' && !result.duplicate && result.tries === 4);
+  assert.ok(performance.now() - startMs < 1_000, 'Retry-After is 0');
+  gateway.next('unavailable');
+  gateway.giveAway('later');
+  gateway.reset();
+  for await (const { kind } of sendEvents([{ id: 'later', type: 't' }], { url: gateway.url }))
+    assert.equal(kind, 'accepted');
+  assert.equal(gateway.requests, 1);
+});
+
 it('the fake gateway can leave a producer to its timeout, and refuses unknown kinds of answers', async () => {
   const gateway = await startFakeGateway();
   atEnd(() => gateway.close());

@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -15,6 +26,14 @@ function startHolder(path: string) {
   const holder = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, path]);
   atEnd(() => void holder.kill('SIGKILL'));
   return holder;
+}
+
+function linkOf(fd: string): string | undefined {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd}`);
+  } catch {
+    return undefined;
+  }
 }
 
 let files = 0;
@@ -112,6 +131,39 @@ describe('a journal', () => {
     await once(holder, 'exit');
     assert.deepEqual(await leftIn(path), ['kept']);
     assert.equal(existsSync(`${path}.lock`), false);
+  });
+
+  it('has one lock under all its names', async () => {
+    const path = newPath();
+    const journal = await Journal.open(path, SYSTEM);
+    symlinkSync(path, `${path}.link`);
+    await assert.rejects(Journal.open(`${path}.link`, SYSTEM), /another process has this journal open/);
+    await journal.close();
+    symlinkSync(`${path}.later`, `${path}.dangling`);
+    const later = await Journal.open(`${path}.dangling`, SYSTEM);
+    await later.put(Buffer.from('kept'));
+    await assert.rejects(Journal.open(`${path}.later`, SYSTEM), /another process has this journal open/);
+    await later.close();
+    assert.deepEqual(await leftIn(`${path}.later`), ['kept']);
+  });
+
+  it('survives a heartbeat whose write fails', async () => {
+    const path = newPath();
+    const journal = await Journal.open(path, SYSTEM);
+    const beat = (): number => (JSON.parse(readFileSync(`${path}.lock`, 'utf8')) as { beat: number }).beat;
+    const lock = readdirSync('/proc/self/fd').find((fd) => linkOf(fd) === `${path}.lock`);
+    // The lowest free number is that of the lock file, so the heartbeat writes to a full device, and later to the lock.
+    closeSync(Number(lock));
+    const full = openSync('/dev/full', 'w');
+    assert.equal(full, Number(lock));
+    await SYSTEM.clock.sleep(1_000);
+    closeSync(full);
+    assert.equal(openSync(`${path}.lock`, 'r+'), full);
+    const before = beat();
+    await eventually('the heartbeat goes on', () => beat() > before);
+    await journal.put(Buffer.from('kept'));
+    await journal.close();
+    assert.deepEqual(await leftIn(path), ['kept']);
   });
 
   it('is free if nobody renews its lock, and then one of several processes opens it', async () => {
