@@ -17,5 +17,5 @@ export { writeWhole } from './document/output-file.ts';
 export { type Inspection, inspectReport as validate, openReport, type Problem } from './document/read-report.ts';
 export type { Finding, Report, ReportHeader } from './document/report-schema.ts';
 export { isReport, reportJsonSchema as schema } from './document/report-schema.ts';
-export { reportText, type TextSink } from './document/report-writer.ts';
+export { reportText, type TextSink } from './document/output-file.ts';
 export { chosenGate, type GateConfig } from './gate/gate.ts';

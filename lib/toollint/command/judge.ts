@@ -10,7 +10,7 @@ import { countSeverities, isReserved, PARSE_ERROR_RULE, summaryOf } from '../doc
 import type { DocumentSource } from '../document/document-source.ts';
 import { type Linter, lintersOf } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
-import { numberOccurrences } from '../document/finding-order.ts';
+import { numberOccurrences } from '../document/file-findings.ts';
 import { SCHEMA_VERSION } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Scan } from '../document/report-schema.ts';
 import { evaluateGate, type GateConfig } from '../gate/gate.ts';

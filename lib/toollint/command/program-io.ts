@@ -2,7 +2,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { counted, terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
-import type { TextSink } from '../document/report-writer.ts';
+import type { TextSink } from '../document/output-file.ts';
 
 export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
 

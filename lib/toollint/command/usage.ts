@@ -3,6 +3,8 @@
 const GATE_HELP = `gate:
   --gate NAME             default (errors fail, warnings warn), strict (every finding fails), new-code (new ones fail)
   --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or of the named gate
+  --quiet                 list errors only; counts, gate and exit code stay
+  --silent                no summary on standard error
   --fail-on-warning       the gate's warning is exit code 1
   --exit-zero             exit code 1 becomes 0
   --allow-no-files        exit code 4 becomes 0
@@ -17,7 +19,9 @@ const OUTPUT_HELP = `output:
   --max-results N         most results of a SARIF log, errors first (all; GitHub accepts 25000)
 `;
 
-const SILENT_HELP = `  --silent                no summary on standard error
+const RENAMES_HELP = `\
+  --renames git:REF       findings in renamed files and on changed lines stay known, by git's changes since REF
+                          (default: since the commit of the baseline file)
 `;
 
 const BASELINE_HELP = `\
@@ -25,12 +29,7 @@ const BASELINE_HELP = `\
   --update-baseline       write the baseline file: all findings if there is none yet, later without those that are gone
   --accept RULE --reason TEXT [--until YYYY-MM-DD]
                           with --update-baseline: new findings of the rule become known; --accept is repeatable
-`;
-
-const RENAMES_HELP = `\
-  --renames git:REF       findings in renamed files and on changed lines stay known, by git's changes since REF
-                          (default: since the commit of the baseline file)
-`;
+${RENAMES_HELP}`;
 
 const TEXTS = {
   '': `usage: toollint VERB [arguments]
@@ -55,19 +54,13 @@ exit codes: 0 good; 1 gate failed, an error finding without a gate, or an invali
   -c, --config FILE       configuration in place of the target's own eslint.config.*
   --include GLOB  --exclude GLOB    repeatable, relative to the root
   --ext LIST              only files with these endings, as in --ext js,ts
-  --quiet                 list errors only; counts, gate and exit code stay
-${BASELINE_HELP}${RENAMES_HELP}\
+${BASELINE_HELP}\
   --path-prefix PATH      put before every path of the report, for a part of a larger repository
   --timestamp ISO         default: now
   --deterministic         same bytes for the same code: no duration, no clock
-${SILENT_HELP}
+
 ${OUTPUT_HELP}
-${GATE_HELP}
-examples:
-  toollint scan                                                           findings, for a person
-  toollint scan --baseline toollint-baseline.jsonl --update-baseline      write down all findings …
-  toollint scan --baseline toollint-baseline.jsonl --gate new-code        … and fail on a new one
-`,
+${GATE_HELP}`,
   import: `usage: toollint import --from sarif FILE...
 
 Converts SARIF of other linters to one report. With a baseline or a gate it has the exit codes of a scan. SARIF does
@@ -77,28 +70,18 @@ not list the checked files and rules, so a missing finding is not verifiable, an
   --path-prefix PATH      put before every path of the report, for a part of a larger repository
   --tool NAME             take the runs of this tool only; default: one report of all tools
   --timestamp ISO         when it ran; default: now
-  --quiet                 list errors only; counts, gate and exit code stay
-${BASELINE_HELP}${RENAMES_HELP}${SILENT_HELP}
+${BASELINE_HELP}
 ${OUTPUT_HELP}
-${GATE_HELP}
-examples:
-  ruff check --output-format sarif | toollint import --from sarif - -o ruff.json
-  toollint import --from sarif ruff.sarif --baseline ruff-baseline.jsonl --gate new-code
-`,
+${GATE_HELP}`,
   merge: `usage: toollint merge REPORT...
 
 Joins reports. The result is incomplete if one report is, and lists a common finding once. Reports of different linters
 become one of toollint, unless they share a rule id.
 
-${OUTPUT_HELP}
-example:
-  toollint merge shard-1.json shard-2.json --to sarif -o report.sarif
-`,
+${OUTPUT_HELP}`,
   validate: `usage: toollint validate FILE|- ...
 
   --format text|json      default: text
-example:
-  toollint validate report.json
 
 exit codes: 0 valid, 1 invalid, 2 a file cannot be read
 `,
@@ -108,13 +91,9 @@ Writes CURRENT with only the findings that are new against BASE, a baseline file
 others in selection.baseline.
 SARIF and HTML list all but the not verifiable ones, each with its state.
 
-  --quiet                 list errors only
-${RENAMES_HELP}${SILENT_HELP}
+${RENAMES_HELP}
 ${OUTPUT_HELP}
-${GATE_HELP}
-example:
-  toollint compare toollint-baseline.jsonl report.json --gate new-code --format markdown
-`,
+${GATE_HELP}`,
   explain: `usage: toollint explain FINGERPRINT|LINE
 
 Prints why a finding is new, known, fixed or not verifiable. FINGERPRINT may be cut to 8 digits; LINE is PATH:LINE of
@@ -123,15 +102,10 @@ the code, or the number of a line of the baseline file.
   --baseline FILE         default: toollint-baseline.jsonl
   --report REPORT         findings of this report, in place of a scan
   --root DIR  -c, --config FILE  --path-prefix PATH    as for scan
-${RENAMES_HELP}example:
-  toollint explain src/app.js:12
-`,
+${RENAMES_HELP}`,
   convert: `usage: toollint convert REPORT --to FORMAT
 
-${OUTPUT_HELP}
-example:
-  toollint convert report.json --to sarif -o report.sarif
-`,
+${OUTPUT_HELP}`,
   schema: `usage: toollint schema
 
 Prints the JSON Schema (draft 2020-12) of the report.

@@ -1,6 +1,6 @@
 // The output formats. Each converter is loaded on demand.
 import type { Report } from '../document/report-schema.ts';
-import { reportText, type TextSink, writePieces } from '../document/report-writer.ts';
+import { reportText, type TextSink, writePieces } from '../document/output-file.ts';
 import { type Converter, type ConvertOptions } from './converter.ts';
 
 const CONVERTERS = {

@@ -6,8 +6,13 @@ import { resolve } from 'node:path';
 import { summaryOf, UNKNOWN_SCOPE } from '../document/consistency.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
-import { descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
-import { compareFindings, numberOccurrences } from '../document/finding-order.ts';
+import {
+  compareFindings,
+  descriptions,
+  fileFindings,
+  type LintMessage,
+  numberOccurrences,
+} from '../document/file-findings.ts';
 import { distinct, distinctFindings } from '../document/merge-reports.ts';
 import { SCHEMA_VERSION, TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
 import { PathPrefix, sortedUnique } from '../document/report-path.ts';

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';
-import { listText } from '../document/report-writer.ts';
+import { listText } from '../document/output-file.ts';
 import { ownDiagnostics } from './converter.ts';
 
 const SEVERITIES: Readonly<Record<Severity, string>> = { error: 'critical', warning: 'major', info: 'info' };

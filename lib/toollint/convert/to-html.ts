@@ -5,7 +5,7 @@
 // page allows only its own script and style, by hash.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { fixOf, flaggedTextOf, lintersOf } from '../document/extension.ts';
+import { flaggedTextOf, lintersOf } from '../document/extension.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import { baselineCounts, type ConvertOptions, placesOf, totals } from './converter.ts';
@@ -171,14 +171,12 @@ function itemOf({ finding, state }: Row, links: string | undefined): string {
   const place = [location.line, location.column].filter((part) => part !== undefined).join(':');
   const code = links === undefined || location.path === undefined ? undefined : `${links}${pathUri(location.path)}`;
   const line = location.line === undefined ? '' : `#L${location.line}`;
-  const fix = fixOf(finding);
   return (
     `<li class="${severity}" data-rule="${escaped(ruleId)}"${state === undefined ? '' : ` data-state="${state}"`}>` +
     `${anchor(code === undefined ? undefined : `${code}${line}`, place)} ${escaped(message)} ` +
     anchor(docsUrl, ruleId) +
     snippetOf(finding) +
-    (suggestion === undefined ? '' : `<p>${escaped(suggestion)}</p>`) +
-    (fix === undefined ? '' : `<pre class="fix">${escaped(fix.text)}</pre>`)
+    (suggestion === undefined ? '' : `<p>${escaped(suggestion)}</p>`)
   );
 }
 

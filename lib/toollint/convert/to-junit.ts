@@ -1,6 +1,6 @@
 // Writes JUnit XML with a suite for each file and a case for each finding. Diagnostics are errors in their own suite,
 // so an incomplete analysis is never all green. A complete report without findings becomes one passing case.
-import { compareFindings } from '../document/finding-order.ts';
+import { compareFindings } from '../document/file-findings.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
 import { ownDiagnostics, placesOf } from './converter.ts';
 import { markupText } from './plain-text.ts';

@@ -1,10 +1,10 @@
 // Writes SARIF 2.1.0 (OASIS) with one run. It omits primaryLocationLineHash, which GitHub's uploader computes.
-import type { Fix, Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
-import { endOf, fixOf, flaggedTextOf, type Linter, lintersOf, ruleTextsOf } from '../document/extension.ts';
+import type { Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
+import { endOf, flaggedTextOf, type Linter, lintersOf, ruleTextsOf } from '../document/extension.ts';
 import { isLiteralGlob } from '../document/file-pattern.ts';
 import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
-import { listText } from '../document/report-writer.ts';
+import { listText } from '../document/output-file.ts';
 import { linkOf, pathUri } from './plain-text.ts';
 import { type ConvertOptions, ownDiagnostics } from './converter.ts';
 
@@ -77,17 +77,14 @@ function resultOf(
   ruleIndex: number,
   baselineState: Result.baselineState | undefined,
 ): Omit<Result, 'locations'> {
-  const { ruleId, severity, message, fingerprint, occurrence, location, suggestion, category } = finding;
+  const { ruleId, severity, message, fingerprint, occurrence, suggestion, category } = finding;
   const hasProperties = suggestion !== undefined || category !== undefined;
-  const isInFile = location.scope === 'file' && location.path !== undefined;
-  const fix = isInFile ? fixesOf(finding) : undefined;
   return {
     ruleId,
     ruleIndex,
     level: LEVELS[severity],
     message: { text: message.toWellFormed() },
     partialFingerprints: { [FINGERPRINT_VERSION]: `${fingerprint}:${occurrence}` },
-    fixes: fix === undefined ? undefined : [fix],
     baselineState,
     properties: hasProperties ? { suggestion: suggestion?.toWellFormed(), category } : undefined,
   };
@@ -118,18 +115,6 @@ function locationOf(finding: Finding, projectPath: string): Location {
   const isWhole = codeSnippet === undefined || text === codeSnippet || (region.endLine ?? line) !== line;
   const contextRegion = isWhole ? undefined : { startLine: line, endLine: line, snippet: { text: codeSnippet } };
   return { physicalLocation: { artifactLocation, region, contextRegion } };
-}
-
-function fixesOf(finding: Finding): Fix | undefined {
-  const fix = fixOf(finding);
-  if (fix === undefined) return undefined;
-  const { line: startLine, column: startColumn, endLine, endColumn } = fix;
-  const deletedRegion = { startLine, startColumn, endLine, endColumn };
-  const replacement = { deletedRegion, insertedContent: { text: fix.text.toWellFormed() } };
-  return {
-    description: { text: (finding.suggestion ?? 'The rule can fix this.').toWellFormed() },
-    artifactChanges: [{ artifactLocation: artifactOf(finding.location.path ?? ''), replacements: [replacement] }],
-  };
 }
 
 function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'results'> {

@@ -13,27 +13,11 @@ export function isReserved(ruleId: string): boolean {
   return ruleId === PARSE_ERROR_RULE || ruleId.startsWith(ENGINE_PREFIX);
 }
 
-export type ConsistencyCode =
-  | 'wrong-count'
-  | 'not-a-count'
-  | 'wrong-status'
-  | 'wrong-occurrence'
-  | 'shared-fingerprint'
-  | 'impossible-location'
-  | 'invalid-path'
-  | 'outside-target'
-  | 'contradictory-scope'
-  | 'rule-not-enabled'
-  | 'not-an-error'
-  | 'wrong-new-issues'
-  | 'gate-of-unfinished'
-  | 'empty-text';
-
 /** Receives a code, a JSON Pointer and a message. */
-export type ContradictionSink = (code: ConsistencyCode, pointer: string, message: string) => void;
+export type ContradictionSink = (code: string, pointer: string, message: string) => void;
 
 /** Other tools may scan and compare in another way, so these apply only to scans by toollint. */
-const OWN_CODES: ReadonlySet<ConsistencyCode> = new Set([
+const OWN_CODES: ReadonlySet<string> = new Set([
   'shared-fingerprint',
   'outside-target',
   'rule-not-enabled',
@@ -171,31 +155,27 @@ function checkCounts({ summary, execution, findings }: Report, sink: Contradicti
 function checkStatus({ execution, summary, findings }: Report, sink: ContradictionSink): void {
   const { status, diagnostics } = execution;
   const { totalFiles } = summary;
+  const wrong = (pointer: string, message: string) => sink('wrong-status', pointer, message);
   const parseErrors = countKind(diagnostics, 'parse-error');
   const failures = parseErrors + countKind(diagnostics, 'rule-error');
   const noFiles = diagnostics.findIndex(({ kind }) => kind === 'no-files');
   if (status === 'complete') {
-    if (diagnostics.length > 0) sink('wrong-status', '/execution/status', "'complete' allows no diagnostics");
-    else if (totalFiles === 0) sink('wrong-status', '/execution/status', "expected 'no-files', since totalFiles is 0");
-    return;
-  }
-  if (status === 'incomplete') {
-    if (failures === 0)
-      sink('wrong-status', '/execution/status', "'incomplete' needs a parse-error or rule-error diagnostic");
+    if (diagnostics.length > 0) wrong('/execution/status', "'complete' allows no diagnostics");
+    else if (totalFiles === 0) wrong('/execution/status', "expected 'no-files', since totalFiles is 0");
+  } else if (status === 'incomplete') {
+    if (failures === 0) wrong('/execution/status', "'incomplete' needs a parse-error or rule-error diagnostic");
     else if (noFiles >= 0 && totalFiles !== 0)
-      sink('wrong-status', `/execution/diagnostics/${noFiles}/kind`, 'a no-files diagnostic needs totalFiles 0');
+      wrong(`/execution/diagnostics/${noFiles}/kind`, 'a no-files diagnostic needs totalFiles 0');
     else if (isCount(totalFiles) && parseErrors > totalFiles)
       sink('wrong-count', '/summary/totalFiles', `${parseErrors} parse errors in ${totalFiles} files`);
-    return;
-  }
-  const inFile = findings.findIndex(({ location }) => location.scope === 'file');
-  if (failures > 0)
-    sink('wrong-status', '/execution/status', "'no-files' allows no parse-error or rule-error diagnostic");
-  else if (noFiles < 0) sink('wrong-status', '/execution/diagnostics', "'no-files' needs a no-files diagnostic");
+  } else if (failures > 0) wrong('/execution/status', "'no-files' allows no parse-error or rule-error diagnostic");
+  else if (noFiles < 0) wrong('/execution/diagnostics', "'no-files' needs a no-files diagnostic");
   else if (totalFiles !== 0) {
-    if (isCount(totalFiles)) sink('wrong-status', '/summary/totalFiles', "'no-files' needs totalFiles 0");
-  } else if (inFile >= 0)
-    sink('wrong-status', `/findings/${inFile}/location/scope`, "'no-files' allows no finding in a file");
+    if (isCount(totalFiles)) wrong('/summary/totalFiles', "'no-files' needs totalFiles 0");
+  } else {
+    const inFile = findings.findIndex(({ location }) => location.scope === 'file');
+    if (inFile >= 0) wrong(`/findings/${inFile}/location/scope`, "'no-files' allows no finding in a file");
+  }
 }
 
 function checkPaths({ execution, scan }: Report, sink: ContradictionSink): void {

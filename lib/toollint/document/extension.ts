@@ -9,19 +9,6 @@ export interface Linter {
   readonly informationUri?: string;
 }
 
-/** The member `fix` of a finding. Offsets count UTF-16 units of the file without its byte order mark. */
-export interface TextFix {
-  readonly offset: number;
-  readonly length: number;
-  readonly text: string;
-  readonly region?: Region;
-}
-
-export interface Region extends End {
-  readonly line: number;
-  readonly column: number;
-}
-
 /** The members `location.endLine` and `location.endColumn`: the position after the last character, counted from 1. */
 export interface End {
   readonly endLine: number;
@@ -53,14 +40,6 @@ export function endOf({ location }: Finding): End | undefined {
   const { line, column } = location;
   if (line === undefined || column === undefined || !isOrdinal(endLine) || !isOrdinal(endColumn)) return undefined;
   return endLine > line || (endLine === line && endColumn >= column) ? { endLine, endColumn } : undefined;
-}
-
-export function fixOf(finding: Finding): (Region & { readonly text: string }) | undefined {
-  const fix = member(finding, 'fix');
-  const { text } = fix;
-  const { line, column, endLine, endColumn } = member(fix, 'region');
-  if (!isOrdinal(line) || !isOrdinal(column) || !isOrdinal(endLine) || !isOrdinal(endColumn)) return undefined;
-  return typeof text === 'string' ? { line, column, endLine, endColumn, text } : undefined;
 }
 
 export function flaggedTextOf(finding: Finding): string | undefined {

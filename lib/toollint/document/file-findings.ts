@@ -1,9 +1,8 @@
 // Turns a linter's messages about one file into findings in canonical order. The same messages and text yield the same
 // findings on every machine.
 import { ENGINE_RULE, PARSE_ERROR_RULE } from './consistency.ts';
-import { isOrdinal, type Region, type TextFix } from './extension.ts';
+import { isOrdinal } from './extension.ts';
 import { oneLine } from './failure.ts';
-import { compareFindings } from './finding-order.ts';
 import {
   anchorOf,
   contentHalf,
@@ -13,7 +12,7 @@ import {
   placeHalf,
   sourceLines,
 } from './fingerprint.ts';
-import { sortedUnique, withoutAbsolutePaths, withoutRoots } from './report-path.ts';
+import { byCodeUnits, sortedUnique, withoutAbsolutePaths, withoutRoots } from './report-path.ts';
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding, Severity } from './report-schema.ts';
 
@@ -28,7 +27,6 @@ export interface LintMessage extends FlaggedRange {
   readonly messageId?: string | undefined;
   readonly fatal?: boolean;
   readonly suggestion?: string | undefined;
-  readonly fix?: TextFix | undefined;
   readonly snippet?: string | undefined;
 }
 
@@ -71,16 +69,13 @@ export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Re
 interface FileContext extends FileFindingsRequest {
   readonly lines: readonly string[];
   readonly place: string;
-  readonly lineStarts: readonly number[];
 }
 
 export function fileFindings(request: FileFindingsRequest): Finding[] {
   const { messages, path, text } = request;
   if (messages.length === 0) return [];
-  const plain = text.replace(/^\ufeff/u, '');
-  const lineStarts = [0, ...[...plain.matchAll(/\r\n|[\n\r\u2028\u2029]/gu)].map((end) => end.index + end[0].length)];
   const place = placeHalf(scopeOf(request), path ?? '');
-  const context = { ...request, lines: sourceLines(text), place, lineStarts };
+  const context = { ...request, lines: sourceLines(text), place };
   return messages.map((message) => findingOf(context, message)).sort(compareFindings);
 }
 
@@ -143,8 +138,6 @@ function addDetails(finding: Finding, message: LintMessage, request: FileContext
   if (snippet !== '') finding.codeSnippet = snippet;
   const flaggedText = flaggedPart(lines, finding.location, message);
   if (flaggedText !== '') Object.assign(finding, { flaggedText });
-  const { fix } = message;
-  if (fix !== undefined) Object.assign(finding, { fix: { ...fix, region: regionOf(fix, request) } });
   if (category !== undefined) finding.category = category;
   const issueType = ISSUE_TYPES.get(category ?? '');
   if (issueType !== undefined) finding.issueType = issueType;
@@ -159,16 +152,6 @@ function flaggedPart(lines: readonly string[], { line, column }: Finding['locati
   return text.length > SNIPPET_UNITS_MAX ? '' : text.toWellFormed();
 }
 
-function regionOf({ offset, length }: TextFix, { lineStarts }: FileContext): Region {
-  const place = (at: number) => {
-    const line = lineStarts.findLastIndex((start) => start <= at) + 1;
-    return [line, at - (lineStarts[line - 1] ?? 0) + 1] as const;
-  };
-  const [line, column] = place(offset);
-  const [endLine, endColumn] = place(offset + length);
-  return { line, column, endLine, endColumn };
-}
-
 /** Returns the flagged line without indentation or, for a long line, the part around the column. */
 function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {
   const raw = line === undefined ? undefined : lines[line - 1];
@@ -179,4 +162,35 @@ function snippetOf(lines: readonly string[], { line, column }: Finding['location
     .slice(start, start + SNIPPET_UNITS_MAX)
     .trim()
     .toWellFormed();
+}
+
+/**
+ * The order of findings: those about the project come first, because they have no path. Strings are compared by code
+ * units, so the locale does not change a report.
+ */
+export function compareFindings(left: Finding, right: Finding): number {
+  return (
+    byCodeUnits(left.location.path ?? '', right.location.path ?? '') ||
+    (left.location.line ?? 0) - (right.location.line ?? 0) ||
+    (left.location.column ?? 0) - (right.location.column ?? 0) ||
+    byCodeUnits(left.ruleId, right.ruleId) ||
+    byCodeUnits(left.fingerprint, right.fingerprint) ||
+    byCodeUnits(left.message, right.message) ||
+    byCodeUnits(left.severity, right.severity) ||
+    byCodeUnits(restOf(left), restOf(right))
+  );
+}
+
+function restOf(finding: Finding): string {
+  const { suggestion, codeSnippet, category, issueType, standardIds, docsUrl, location } = finding;
+  return JSON.stringify([location.scope, suggestion, codeSnippet, category, issueType, standardIds, docsUrl]);
+}
+
+export function numberOccurrences(findings: readonly Finding[]): void {
+  const seen = new Map<string, number>();
+  for (const finding of findings) {
+    const occurrence = (seen.get(finding.fingerprint) ?? 0) + 1;
+    seen.set(finding.fingerprint, occurrence);
+    finding.occurrence = occurrence;
+  }
 }

@@ -4,7 +4,7 @@ import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
 import { type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
 import { literalGlob } from './file-pattern.ts';
-import { compareFindings, numberOccurrences } from './finding-order.ts';
+import { compareFindings, numberOccurrences } from './file-findings.ts';
 import { TOOL_NAME, TOOL_VERSION } from './report-format.ts';
 import { byCodeUnits, sortedUnique } from './report-path.ts';
 import type { Finding, Report, Scan } from './report-schema.ts';

@@ -98,37 +98,24 @@ function reportIn(value: object, problems: ProblemList): Report | undefined {
   return undefined;
 }
 
-/** Adds `base` in front of each pointer. For a missing member, the pointer is the one it would have. */
+/** Of several errors at one place, the first is listed. For a missing member, the pointer is the one it would have. */
 function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Problem, 'pointer' | 'message'>[] {
-  const problems = new Map<string, Pick<Problem, 'pointer' | 'message'>>();
-  for (const error of Errors(schema, [], value)) {
-    for (const { path, message } of inner(error)) {
-      const pointer = base + path;
-      if (!problems.has(pointer)) problems.set(pointer, { pointer, message });
-    }
-  }
-  return [...problems.values()];
+  const problems = [...Errors(schema, [], value)].flatMap((error) => {
+    // The error for a union is vague, so an object is checked against the object variant of the union.
+    const variants = error.type === ValueErrorType.Union ? (error.schema['anyOf'] as TSchema[]) : [];
+    const objects = variants.find((variant) => variant['type'] === 'object');
+    if (objects !== undefined && isObject(error.value)) return schemaProblems(objects, error.value, base + error.path);
+    return [{ pointer: base + error.path, message: describe(error, variants) }];
+  });
+  return [...new Map(problems.reverse().map((one) => [one.pointer, one])).values()].reverse();
 }
 
-/** The error for a union is vague, so an object is checked against the object variant of the union. */
-function inner(error: ValueError): { path: string; message: string }[] {
-  const variants = error.type === ValueErrorType.Union ? (error.schema['anyOf'] as TSchema[]) : [];
-  const objects = variants.find((variant) => variant['type'] === 'object');
-  if (objects === undefined || !isObject(error.value)) return [{ path: error.path, message: describe(error) }];
-  return schemaProblems(objects, error.value, error.path).map(({ pointer, message }) => ({ path: pointer, message }));
-}
-
-function describe({ type, schema, value, message }: ValueError): string {
+function describe({ type, value, message }: ValueError, variants: readonly TSchema[]): string {
   if (type === ValueErrorType.ObjectRequiredProperty) return 'the member is missing';
-  const names = () => (schema['anyOf'] as TSchema[]).map((one) => JSON.stringify(one['const'] ?? one['type']));
-  const expected = type === ValueErrorType.Union ? `one of ${names().join(', ')}` : message.replace(/^Expected /u, '');
-  return `expected ${expected}, found ${found(value)}`;
-}
-
-function found(value: unknown): string {
-  if (Array.isArray(value)) return 'an array';
-  if (typeof value === 'object') return value === null ? 'null' : 'an object';
+  const names = variants.map((one) => JSON.stringify(one['const'] ?? one['type'])).join(', ');
+  const expected = names === '' ? message.replace(/^Expected /u, '') : `one of ${names}`;
   // JSON.stringify would write a number that is too large as null.
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
-  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+  const found = Array.isArray(value) ? 'an array' : isObject(value) ? 'an object' : text;
+  return `expected ${expected}, found ${found.length > 60 ? `${found.slice(0, 57)}...` : found}`;
 }

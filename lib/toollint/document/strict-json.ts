@@ -1,6 +1,5 @@
 // Parses JSON (RFC 8259) and reports two faults that JSON.parse ignores: a member name that appears twice, and a
-// number that a double cannot represent. Fractions may be rounded (0.1 is not a binary fraction). A literal is
-// inexact if it overflows, or if rounding changes an integer or turns a fraction into an integer.
+// number that a double changes into another kind of number.
 import { messageOf } from './failure.ts';
 
 /** The root object is level one. JSON.stringify overflows the stack at about 10,000 levels. */
@@ -76,8 +75,7 @@ function silentProblems(text: string): JsonProblem[] {
     } else if (character === '-' || (character >= '0' && character <= '9')) {
       NUMBER.lastIndex = at;
       const [literal = ''] = NUMBER.exec(text) ?? [];
-      if ((literal.length > 15 || /[.eE]/u.test(literal)) && !isExactNumber(literal))
-        add('inexact-number', `the number ${literal.slice(0, 40)} cannot be read exactly`);
+      if (isRounded(literal)) add('inexact-number', `the number ${literal.slice(0, 40)} cannot be read exactly`);
       at += literal.length - 1;
     }
   }
@@ -91,25 +89,10 @@ function stringEnd(text: string, start: number): number {
   return at;
 }
 
-/**
- * True for an integer that equals the parsed double or is the shortest text of the double, which is how programs
- * write integers that are too large to be exact. Also true for a fraction that neither overflows nor rounds to an
- * integer.
- */
-export function isExactNumber(literal: string): boolean {
+/** True if rounding made the number infinite, or an integer of a fraction. The schema limits integers. */
+function isRounded(literal: string): boolean {
   const value = Number(literal);
-  if (!Number.isFinite(value)) return false;
-  return !Number.isInteger(value) || [String(value), String(BigInt(value))].some((text) => sameNumber(text, literal));
-}
-
-function sameNumber(...literals: readonly [string, string]): boolean {
-  const [one, other] = literals.map((literal) => {
-    const [, sign = '', whole = '', fraction = '', exponent = '0'] =
-      /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/u.exec(literal) ?? [];
-    const digits = (whole + fraction).replace(/^0+/u, '');
-    const significant = digits.replace(/0+$/u, '');
-    if (significant === '') return '0';
-    return `${sign}${significant}e${Number(exponent) - fraction.length + digits.length - significant.length}`;
-  });
-  return one === other;
+  const [digits = '', exponent] = literal.split(/e/iu);
+  const becameInteger = exponent === undefined && Number.isInteger(value) && /\.\d*[1-9]/u.test(digits);
+  return !Number.isFinite(value) || becameInteger || (value === 0 && /[1-9]/u.test(digits));
 }

@@ -3,18 +3,17 @@ import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
 import { realFolder } from '../document/document-source.ts';
-import { ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { oneLine, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
-import { pathFault, PathPrefix, sortedUnique } from '../document/report-path.ts';
+import { byCodeUnits, pathFault, PathPrefix, sortedUnique, withoutAbsolutePaths } from '../document/report-path.ts';
 import { mayExist, readSource } from '../document/source-file.ts';
-import type { Finding, Scan } from '../document/report-schema.ts';
+import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
 import type { FoundFile, SearchRequest, Start } from './file-search.ts';
 import { findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
 import type { EslintEngine } from './eslint-engine.ts';
 
-import { ScanDiagnostics } from './scan-diagnostics.ts';
-import { type Analysis, type AnalysisOptions, ConfigMissing, type Coverage } from './scan-options.ts';
+import { type Analysis, type AnalysisOptions, ConfigMissing, type Coverage, type RuleCrash } from './scan-options.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
 
 /** Throws ReportFailure if the scan cannot start, Interrupted if the signal fires. */
@@ -202,5 +201,42 @@ class FileWork {
     this.diagnostics.parseError(path, message);
     const messages: LintMessage[] = [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }];
     this.findings.push(...this.#findingsOf(path, '', messages));
+  }
+}
+
+const MESSAGE_UNITS_MAX = 2000;
+
+/** Each message is one line, without absolute paths or stacks. */
+class ScanDiagnostics {
+  readonly #roots: readonly string[];
+  readonly #found: Diagnostic[] = [];
+
+  constructor(roots: readonly string[]) {
+    this.#roots = roots;
+  }
+
+  parseError(path: string, message: string): void {
+    const diagnostic: Diagnostic = { kind: 'parse-error', message: this.#clean(message) };
+    if (pathFault(path) === undefined) diagnostic.relativePath = path;
+    this.#found.push(diagnostic);
+  }
+
+  ruleError(relativePath: string, { ruleId, message }: RuleCrash): void {
+    this.#found.push({ kind: 'rule-error', message: this.#clean(message), ruleId, relativePath });
+  }
+
+  list(): Diagnostic[] {
+    return this.#found.sort(
+      (left, right) =>
+        byCodeUnits(left.kind, right.kind) ||
+        byCodeUnits(left.relativePath ?? '', right.relativePath ?? '') ||
+        byCodeUnits(left.ruleId ?? '', right.ruleId ?? '') ||
+        byCodeUnits(left.message, right.message),
+    );
+  }
+
+  #clean(text: string): string {
+    const line = oneLine(withoutAbsolutePaths(text, this.#roots)) || 'no message';
+    return line.slice(0, MESSAGE_UNITS_MAX).toWellFormed();
   }
 }

@@ -10,9 +10,10 @@ import { type LintMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from '../docu
 import type { Linter } from '../document/extension.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
 import { withoutRoots } from '../document/report-path.ts';
-import { lintIsolated, type RuleFilter } from './crash-isolation.ts';
 import { type EslintCopy, eslintFor, otherLinterHint } from './eslint-copy.ts';
-import { ConfigMissing, type EngineOptions, type LintedFile } from './scan-options.ts';
+import { ConfigMissing, type EngineOptions, type LintedFile, type RuleCrash } from './scan-options.ts';
+
+type RuleFilter = (ruleId: string) => boolean;
 
 interface ResolvedConfig {
   readonly rules?: Readonly<Record<string, eslint.Linter.RuleEntry>>;
@@ -78,30 +79,58 @@ export class EslintEngine {
     return around.isPathIgnored(join(path, 'x'));
   }
 
-  /** If a rule throws, only its own findings are missing. */
+  /** If a rule throws, the file is linted again without it, so that only its own findings are missing. */
   async lint(path: string, text: string): Promise<LintedFile> {
-    const ruleIds = (await this.rulesFor(path)) ?? [];
-    const { result, crashes, failure } = await lintIsolated({
-      ruleIds: new Set([...this.#culprits, ...ruleIds]),
-      culpritOf,
-      run: async (filter) => {
-        this.#asked.clear();
-        this.#filter = filter;
-        const [linted] = await this.#eslint.lintText(text, { filePath: path });
-        return linted;
-      },
-    });
-    for (const { ruleId } of crashes) this.#culprits.add(ruleId);
-    if (failure !== undefined) return { messages: [], suppressed: [], ran: [], crashes: [], failure };
-    const config = await this.#configFor(path);
-    const checked = isOn(config?.linterOptions?.reportUnusedDisableDirectives) && crashes.length === 0;
-    const { messages = [], suppressedMessages = [] } = result ?? {};
-    return {
-      messages: messages.map(engineMessage),
-      suppressed: suppressedMessages.map(engineMessage),
-      ran: [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])],
-      crashes,
+    const dropped = new Map<string, RuleCrash>();
+    for (;;) {
+      try {
+        const result = await this.#run(path, text, (ruleId) => !dropped.has(ruleId));
+        const config = await this.#configFor(path);
+        const checked = isOn(config?.linterOptions?.reportUnusedDisableDirectives) && dropped.size === 0;
+        const { messages = [], suppressedMessages = [] } = result ?? {};
+        return {
+          messages: messages.map(engineMessage),
+          suppressed: suppressedMessages.map(engineMessage),
+          ran: [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])],
+          crashes: [...dropped.values()],
+        };
+      } catch (cause) {
+        const named = culpritOf(cause);
+        const culprit =
+          named !== undefined && !dropped.has(named)
+            ? { ruleId: named, message: thrownText(cause) }
+            : await this.#findCulprit(path, text, dropped);
+        if (culprit === undefined)
+          return { messages: [], suppressed: [], ran: [], crashes: [], failure: messageOf(cause) };
+        dropped.set(culprit.ruleId, culprit);
+        this.#culprits.add(culprit.ruleId);
+      }
+    }
+  }
+
+  async #run(path: string, text: string, filter: RuleFilter): Promise<eslint.ESLint.LintResult | undefined> {
+    this.#asked.clear();
+    this.#filter = filter;
+    const [linted] = await this.#eslint.lintText(text, { filePath: path });
+    return linted;
+  }
+
+  /** A rule that throws a string or null is found by running one rule at a time. */
+  async #findCulprit(path: string, text: string, dropped: ReadonlyMap<string, RuleCrash>) {
+    const thrownBy = async (filter: RuleFilter) => {
+      try {
+        await this.#run(path, text, filter);
+        return undefined;
+      } catch (cause) {
+        return thrownText(cause);
+      }
     };
+    if ((await thrownBy(() => false)) !== undefined) return undefined;
+    for (const ruleId of new Set([...this.#culprits, ...((await this.rulesFor(path)) ?? [])])) {
+      const message = dropped.has(ruleId) ? undefined : await thrownBy((other) => other === ruleId);
+      if (message !== undefined) return { ruleId, message };
+    }
+    return undefined;
   }
 
   factsOf(ruleId: string): RuleFacts {
@@ -170,6 +199,17 @@ function culpritOf(error: unknown): string | undefined {
   return /^Error while loading rule '([^']+)'/u.exec(error.message)?.[1];
 }
 
+/** Returns one line. ESLint adds a property to the thrown value, so a thrown string or null appears as a TypeError. */
+function thrownText(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text))
+    return 'the rule threw a value that is not an Error';
+  const [first = ''] = text.split(/\r?\n/u);
+  return (
+    first.replace(/^Error while loading rule '[^']*': /u, '').trim() || 'the rule threw an Error without a message'
+  );
+}
+
 function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
   const { fix, suggestions } = message;
   return {
@@ -184,6 +224,5 @@ function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
     endLine: message.endLine,
     endColumn: message.endColumn,
     suggestion: suggestions?.[0]?.desc ?? (fix === undefined ? undefined : 'eslint --fix can fix this.'),
-    fix: fix === undefined ? undefined : { offset: fix.range[0], length: fix.range[1] - fix.range[0], text: fix.text },
   };
 }

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
 import { runToollint } from '../../../lib/toollint/command/command-line.ts';
-import { OutputClosed, type ProgramIo, streamSink } from '../../../lib/toollint/command/program-io.ts';
-import { ReportFailure } from '../../../lib/toollint/document/failure.ts';
+import { type ProgramIo, streamSink } from '../../../lib/toollint/command/program-io.ts';
 
 /** Returns a stream that records the written text or, with `code`, fails each write. */
 function kept(code?: string, terminal: { isTTY?: boolean; columns?: number } = {}) {
@@ -47,46 +46,9 @@ describe('a document on standard output', () => {
     await streamSink(stream, 'out')('a\u009bb\n');
     assert.equal(stream.texts.join(''), 'a\\u009bb\n');
   });
-
-  it('ignores an empty text, even if the stream is broken', async () => {
-    await assert.doesNotReject(streamSink(kept('EPIPE'), 'out')(''));
-    await assert.rejects(streamSink(kept('EPIPE'), 'out')('x'), OutputClosed);
-    await assert.rejects(streamSink(kept('EIO'), 'out')('x'), ReportFailure);
-  });
 });
 
 describe('the program', () => {
-  it('prints its version and its help for every flag name', async () => {
-    const printed = async (...args: string[]) => {
-      const run = ioWith({ args });
-      assert.equal(await runToollint(run.io), 0);
-      return run.printed();
-    };
-    assert.match(await printed('-V'), /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
-    assert.equal(await printed('-V'), await printed('--version'));
-    const help = await printed('--help');
-    assert.match(help, /^usage: toollint VERB/u);
-    assert.equal(await printed('-h'), help);
-    assert.equal(await printed('help'), help);
-    assert.equal(await printed('help', 'no-verb'), help);
-    for (const verb of ['scan', 'import', 'merge', 'validate', 'compare', 'explain', 'convert', 'schema']) {
-      assert.match(await printed('help', verb), new RegExp(`^usage: toollint ${verb}`, 'u'));
-      assert.equal(await printed(verb, '-h'), await printed('help', verb));
-      assert.equal(await printed(verb, 'x', '--help'), await printed('help', verb));
-    }
-  });
-
-  it('lists its verbs if none or an unknown one is given', async () => {
-    const told = async (...args: string[]) => {
-      const run = ioWith({ args });
-      assert.equal(await runToollint(run.io), 2);
-      return run.told();
-    };
-    const known = 'scan, import, compare, explain, convert, merge, validate, schema; see toollint --help';
-    assert.equal(await told(), `toollint: a verb is needed: ${known}\n`);
-    assert.equal(await told('lint'), `toollint: unknown verb 'lint': ${known}\n`);
-  });
-
   it('ends with 130 and no message after an interrupt', async () => {
     const { io, told } = ioWith({ args: ['convert', '-', '--to', 'sarif'], signal: AbortSignal.abort() });
     assert.equal(await runToollint(io), 130);

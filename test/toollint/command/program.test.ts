@@ -146,20 +146,6 @@ describe('the program', () => {
     assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'eslint.config.mjs']);
   });
 
-  it('reports what is wrong with an unusable path', async (t) => {
-    const cwd = await project(t, { 'a.js': 'x;\n', 'folder/b.js': 'y;\n' });
-    await toollint(['scan', '-o', 'r.json'], { cwd });
-    for (const [args, message] of [
-      [['scan', ''], 'a path is empty'],
-      [['scan', '--root', 'a.js'], `cannot read ${join(cwd, 'a.js')}: ENOTDIR`],
-      [['scan', '--config', 'folder'], `there is no configuration file ${join(cwd, 'folder')}`],
-      [['convert', 'folder', '--to', 'sarif'], 'cannot read folder: it is a directory'],
-    ] as const) {
-      const { code, stdout, stderr } = await toollint(args, { cwd });
-      assert.deepEqual([code, stdout, stderr], [2, '', `toollint: ${message}\n`]);
-    }
-  });
-
   it('validates the schema and the consistency of each document', async (t) => {
     const cwd = await project(t, {});
     const good = await writeJson(cwd, 'good.json', fullReport());
@@ -189,18 +175,6 @@ describe('the program', () => {
       [valid, files[0]?.schema, files[0]?.problems[0]?.pointer],
       [false, 'invalid', '/findings/0/severity'],
     );
-  });
-
-  it('lists 100 problems and counts the rest', async (t) => {
-    const report = sampleReport(Array.from({ length: 250 }, (_, index) => sampleFinding({ line: index + 1 })));
-    const path = await writeJson(
-      await project(t, {}),
-      'bad.json',
-      JSON.stringify(report).replaceAll('"severity":"warning"', '"severity":"x"'),
-    );
-    const { stdout } = await toollint(['validate', path]);
-    assert.equal(stdout.split('\n').filter((line) => line.startsWith('  /')).length, 100);
-    assert.match(stdout, /…and 150 more/u);
   });
 
   it('writes every finding with its state to SARIF in a comparison', async (t) => {
@@ -337,14 +311,4 @@ describe('the process', () => {
       assert.equal((await run('schema')).code, 0);
     },
   );
-
-  it('updates a report in place', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\n' });
-    await toollint(['scan', '-o', 'r.json'], { cwd });
-    await toollint(['merge', 'r.json', '-o', 'r.json'], { cwd });
-    assert.equal((await toollint(['validate', 'r.json'], { cwd })).code, 0);
-    await writeFile(join(cwd, 'r.json'), 'x');
-    assert.equal((await toollint(['merge', 'r.json', '-o', 'r.json'], { cwd })).code, 2);
-    assert.equal(await readFile(join(cwd, 'r.json'), 'utf8'), 'x');
-  });
 });

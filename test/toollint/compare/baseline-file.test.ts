@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-file.ts';
 import { readBaseline } from '../../../lib/toollint/compare/baseline.ts';
-import { baselineText, isDay, readBaselineFile } from '../../../lib/toollint/compare/baseline-file.ts';
+import { baselineText, readBaselineFile } from '../../../lib/toollint/compare/baseline-file.ts';
 import { changesSince, hunkAt, lineNow, type SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
 import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
@@ -64,13 +64,6 @@ describe('the text of a baseline file', () => {
     );
   });
 
-  it('needs no line feed at its end', () => {
-    const entries = [{ finding: sampleFinding({ path: 'a.ts' }) }, { finding: sampleFinding({ path: 'b.ts' }) }];
-    const text = baselineText(entries, 'ESLint 10');
-    for (const content of [text, text.trimEnd()])
-      assert.equal(readBaselineFile(memorySource(content, 'b')).entries.length, 2);
-  });
-
   it('has a finding of the project without a path', () => {
     const text = baselineText([{ finding: projectFinding() }], 'x 1');
     const [entry] = readBaselineFile(memorySource(text, 'b')).entries;
@@ -113,12 +106,6 @@ describe('the text of a baseline file', () => {
     const user = { tool: { name: 'toollint', version: '1' }, quiet: false, today: '2026-06-15' };
     const { entries, expired } = readBaseline(memorySource(text, 'b'), user);
     assert.deepEqual([entries.length, expired.map(({ accepted }) => accepted?.until)], [2, ['2026-06-14']]);
-  });
-
-  it('knows the days of the calendar', () => {
-    for (const day of ['2026-12-31', '2028-02-29']) assert.equal(isDay(day), true, day);
-    for (const day of ['2026-02-29', '2026-13-01', '2026-1-1', 'soon', 1, '2026-01-01T00:00:00Z'])
-      assert.equal(isDay(day), false);
   });
 });
 

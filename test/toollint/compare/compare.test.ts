@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { compare, memorySource, type Report, type Finding } from '../../../lib/toollint/toollint.ts';
-import { recounted, sampleFinding, sampleReport } from '../support/samples.ts';
+import { sampleFinding, sampleReport } from '../support/samples.ts';
 import { toollint, writeJson } from '../support/verbs.ts';
 
 const source = (report: unknown) => memorySource(JSON.stringify(report), 'sample');
@@ -160,27 +160,5 @@ describe('a baseline', () => {
       quiet: true,
       baseline: { newIssues: 0, unchanged: 1, fixed: 0 },
     });
-  });
-
-  it('that is incomplete or of another linter gets a note', async () => {
-    const base = await writeJson(
-      folder,
-      'noted.json',
-      recounted(
-        sampleReport([a], (report) => {
-          report.execution = {
-            status: 'incomplete',
-            diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'src/z.ts' }],
-          };
-          Object.assign(report.tool, { linter: { name: 'ESLint', version: '8.1.0' } });
-        }),
-      ),
-    );
-    const current = sampleReport([a]);
-    Object.assign(current.tool, { linter: { name: 'ESLint', version: '10.1.0' } });
-    const { code, stderr } = await toollint(['compare', base, await writeJson(folder, 'now.json', current)]);
-    assert.equal(code, 0);
-    assert.match(stderr, /is incomplete/u);
-    assert.match(stderr, /is of ESLint 8, this is ESLint 10/u);
   });
 });

@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { readBaseline, renamed } from '../../../lib/toollint/compare/baseline.ts';
+import { renamed } from '../../../lib/toollint/compare/baseline.ts';
 import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-file.ts';
 import { doubtsIn } from '../../../lib/toollint/compare/comparison.ts';
 import { matchFindings } from '../../../lib/toollint/compare/finding-match.ts';
 import type { Hunk, SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
-import { memorySource } from '../../../lib/toollint/document/document-source.ts';
 import { anchorOf, placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import type { Finding, Report } from '../../../lib/toollint/document/report-schema.ts';
 import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
 
-const USER = { tool: { name: 'toollint', version: '1.0.0' }, quiet: false, today: '2026-06-15' };
-const source = (report: unknown) => memorySource(JSON.stringify(report), 'base.json');
 const entriesOf = (...findings: Finding[]) => findings.map((finding): BaselineEntry => ({ finding }));
 
 function matched(before: Finding[], now: readonly Finding[], changes?: SourceChanges) {
@@ -162,14 +159,6 @@ describe('matching', () => {
     assert.equal(matchFindings(accepted, [own]).knownBy[0]?.entry, accepted[0]);
     assert.deepEqual(matchFindings([...accepted, { finding: own }], [own, own]).missing, []);
   });
-
-  it('distinguishes 5,000 findings of which every second one is new', () => {
-    const old = Array.from({ length: 2500 }, (_, index) => at(index * 2 + 1, 1, `t${index * 2}`));
-    const now = Array.from({ length: 5000 }, (_, index) => at(index + 1, 1, `t${index}`));
-    const { counts, news } = matched(old, now);
-    assert.deepEqual(counts, [2500, 2500, 0]);
-    assert.ok(news.every((index, place) => index === place * 2 + 1));
-  });
 });
 
 describe('a missing finding', () => {
@@ -265,28 +254,6 @@ describe('a missing finding', () => {
     assert.equal(claimed(threw('no-var', 'src/a/app.ts')), true);
     assert.equal(claimed(threw('no-var')), true);
     assert.equal(claimed(diagnosed({ kind: 'parse-error', message: 'x', ruleId: 'no-console' })), true);
-  });
-});
-
-describe('a baseline that is read', () => {
-  it('has an entry for each finding', () => {
-    const findings = [
-      sampleFinding({ severity: 'error', line: 7, column: 5 }),
-      sampleFinding({ line: undefined, column: undefined, path: 'b.ts' }),
-      projectFinding(),
-    ];
-    const { entries, expired, errorsOnly, notes } = readBaseline(source(sampleReport(findings)), USER);
-    assert.deepEqual([errorsOnly, notes, expired], [false, [], []]);
-    assert.deepEqual(
-      entries.map(({ finding }) => finding),
-      findings,
-    );
-  });
-
-  it('with errors only has no entry of another severity', () => {
-    const quiet = sampleReport([sampleFinding({ severity: 'error' })], (r) => (r.selection.quiet = true));
-    const { entries, errorsOnly } = readBaseline(source(quiet), { ...USER, quiet: true });
-    assert.deepEqual([entries.length, errorsOnly], [1, true]);
   });
 });
 

@@ -33,18 +33,4 @@ describe('the HTML report', () => {
     assert.ok(html.includes('<pre>if (a <mark>==</mark> b) {</pre>'));
     assert.ok(html.includes('href="https://h/src/b%20c.ts#L3"'));
   });
-
-  it('starts with the diagnostics of an incomplete analysis', async () => {
-    const report = sampleReport([sampleFinding({})], (one) => {
-      one.execution = {
-        status: 'incomplete',
-        diagnostics: [{ kind: 'rule-error', message: 'it threw', ruleId: 'eqeqeq' }],
-      };
-    });
-    const html = await htmlOf(report);
-    assert.match(
-      html,
-      /<main>\n<section class="card alert" role="alert"><p class="verdict failed">The analysis is incomplete/,
-    );
-  });
 });

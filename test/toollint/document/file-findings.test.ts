@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isReserved } from '../../../lib/toollint/document/consistency.ts';
-import { endOf, fixOf, linterOf, ruleTextsOf } from '../../../lib/toollint/document/extension.ts';
+import { endOf, linterOf } from '../../../lib/toollint/document/extension.ts';
 import {
+  compareFindings,
   fileFindings,
   type LintMessage,
   type RuleFacts,
   withoutDirectives,
 } from '../../../lib/toollint/document/file-findings.ts';
-import { compareFindings } from '../../../lib/toollint/document/finding-order.ts';
 import { withoutAbsolutePaths, withoutRoots } from '../../../lib/toollint/document/report-path.ts';
 import { fingerprintOf, sampleFinding, sampleReport } from '../support/samples.ts';
 
@@ -99,17 +99,6 @@ describe('a finding', () => {
     assert.equal(found({ snippet: 'given' }, 'one();').codeSnippet, 'given');
   });
 
-  it('has a fix, and a suggestion on one line', () => {
-    const fix = { offset: 5, length: 5, text: 'two' };
-    const region = { line: 2, column: 3, endLine: 4, endColumn: 1 };
-    assert.deepEqual(fixOf(found({ fix }, '\ufeffa\r\nbcd\nef\n')), { ...region, text: 'two' });
-    assert.deepEqual(fixOf(found({ fix: { ...fix, offset: 0, length: 0 } })), {
-      ...{ line: 1, column: 1, endLine: 1, endColumn: 1 },
-      text: 'two',
-    });
-    assert.equal(found({ suggestion: 'Write\n  /home/me/two' }).suggestion, 'Write two');
-  });
-
   it('names no folder of the machine, and has a text for an empty message', () => {
     assert.equal(found({ message: 'in /home/me/a.js, /home/me' }).message, 'in a.js, .');
     assert.equal(found({ message: 'not /etc/x/y' }).message, 'not /etc/x/y');
@@ -127,10 +116,6 @@ describe('a finding', () => {
     assert.equal(withoutDirectives(text), 'one();\ntwo();\n// eslint-disable-next-line\n');
     assert.equal(withoutDirectives('a();  // no\r\n'), 'a();  // no\r\n');
     assert.equal(found({}, withoutDirectives(text)).fingerprint, found({}, 'one();\ntwo();').fingerprint);
-  });
-
-  it('does not exist for a file without messages', () => {
-    assert.deepEqual(fileFindings({ path: 'a', text: '', messages: [], roots: [], factsOf: () => ({}) }), []);
   });
 });
 
@@ -173,11 +158,6 @@ describe('a member beyond the specification', () => {
     assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 7 } })), linter);
   });
 
-  it('has a text for each rule', () => {
-    assert.deepEqual(ruleTextsOf(withTool({ rules: { a: 'A.', b: '', c: 7 } })), { a: 'A.' });
-    assert.deepEqual(ruleTextsOf(withTool({ rules: 'x' })), {});
-  });
-
   it('is the end of a location, after its beginning', () => {
     const ending = (line: number | undefined, column: number | undefined, end: object) => {
       const finding = sampleFinding({ line, column });
@@ -193,19 +173,5 @@ describe('a member beyond the specification', () => {
     assert.equal(ending(3, undefined, end), undefined);
     for (const odd of [{ endLine: 3 }, { endColumn: 5 }, { endLine: 0, endColumn: 5 }, { endLine: '3', endColumn: 5 }])
       assert.equal(ending(1, 1, odd), undefined);
-  });
-
-  it('is a fix with a range and a text', () => {
-    const fixIn = (fix: unknown) => fixOf(Object.assign(sampleFinding(), { fix }));
-    const region = { line: 1, column: 2, endLine: 1, endColumn: 3 };
-    assert.deepEqual(fixIn({ offset: 1, length: 1, text: '', region }), { ...region, text: '' });
-    for (const odd of [
-      null,
-      {},
-      { offset: 1, length: 1, text: '' },
-      { region },
-      { text: '', region: { ...region, line: 0 } },
-    ])
-      assert.equal(fixIn(odd), undefined);
   });
 });

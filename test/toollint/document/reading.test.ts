@@ -5,8 +5,6 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import { describe, it } from 'node:test';
-import fc from 'fast-check';
-import { isExactNumber, readJson } from '../../../lib/toollint/document/strict-json.ts';
 import {
   DOCUMENT_BYTES_MAX,
   fileSource,
@@ -51,35 +49,6 @@ describe('reading a report', () => {
     }
   });
 
-  it('does not report a number that is too large as null', () => {
-    const problems = problemsOf(good.replace('"durationMs":12.5', '"durationMs":1e400'));
-    assert.deepEqual(
-      problems.map(({ message }) => message),
-      ['the number 1e400 cannot be read exactly', 'expected number, found Infinity'],
-    );
-  });
-
-  it('reports the expected and the found value, and cuts a long text', () => {
-    const told = (literal: string) =>
-      problemsOf(lineOf(literal)).map(({ message }) => message.replace(/^.*, found /u, ''));
-    for (const [literal, text] of [
-      ['null', 'null'],
-      ['{}', 'an object'],
-      ['[1]', 'an array'],
-      ['true', 'true'],
-      ['"5"', '"5"'],
-      ['1.5', '1.5'],
-      [`"${'x'.repeat(58)}"`, `"${'x'.repeat(58)}"`],
-      [`"${'x'.repeat(59)}"`, `"${'x'.repeat(56)}...`],
-    ] as const)
-      assert.deepEqual(told(literal), [text], literal);
-    assert.deepEqual(
-      problemsOf(good.replace('"severity":"error"', '"severity":"fatal"')).map(({ message }) => message),
-      ['expected one of "error", "warning", "info", found "fatal"'],
-    );
-    assert.equal(problemsOf(good.replace('"durationMs":12.5,', ''))[0]?.message, 'the member is missing');
-  });
-
   it('accepts a duration that is not exactly a double, and a negative zero', () => {
     for (const literal of ['0.1', '-0', '0.10000000000000001', '1e-7', '123.456']) {
       assert.deepEqual(problemsOf(good.replace('"durationMs":12.5', `"durationMs":${literal}`)), [], literal);
@@ -91,22 +60,6 @@ describe('reading a report', () => {
         literal,
       );
     }
-  });
-
-  it('detects integers that a double cannot hold', () => {
-    fc.assert(
-      fc.property(fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }), (value) => {
-        if (BigInt(Number(value)) === value) assert.equal(isExactNumber(String(value)), true);
-      }),
-    );
-    for (const literal of ['9007199254740993', '9007199254740991.4', '-9007199254740993', '0.99999999999999999999']) {
-      assert.equal(isExactNumber(literal), false, literal);
-    }
-    fc.assert(
-      fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
-        assert.equal(isExactNumber(JSON.stringify(value)), true);
-      }),
-    );
   });
 
   it('names a member that appears twice, at any depth', () => {
@@ -197,55 +150,6 @@ describe('reading a report', () => {
       assert.deepEqual(problemsOf(JSON.stringify(report)), [], name);
       assert.deepEqual(problemsOf(JSON.stringify(report).replace('{', `{"${name}":{"${name}":1},`)), [], name);
     }
-  });
-
-  it('accepts the members in any order', () => {
-    const reversed = Object.fromEntries(Object.entries(fullReport()).reverse());
-    assert.deepEqual(problemsOf(JSON.stringify(reversed)), []);
-    const wrong = sampleReport(
-      [sampleFinding({ path: 'other/a.ts' })],
-      (report) => (report.scan.target = { kind: 'file', path: 'src/app.ts' }),
-    );
-    const [problem, ...others] = problemsOf(JSON.stringify(Object.fromEntries(Object.entries(wrong).reverse())));
-    assert.deepEqual([problem?.code, problem?.pointer, others], ['outside-target', '/findings/0/location/path', []]);
-  });
-
-  it('returns the same values as JSON.parse', () => {
-    fc.assert(
-      fc.property(fc.jsonValue({ maxDepth: 6 }), fc.boolean(), (value, isPretty) => {
-        const text = JSON.stringify(value, null, isPretty ? 2 : 0);
-        const read = readJson(text);
-        assert.deepEqual(read.problems, []);
-        assert.deepEqual(read.value, JSON.parse(text));
-      }),
-    );
-    const own = readJson('{"__proto__":{"a":1}}').value as object;
-    assert.deepEqual(Object.entries(own), [['__proto__', { a: 1 }]]);
-    assert.equal(Object.getPrototypeOf(own), Object.prototype);
-  });
-
-  it('refuses a text that JSON.parse refuses, wherever a byte is changed', () => {
-    fc.assert(
-      fc.property(fc.nat({ max: good.length - 1 }), fc.constantFrom(...'{}[]",:\\ 0eE.-+xtn\n'), (at, character) => {
-        const text = good.slice(0, at) + character + good.slice(at + 1);
-        let isJson = true;
-        try {
-          JSON.parse(text);
-        } catch {
-          isJson = false;
-        }
-        const stopped = readJson(text).problems.some(({ code }) => code === 'syntax');
-        assert.equal(stopped, !isJson, text.slice(Math.max(0, at - 20), at + 20));
-      }),
-      { numRuns: 400 },
-    );
-  });
-
-  it('reports why a text is not JSON', () => {
-    const [problem] = problemsOf('{"é": 1,, "b": 2}');
-    assert.deepEqual([problem?.code, problem?.pointer], ['syntax', '']);
-    assert.match(problem?.message ?? '', /^not JSON: .*position 8/u);
-    assert.match(problemsOf('{"a":\n [1')[0]?.message ?? '', /^not JSON: [^\n]+$/u);
   });
 });
 

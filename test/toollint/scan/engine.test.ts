@@ -44,35 +44,6 @@ describe('the data of ESLint in a report', () => {
     assert.deepEqual(links, { 'own/a/one': 'HTTP://example.org/one', '@team/own/two': undefined });
   });
 
-  it('has the first suggestion rather than the fix', async (t) => {
-    const rule = `{ create: (context) => ({ Program(node) {
-      const suggest = ['Do this.', 'Or that.'].map((desc) => ({ desc, fix: (fixer) => fixer.remove(node) }));
-      context.report({ node, message: 'm', suggest, fix: (fixer) => fixer.insertTextAfter(node, ';') });
-    } }), meta: { fixable: 'code', hasSuggestions: true } }`;
-    const config = configText(`{ 'own/one': 1 }`, `{ one: ${rule} }`);
-    const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': config });
-    const [finding] = (await scanned(cwd, ['a.js'])).report.findings;
-    assert.equal(finding?.suggestion, 'Do this.');
-    assert.deepEqual((finding as { fix?: unknown }).fix, {
-      ...{ offset: 7, length: 0, text: ';' },
-      region: { line: 2, column: 1, endLine: 2, endColumn: 1 },
-    });
-  });
-
-  it('has the fix of a finding, and a suggestion to use it', async (t) => {
-    const rules = `{ 'no-var': 'error', 'no-debugger': 'warn' }`;
-    const cwd = await project(t, { 'a.js': 'debugger;\nvar a;\n', 'eslint.config.mjs': configText(rules) });
-    const [debug, declared] = (await scanned(cwd, ['a.js'])).report.findings;
-    assert.equal(debug?.suggestion, undefined);
-    assert.equal(declared?.suggestion, 'eslint --fix can fix this.');
-    assert.deepEqual((declared as { fix?: unknown }).fix, {
-      ...{ offset: 10, length: 6, text: 'let a;' },
-      region: { line: 2, column: 1, endLine: 2, endColumn: 7 },
-    });
-    assert.equal(debug?.severity, 'warning');
-    assert.equal(declared.severity, 'error');
-  });
-
   it('covers files with the endings of --ext', async (t) => {
     const cwd = await project(t, {
       'a.js': 'let a;\n',
