@@ -5,8 +5,7 @@ import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
 import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
-import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
-import { RedisClient } from '../../lib/redis/wire/redis-client.ts';
+import { sharedClients } from '../../lib/redis/wire/redis-client.ts';
 import { STREAM } from '../../lib/redis/stream/layout.ts';
 import { acceptingStreams, startQueue } from '../../lib/redis/accept/open-queue.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -26,9 +25,9 @@ const identifiedBy =
     queueIdentity(server, STREAM, { ...SYSTEM, partitions });
 
 async function openQueue(uris: readonly string[], retentionMs?: number): Promise<PartitionedQueue> {
-  const shared = new SharedClients((server, name) => new RedisClient(server, name));
+  const shared = sharedClients();
   const parts = uris.map((uri, at) => {
-    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: QUIET_LOG }, shared.open);
+    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: QUIET_LOG }, shared);
     const queue = new StreamQueue({
       ...{ clock: SYSTEM.clock, connection, enqueueTimeoutMs: 10_000, log: QUIET_LOG, durability: WARN },
       part: partitionAt(uri, {

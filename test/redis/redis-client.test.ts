@@ -13,16 +13,20 @@ interface Opened {
   readonly client: RedisClient;
   /** `ready`, or the message of an error. */
   readonly told: string[];
+  readonly leave: () => void;
 }
 
 function open(t: TestContext, uri: string): Opened {
   const client = new RedisClient(uri, 'client-test');
   const told: string[] = [];
-  client.on('ready', () => told.push('ready'));
-  client.on('error', (cause: unknown) => told.push((causeOf(cause) as Error).message));
-  t.after(() => client.destroy());
-  client.connect();
-  return { client, told };
+  const user = {
+    onReady: () => told.push('ready'),
+    onLost: (cause: unknown) => told.push((causeOf(cause) as Error).message),
+  };
+  const leave = (): void => client.leave(user);
+  t.after(leave);
+  client.join(user);
+  return { client, told, leave };
 }
 
 const eventuallyTold = ({ told: list }: Opened, message: RegExp): Promise<unknown> =>
@@ -129,7 +133,7 @@ describe('a client', () => {
     for (let turns = 0; turns < 5 || silent === 0; turns += 1) {
       const opened = open(t, uri);
       for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-      opened.client.destroy();
+      opened.leave();
       assert.deepEqual(opened.told, []);
     }
     await eventually('the server sees them go', () => connections.size === 0);

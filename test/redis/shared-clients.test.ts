@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { SharedClients } from '../../lib/redis/server/shared-clients.ts';
-import { type Client, RedisClient } from '../../lib/redis/wire/redis-client.ts';
+import { type Client, sharedClients } from '../../lib/redis/wire/redis-client.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 
 interface Share {
   readonly client: Client;
   readonly told: string[];
+  readonly leave: () => void;
+  onLost: () => void;
 }
 
 interface Shared {
@@ -18,14 +19,26 @@ interface Shared {
 
 async function share(t: TestContext): Promise<Shared> {
   const redis = await TestRedis.start();
-  const shared = new SharedClients((uri, name) => new RedisClient(uri, name));
+  const shared = sharedClients();
   const join = (): Share => {
-    const client = shared.open(redis.uri, 'shared');
+    const client = shared(redis.uri, 'shared');
     const told: string[] = [];
-    for (const event of ['ready', 'error'] as const) client.on(event, () => told.push(event));
-    t.after(() => client.destroy());
-    client.connect();
-    return { client, told };
+    const one: Share = {
+      client,
+      told,
+      leave: () => client.leave(user),
+      onLost: () => undefined,
+    };
+    const user = {
+      onReady: () => void told.push('ready'),
+      onLost: () => {
+        told.push('lost');
+        one.onLost();
+      },
+    };
+    t.after(one.leave);
+    client.join(user);
+    return one;
   };
   const connections = async (): Promise<number> =>
     String(await redis.command('CLIENT', 'LIST')).split('name=shared ').length - 1;
@@ -54,14 +67,14 @@ describe('clients that share a connection', () => {
     await redis.signal('SIGSTOP');
     t.after(() => redis.signal('SIGCONT'));
     const kept = echo(two, 'kept');
-    one.client.destroy();
+    one.leave();
     const again = join();
     await redis.signal('SIGCONT');
     assert.equal(await kept, 'kept');
     await ready(again);
     assert.deepEqual([await echo(again, 'again'), await echo(two, 'still')], ['again', 'still']);
     assert.equal(await connections(), 2);
-    two.client.destroy();
+    two.leave();
     await eventually('the old one ends with its last client', async () => (await connections()) === 1);
     await assert.rejects(echo(two, 'gone'));
     assert.deepEqual([one.told, two.told, again.told], [['ready'], ['ready'], ['ready']]);
@@ -71,11 +84,11 @@ describe('clients that share a connection', () => {
     const { redis, join } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
-    one.client.on('error', () => two.client.destroy());
+    one.onLost = () => two.leave();
     const waiting = assert.rejects(one.client.send(['BLPOP', 'nothing', '0']));
     await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await waiting;
-    assert.deepEqual([one.told, two.told], [['ready', 'error'], ['ready']]);
+    assert.deepEqual([one.told, two.told], [['ready', 'lost'], ['ready']]);
     const again = join();
     await ready(again);
     assert.equal(await echo(again, 'again'), 'again');
@@ -85,9 +98,9 @@ describe('clients that share a connection', () => {
     const { join, connections } = await share(t);
     const [one, two] = [join(), join()];
     await ready(one, two);
-    one.client.destroy();
+    one.leave();
     assert.equal(await echo(two, 'there'), 'there');
-    two.client.destroy();
+    two.leave();
     await eventually('it is closed', async () => (await connections()) === 0);
   });
 });

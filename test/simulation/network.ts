@@ -1,10 +1,9 @@
 // Connections to the queue's server in virtual time. A connection may be slow, or break before or after its commands
 // arrive. The server may refuse connections, or accept them without answering. As with TCP, the commands and answers
 // of a connection arrive whole and in order.
-import { EventEmitter } from 'node:events';
 import { NoConnection, RedisError } from '../../lib/redis/wire/errors.ts';
 import { CONNECT_TIMEOUT_MS } from '../../lib/redis/wire/deadline.ts';
-import type { Client } from '../../lib/redis/wire/redis-client.ts';
+import type { Client, ClientUser } from '../../lib/redis/wire/redis-client.ts';
 import type { Argument, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
 import type { Timer } from '../../lib/process/clock.ts';
 import type { Marks } from './marks.ts';
@@ -114,7 +113,7 @@ export class Network {
   }
 }
 
-export class Link extends EventEmitter implements Client {
+export class Link implements Client {
   readonly actor: Actor;
   readonly bytesReceived = 0;
   readonly #network: Network;
@@ -124,15 +123,16 @@ export class Link extends EventEmitter implements Client {
   #in: { readonly call: Call; readonly answer: RedisBytes | RedisError }[] = [];
   #isCut = false;
   #closed = false;
+  #user: ClientUser | undefined;
   #opening: Timer | undefined;
 
   constructor(network: Network, of: Actor) {
-    super();
     this.actor = of;
     this.#network = network;
   }
 
-  connect(): void {
+  join(user: ClientUser): void {
+    this.#user = user;
     this.#open(0, CONNECT_TIMEOUT_MS);
   }
 
@@ -147,7 +147,7 @@ export class Link extends EventEmitter implements Client {
       else if (still > 0) this.#open(Math.min(still, leftMs), leftMs - still);
       else {
         this.#isReady = true;
-        this.emit('ready');
+        this.#user?.onReady();
       }
     });
   }
@@ -225,10 +225,10 @@ export class Link extends EventEmitter implements Client {
     if (this.#closed) return;
     this.#closed = true;
     this.#network.forget(this);
-    this.emit('error', cause);
+    this.#user?.onLost(cause);
   }
 
-  destroy(): void {
+  leave(): void {
     if (this.#closed) return;
     this.#closed = true;
     this.#opening?.close();

@@ -111,16 +111,13 @@ export class RedisServer {
     const env = { ...clockFrom(path), TZ: 'UTC' };
     const redis = await TestRedis.start(['--appendonly', 'no', '--hz', '1'], { env });
     const client = new RedisClient(redis.uri, 'simulation');
-    await new Promise((resolve, reject) => {
-      client.on('ready', resolve);
-      client.on('error', reject);
-      client.connect();
-    });
+    const { promise: ready, resolve: onReady, reject: onLost } = Promise.withResolvers<void>();
+    client.join({ onReady, onLost });
+    await ready;
     return new RedisServer(redis, client, file);
   }
 
   async stop(): Promise<void> {
-    this.#client.destroy();
     closeSync(this.#file);
     await this.#redis.signal('SIGKILL');
   }

@@ -7,8 +7,7 @@ import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
 import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
-import { RedisClient } from '../wire/redis-client.ts';
-import { SharedClients } from '../server/shared-clients.ts';
+import { sharedClients } from '../wire/redis-client.ts';
 import { type Durability, type QueueObserver, StreamQueue } from './stream-queue.ts';
 
 export interface StreamsOptions extends ClockAndRandom {
@@ -40,13 +39,13 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
   const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
   const alone = parts.length === 1;
-  const shared = new SharedClients((server, name) => new RedisClient(server, name));
+  const shared = sharedClients();
   return parts.map((part, at) => {
     const log = alone ? options.log : options.log.child({ partition: at });
     const about = { uri: part.uri, name: NAME, log, clock, random };
     const connect = (connection: string): RedisConnection =>
       new RedisConnection({ ...about, log: log.child({ connection }) });
-    const connection = new RedisConnection(about, shared.open);
+    const connection = new RedisConnection(about, shared);
     const length = durability.replicas === 0 ? 0 : CONNECTIONS;
     const queue = new StreamQueue({
       clock,

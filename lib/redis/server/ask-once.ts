@@ -18,16 +18,17 @@ export async function askOnce<T>(
   const refused = (cause: unknown): never => {
     throw causeOf(cause);
   };
-  const lost = new Promise<never>((_, reject) => client.on('error', reject)).catch(refused);
-  const ready = new Promise((resolve) => client.on('ready', resolve));
+  const { promise: ready, resolve: onReady } = Promise.withResolvers<void>();
+  const { promise: lost, reject } = Promise.withResolvers<never>();
+  const user = { onReady, onLost: (cause: unknown) => reject(causeOf(cause)) };
   const answer = ready.then(() => ask({ send: (command) => client.send(command).catch(refused) }));
-  client.connect();
+  client.join(user);
   // The race uses only the first result, so a later rejection must be handled here.
   for (const one of [lost, answer]) one.catch(() => undefined);
   try {
     return await withTimeout(system.clock, Promise.race([lost, answer]), timeoutMs);
   } finally {
-    client.destroy();
+    client.leave(user);
   }
 }
 

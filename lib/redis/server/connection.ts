@@ -13,7 +13,7 @@ import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { INSPECT_TIMEOUT_MS, reconnectPauseMs, withTimeout } from '../wire/deadline.ts';
 import { causeOf, NoConnection, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
-import { type Client, RedisClient } from '../wire/redis-client.ts';
+import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
 import type { Argument, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 
@@ -61,6 +61,8 @@ export class RedisConnection {
   readonly #make: (uri: string, name: string) => Client;
   #state: State = 'new';
   #client: Client | undefined;
+  /** This connection's callbacks for its client. */
+  #user: ClientUser | undefined;
   /** Limits the time for connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
   /** The number of connections that failed since one was ready. */
@@ -153,11 +155,9 @@ export class RedisConnection {
   /** Closes, and rejects outstanding commands. Idempotent. */
   close(): void {
     if (this.#state === 'closed') return;
-    const client = this.#client;
-    this.#client = undefined;
+    const leave = this.#detach();
     this.#become('closed');
-    this.#watch?.close();
-    client?.destroy();
+    leave();
   }
 
   #become(state: State): void {
@@ -208,13 +208,13 @@ export class RedisConnection {
       }
       throw error;
     };
-    client.on('ready', () => void this.#admit(client));
-    client.on('error', (cause) => {
-      if (client !== this.#client) return;
-      this.#lose(messageOf(causeOf(cause)), false, reconnectPauseMs(this.#failures, this.#options.random));
-    });
+    this.#user = {
+      onReady: () => void this.#admit(client),
+      onLost: (cause) =>
+        this.#lose(messageOf(causeOf(cause)), false, reconnectPauseMs(this.#failures, this.#options.random)),
+    };
     this.#become('connecting');
-    client.connect();
+    client.join(this.#user);
     return client;
   }
 
@@ -246,8 +246,7 @@ export class RedisConnection {
 
   /** Gives up the client, if there is one, and tries again after a pause. */
   #lose(reason: string, waiting = false, pauseMs = this.#leftMs()): void {
-    const client = this.#client;
-    if (client === undefined && this.#state !== 'looking up') return;
+    if (this.#client === undefined && this.#state !== 'looking up') return;
     const { clock, log } = this.#options;
     if (reason !== this.#lastError || this.ready) {
       const what = isPasswordRefused(reason)
@@ -255,15 +254,22 @@ export class RedisConnection {
         : 'no connection to the queue; trying again until there is one';
       log.warn({ server: this.#server, reason }, what);
     }
-    this.#client = undefined;
-    this.#watch?.close();
+    const leave = this.#detach();
     this.#become('paused');
     this.#failures += 1;
     this.#lastError = reason;
     this.#waiting = waiting;
     this.#timer = clock.after(pauseMs, () => this.open());
     this.#listener.onLost?.(reason);
-    client?.destroy();
+    leave();
+  }
+
+  /** Returns a function that leaves the client. */
+  #detach(): () => void {
+    const [client, user] = [this.#client, this.#user];
+    this.#client = undefined;
+    this.#watch?.close();
+    return () => user !== undefined && client?.leave(user);
   }
 
   /** The rest of the interval between two connections. */

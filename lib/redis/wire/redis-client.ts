@@ -7,24 +7,26 @@
 // RESP2, because its handshake needs no HELLO, which a Redis user or a proxy may refuse, and which cannot name a user
 // without a password. In RESP3 the server may also send messages that nobody asked for.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { EventEmitter } from 'node:events';
 import { isIP, type Socket } from 'node:net';
 import { createClient, RESP_TYPES } from 'redis';
 import { CONNECT_TIMEOUT_MS } from './deadline.ts';
 import type { Argument, RedisBytes, RedisValue, Server } from './values.ts';
 
-/**
- * Emits `ready` once after `connect`, and `error` once if the connection is lost or cannot be established. Its causes
- * and those of rejected commands are the package's: see causeOf.
- */
+export interface ClientUser {
+  readonly onReady: () => void;
+  /** The connection is lost or cannot be established. `cause` is the package's: see causeOf. */
+  readonly onLost: (cause: unknown) => void;
+}
+
+/** A rejected command has a cause of the package: see causeOf. */
 export interface Client extends Server {
   sendForBytes(command: readonly Argument[]): Promise<RedisBytes>;
   /** While this number grows, a reply is still arriving. */
   readonly bytesReceived: number;
-  on(event: 'ready' | 'error', listener: (cause?: unknown) => void): unknown;
-  connect(): void;
-  /** Closes, and rejects outstanding commands. Nothing is emitted afterwards. */
-  destroy(): void;
+  /** Connects with the first user. Each user is called at most once by each callback, until it leaves. */
+  join(user: ClientUser): void;
+  /** The last user closes the connection, which rejects outstanding commands. */
+  leave(user: ClientUser): void;
 }
 
 const KEEP_ALIVE_MS = 5_000;
@@ -49,36 +51,42 @@ function clientTo(url: string, name: string): typeof TEMPLATE {
   return TEMPLATE.duplicate({ url, name, socket: { ...socket, ...servername, keepAliveInitialDelay: KEEP_ALIVE_MS } });
 }
 
-export class RedisClient extends EventEmitter implements Client {
+export class RedisClient implements Client {
   readonly #client: typeof TEMPLATE;
+  readonly #users = new Set<ClientUser>();
   #socket: Socket | undefined;
-  #ended = false;
+  #wasLeft = false;
 
   constructor(uri: string, name: string) {
-    super();
     this.#client = clientTo(uri, name);
-    this.#client.on('ready', () => this.#ended || this.emit('ready'));
+    this.#client.on('ready', () => this.#tell((user) => user.onReady()));
     this.#client.on('error', (cause: unknown) => {
-      if (this.#ended) return;
+      this.#wasLeft = true;
       // After bytes that are not RESP2, the package would go on, and match replies with the wrong commands.
-      this.destroy();
-      this.emit('error', cause);
+      this.#destroy();
+      this.#tell((user) => user.onLost(cause));
+      this.#users.clear();
     });
+  }
+
+  /** True if the connection is lost, or somebody has left it, perhaps because the server is silent. */
+  get wasLeft(): boolean {
+    return this.#wasLeft;
   }
 
   get bytesReceived(): number {
     return this.#socket?.bytesRead ?? 0;
   }
 
-  connect(): void {
-    // The package does not show its socket, and `destroy` does not reach one that is still connecting.
-    const created = (message: unknown): void => {
-      this.#socket = (message as { readonly socket: Socket }).socket;
-    };
-    subscribe(SOCKETS, created);
-    // A failure is emitted as `error`, too.
-    this.#client.connect().catch(() => undefined);
-    unsubscribe(SOCKETS, created);
+  join(user: ClientUser): void {
+    this.#users.add(user);
+    if (this.#client.isReady) queueMicrotask(() => this.#users.has(user) && user.onReady());
+    else if (this.#socket === undefined) this.#connect();
+  }
+
+  leave(user: ClientUser): void {
+    this.#wasLeft = true;
+    if (this.#users.delete(user) && this.#users.size === 0) this.#destroy();
   }
 
   send(command: readonly Argument[]): Promise<RedisValue> {
@@ -89,9 +97,38 @@ export class RedisClient extends EventEmitter implements Client {
     return this.#client.sendCommand(command, BYTES);
   }
 
-  destroy(): void {
-    this.#ended = true;
+  #connect(): void {
+    // The package does not show its socket, and its `destroy` does not reach one that is still connecting.
+    const created = (message: unknown): void => {
+      this.#socket = (message as { readonly socket: Socket }).socket;
+    };
+    subscribe(SOCKETS, created);
+    // A failure is emitted as `error`, too.
+    this.#client.connect().catch(() => undefined);
+    unsubscribe(SOCKETS, created);
+  }
+
+  #destroy(): void {
     this.#client.destroy();
     this.#socket?.destroy();
   }
+
+  /** A user may leave before its turn. */
+  #tell(tell: (user: ClientUser) => void): void {
+    for (const user of [...this.#users]) if (this.#users.has(user)) tell(user);
+  }
+}
+
+/**
+ * Returns a function that opens one client for all partitions with the same master, so that their commands of a turn
+ * leave in one write. Nobody joins a client that somebody has left.
+ */
+export function sharedClients(): (uri: string, name: string) => Client {
+  const latest = new Map<string, RedisClient>();
+  return (uri, name) => {
+    const known = latest.get(uri);
+    const client = known?.wasLeft === false ? known : new RedisClient(uri, name);
+    latest.set(uri, client);
+    return client;
+  };
 }
