@@ -66,11 +66,12 @@ $(COMPILED): | $(INSTALLED)
 	@for program in gateway consumer admin; do bin/ingest-$$program --version >/dev/null & done; wait
 test: setup postgres $(COMPILED) ## run the tests without the list of failures; TESTS='test/http/*.test.ts' selects files
 	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)
-# A case that times out leaves handles open, so a process is forced to exit after its last test.
+# A case that times out leaves handles open, so the shared process is forced to exit after its last test. The others run
+# hooks after it, so only a watchdog ends them.
 together:
 	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit $(TOGETHER)
 apart:
-	@$(RUN_TESTS) $(NOT_LONG) --test-force-exit $(APART)
+	@timeout 900 $(RUN_TESTS) $(NOT_LONG) $(APART)
 
 ingest-test-long: setup postgres ## run the long tests (nightly and before a release): files *.long.ts, and cases with the tag
 	@rm -f $(FAILURES); failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \
