@@ -6,13 +6,7 @@
 // A type whose events took too long STRIKES_MAX times within STRIKES_MS has no usable schema until its file changes.
 // Batches and suspect types take turns, so a slow type does not delay the others for longer than a turn.
 import type { Clock } from '../process/clock.ts';
-import {
-  NO_USABLE_SCHEMA,
-  SchemaThread,
-  type CheckedBody,
-  type SchemaFiles,
-  type SchemaSets,
-} from './schema-thread.ts';
+import { NO_USABLE_SCHEMA, SchemaThread, type CheckedBody, type SchemaFiles } from './schema-thread.ts';
 
 const BATCH_MS = 1_000;
 const BATCH_EVENTS_MAX = 256;
@@ -26,6 +20,18 @@ export type Problems = readonly string[];
 
 interface Item extends CheckedBody {
   readonly settle: (problems: Problems) => void;
+}
+
+/** The schema of a type. */
+interface Schema {
+  readonly name: string;
+  /** The files that it was compiled from; `undefined` if there is no good one. */
+  readonly source: SchemaFiles | undefined;
+  /** Times at which an event took too long. */
+  strikes: readonly number[];
+  struck: boolean;
+  /** Events to check one by one; `undefined` while the type is not suspect. */
+  suspects: Item[] | undefined;
 }
 
 /** The files of a folder of schemas. */
@@ -44,12 +50,8 @@ export class SchemaChecker {
   /** Called with the file of a type that has lost its schema. */
   onStruck: (name: string) => void = () => undefined;
   readonly #clock: Clock;
-  /** The files that each usable schema was compiled from, by its name. */
-  readonly #sources: ReadonlyMap<string, SchemaFiles>;
-  readonly #names: ReadonlySet<string>;
-  readonly #struck: Set<string>;
-  readonly #strikes = new Map<string, readonly number[]>();
-  readonly #suspects = new Map<string, Item[]>();
+  /** In the order of turns. */
+  readonly #schemas: Map<string, Schema>;
   #thread: SchemaThread | undefined;
   #waiting: Item[] = [];
   #running = false;
@@ -57,56 +59,45 @@ export class SchemaChecker {
 
   /** Loads schemas. If a file is unusable, the last good schema of its type stays. Without files, no thread starts. */
   static async load({ clock, files, unreadable, last }: Loading): Promise<SchemaChecker> {
-    const first = await loaded([{ files, names: [...files.keys()] }], clock);
-    const faults = new Map([...unreadable, ...first.faults]);
-    const sources = new Map<string, SchemaFiles>();
-    for (const name of files.keys()) if (!faults.has(name)) sources.set(name, files);
-    const kept = [...faults.keys()].filter((name) => last?.isUsable(name) === true);
-    for (const name of kept) sources.set(name, last?.sourceOf(name) ?? files);
-    if (kept.length > 0) first.thread?.end();
-    const thread = kept.length > 0 ? undefined : first.thread;
-    const struck = [...files].filter(([name, text]) => last?.hasStruck(name, text) === true).map(([name]) => name);
-    return new SchemaChecker(clock, faults, sources, new Set(struck), thread);
+    const names = [...files.keys()];
+    const first = names.length === 0 ? undefined : await SchemaThread.load([{ files, names }], clock);
+    const faults = new Map([...unreadable, ...(first?.faults ?? [])]);
+    const schemas = [...names, ...unreadable.keys()].map((name): Schema => {
+      const before = last === undefined ? undefined : last.#schemas.get(name);
+      const isSame = Buffer.compare(before?.source?.get(name) ?? NOTHING, files.get(name) ?? NOTHING) === 0;
+      const kept = before?.struck === true ? undefined : before?.source;
+      const source = faults.has(name) ? kept : files;
+      return { name, source, strikes: [], struck: before?.struck === true && isSame, suspects: undefined };
+    });
+    const keepsOld = schemas.some(({ source }) => source !== undefined && source !== files);
+    if (keepsOld) first?.thread.end();
+    return new SchemaChecker(clock, faults, schemas, keepsOld ? undefined : first?.thread);
   }
 
   private constructor(
     clock: Clock,
     faults: ReadonlyMap<string, string>,
-    sources: ReadonlyMap<string, SchemaFiles>,
-    struck: Set<string>,
+    schemas: readonly Schema[],
     thread: SchemaThread | undefined,
   ) {
     this.#clock = clock;
     this.faults = faults;
-    this.#sources = sources;
-    this.#names = new Set([...faults.keys(), ...sources.keys()].sort());
-    this.#struck = struck;
+    this.#schemas = new Map(schemas.map((schema) => [schema.name, schema]));
     this.#thread = thread;
   }
 
   /** The names of all files, in alphabetical order. */
   get names(): readonly string[] {
-    return [...this.#names];
+    return [...this.#schemas.keys()].sort();
   }
 
-  get unusable(): readonly string[] {
-    return this.names.filter((name) => !this.isUsable(name));
+  /** The number of types without a usable schema. */
+  get unusable(): number {
+    return [...this.#schemas.values()].filter((schema) => !isUsable(schema)).length;
   }
 
   has(name: string): boolean {
-    return this.#names.has(name);
-  }
-
-  isUsable(name: string): boolean {
-    return this.#sources.has(name) && !this.#struck.has(name);
-  }
-
-  sourceOf(name: string): SchemaFiles | undefined {
-    return this.#sources.get(name);
-  }
-
-  hasStruck(name: string, text: Uint8Array): boolean {
-    return this.#struck.has(name) && Buffer.compare(this.#sources.get(name)?.get(name) ?? NOTHING, text) === 0;
+    return this.#schemas.has(name);
   }
 
   /** Resolves with the problems of each event, none if it matches. */
@@ -114,16 +105,17 @@ export class SchemaChecker {
     return new Promise((resolve) => {
       const problems = new Array<Problems>(events.length);
       let left = events.length;
+      if (left === 0) resolve(problems);
       for (const [at, event] of events.entries()) {
         const settle = (found: Problems): void => {
           problems[at] = found;
           left -= 1;
           if (left === 0) resolve(problems);
         };
-        if (!this.isUsable(event.name)) settle([NO_USABLE_SCHEMA]);
-        else (this.#suspects.get(event.name) ?? this.#waiting).push({ ...event, settle });
+        const schema = this.#schemas.get(event.name);
+        if (schema === undefined || !isUsable(schema)) settle([NO_USABLE_SCHEMA]);
+        else (schema.suspects ?? this.#waiting).push({ ...event, settle });
       }
-      if (events.length === 0) resolve(problems);
       void this.#run();
     });
   }
@@ -140,8 +132,8 @@ export class SchemaChecker {
     for (;;) {
       const batch = this.#waiting.splice(0, BATCH_EVENTS_MAX);
       if (batch.length > 0) await this.#checkBatch(batch);
-      const suspect = [...this.#suspects].find(([, items]) => items.length > 0);
-      if (suspect !== undefined) await this.#checkSuspect(...suspect);
+      const suspect = [...this.#schemas.values()].find(({ suspects = [] }) => suspects.length > 0);
+      if (suspect !== undefined) await this.#checkSuspect(suspect);
       else if (this.#waiting.length === 0) break;
     }
     this.#running = false;
@@ -151,38 +143,39 @@ export class SchemaChecker {
   async #checkBatch(batch: readonly Item[]): Promise<void> {
     if (await this.#checked(batch, BATCH_MS)) return;
     for (const item of batch) {
-      const suspect = this.#suspects.get(item.name) ?? [];
-      suspect.push(item);
-      this.#suspects.set(item.name, suspect);
+      const schema = this.#schemas.get(item.name);
+      if (schema !== undefined) (schema.suspects ??= []).push(item);
     }
   }
 
   /** Checks events of one type, one by one, for up to a turn. */
-  async #checkSuspect(name: string, items: Item[]): Promise<void> {
+  async #checkSuspect(schema: Schema): Promise<void> {
+    // The next turn is another type's.
+    this.#schemas.delete(schema.name);
+    this.#schemas.set(schema.name, schema);
+    const items = schema.suspects ?? [];
     const startMs = this.#clock.ms();
     const elapsedMs = (): number => this.#clock.ms() - startMs;
     let count = 0;
-    for (; count < items.length && elapsedMs() < TURN_MS; count += 1) {
+    for (; !schema.struck && elapsedMs() < TURN_MS; count += 1) {
       const item = items[count];
-      if (item === undefined || this.#struck.has(name)) break;
+      if (item === undefined) break;
       if (await this.#checked([item], EVENT_MS)) continue;
       item.settle([`the check of this event takes longer than ${EVENT_MS} ms, or needs too much memory`]);
-      this.#strike(name);
+      this.#strike(schema);
     }
     items.splice(0, count);
-    this.#suspects.delete(name);
-    if (this.#struck.has(name)) for (const { settle } of items) settle([NO_USABLE_SCHEMA]);
-    // The type stays suspect while a batch of its events could take too long. It moves to the end of the line.
-    else if (items.length > 0 || elapsedMs() * BATCH_EVENTS_MAX > count * BATCH_MS) this.#suspects.set(name, items);
+    // The type stays suspect while a batch of its events could take too long.
+    if (items.length === 0 && elapsedMs() * BATCH_EVENTS_MAX <= count * BATCH_MS) schema.suspects = undefined;
+    if (schema.struck) for (const { settle } of items.splice(0)) settle([NO_USABLE_SCHEMA]);
   }
 
-  #strike(name: string): void {
+  #strike(schema: Schema): void {
     const now = this.#clock.ms();
-    const strikes = [...(this.#strikes.get(name) ?? []).filter((atMs) => now - atMs < STRIKES_MS), now];
-    this.#strikes.set(name, strikes);
-    if (strikes.length < STRIKES_MAX) return;
-    this.#struck.add(name);
-    this.onStruck(name);
+    schema.strikes = [...schema.strikes.filter((atMs) => now - atMs < STRIKES_MS), now];
+    if (schema.strikes.length < STRIKES_MAX) return;
+    schema.struck = true;
+    this.onStruck(schema.name);
   }
 
   /** Returns false, with a new thread for the next call, if the check took too long. */
@@ -199,27 +192,20 @@ export class SchemaChecker {
   }
 
   async #restarted(): Promise<SchemaThread> {
-    const sets = new Map<SchemaFiles, string[]>();
-    for (const [name, files] of this.#sources)
-      if (!this.#struck.has(name)) sets.set(files, [...(sets.get(files) ?? []), name]);
+    const names = new Map<SchemaFiles, string[]>();
+    for (const { name, source, struck } of this.#schemas.values())
+      if (source !== undefined && !struck) names.set(source, [...(names.get(source) ?? []), name]);
+    const sets = Array.from(names, ([files, some]) => ({ files, names: some }));
     for (;;) {
-      const { thread } = await loaded(
-        [...sets].map(([files, names]) => ({ files, names })),
-        this.#clock,
-      );
-      if (thread !== undefined) return thread;
-      await this.#clock.sleep(RESTART_PAUSE_MS);
+      try {
+        return (await SchemaThread.load(sets, this.#clock)).thread;
+      } catch {
+        await this.#clock.sleep(RESTART_PAUSE_MS);
+      }
     }
   }
 }
 
 const NOTHING = Buffer.alloc(0);
 
-/** `thread` is undefined if there is nothing to compile, or if the thread does not start. */
-async function loaded(
-  sets: SchemaSets,
-  clock: Clock,
-): Promise<{ readonly thread?: SchemaThread; readonly faults: ReadonlyMap<string, string> }> {
-  if (sets.every(({ names }) => names.length === 0)) return { faults: new Map() };
-  return SchemaThread.load(sets, clock);
-}
+const isUsable = ({ source, struck }: Schema): boolean => source !== undefined && !struck;

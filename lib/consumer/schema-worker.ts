@@ -47,16 +47,6 @@ function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[
   });
   // Ajv resolves `$anchor`, but does not declare it, so strict mode would refuse it.
   ajv.addKeyword('$anchor');
-  // Ajv's own keyword compares each pair of items.
-  ajv.removeKeyword('uniqueItems');
-  ajv.addKeyword({
-    keyword: 'uniqueItems',
-    type: 'array',
-    schemaType: 'boolean',
-    error: { message: 'must NOT have duplicate items' },
-    validate: (wanted: boolean, items: readonly unknown[]) =>
-      !wanted || new Set(items.map((item) => canonicalJson(item))).size === items.length,
-  });
   const schemas = new Map<string, AnySchema>();
   const step = (name: string, work: () => void): void => {
     if (skipped.includes(name)) return;
@@ -115,13 +105,4 @@ function problem({ instancePath, message, params }: ErrorObject): string {
 
 function shownProblem(text: string): string {
   return printable(text.slice(0, PROBLEM_CHARACTERS_MAX)).toWellFormed();
-}
-
-/** Returns the same text for equal JSON values: members are sorted by name. */
-function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
-  if (typeof value !== 'object' || value === null)
-    return typeof value === 'number' ? String(value + 0) : JSON.stringify(value);
-  const members = Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1));
-  return `{${members.map(([name, one]) => `${JSON.stringify(name)}:${canonicalJson(one)}`).join()}}`;
 }

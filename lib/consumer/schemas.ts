@@ -105,7 +105,7 @@ export class WatchedSchemas {
         );
       };
     };
-    const isGood = (): boolean => current.faults.size === 0 && current.unusable.length === 0;
+    const isGood = (): boolean => current.faults.size === 0 && current.unusable === 0;
     log.info(fields(current), 'events of these types are checked against their schemas');
     tell();
     if (current.names.length === 0) log.warn(noSchemas(this.#folder));
@@ -123,7 +123,7 @@ export class WatchedSchemas {
 
   /** Types without a usable schema. */
   get unusable(): number {
-    return this.#schemas.value.unusable.length;
+    return this.#schemas.value.unusable;
   }
 
   /** False if the type has no schema, or if the event is erased. */
