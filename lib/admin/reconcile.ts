@@ -11,15 +11,13 @@ import { quarantineRowName } from '../ingest/warehouse.ts';
 import { messageOf } from '../process/message-of.ts';
 import { isSameProducer } from '../process/producer-name.ts';
 import { eraseAgain, Erasures } from './erasures.ts';
+import { Patience } from './patience.ts';
 import { Report, writeMetrics } from './reconcile-report.ts';
 import { answersOf, audited, RESULT, type Result, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
-/** Maximum number of events that are to land again, and the pause between two checks of them. */
+/** Maximum number of events that are to land again. */
 const LANDING_MAX = 4_096;
-const POLL_MS = 100;
-/** After this time without progress, the command checks that a consumer is running. */
-const NO_CONSUMER_MS = 10_000;
 
 export interface Reconciling {
   readonly land: boolean;
@@ -65,13 +63,13 @@ class Reconciliation {
   readonly #report = new Report();
   /** Events that were made pending again and have not landed yet, by their entries. */
   readonly #landing = new Map<QueuedStream, Map<string, Event>>();
-  #movedMs = 0;
-  #deserted = false;
+  readonly #patience: Patience;
 
   constructor(session: Session, options: Reconciling) {
     this.#session = session;
     this.#options = options;
     this.#erasures = new Erasures(session);
+    this.#patience = new Patience(session);
   }
 
   async run(tally: Tally): Promise<Result> {
@@ -84,7 +82,7 @@ class Reconciliation {
     for (const window of windows.found) {
       try {
         await this.#check(window, tally);
-        while (this.#landingCount > 0 && !this.#isOver) await this.#settle();
+        while (this.#landingCount > 0 && !this.#patience.isOver) await this.#settle();
       } catch (cause) {
         failures.push(cause);
         this.#landing.delete(window.stream);
@@ -94,7 +92,7 @@ class Reconciliation {
     progress('');
     const waiting = this.#landingCount;
     this.#report.print(this.#session, land);
-    if (this.#deserted) tell(`no consumer is running: ${counted(waiting, 'event')} will land once one starts`);
+    if (this.#patience.deserted) tell(`no consumer is running: ${counted(waiting, 'event')} will land once one starts`);
     else if (stopped.aborted) tell('interrupted; run again for the rest');
     const traces = land && this.#report.bodiesBack > 0 ? await warehouse.eraseTraces() : undefined;
     if (traces !== undefined) tell(traces);
@@ -164,21 +162,17 @@ class Reconciliation {
     this.#landing.set(stream, landing);
     const states = await stream.landAgain(events);
     for (const [at, event] of events.entries()) if (states[at] === 'held') landing.set(event.entry, event);
-    this.#movedMs = this.#session.clock.ms();
-    while (this.#landingCount > LANDING_MAX && !this.#isOver) await this.#settle();
+    this.#patience.moved();
+    while (this.#landingCount > LANDING_MAX && !this.#patience.isOver) await this.#settle();
   }
 
   get #landingCount(): number {
     return [...this.#landing.values()].reduce((sum, { size }) => sum + size, 0);
   }
 
-  get #isOver(): boolean {
-    return this.#deserted || this.#session.stopped.aborted;
-  }
-
   /** Checks once which events have landed. Pauses if none has. */
   async #settle(): Promise<void> {
-    const { clock, stopped, progress, queue } = this.#session;
+    const { progress } = this.#session;
     const before = this.#landingCount;
     for (const [stream, landing] of this.#landing) {
       const held = await stream.held([...landing.keys()]);
@@ -188,12 +182,8 @@ class Reconciliation {
       for (const { entry } of done) landing.delete(entry);
     }
     progress(`landing: ${counted(this.#report.filled, 'event')} landed, ${countText(this.#landingCount)} left`);
-    if (this.#landingCount < before) this.#movedMs = clock.ms();
-    else if (clock.ms() - this.#movedMs > NO_CONSUMER_MS) {
-      const alive = await Promise.all(queue.streams.map((stream) => stream.replicasAlive()));
-      this.#deserted = !alive.some((replicas) => replicas > 0);
-    }
-    if (this.#landingCount === before) await clock.sleep(POLL_MS, stopped);
+    if (this.#landingCount < before) this.#patience.moved();
+    else await this.#patience.wait();
   }
 }
 

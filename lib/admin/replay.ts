@@ -8,17 +8,13 @@ import { namesIn } from '../ingest/erased.ts';
 import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
+import { Patience } from './patience.ts';
 import { noRows, selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
 import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
 import { counted } from './terminal.ts';
 
-/** Maximum number of rows that are waiting to land, and of rows and bytes per call. */
+/** Maximum number of rows that are waiting to land. */
 const WINDOW = 256;
-const CALL_ROWS = 32;
-const CALL_BYTES = 4 << 20;
-const POLL_MS = 50;
-/** After this time without progress, the command checks that a consumer is running. */
-const NO_CONSUMER_MS = 10_000;
 
 /** The entry on the queue of a row that has not landed yet. */
 interface Waiting extends Omit<Replayed, 'replayOf'> {
@@ -51,71 +47,44 @@ export async function replayRows(session: Session, selection: Selection): Promis
 
 async function replaySelected(session: Session, selection: Selection, replay: Replaying): Promise<void> {
   for await (const names of selected(session, selection)) {
-    for (let from = 0; from < names.length && !replay.stopped; from += CALL_ROWS)
-      await replay.add(names.slice(from, from + CALL_ROWS));
-    if (replay.stopped) break;
+    for (const name of names) if (!replay.patience.isOver) await replay.add(name);
+    if (replay.patience.isOver) break;
   }
-  await replay.finish();
+  await replay.settleAbove(0);
 }
 
 class Replaying {
   readonly rows = noneYet();
   /** The entries of rows that have not landed yet, by row name. */
   readonly waiting = new Map<string, Waiting>();
-  /** True if no consumer is running. */
-  deserted = false;
+  readonly patience: Patience;
   /** Number of rows put on the queue. */
   sent = 0;
   readonly #session: Session;
-  #movedMs: number;
 
   constructor(session: Session) {
     this.#session = session;
-    this.#movedMs = session.clock.ms();
+    this.patience = new Patience(session);
   }
 
-  get stopped(): boolean {
-    return this.deserted || this.#session.stopped.aborted;
+  /** Waits for room in the window, then puts a row on the queue. */
+  async add(name: string): Promise<void> {
+    await this.settleAbove(WINDOW - 1);
+    const row = this.patience.isOver ? undefined : await this.#session.warehouse.quarantineRow(name);
+    if (row === undefined) return;
+    if (reasonCode(row.reason) === 'invalid_entry') this.rows.notReplayed.push(name);
+    else await this.#send(row, false);
   }
 
-  /** Waits for room in the window, then puts rows on the queue. */
-  async add(names: readonly string[]): Promise<void> {
-    while (this.waiting.size > WINDOW - CALL_ROWS && !this.stopped) await this.#settle();
-    if (this.stopped) return;
-    let call: QuarantineBody[] = [];
-    let bytes = 0;
-    for (const name of names) {
-      const row = await this.#session.warehouse.quarantineRow(name);
-      if (row === undefined) continue;
-      if (reasonCode(row.reason) === 'invalid_entry') {
-        this.rows.notReplayed.push(name);
-        continue;
-      }
-      if (call.length > 0 && bytes + row.body.length > CALL_BYTES) {
-        await this.#send(call, false);
-        call = [];
-        bytes = 0;
-      }
-      call.push(row);
-      bytes += row.body.length;
-    }
-    await this.#send(call, false);
+  async settleAbove(count: number): Promise<void> {
+    while (this.waiting.size > count && !this.patience.isOver) await this.#settle();
   }
 
-  async finish(): Promise<void> {
-    while (this.waiting.size > 0 && !this.stopped) await this.#settle();
-  }
-
-  async #send(rows: readonly QuarantineBody[], again: boolean): Promise<void> {
-    for (const [stream, some] of Map.groupBy(rows, (row) => this.#streamOf(row))) {
-      const replayed = await stream.replay(
-        some.map((row) => ({ ...row, replayOf: row.entry })),
-        again,
-      );
-      for (const { replayOf, entry, fresh } of replayed) {
-        this.waiting.set(replayOf, { stream, entry, fresh });
-        if (fresh) this.sent += 1;
-      }
+  async #send(row: QuarantineBody, again: boolean): Promise<void> {
+    const stream = this.#streamOf(row);
+    for (const { replayOf, entry, fresh } of await stream.replay([{ ...row, replayOf: row.entry }], again)) {
+      this.waiting.set(replayOf, { stream, entry, fresh });
+      if (fresh) this.sent += 1;
     }
   }
 
@@ -151,15 +120,15 @@ class Replaying {
         if (replayed !== undefined) await this.#ended(name, replayed, state === 'done');
       }
     }
-    if (this.waiting.size < before) this.#movedMs = this.#session.clock.ms();
-    else await this.#wait();
+    if (this.waiting.size < before) this.patience.moved();
+    else await this.patience.wait();
   }
 
   /** Handles an entry that was acknowledged or deleted without landing. An entry of an earlier run is queued again. */
   async #ended(name: string, { fresh }: Waiting, refused: boolean): Promise<void> {
     this.waiting.delete(name);
     const row = fresh ? undefined : await this.#session.warehouse.quarantineRow(name);
-    if (row !== undefined) await this.#send([row], true);
+    if (row !== undefined) await this.#send(row, true);
     else if (!fresh) this.rows.landed += 1;
     else (refused ? this.rows.refused : this.rows.lost).push(name);
   }
@@ -173,20 +142,9 @@ class Replaying {
       this.rows.landed += 1;
     }
   }
-
-  async #wait(): Promise<void> {
-    const still = this.#session.clock.ms() - this.#movedMs;
-    if (still > NO_CONSUMER_MS && !(await this.#isConsumed())) this.deserted = true;
-    else await this.#session.clock.sleep(POLL_MS, this.#session.stopped);
-  }
-
-  async #isConsumed(): Promise<boolean> {
-    const alive = await Promise.all(this.#session.queue.streams.map((stream) => stream.replicasAlive()));
-    return alive.some((replicas) => replicas > 0);
-  }
 }
 
-function resultOf(session: Session, { rows, waiting, deserted }: Replaying, missing: number): Result {
+function resultOf(session: Session, { rows, waiting, patience }: Replaying, missing: number): Result {
   const { landed, refused, lost, notReplayed } = rows;
   const waitingRows = waiting.size;
   if (session.json) {
@@ -198,7 +156,7 @@ function resultOf(session: Session, { rows, waiting, deserted }: Replaying, miss
     listed(session, notReplayed, 'cannot be replayed: no body, no producer, or an invalid id');
     if (missing > 0) session.print(`${counted(missing, 'entry', 'entries')} not found\n`);
   }
-  if (deserted)
+  if (patience.deserted)
     session.tell(`no consumer is running: ${counted(waitingRows, 'event')} on the queue will land once one starts`);
   else if (session.stopped.aborted)
     session.tell(`interrupted; ${counted(waitingRows, 'event')} on the queue will land; run again for the rest`);

@@ -90,6 +90,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'SLOWLOG GET': { says: /^/ },
   'SLOWLOG RESET': { says: /^OK$/m },
   'XLEN ingest': { says: /^\d+$/m },
+  'redis-cli XINFO STREAM ingest': { says: /last-generated-id/ },
   'XINFO GROUPS ingest': { says: /warehouse[^]*lag/ },
   'XINFO CONSUMERS ingest warehouse': { says: /name[^]*pending/ },
   'redis-cli --cluster check HOST:PORT': {
