@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate
+.PHONY: status-picture installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -102,6 +102,10 @@ fail-over: setup ## lose masters under 2,000 events a second; FAIL_OVER_ROUNDS (
 
 image-test: setup postgres ## build the Containerfile with buildah on a local base image, and land events with it
 	$(NODE) --test --test-timeout=600000 --test-reporter=spec test/deploy/container.ts
+
+status-picture: setup ## take the README's picture of the status page, on a quiet machine
+	@bin/ensure-command chromium chromium >/dev/null
+	@$(NODE) --disable-warning=ExperimentalWarning --test --test-reporter=spec test/browser/picture.ts
 
 installed-test: setup ## type the commands of deploy/install.md on an empty Debian under systemd, as root; needs Debian's mirror
 	@$(NODE) --disable-warning=ExperimentalWarning --test --test-timeout=900000 --test-reporter=spec test/deploy/installed.ts
