@@ -87,7 +87,7 @@ function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: st
 /** Answers with `about` as JSON and the event byte for byte. The event may be large, so it is not copied. */
 function found(about: Readonly<Record<string, string | undefined>>, event: Buffer): GatewayAnswer {
   const head = `${JSON.stringify(isErased(event) ? { ...about, status: 'erased' } : about).slice(0, -1)},"event":`;
-  return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END] };
+  return { status: 200, contentType: JSON_TYPE, body: [Buffer.from(head), event, END], isOnlyCopy: true };
 }
 
 const END = Buffer.from('}');

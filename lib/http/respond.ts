@@ -19,6 +19,8 @@ export interface Answer {
   readonly contentType: string;
   readonly body: string | readonly Buffer[];
   readonly headers?: readonly string[];
+  /** True if the memory of the buffers may be freed after the answer, because nothing else uses them. */
+  readonly isOnlyCopy?: boolean;
 }
 
 /** A long body is written in pieces of this size, each after the client has read most of the one before. */
@@ -32,7 +34,21 @@ export function respond(response: ServerResponse, requestId: string, answer: Ans
   if (more !== undefined) headers.push(...more);
   response.writeHead(status, headers);
   if (typeof parts === 'string') response.end(parts, 'latin1');
-  else writePieces(response, parts);
+  else {
+    if (answer.isOnlyCopy === true) response.once('close', () => parts.forEach(free));
+    writePieces(response, parts);
+  }
+}
+
+// Fact: V8 frees buffers only when it collects garbage, and 64 MB of buffers do not trigger a collection. Choice: free
+// the memory of a large body as soon as it has been sent (test/end-to-end/connection-limits.test.ts).
+function free({ buffer, byteLength }: Buffer): void {
+  if (byteLength !== buffer.byteLength) return; // Other buffers may be in the same memory.
+  try {
+    (buffer as ArrayBuffer).transfer(0);
+  } catch {
+    // Node does not let the memory of short buffers be transferred. The garbage collector frees it.
+  }
 }
 
 function writePieces(response: ServerResponse, parts: readonly Buffer[]): void {

@@ -13,18 +13,24 @@ export class Turns {
   readonly #clock: Clock;
   readonly #budget: number;
   readonly #queuedCost: number;
+  readonly #alternates: boolean;
+  #takesNewest = false;
   #left: number;
   #isScheduled = false;
   #ending: (() => void)[] = [];
   /** Connections with more input, by holder. Invariant: no queue is empty. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  /** `budget` is for each turn. Each call that was queued costs `queuedCost`. */
-  constructor(clock: Clock, budget: number, queuedCost: number) {
+  /**
+   * `budget` is for each turn. Each call that was queued costs `queuedCost`. `alternates`: every other call is the
+   * newest of its queue instead of the oldest, so that a long queue delays few new calls.
+   */
+  constructor(clock: Clock, budget: number, queuedCost: number, alternates = false) {
     this.#clock = clock;
     this.#budget = budget;
     this.#left = budget;
     this.#queuedCost = queuedCost;
+    this.#alternates = alternates;
   }
 
   /** Uses up some of this turn's budget. Returns false if nothing is left: call `later` then. */
@@ -66,7 +72,8 @@ export class Turns {
       if (this.#left <= 0) break;
       this.#left -= this.#queuedCost;
       this.#waiting.delete(holder);
-      const run = queue.shift();
+      this.#takesNewest = this.#alternates && !this.#takesNewest;
+      const run = this.#takesNewest ? queue.pop() : queue.shift();
       if (queue.length > 0) this.#waiting.set(holder, queue);
       run?.();
     }
