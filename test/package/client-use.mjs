@@ -1,7 +1,8 @@
 // Uses ingest-client on the runtime that runs this file and prints the results as JSON. Argument: JSON with the
 // gateway's `url`, PEM texts `cert`, `key` and `ca`, another server's `tls`, and a `folder`.
 import { join } from 'node:path';
-import { sendEvents, SendingStopped } from 'ingest-client';
+import { createRequire } from 'node:module';
+import { createClient, sendEvents, SendingStopped } from 'ingest-client';
 import { startFakeGateway } from 'ingest-client/testing';
 
 const { url, cert, key, ca, tls, folder } = JSON.parse(process.argv[2]);
@@ -23,6 +24,16 @@ const seen = {};
 
 seen.real = await outcome([...some(run, 100), { id: 'no-type' }], { url, ...producer });
 seen.realAgain = await outcome(some(run, 100), { url, ...producer, concurrency: 1 });
+
+const client = createClient({ url, ...producer });
+const sent = await Promise.all(some(`${run}-single`, 200).map((event) => client.send(event)));
+seen.client = sent.filter(({ kind }) => kind === 'accepted').length;
+await client.close();
+try {
+  seen.required = typeof createRequire(import.meta.url)('ingest-client').createClient;
+} catch ({ code }) {
+  seen.required = code;
+}
 
 const gateway = await startFakeGateway({ tls: { ...tls, ca } });
 gateway.next('unavailable', 'noAnswer', 'rateLimited');

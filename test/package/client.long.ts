@@ -70,7 +70,7 @@ describe('the package ingest-client', () => {
 
   it('type-checks as a module and under CommonJS, in every way that TypeScript resolves packages', () => {
     client.add(...['typescript', '@types/node'].map((name) => `${name}@${ROOT_MANIFEST.devDependencies[name]}`));
-    const use = `import { sendEvents, type SendEventsOptions, type SendResult } from 'ingest-client';
+    const use = `import { createClient, sendEvents, type SendEventsOptions, type SendResult } from 'ingest-client';
 import { startFakeGateway, type FakeGateway } from 'ingest-client/testing';
 export const some = (options: SendEventsOptions): AsyncGenerator<SendResult<{ id: string; type: string; data: number }>> =>
   sendEvents([{ id: 'shop-1', type: 't', data: 1 }], options);
@@ -78,6 +78,10 @@ export const kept = (options: SendEventsOptions): AsyncGenerator<SendResult<{ id
   sendEvents([{ id: 'shop-1', type: 't' }], { ...options, journal: 'j', onJournaled: ({ id }) => id });
 // @ts-expect-error: an event has an id and a type.
 export const wrong = (options: SendEventsOptions): unknown => sendEvents([{ id: 'shop-1' }], options);
+export const one = (options: SendEventsOptions): Promise<SendResult<{ id: string; type: string }>> =>
+  createClient(options).send({ id: 'shop-1', type: 't' });
+// @ts-expect-error: an array is not one event.
+export const many = (options: SendEventsOptions): unknown => createClient(options).send([{ id: 'shop-1', type: 't' }]);
 export const fake = (): Promise<FakeGateway> => startFakeGateway();
 `;
     writeFileSync(join(client.folder, 'use.mts'), use);
@@ -116,6 +120,8 @@ for (const [name, [program, ...args]] of there) {
       assert.deepEqual(JSON.parse(stdout), {
         real: { accepted: 100, 'refused INVALID_EVENT': 1 },
         realAgain: { 'accepted duplicate': 100 },
+        client: 200,
+        required: 'function',
         fake: { accepted: 19, 'accepted duplicate': 1, 'refused EVENT_ID_CONFLICT': 1 },
         stopped: { interrupted: 2 },
         resumed: { accepted: 2 },

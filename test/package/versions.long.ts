@@ -153,15 +153,6 @@ else
       { timeout: 900_000 },
     );
 
-    it('report their version', () => {
-      const [old, now] = [older, newer].map((version) => {
-        const args = { cwd: version.folder, env: { ...process.env, ...NODE_ON_PATH }, encoding: 'utf8' } as const;
-        return execFileSync(version.program('ingest-gateway'), ['--version'], args);
-      });
-      assert.match(old ?? '', new RegExp(`\\(${BASE.slice(0, 7)}`));
-      assert.match(now ?? '', /^ingest-gateway [\w.+]+ \(\w+\)\n$/);
-    });
-
     it('share a queue and a SQLite file, forward and back: each event has exactly one row', { timeout: 600_000 }, () =>
       assertUpgradedAndBack(sqliteStore(), older, newer),
     );
