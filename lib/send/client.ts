@@ -214,7 +214,7 @@ class EventClient<Resumed> {
 
   async *#results<T extends EventInput>(events: Events<T>, resumes: boolean, signal: AbortSignal): Results<T | Buffer> {
     const journal = await this.#opened();
-    const source = itemsOf(resumes ? journal?.resumed() : undefined, events);
+    const source = itemsOf(resumes && journal !== undefined ? journal.resumed() : [], events);
     const send = (item: Item<T | Buffer>, until: AbortSignal) => this.#settled(item, until, false);
     for await (const result of sendAll(source, { send, concurrency: this.#concurrency, signal })) {
       yield { ...result, event: result.event.event };
@@ -299,20 +299,9 @@ function nameOf(value: unknown): string {
 }
 
 /** Yields the events of earlier runs, and then those of the caller. */
-function itemsOf<T>(resumed: AsyncIterator<Entry> | undefined, events: Events<T>): AsyncIterator<Item<T | Buffer>> {
-  const iterator = Symbol.asyncIterator in events ? events[Symbol.asyncIterator]() : events[Symbol.iterator]();
-  return {
-    next: async () => {
-      const entry = await resumed?.next();
-      if (entry?.done === false) return { value: { event: entry.value.body, number: entry.value.number } };
-      const next: IteratorResult<T, unknown> = await iterator.next();
-      return next.done === true ? { done: true, value: undefined } : { value: { event: next.value } };
-    },
-    return: async () => {
-      await Promise.all([resumed?.return?.(), iterator.return?.()]);
-      return { done: true, value: undefined };
-    },
-  };
+async function* itemsOf<T>(resumed: Events<Entry>, events: Events<T>): AsyncGenerator<Item<T | Buffer>> {
+  for await (const { body, number } of resumed) yield { event: body, number };
+  for await (const event of events) yield { event };
 }
 
 /** Returns the bytes to send, or the refusal of an object that cannot be serialized. */

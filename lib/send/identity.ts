@@ -1,5 +1,5 @@
 // Checks the gateway's URL and the producer's certificate and key before anything is sent.
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
 /** PEM texts and a token. Without `ca`, Node's default authorities are trusted. An http URL needs no PEM texts. */
@@ -37,8 +37,8 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
       const isPath = typeof value === 'string' && /^[^\r\n]+$/.test(value) && !value.includes('-----');
       throw new TypeError(`${name}: ${isPath ? 'expected PEM text, this looks like a path' : mistake}`);
     }
-    if (name !== 'key') for (const block of blocks) assertUsable(name, mistake, () => new X509Certificate(block));
-    assertUsable(name, mistake, () => createSecureContext({ [name]: text }));
+    if (name === 'key') assertUsable(name, mistake, () => createPrivateKey(text));
+    else for (const block of blocks) assertUsable(name, mistake, () => new X509Certificate(block));
     given[name] = text;
   }
   assertUsable('cert, key', 'expected a certificate and the key that belongs to it', () => createSecureContext(given));

@@ -29,21 +29,19 @@ export function whyUnwritable(path: string): string | undefined {
 export class RefusedFile {
   readonly path: string;
   #file: Promise<FileHandle> | undefined;
-  #written = false;
 
   constructor(path: string) {
     this.path = path;
   }
 
   get written(): boolean {
-    return this.#written;
+    return this.#file !== undefined;
   }
 
   async add({ event, code, status, answer }: SendResult<InputEvent> & { kind: 'refused' }): Promise<void> {
     const file = await (this.#file ??= open(this.path, 'wx', OWNER_ONLY));
     const row = { line: event.number, code, status, answer, ...bodyMembers(event.bytes) };
     await file.appendFile(`${JSON.stringify(row)}\n`);
-    this.#written = true;
   }
 
   async close(): Promise<void> {

@@ -94,13 +94,8 @@ export function tryOf(
     const id = members?.['id'];
     if (typeof id !== 'string' || id !== objectOf(request.body.toString('utf8'))?.['id'])
       return foreign('the answer is for another id', typeof id === 'string');
-    if (members?.['status'] === 'accepted')
-      return {
-        kind: 'accepted',
-        duplicate: members['duplicate'] === true,
-        differs: members['differs'] === true,
-        requestId,
-      };
+    const [duplicate, differs] = [members?.['duplicate'] === true, members?.['differs'] === true];
+    if (members?.['status'] === 'accepted') return { kind: 'accepted', duplicate, differs, requestId };
   }
   const { code, retryable } = members ?? {};
   if (members === undefined || typeof code !== 'string' || !CODE.test(code) || typeof retryable !== 'boolean')
