@@ -1,24 +1,14 @@
-// Writes GitHub's workflow commands, one line per finding. GitHub shows only the first ten errors and the first ten
-// warnings of a step, so errors come first, and the last line counts the hidden ones.
+// Writes GitHub's workflow commands, one line per finding. GitHub shows only the first ten of each kind, so errors come
+// first.
 import type { Diagnostic, Finding, Report, Severity } from '../document/report-schema.ts';
-import { counted, terminalLines } from './plain-text.ts';
+import { terminalLines } from './plain-text.ts';
 import { bySeverity, ownDiagnostics } from './converter.ts';
 
-const SHOWN_MAX = 10;
 const COMMANDS: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
 
 export function* githubText(report: Report): Generator<string> {
-  const diagnostics = ownDiagnostics(report);
-  yield* diagnostics.map(diagnosticLine);
-  const findings = bySeverity(report);
-  yield* findings.map(findingLine);
-  const count = (severity: Severity) => findings.filter((finding) => finding.severity === severity).length;
-  const counts = { error: diagnostics.length + count('error'), warning: count('warning'), notice: count('info') };
-  const hidden = Object.entries(counts).filter(([, number]) => number > SHOWN_MAX);
-  if (hidden.length === 0) return;
-  const parts = hidden.map(([name, number]) => counted(number - SHOWN_MAX, name));
-  // This is not a command, because a command would use up one of the ten places.
-  yield `GitHub shows ${SHOWN_MAX} of each kind for a step and hides ${parts.join(', ')}; all are in this log.\n`;
+  yield* ownDiagnostics(report).map(diagnosticLine);
+  yield* bySeverity(report).map(findingLine);
 }
 
 function findingLine({ ruleId, severity, message, location: { path, line, column } }: Finding): string {

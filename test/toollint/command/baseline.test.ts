@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { committed, counts, git, project, repository, scanned, toollint, writeConfig } from '../support/verbs.ts';
+import { committed, counts, git, project, repository, scanned, toollint } from '../support/verbs.ts';
 
 const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10"}';
 const linesIn = async (path: string) =>
@@ -92,32 +92,6 @@ describe('an updated baseline', () => {
     await rm(join(cwd, 'packages/one/src/a.js'));
     await toollint(update, { cwd });
     assert.deepEqual(await linesIn(join(cwd, 'b.jsonl')), []);
-  });
-
-  it('does not accept a rule that throws together with a file that does not parse', async (t) => {
-    // The processor returns two blocks for one file, as a Markdown processor does. The first block does not parse,
-    // and a rule may throw in the second one.
-    const blocks = (second: string) =>
-      `[{ text: 'let = ;', filename: '0.js' }, { text: '${second}', filename: '1.js' }]`;
-    const config = (second: string) =>
-      `const boom = { create: () => ({ DebuggerStatement() { throw new Error('x'); } }) };
-       const two = { preprocess: () => ${blocks(second)}, postprocess: (lists) => lists.flat() };
-       const own = { rules: { boom }, processors: { two } };
-       export default [{ plugins: { own } }, { files: ['**/*.md'], processor: 'own/two' }, { files: ['**/*.js'], rules: { 'own/boom': 2 } }];\n`;
-    const cwd = await project(t, { 'eslint.config.mjs': config('x;'), 'a.md': 'x' });
-    const scan = async (...args: string[]) => await scanned(cwd, ['a.md', '--baseline', 'b.jsonl', ...args]);
-    await toollint(['scan', 'a.md', '--baseline', 'b.jsonl', '--update-baseline', '--silent', '-o', '/dev/null'], {
-      cwd,
-    });
-    await scan('--update-baseline', '--accept', 'PARSE-ERROR', '--reason', 'a fixture');
-    assert.equal((await scan()).report.execution.status, 'complete');
-    await writeConfig(join(cwd, 'eslint.config.mjs'), config('debugger;'));
-    const { report, code } = await scan();
-    assert.deepEqual(
-      report.execution.diagnostics.map(({ kind, relativePath }) => [kind, relativePath]),
-      [['rule-error', 'a.md']],
-    );
-    assert.equal(code, 3);
   });
 
   it('refuses to accept a rule that the scan does not have', async (t) => {

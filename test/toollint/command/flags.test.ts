@@ -6,53 +6,7 @@ import type { Report } from '../../../lib/toollint/toollint.ts';
 import { configText, project, scanned, toollint, writeJson } from '../support/verbs.ts';
 import { assertSound, sampleFinding, sampleReport } from '../support/samples.ts';
 
-const linesOf = (text: string) =>
-  text
-    .trimEnd()
-    .split('\n')
-    .slice(1)
-    .map((line) => JSON.parse(line) as { path: string; ruleId: string; accepted?: object });
-
 const reportIn = async (path: string) => JSON.parse(await readFile(path, 'utf8')) as Report;
-
-describe('--update-baseline', () => {
-  it('drops fixed findings and adds no new ones', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\nvar b;\n', 'b.js': 'var c;\n' });
-    await toollint(['scan', '-o', 'base.json'], { cwd });
-    await writeFile(join(cwd, 'a.js'), '\n\nvar b;\nvar d;\n');
-    const { report, stderr } = await scanned(cwd, ['--baseline', 'base.json', '--update-baseline']);
-    assert.deepEqual(report.selection.baseline, { newIssues: 1, unchanged: 2, fixed: 1 });
-    assert.match(stderr, /the baseline base\.json now has 2 findings/u);
-    const before = await readFile(join(cwd, 'base.json'), 'utf8');
-    assert.deepEqual(
-      linesOf(before).map(({ path, ruleId }) => [path, ruleId]),
-      [
-        ['a.js', 'no-var'],
-        ['b.js', 'no-var'],
-      ],
-    );
-    await toollint(['scan', '--baseline', 'base.json', '--update-baseline'], { cwd });
-    assert.equal(await readFile(join(cwd, 'base.json'), 'utf8'), before);
-  });
-
-  it('keeps unchecked findings, and changes nothing after an incomplete analysis', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\n', 'b.js': 'var b;\n' });
-    await toollint(['scan', '-o', 'base.json'], { cwd });
-    await writeFile(join(cwd, 'a.js'), 'let a;\n');
-    await writeFile(join(cwd, 'b.js'), 'let = ;\n');
-    const before = await readFile(join(cwd, 'base.json'), 'utf8');
-    assert.match(
-      (await toollint(['scan', '--baseline', 'base.json', '--update-baseline'], { cwd })).stderr,
-      /the baseline is left as it is/u,
-    );
-    assert.equal(await readFile(join(cwd, 'base.json'), 'utf8'), before);
-    await toollint(['scan', 'a.js', '--baseline', 'base.json', '--update-baseline'], { cwd });
-    assert.deepEqual(
-      linesOf(await readFile(join(cwd, 'base.json'), 'utf8')).map(({ path }) => path),
-      ['b.js'],
-    );
-  });
-});
 
 describe('--path-prefix', () => {
   it('precedes every path of the report and of the baseline', async (t) => {
@@ -94,19 +48,6 @@ describe('the configuration and the outputs of a scan', () => {
     }
   });
 
-  it('--output writes what -o writes, in any format, and nothing to standard output', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\n' });
-    const { stdout: report } = await toollint(['scan', '--deterministic'], { cwd });
-    for (const flag of ['-o', '--output']) {
-      const { stdout } = await toollint(['scan', '--deterministic', flag, 'out.json'], { cwd });
-      assert.deepEqual([stdout, await readFile(join(cwd, 'out.json'), 'utf8')], ['', report]);
-    }
-    const args = ['scan', '--deterministic', '--format', 'github', '--format', 'report=whole.json', '--output', 'out'];
-    assert.equal((await toollint(args, { cwd })).stdout, '');
-    assert.match(await readFile(join(cwd, 'out'), 'utf8'), /^::error /u);
-    assert.equal(await readFile(join(cwd, 'whole.json'), 'utf8'), report);
-  });
-
   it('--color never removes colors from a terminal, and --color always adds them to a pipe', async (t) => {
     const cwd = await project(t, { 'a.js': 'var a;\n' });
     const shown = async (terminal: number | undefined, ...args: string[]) => {
@@ -139,21 +80,5 @@ describe('limits of SARIF', () => {
       assert.deepEqual([results.length, results.at(-1)?.level], [written, 'error']);
       assert.equal(sarif.stderr.includes(`${limit} of 50 results are written`), limit < 50);
     }
-  });
-
-  it('warns of a SARIF log that would close other alerts', async (t) => {
-    const cwd = await project(t, {});
-    await writeJson(cwd, 'r.json', sampleReport([sampleFinding()]));
-    await writeJson(
-      cwd,
-      'delta.json',
-      sampleReport([sampleFinding()], (r) => (r.selection.baseline = { newIssues: 1, unchanged: 2, fixed: 0 })),
-    );
-    assert.match(
-      (await toollint(['convert', 'delta.json', '--to', 'sarif'], { cwd })).stderr,
-      /GitHub closes the alerts that are not in it/u,
-    );
-    assert.equal((await toollint(['convert', 'r.json', '--to', 'sarif'], { cwd })).stderr, '');
-    assert.doesNotMatch((await toollint(['compare', 'r.json', 'r.json', '--to', 'sarif'], { cwd })).stderr, /closes/u);
   });
 });

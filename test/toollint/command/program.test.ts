@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, copyFileSync, cpSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -133,19 +133,6 @@ describe('the program', () => {
     assert.match(await readFile(join(cwd, '-'), 'utf8'), /^\{/u);
   });
 
-  it("writes no file named '-'", async (t) => {
-    const cwd = await project(t, { 'a.js': 'x;\n' });
-    for (const args of [
-      ['-o', '-'],
-      ['--format', 'sarif=-'],
-    ]) {
-      const { code, stdout, stderr } = await toollint(['scan', ...args], { cwd });
-      assert.deepEqual([code, stdout], [2, '']);
-      assert.match(stderr, /^toollint: '-' is not the name of an output: [^\n]+\n$/u);
-    }
-    assert.deepEqual(readdirSync(cwd).sort(), ['a.js', 'eslint.config.mjs']);
-  });
-
   it('validates the schema and the consistency of each document', async (t) => {
     const cwd = await project(t, {});
     const good = await writeJson(cwd, 'good.json', fullReport());
@@ -221,21 +208,6 @@ describe('the process', () => {
     assert.equal(runs[0].stdout, runs[1]?.stdout);
   });
 
-  it('ends without a message if its reader closed the pipe', { tags: ['long'] }, async (t) => {
-    const cwd = await project(t, {});
-    await writeJson(
-      cwd,
-      'many.json',
-      sampleReport(Array.from({ length: 20_000 }, (_, index) => sampleFinding({ line: index + 1 }))),
-    );
-    const child = start(t, ['convert', 'many.json', '--to', 'github'], { cwd });
-    child.stdout.once('data', () => child.stdout.destroy());
-    let stderr = '';
-    child.stderr.on('data', (chunk) => (stderr += String(chunk)));
-    await once(child, 'close');
-    assert.deepEqual([child.exitCode, stderr], [141, '']);
-  });
-
   it('leaves no file and exits with 130 when it is interrupted', async (t) => {
     // The rule reports that the scan has started and makes it last long enough to be interrupted.
     const plugin = `{ slow: { create: () => ({ Program() { process.stderr.write('working\\n'); const end = Date.now() + 50; while (Date.now() < end); } }) } }`;
@@ -276,39 +248,4 @@ describe('the process', () => {
     assert.equal(code, 2);
     assert.match(stderr, /^toollint: cannot write \/dev\/full: ENOSPC\n$/u);
   });
-
-  it(
-    'names the package to install if ESLint is missing, and runs the other verbs without it',
-    { tags: ['long'] },
-    async (t) => {
-      const home = await project(t, { 'eslint.config.mjs': null, 'work/a.js': 'x;\n' });
-      mkdirSync(join(home, 'bin'));
-      mkdirSync(join(home, 'node_modules/@sinclair'), { recursive: true });
-      mkdirSync(join(home, 'lib/process'), { recursive: true });
-      for (const file of [
-        'bin/toollint.ts',
-        'bin/process-end.ts',
-        'bin/output.ts',
-        'lib/process/printable.ts',
-        'lib/process/revision.ts',
-      ])
-        copyFileSync(join(HOME, file), join(home, file));
-      copyFileSync(join(HOME, 'package.json'), join(home, 'package.json'));
-      cpSync(join(HOME, 'lib/toollint'), join(home, 'lib/toollint'), { recursive: true });
-      for (const name of ['@sinclair/typebox', 'minimatch'])
-        symlinkSync(join(HOME, 'node_modules', name), join(home, 'node_modules', name));
-      const report = await writeJson(home, 'report.json', sampleReport([sampleFinding()]));
-      const run = (...args: string[]) => finished(start(t, args, { cwd: join(home, 'work'), home }));
-      const scan = await run('scan');
-      assert.deepEqual([scan.code, scan.stdout], [2, '']);
-      assert.match(
-        scan.stderr,
-        /^toollint: a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint\n$/u,
-      );
-      assert.equal((await run('validate', report)).code, 0);
-      assert.equal((await run('compare', report, report)).code, 0);
-      assert.equal((await run('convert', report, '--to', 'sarif')).code, 0);
-      assert.equal((await run('schema')).code, 0);
-    },
-  );
 });

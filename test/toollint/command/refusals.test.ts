@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { sampleReport } from '../support/samples.ts';
-import { project, scanned, toollint, writeJson } from '../support/verbs.ts';
+import { project, scanned, toollint } from '../support/verbs.ts';
 
 const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline'];
 const REFUSED: readonly (readonly string[])[] = [
@@ -85,16 +84,5 @@ describe('the verbs', () => {
     );
     assert.equal(report.gate.message, 'warnings 1 > 0 (fail)');
     assert.equal(code, 1);
-  });
-
-  it('validate readable documents, and fail for the others', async (t) => {
-    const cwd = await project(t, {});
-    await writeJson(cwd, 'good.json', sampleReport([]));
-    const { code, stdout, stderr } = await toollint(['validate', 'none.json', 'good.json'], { cwd });
-    assert.equal(stdout, 'good.json: schema valid, consistency valid\n');
-    assert.equal(stderr, 'toollint: cannot read none.json: ENOENT\n');
-    assert.equal(code, 2);
-    const json = await toollint(['validate', 'none.json', 'good.json', '--format', 'json'], { cwd });
-    assert.equal((JSON.parse(json.stdout) as { valid: boolean }).valid, false);
   });
 });

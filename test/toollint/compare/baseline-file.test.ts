@@ -146,22 +146,6 @@ describe('the changes since a commit', () => {
     assert.throws(() => changesSince('nowhere', cwd), /git diff: /u);
   });
 
-  it("have line numbers of any length and paths with the folder's name", async (t) => {
-    const lines = Array.from({ length: 1_200 }, (_, index) => `line ${index + 1}\n`);
-    const cwd = await repository(t, { 'a.js': lines.join('') });
-    lines[104] = 'changed\n';
-    lines.splice(1_110, 1);
-    lines.splice(11, 0, 'new\n');
-    await writeFile(join(cwd, 'a.js'), lines.join(''));
-    const changes = changesSince('HEAD', cwd, 'packages/one');
-    assert.deepEqual(
-      [11, 12, 104, 105, 106, 1_110, 1_111, 1_112].map((line) => now(changes, 'packages/one/a.js', line)),
-      [11, 13, 105, undefined, 107, 1_111, undefined, 1_112],
-    );
-    assert.equal(touched(changes, 'packages/one/a.js', 106), true);
-    assert.equal(touched(changes, 'a.js', 106), false);
-  });
-
   it("do not depend on git's configuration", async (t) => {
     const cwd = await repository(t, { '\u00e4.js': 'one\ntwo\n', '.gitattributes': '*.js diff=odd\n' });
     for (const [key, value] of [

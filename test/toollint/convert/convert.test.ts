@@ -147,57 +147,6 @@ describe('SARIF', () => {
       ['no-console', 'no-console', 'TL-README', 'no-console'],
     );
   });
-
-  it('has a baselineState for all results or for none', async () => {
-    const states = async (report: Report, options?: ConvertOptions) =>
-      (await run(report, options)).results.map(({ baselineState }) => baselineState);
-    const two = [sampleFinding(), sampleFinding({ line: 8 })];
-    assert.deepEqual(await states(sampleReport(two)), [undefined, undefined]);
-    assert.deepEqual(
-      await states(sampleReport(two, (r) => (r.selection.baseline = { newIssues: 2, unchanged: 0, fixed: 0 }))),
-      ['new', 'new'],
-    );
-    assert.deepEqual(
-      await states(sampleReport(two), { baselineState: ({ location }) => (location.line === 3 ? 'unchanged' : 'new') }),
-      ['unchanged', 'new'],
-    );
-  });
-
-  it('places a finding of the project at line 1 of package.json or of the first file', async () => {
-    const placeOf = async (options: ConvertOptions, include: string[], ...findings: Finding[]) => {
-      const report = sampleReport([projectFinding(), ...findings], (r) => (r.scan.include = include));
-      const { artifactLocation, region } =
-        (await run(report, options)).results[0]?.locations?.[0]?.physicalLocation ?? {};
-      return [artifactLocation?.uri, region];
-    };
-    const first = { startLine: 1 };
-    assert.deepEqual(await placeOf({ projectFile: 'a/package.json' }, ['x.js']), ['a/package.json', first]);
-    assert.deepEqual(await placeOf({}, ['**', 'x\\(1\\).js'], sampleFinding()), ['x(1).js', first]);
-    assert.deepEqual(await placeOf({}, ['**'], sampleFinding()), ['src/app.ts', first]);
-    assert.deepEqual(await placeOf({}, []), ['package.json', first]);
-  });
-
-  it('names one tool as the driver, with the address of that tool', async () => {
-    const toolOf = async (name: string, more: object) =>
-      ((await run(sampleReport([], (r) => Object.assign(r.tool, { name }, more)))) as unknown as Run).tool;
-    const linter = { name: 'ruff', version: '1.0.0', informationUri: 'https://example.org/ruff' };
-    const own = await toolOf('toollint', { linter });
-    assert.deepEqual(
-      [own.driver.name, own.driver.informationUri],
-      ['toollint', 'https://www.npmjs.com/package/toollint'],
-    );
-    assert.deepEqual(
-      own.extensions?.map(({ name, informationUri }) => [name, informationUri]),
-      [['ruff', 'https://example.org/ruff']],
-    );
-    const foreign = await toolOf('ruff', { linter });
-    assert.deepEqual([foreign.driver.informationUri, foreign.extensions], ['https://example.org/ruff', undefined]);
-    const several = await toolOf('toollint', { linters: [linter, { ...linter, name: 'biome' }] });
-    assert.deepEqual(
-      several.extensions?.map(({ name }) => name),
-      ['ruff', 'biome'],
-    );
-  });
 });
 
 describe('GitLab', () => {
@@ -273,24 +222,6 @@ describe('JUnit', () => {
     return result;
   };
 
-  it('is not all green if a rule failed and there are only infos', async () => {
-    const info = sampleReport([sampleFinding({ severity: 'info' })], (r) => {
-      r.execution = {
-        status: 'incomplete',
-        diagnostics: [{ kind: 'rule-error', message: 'it threw', ruleId: 'x', relativePath: 'src/app.ts' }],
-      };
-    });
-    const { errors, failures, suites, cases } = parsed(await converted(info, 'junit'));
-    assert.deepEqual([errors, failures, cases.length], [1, 0, 2]);
-    assert.deepEqual(
-      suites.map((suite) => [suite['name'], suite['errors']]),
-      [
-        ['toollint.execution', '1'],
-        ['src/app.ts', '0'],
-      ],
-    );
-  });
-
   for (const [name, report] of samples) {
     it(`parses, with true counts, for ${name}`, async () => {
       const { suites, cases } = parsed(await converted(report, 'junit'));
@@ -307,23 +238,6 @@ describe('JUnit', () => {
     assert.equal(parsed(await converted(noFiles, 'junit')).errors, 1);
     const empty = parsed(await converted(sampleReport([]), 'junit'));
     assert.deepEqual([empty.cases.length, empty.errors, empty.failures], [1, 0, 0]);
-  });
-
-  it('groups mixed findings by file, and passes infos', async () => {
-    const mixed = sampleReport([
-      sampleFinding({ path: 'b.ts' }),
-      sampleFinding({ path: 'a.ts' }),
-      sampleFinding({ path: 'b.ts', line: 9, severity: 'info' }),
-    ]);
-    const { suites, failures } = parsed(await converted(mixed, 'junit'));
-    assert.deepEqual(
-      suites.map((suite) => [suite['name'], suite['tests'], suite['failures']]),
-      [
-        ['a.ts', '1', '1'],
-        ['b.ts', '2', '1'],
-      ],
-    );
-    assert.equal(failures, 2);
   });
 });
 
@@ -380,26 +294,6 @@ describe('the GitHub commands', () => {
     // eslint-disable-next-line no-control-regex -- the test asserts that there are none
     assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/u);
     assert.ok(text.includes('red'));
-  });
-
-  it('end with the number of findings of each kind that GitHub hides', async () => {
-    const of = (counts: Partial<Record<Finding['severity'], number>>) =>
-      sampleReport(
-        Object.entries(counts).flatMap(([severity, count]) =>
-          Array.from({ length: count }, (_, index) =>
-            sampleFinding({ line: index + 1, severity: severity as Finding['severity'] }),
-          ),
-        ),
-      );
-    const last = async (report: Report) => (await converted(report, 'github')).trimEnd().split('\n').at(-1) ?? '';
-    assert.equal(
-      await last(of({ error: 11, warning: 12, info: 10 })),
-      'GitHub shows 10 of each kind for a step and hides 1 error, 2 warnings; all are in this log.',
-    );
-    assert.match(await last(of({ error: 10, warning: 10, info: 10 })), /^::notice/u);
-    assert.match(await last(of({ info: 11 })), /hides 1 notice;/u);
-    const diagnosed = incomplete(of({ error: 8 }).findings);
-    assert.match(await last(diagnosed), /hides 1 error;/u);
   });
 });
 

@@ -164,40 +164,6 @@ describe('the consistency of a report', () => {
     });
   }
 
-  it('holds for a finding of the project whose path is the root', () => {
-    const finding = projectFinding();
-    const report = sampleReport([{ ...finding, location: { scope: 'project', path: '.' } }]);
-    assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
-  });
-
-  it('reports a wrong sum of severities at its parts', () => {
-    const report = base();
-    report.summary.bySeverity = { error: 2, warning: 2, info: 0 };
-    assert.deepEqual(found(report), [
-      'consistency wrong-count /summary/bySeverity/error',
-      'consistency wrong-count /summary/bySeverity/info',
-    ]);
-  });
-
-  it('counts occurrences in the order of the list', () => {
-    for (const [occurrences, wrong] of [
-      [
-        [2, 1],
-        [0, 1],
-      ],
-      [[1, 3], [1]],
-      [[1, 1], [1]],
-      [[1, 2], []],
-    ] as const) {
-      const report = sampleReport([sampleFinding({ line: 1 }), sampleFinding({ line: 2 })]);
-      report.findings.forEach((finding, index) => (finding.occurrence = occurrences[index] ?? 1));
-      assert.deepEqual(
-        found(report),
-        wrong.map((index) => `consistency wrong-occurrence /findings/${index}/occurrence`),
-      );
-    }
-  });
-
   it('refuses every path that is not relative to the root', () => {
     for (const path of [
       '/etc',

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isReserved } from '../../../lib/toollint/document/consistency.ts';
-import { endOf, linterOf } from '../../../lib/toollint/document/extension.ts';
+import { linterOf } from '../../../lib/toollint/document/extension.ts';
 import {
-  compareFindings,
   fileFindings,
   type LintMessage,
   type RuleFacts,
   withoutDirectives,
 } from '../../../lib/toollint/document/file-findings.ts';
 import { withoutAbsolutePaths, withoutRoots } from '../../../lib/toollint/document/report-path.ts';
-import { fingerprintOf, sampleFinding, sampleReport } from '../support/samples.ts';
+import { fingerprintOf, sampleReport } from '../support/samples.ts';
 
 const message = (change: Partial<LintMessage> = {}): LintMessage => ({
   ruleId: 'r',
@@ -119,30 +118,6 @@ describe('a finding', () => {
   });
 });
 
-describe('the order of findings', () => {
-  it('is by path, line, column, rule, fingerprint, message, severity, then the other members', () => {
-    const base = sampleFinding({ path: 'b', line: 2, column: 2, ruleId: 'b', message: 'b', severity: 'info' });
-    const before = [
-      { ...base, location: { scope: 'project' as const } },
-      { ...base, location: { ...base.location, path: 'B' } },
-      { ...base, location: { ...base.location, line: 1, column: 9 } },
-      { ...base, location: { scope: 'file' as const, path: 'b' } },
-      { ...base, location: { ...base.location, column: 1 } },
-      { ...base, ruleId: 'a' },
-      { ...base, fingerprint: '0' },
-      { ...base, message: 'a' },
-      { ...base, severity: 'error' as const },
-      { ...base, suggestion: 'a' },
-      { ...base, category: 'a' },
-    ];
-    for (const [index, finding] of before.entries()) {
-      assert.ok(compareFindings(finding, base) < 0, String(index));
-      assert.ok(compareFindings(base, finding) > 0, String(index));
-    }
-    assert.equal(compareFindings(base, { ...base, occurrence: 7 }), 0);
-  });
-});
-
 describe('a member beyond the specification', () => {
   const withTool = (members: object) => sampleReport([], (report) => Object.assign(report.tool, members));
 
@@ -156,22 +131,5 @@ describe('a member beyond the specification', () => {
     for (const odd of [undefined, null, 'l', { name: 'l' }, { version: '1' }, { name: 1, version: '1' }])
       assert.equal(linterOf(withTool({ linter: odd })), undefined);
     assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 7 } })), linter);
-  });
-
-  it('is the end of a location, after its beginning', () => {
-    const ending = (line: number | undefined, column: number | undefined, end: object) => {
-      const finding = sampleFinding({ line, column });
-      Object.assign(finding.location, end);
-      return endOf(finding);
-    };
-    const end = { endLine: 3, endColumn: 5 };
-    assert.deepEqual(ending(3, 5, end), end);
-    assert.deepEqual(ending(2, 9, end), end);
-    assert.equal(ending(3, 6, end), undefined);
-    assert.equal(ending(4, 1, end), undefined);
-    assert.equal(ending(undefined, undefined, end), undefined);
-    assert.equal(ending(3, undefined, end), undefined);
-    for (const odd of [{ endLine: 3 }, { endColumn: 5 }, { endLine: 0, endColumn: 5 }, { endLine: '3', endColumn: 5 }])
-      assert.equal(ending(1, 1, odd), undefined);
   });
 });

@@ -65,26 +65,6 @@ describe('merging reports', () => {
     assert.equal(merged(none, none).execution.status, 'no-files');
   });
 
-  it('knows its scope only if all reports do, and excludes only common patterns', () => {
-    const target = (path: string, exclude: string[]) =>
-      sampleReport([], (r) =>
-        Object.assign(r.scan, { target: { kind: 'project', path }, exclude, enabledRuleIds: [path] }),
-      );
-    const both = merged(target('a', ['x', 'y']), target('b', ['y', 'z'])).scan;
-    assert.deepEqual(
-      [both.target, both.include, both.exclude],
-      [{ kind: 'project', path: '.' }, ['a/**', 'b/**'], ['y']],
-    );
-    assert.deepEqual(both.enabledRuleIds, ['a', 'b']);
-    const file = sampleReport([], (r) => (r.scan.target = { kind: 'file', path: 'c[1].ts' }));
-    assert.deepEqual(merged(target('.', []), file).scan.include, ['**', 'c\\[1\\].ts']);
-    assert.deepEqual(merged(target('a', []), target('a', [])).scan.target, { kind: 'project', path: 'a' });
-    const unknown = sampleReport([], (r) =>
-      Object.assign(r.scan, { scopeKnown: false, target: null, enabledRuleIds: [] }),
-    );
-    assert.deepEqual(merged(target('a', ['x']), unknown).scan.scopeKnown, false);
-  });
-
   it('refuses reports that do not fit together', () => {
     const refused: [(report: Report) => unknown, RegExp][] = [
       [(r) => (r.tool.version = '2'), /is of toollint 2, not of toollint 1\.0\.0/u],

@@ -5,43 +5,11 @@ import { describe, it } from 'node:test';
 import { analyse } from '../../../lib/toollint/scan/analyse.ts';
 import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 
-const REPORTING = `create: (context) => ({ Program: (node) => context.report({ node, message: 'm' }) })`;
-
 describe('the data of ESLint in a report', () => {
   it('has the list of enabled rules', async (t) => {
     const rules = `{ 'no-var': 'error', 'no-eval': [1], 'no-console': 'off', 'no-alert': 0, eqeqeq: ['off'] }`;
     const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': configText(rules) });
     assert.deepEqual((await scanned(cwd)).report.scan.enabledRuleIds, ['no-eval', 'no-var']);
-  });
-
-  it('has the documentation of a plugin if it has the right form', async (t) => {
-    const meta = `{ type: 'problem', docs: { url: 'https://example.org/one', description: 'About one.' } }`;
-    const odd = `{ docs: { url: 'javascript:alert(1)', description: 7 } }`;
-    const plugin = `{ one: { meta: ${meta}, ${REPORTING} }, two: { meta: ${odd}, ${REPORTING} }, three: { ${REPORTING} } }`;
-    const rules = `{ 'own/one': 'warn', 'own/two': 'warn', 'own/three': 'warn' }`;
-    const cwd = await project(t, { 'a.js': 'let a;\n', 'eslint.config.mjs': configText(rules, plugin) });
-    const { report } = await scanned(cwd, ['a.js']);
-    const about = Object.fromEntries(report.findings.map((finding) => [finding.ruleId, finding]));
-    assert.equal(about['own/one']?.docsUrl, 'https://example.org/one');
-    assert.equal(about['own/one'].category, 'problem');
-    assert.equal(about['own/two']?.docsUrl, undefined);
-    assert.equal(about['own/three']?.category, undefined);
-    assert.deepEqual((report.tool as { rules?: unknown }).rules, { 'own/one': 'About one.' });
-  });
-
-  it('has the documentation of a plugin with a slash in its name, and http links in any case', async (t) => {
-    const meta = (url: string) => `{ docs: { url: '${url}' } }`;
-    const rules = `{ 'a/one': { meta: ${meta('HTTP://example.org/one')}, ${REPORTING} } }`;
-    const deep = `{ two: { meta: ${meta('xhttp://example.org')}, ${REPORTING} } }`;
-    const cwd = await project(t, {
-      'a.js': 'let a;\n',
-      'eslint.config.mjs': `export default [{ files: ['**/*.js'],
-        plugins: { own: { rules: ${rules} }, '@team/own': { rules: ${deep} } },
-        rules: { 'own/a/one': 1, '@team/own/two': 1 } }];\n`,
-    });
-    const { report } = await scanned(cwd, ['a.js']);
-    const links = Object.fromEntries(report.findings.map(({ ruleId, docsUrl }) => [ruleId, docsUrl]));
-    assert.deepEqual(links, { 'own/a/one': 'HTTP://example.org/one', '@team/own/two': undefined });
   });
 
   it('covers files with the endings of --ext', async (t) => {

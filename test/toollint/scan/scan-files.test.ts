@@ -4,7 +4,7 @@ import { mkdir, open, symlink } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
-import { configText, pathsIn, project, rulesIn, scanned, toollint } from '../support/verbs.ts';
+import { pathsIn, project, rulesIn, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
 describe('the files of a scan', () => {
@@ -149,20 +149,6 @@ describe('the files of a scan', () => {
     );
     assert.ok(rulesIn(report).includes('no-var'));
     assert.equal(report.summary.totalFiles, 5);
-  });
-
-  it('are reported if they disappear during the scan', async (t) => {
-    const plugin = `{ remove: { create: (context) => ({ Program() { rmSync(context.filename.replace('a.js', 'b.js'), { force: true }); } }) } }`;
-    const cwd = await project(t, {
-      'eslint.config.mjs': `import { rmSync } from 'node:fs';\n${configText(`{ 'own/remove': 1 }`, plugin)}`,
-      'a.js': 'x;\n',
-      'b.js': 'x;\n',
-    });
-    const { report } = await scanned(cwd, ['--ext', 'js']);
-    assert.deepEqual(
-      report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]),
-      [['b.js', 'the file cannot be read: ENOENT']],
-    );
   });
 
   it('are refused if they are outside the root or do not exist', async (t) => {

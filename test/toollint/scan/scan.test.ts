@@ -76,33 +76,6 @@ describe('a scan', () => {
     });
   }
 
-  it('searches for a rule that throws a string only in the first file', async (t) => {
-    const one = '{ create: ({ filename }) => { globalThis.toollintRan.push(filename); return {}; } }';
-    const plugin = `{ one: ${one}, boom: { create() { throw 'boom'; } } }`;
-    const config = `globalThis.toollintRan = [];\n${configText(`{ 'own/one': 1, 'own/boom': 1 }`, plugin)}`;
-    const cwd = await project(t, { 'eslint.config.mjs': config, 'a.js': 'a;\n', 'b.js': 'b;\n' });
-    await scanned(cwd, ['a.js', 'b.js']);
-    const { toollintRan: ran } = globalThis as unknown as { toollintRan: string[] };
-    assert.deepEqual(
-      ['a.js', 'b.js'].map((name) => ran.filter((path) => path === join(cwd, name)).length),
-      [3, 2],
-    );
-  });
-
-  it('loses only the two rules that throw in one file', async (t) => {
-    const plugin = `{ one: { create: () => ({ Program() { throw 'one'; } }) }, two: { create() { throw new Error('two'); } } }`;
-    const cwd = await project(t, {
-      'eslint.config.mjs': configText(`{ 'own/one': 1, 'no-var': 1, 'own/two': 1 }`, plugin),
-      'a.js': 'var a;\n',
-    });
-    const { report } = await scanned(cwd, ['a.js']);
-    assert.deepEqual(
-      report.execution.diagnostics.map(({ ruleId }) => ruleId),
-      ['own/one', 'own/two'],
-    );
-    assert.deepEqual(rulesIn(report), ['no-var']);
-  });
-
   it("adds a rule id to the linter's own messages", async (t) => {
     const cwd = await project(t, {
       'a.js': '/* eslint-disable no-var */\nlet a;\n// eslint-disable-next-line no-console\nlet b;\n',
@@ -110,25 +83,6 @@ describe('a scan', () => {
     const { report } = await scanned(cwd);
     assertSound(report);
     assert.deepEqual(rulesIn(report), ['eslint/unused-disable-directive', 'eslint/unused-disable-directive']);
-  });
-
-  it('leaves out invalid positions', async (t) => {
-    const plugin = `{ odd: { create: (context) => ({ Program() {
-      context.report({ loc: { line: 0, column: -1 }, message: 'zero' });
-      context.report({ loc: { line: 9999, column: 3 }, message: 'beyond' });
-      context.report({ loc: { line: 1, column: -1 }, message: 'no column' });
-    } }) } }`;
-    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/odd': 1 }`, plugin), 'a.js': 'x;\n' });
-    const { report } = await scanned(cwd, ['a.js']);
-    assertSound(report);
-    assert.deepEqual(
-      report.findings.map(({ message, location }) => [message, location.line, location.column]),
-      [
-        ['zero', undefined, undefined],
-        ['no column', 1, undefined],
-        ['beyond', 9999, 4],
-      ],
-    );
   });
 
   it('survives a parser that throws without a position', async (t) => {
