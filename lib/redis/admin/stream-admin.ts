@@ -31,10 +31,11 @@ import { clusterRefusal, type QueueIdentity } from '../stream/identity.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { isNoGroup, queueIsAway, QueueRefusal } from '../wire/errors.ts';
+import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import type { Client } from '../wire/redis-client.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type Argument, type RedisBytes, type RedisValue, type Sender, type Server } from '../wire/values.ts';
+import { lastRead, pendingOf } from './group-progress.ts';
 import { clockOf, streamStatus } from './stream-status.ts';
 
 const CONNECT_MS = 5_000;
@@ -48,7 +49,6 @@ const ERASURES_PAGE = 1_000;
 const ABSENT_MEMBER = 'ingest-admin';
 const ABSENT_IDLE_MS = 24 * 3_600_000;
 const STATES_MAX = 16;
-const PENDING_PAGE = 1_000;
 const MOVED = 'the queue moved to another server after its entries were read; run the command again';
 
 const SCRIPTS = {
@@ -145,9 +145,13 @@ export class StreamAdmin implements QueuedStream {
       const servers = this.#histories.of(this);
       if (this.#identity === undefined) throw this.#unidentified;
       // An entry up to this place that is not pending later was acknowledged.
-      const place = await this.#place();
+      const place = await lastRead(this.#values, this.name);
       const { entries } = await this.#page(entry, end);
-      const held = await this.#pending(entries.map((one) => one.entry));
+      const held = await pendingOf(
+        this.#values,
+        this.name,
+        entries.map((one) => one.entry),
+      );
       if (servers !== this.#histories.of(this)) throw new Error(MOVED);
       const stateOf = (name: string): EntryState =>
         held.has(name) ? 'held' : isEntryBefore(place, name) ? 'unread' : 'done';
@@ -186,14 +190,7 @@ export class StreamAdmin implements QueuedStream {
   }
 
   states(entries: readonly string[]): Promise<readonly EntryState[]> {
-    return this.#telling(async () => {
-      const states: EntryState[] = [];
-      for (let from = 0; from < entries.length; from += STATES_MAX) {
-        const some = entries.slice(from, from + STATES_MAX);
-        states.push(...((await this.#run(SCRIPTS.states, [GROUP, ...some])) as readonly EntryState[]));
-      }
-      return states;
-    });
+    return this.#inGroups(entries, (some) => this.#run(SCRIPTS.states, [GROUP, ...some]));
   }
 
   replicasAlive(): Promise<number> {
@@ -220,20 +217,15 @@ export class StreamAdmin implements QueuedStream {
   }
 
   landAgain(entries: readonly EntryName[]): Promise<readonly EntryState[]> {
-    return this.#telling(async () => {
-      const states: EntryState[] = [];
-      for (let from = 0; from < entries.length; from += STATES_MAX) {
-        const some = entries.slice(from, from + STATES_MAX);
-        if (some.some((one) => (one.servers ?? 0) !== this.#histories.of(this))) throw new Error(MOVED);
-        const args = [GROUP, ABSENT_MEMBER, String(ABSENT_IDLE_MS), ...some.map(({ entry }) => entry)];
-        states.push(...((await this.#run(SCRIPTS.landAgain, args)) as readonly EntryState[]));
-      }
-      return states;
+    return this.#inGroups(entries, (some) => {
+      if (some.some((one) => (one.servers ?? 0) !== this.#histories.of(this))) throw new Error(MOVED);
+      const args = [GROUP, ABSENT_MEMBER, String(ABSENT_IDLE_MS), ...some.map(({ entry }) => entry)];
+      return this.#run(SCRIPTS.landAgain, args);
     });
   }
 
   held(entries: readonly string[]): Promise<ReadonlySet<string>> {
-    return this.#telling(() => this.#pending(entries));
+    return this.#telling(() => pendingOf(this.#values, this.name, entries));
   }
 
   noteErasure(id: string): Promise<void> {
@@ -291,40 +283,24 @@ export class StreamAdmin implements QueuedStream {
     throw new Error(queueIsAway(this.#connection.lastError));
   }
 
+  #inGroups<T>(
+    entries: readonly T[],
+    ask: (some: readonly T[]) => Promise<RedisValue>,
+  ): Promise<readonly EntryState[]> {
+    return this.#telling(async () => {
+      const states: EntryState[] = [];
+      for (let from = 0; from < entries.length; from += STATES_MAX)
+        states.push(...((await ask(entries.slice(from, from + STATES_MAX))) as readonly EntryState[]));
+      return states;
+    });
+  }
+
   #limited<T>(answer: Promise<T>): Promise<T> {
     return withTimeout(this.#clock, answer, ANSWER_TIMEOUT_MS);
   }
 
   #run(script: Script, args: readonly Argument[]): Promise<RedisValue> {
     return script.run(this.#values, this.name, args);
-  }
-
-  /** Returns the last entry that the group has read. */
-  async #place(): Promise<string> {
-    const groups = (await xinfo(this.#values, 'GROUPS', this.name)) as readonly (readonly RedisValue[])[];
-    return String(
-      groups
-        .map(fieldsOf)
-        .find((one) => one.get('name') === GROUP)
-        ?.get('last-delivered-id') ?? '0-0',
-    );
-  }
-
-  /** Returns which of the entries are pending. */
-  async #pending(entries: readonly string[]): Promise<ReadonlySet<string>> {
-    const sorted = entries.toSorted((one, other) => (isEntryBefore(one, other) ? -1 : 1));
-    const [first, last] = [sorted[0], sorted.at(-1)];
-    const found = new Set<string>();
-    for (let from = first; from !== undefined && last !== undefined;) {
-      const command = ['XPENDING', this.name, GROUP, from, last, String(PENDING_PAGE)];
-      const page = (await this.#values.send(command).catch((cause: unknown) => {
-        if (isNoGroup(cause)) return [];
-        throw cause;
-      })) as readonly (readonly RedisValue[])[];
-      for (const [name] of page) found.add(String(name));
-      from = page.length < PENDING_PAGE ? undefined : `(${String(page.at(-1)?.[0])}`;
-    }
-    return new Set(entries.filter((entry) => found.has(entry)));
   }
 
   async #page(after: string, end: string): Promise<EntryPage> {
