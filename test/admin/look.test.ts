@@ -14,21 +14,7 @@ const timeless = (text: string): string => text.replaceAll(TIME, '<time>');
 describe('status', () => {
   const admin = new InProcess();
 
-  it('shows queue, replicas, warehouse and warnings as text', async (t) => {
-    await admin.accept(t, 'one', '{"id":"one","type":"t"}');
-    await admin.warehouse.land([landing('a'), landing('b')]);
-    await admin.warehouse.quarantine([poison('1-1'), poison('1-2'), poison('1-3', { reason: 'id_conflict: x' })]);
-    const { code, out } = await admin.run(t, 'status');
-    assert.equal(code, 0);
-    assert.match(out, /^queue {6}redis:\/\/127\.0\.0\.1:\d+/);
-    assert.match(out, /warning: .*append-only file is off/);
-    assert.match(out, /^ {2}partition +events +memory +unread +pending +oldest unlanded$/m);
-    assert.match(out, /^ {2}ingest +1 +\S+ \w+ +1 +0 +\d+\.\d s$/m);
-    assert.match(out, /no consumer is running/);
-    assert.match(out, /^ {2}2 events, 3 quarantine rows\n {4}2 {2}invalid_event\n {4}1 {2}id_conflict\n$/m);
-  });
-
-  it('shows the same as JSON', async (t) => {
+  it('shows queue and warehouse as JSON', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     await admin.warehouse.land([landing('a')]);
     const found = JSON.parse((await admin.run(t, 'status --json')).out) as {

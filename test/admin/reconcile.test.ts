@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
+import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -220,6 +221,22 @@ describe('reconcile', () => {
     await admin.landed();
     await assertFound(t, { entries: 1, landed: 1 }, 0, ' --land');
     assert.match(JSON.stringify(admin.rows(t, 'SELECT body FROM events')), new RegExp(SECRET));
+  });
+
+  it('counts the entries of a queue without a group as waiting', async (t) => {
+    await add('a');
+    await assertFound(t, { entries: 1, waiting: 1 });
+  });
+
+  it('prints what the other partitions have if one is unavailable, then fails, and writes no metrics', async (t) => {
+    await add('a');
+    const [stream = assert.fail()] = admin.queue(t, admin.redis.uri).streams;
+    const [away = assert.fail()] = admin.queue(t, 'redis://127.0.0.1:1').streams;
+    const file = join(temporaryFolder(), 'ingest.prom');
+    const queue = { place: '', streams: [away, stream] };
+    const { out, failure } = await admin.run(t, `reconcile --json --metrics ${file}`, { queue });
+    assert.ok(failure instanceof QueueFailed);
+    assert.deepEqual([(JSON.parse(out) as Found).waiting, existsSync(file)], [1, false]);
   });
 
   it('leaves out entries that are older than a day and have landed', async (t) => {
