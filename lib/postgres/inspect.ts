@@ -4,7 +4,7 @@ import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
 import { schemaVersion, STEPS } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
-import { openSessions } from './sessions.ts';
+import { assertOwnSessions, openSessions } from './sessions.ts';
 
 type Role = 'consumer' | 'gateway';
 
@@ -25,8 +25,9 @@ const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: st
 
 /** Rejects with a WarehouseMisconfigured that names the missing rights, or with the connection's failure. */
 export async function inspectPostgres(uri: string, role: Role): Promise<void> {
-  const pool = openSessions({ uri, connectionsMax: 1, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
+  const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
+    await assertOwnSessions(pool);
     const lacks = await lacking(pool, role);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
   } catch (cause) {

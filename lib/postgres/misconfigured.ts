@@ -3,6 +3,7 @@ import pg from 'pg';
 import { tablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
 import { NewerSchema, OlderTables, WrongEncoding } from './migrations.ts';
+import { SharedSessions } from './sessions.ts';
 
 // Classes of SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog name (database),
 // invalid schema name.
@@ -13,7 +14,7 @@ const INSUFFICIENT_PRIVILEGE = '42501';
 /** Converts `cause` to a WarehouseMisconfigured if the configuration is at fault; otherwise returns it unchanged. */
 export function misconfigured(cause: unknown, uri: string): unknown {
   if (cause instanceof OlderTables) return tablesDiffer(maskedUri(uri), cause.message);
-  if (cause instanceof WrongEncoding || cause instanceof NewerSchema)
+  if (cause instanceof WrongEncoding || cause instanceof NewerSchema || cause instanceof SharedSessions)
     return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
   if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
   if (!CLASSES.has(cause.code.slice(0, 2)) && cause.code !== INSUFFICIENT_PRIVILEGE) return cause;

@@ -60,6 +60,25 @@ export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeou
   return pool;
 }
 
+export class SharedSessions extends Error {
+  override readonly message =
+    'a pooler shares sessions among clients, so their time limits and settings do not hold: use its session mode';
+}
+
+/** Throws SharedSessions if two connections have one session, as PgBouncer's transaction and statement modes do. */
+export async function assertOwnSessions(pool: pg.Pool): Promise<void> {
+  if (pool.options.max < 2) return;
+  const clients = [await pool.connect(), await pool.connect()];
+  try {
+    const ids = new Set<number | undefined>();
+    for (const client of clients)
+      ids.add((await client.query<{ id: number }>('SELECT pg_backend_pid() AS id')).rows[0]?.id);
+    if (ids.size < clients.length) throw new SharedSessions();
+  } finally {
+    for (const client of clients) client.release();
+  }
+}
+
 /** Returns the first two characters of SQLSTATE (PostgreSQL manual, appendix A), if the server answered. */
 export const sqlstateClass = (cause: unknown): string | undefined =>
   cause instanceof pg.DatabaseError ? cause.code?.slice(0, 2) : undefined;

@@ -8,7 +8,7 @@ import { find } from './find.ts';
 import { BatchLanding } from './landing.ts';
 import { migrate, WrongEncoding, type Step } from './migrations.ts';
 import { misconfigured } from './misconfigured.ts';
-import { openSessions, transacted } from './sessions.ts';
+import { assertOwnSessions, openSessions, transacted } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
@@ -76,6 +76,7 @@ async function release(pool: pg.Pool, system: ClockAndRandom, rows: readonly str
 }
 
 async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
+  await assertOwnSessions(pool);
   const client = await pool.connect();
   let broken = true;
   try {
