@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { freePort } from '../lib/process/free-port.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
+import { textLine } from '../lib/process/log.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
 import { holdFolder } from './state-folder.ts';
@@ -65,8 +66,6 @@ async function main(): Promise<void> {
     ...process.env,
     INGEST_STATE_DIR: stateDir,
     INGEST_ADMIN_ADDR: process.env['INGEST_ADMIN_ADDR'] ?? '127.0.0.1:9465',
-    // The programs write to a pipe, so the default, `auto`, would select JSON.
-    INGEST_LOG_FORMAT: process.env['INGEST_LOG_FORMAT'] ?? 'text',
     ...made,
   };
   const consumer = startPart('ingest-consumer', join(root, 'bin/ingest-consumer'), [], env);
@@ -93,7 +92,9 @@ function listening(name: string, child: ChildProcess, says = LISTENING, show = s
   return new Promise((found, failed) => {
     child.once('exit', () => failed(new Error(`${name} did not start`)));
     if (child.stdout === null) return;
-    createInterface({ input: child.stdout }).on('line', (line) => {
+    createInterface({ input: child.stdout }).on('line', (json) => {
+      // The programs log JSON, because they write to a pipe.
+      const line = textLine(json).trimEnd();
       show(line);
       const address = says.exec(line)?.[1];
       if (address !== undefined) found(address);

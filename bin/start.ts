@@ -10,7 +10,7 @@ import {
   type Environment,
   type ReadConfig,
 } from '../lib/process/env.ts';
-import { createLog, isText, type Log, type LogOptions } from '../lib/process/log.ts';
+import { createLog, logsText, type Log } from '../lib/process/log.ts';
 import {
   configurationFailure,
   EXIT,
@@ -62,7 +62,6 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
 async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
   const complain = complainer(daemon.name);
   const environment = processEnvironment();
-  let logging: LogOptions | undefined;
   let log: Log | undefined;
   try {
     const mode = modeOf(process.argv.slice(2));
@@ -72,8 +71,7 @@ async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
     }
     const read = daemon.read(environment);
     if (mode !== 'run') return await check(daemon, read, mode, complain);
-    logging = read.log;
-    log = createLog(daemon.name, logging.level, logging.format);
+    log = createLog(daemon.name, read.log);
     endOnBugs(log);
     if (read.config !== undefined) log.info(startFields(daemon.name, environment), 'starting');
     for (const warning of read.report.warnings) log.warn(warning);
@@ -82,7 +80,7 @@ async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
     return undefined;
   } catch (cause) {
     const exitCode = cause instanceof StartFailure ? cause.exitCode : EXIT.fatal;
-    const plain = log === undefined || logging === undefined || isText(logging.format);
+    const plain = log === undefined || logsText();
     if (!(cause instanceof StartFailure)) {
       if (log === undefined) complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
       else log.fatal({ err: cause }, 'startup failed');

@@ -12,12 +12,15 @@ export type GatewayConfig = NonNullable<ReturnType<typeof readGatewayConfig>['co
 
 /** Limit on the head of a request. It is not configurable. */
 export const HEADER_BYTES_MAX = 16_384;
+/** Long, because handshakes are slow when many clients connect at the same time. */
+const HANDSHAKE_TIMEOUT_MS = 30_000;
 
 /** Returns the report, and the configuration if the report has no problems. Times in milliseconds, sizes in bytes. */
 export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
   const queueUri = queueUriOf(settings);
+  const requestTimeoutMs = settings.get('INGEST_REQUEST_TIMEOUT_MS');
   const timeoutKey = timeoutKeyOf(settings, queueUri);
   const enqueueTimeoutMs = settings.get(timeoutKey);
   const config = {
@@ -53,9 +56,9 @@ export function readGatewayConfig(environment: Environment) {
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
 
-    handshakeTimeoutMs: settings.get('INGEST_HANDSHAKE_TIMEOUT_MS'),
-    headersTimeoutMs: settings.get('INGEST_HEADERS_TIMEOUT_MS'),
-    requestTimeoutMs: settings.get('INGEST_REQUEST_TIMEOUT_MS'),
+    handshakeTimeoutMs: HANDSHAKE_TIMEOUT_MS,
+    headersTimeoutMs: Math.ceil(requestTimeoutMs / 2),
+    requestTimeoutMs,
     idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
     enqueueTimeoutMs,
     drainDelayMs: drainDelayMs(settings, timeoutKey, enqueueTimeoutMs),
@@ -184,9 +187,9 @@ function drainDelayMs(settings: Settings, timeoutKey: TimeoutKey, enqueueMs: num
 function checkDeadlines(
   settings: Settings,
   timeoutKey: TimeoutKey,
-  config: Readonly<Record<'enqueueTimeoutMs' | 'requestTimeoutMs' | 'headersTimeoutMs' | 'drainTimeoutMs', number>>,
+  config: Readonly<Record<'enqueueTimeoutMs' | 'requestTimeoutMs' | 'drainTimeoutMs', number>>,
 ): void {
-  const { enqueueTimeoutMs, requestTimeoutMs, headersTimeoutMs, drainTimeoutMs } = config;
+  const { enqueueTimeoutMs, requestTimeoutMs, drainTimeoutMs } = config;
   if (enqueueTimeoutMs >= requestTimeoutMs) {
     settings.problem(
       timeoutKey,
@@ -198,12 +201,6 @@ function checkDeadlines(
     settings.problem(
       'INGEST_DRAIN_TIMEOUT_MS',
       `expected more than ${timeoutKey} (${enqueueTimeoutMs}): a stop waits for the queue's answers`,
-    );
-  }
-  if (headersTimeoutMs > requestTimeoutMs) {
-    settings.problem(
-      'INGEST_HEADERS_TIMEOUT_MS',
-      `expected at most INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): headers are part of the request`,
     );
   }
 }

@@ -5,7 +5,7 @@
 // prefix causes a warning.
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
-import type { LogOptions } from './log.ts';
+import type { LogLevel } from './log.ts';
 import { textOf } from './operator-file.ts';
 import type { Program, Setting, UriSetting } from './setting.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
@@ -35,7 +35,7 @@ export interface EnvReport {
 export interface ReadConfig<C> {
   readonly config: C | undefined;
   readonly report: EnvReport;
-  readonly log: LogOptions;
+  readonly log: LogLevel;
 }
 
 /** The type of a setting's value. A URI is undefined if unset or invalid, other values if they have no default. */
@@ -104,10 +104,6 @@ export class Settings {
     this.#warnings.push(text);
   }
 
-  get log(): LogOptions {
-    return { level: this.get('INGEST_LOG_LEVEL'), format: this.get('INGEST_LOG_FORMAT') };
-  }
-
   get exportsSpans(): boolean {
     const key = 'OTEL_EXPORTER_OTLP_ENDPOINT';
     const endpoint = this.get(key);
@@ -122,7 +118,11 @@ export class Settings {
 
   read<C extends object>(config: C): ReadConfig<Readonly<C>> {
     const report = this.report();
-    return { config: report.problems.length === 0 ? Object.freeze(config) : undefined, report, log: this.log };
+    return {
+      config: report.problems.length === 0 ? Object.freeze(config) : undefined,
+      report,
+      log: this.get('INGEST_LOG_LEVEL'),
+    };
   }
 
   #text(key: string): string | undefined {

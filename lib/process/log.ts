@@ -13,23 +13,14 @@ export type Log = Logger;
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-export const LOG_FORMATS = ['auto', 'json', 'text'] as const;
-
-/** `auto` selects text if standard output is a terminal, and JSON otherwise. */
-type LogFormat = (typeof LOG_FORMATS)[number];
-
-export interface LogOptions {
-  readonly level: LogLevel;
-  readonly format: LogFormat;
-}
-
-export const isText = (format: LogFormat): boolean => format === 'text' || (format === 'auto' && isatty(1));
+/** A terminal shows text, and everything else reads JSON. */
+export const logsText = (): boolean => isatty(1);
 
 /** All logs of a process share it, so that their lines do not mix. */
 let standardOutput: LogOutput | undefined;
 
 /** Creates a log. `name` is the program's name. */
-export function createLog(name: string, level: LogLevel, format: LogFormat = 'json'): Log {
+export function createLog(name: string, level: LogLevel): Log {
   const settings = {
     name,
     level,
@@ -38,7 +29,7 @@ export function createLog(name: string, level: LogLevel, format: LogFormat = 'js
     serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  const lineOf = isText(format) ? textLine : printableLines;
+  const lineOf = logsText() ? textLine : printableLines;
   const output = (standardOutput ??= new LogOutput(SYSTEM.clock));
   return pino(settings, { write: (json) => output.write(json, lineOf) });
 }

@@ -32,9 +32,8 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
   INGEST_STATE_DIR:
     'folder for development certificates and embedded data; `run.json` there names the queue and the warehouse of a ' +
     'running `make ingest-run`, which `ingest-admin` uses if no URI is set and the file is yours',
-  INGEST_LOG_LEVEL: 'the least severe level that is logged',
-  INGEST_LOG_FORMAT:
-    '`json`: one object per line; `text`: human-readable lines; `auto`: text if standard output is a terminal',
+  INGEST_LOG_LEVEL:
+    'the least severe level that is logged, as text if standard output is a terminal, and otherwise as JSON',
   OTEL_EXPORTER_OTLP_ENDPOINT:
     'URL of an OpenTelemetry receiver (OTLP over HTTP) for spans of sampled and refused requests. ' +
     'It requires packages that the log names if they are missing',
@@ -84,11 +83,7 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
   INGEST_HTTP_READER:
     'with `node`, the gateway reads every request with node:http, which takes about 1.5 times the CPU time per ' +
     'event. Use it if the built-in reader for plain requests has a bug',
-  INGEST_HANDSHAKE_TIMEOUT_MS:
-    'time limit for a TLS handshake, and for the wait for its first byte. It is long because handshakes are slow ' +
-    'when many clients connect at the same time',
-  INGEST_HEADERS_TIMEOUT_MS: "time limit for a request's head",
-  INGEST_REQUEST_TIMEOUT_MS: 'time limit for a whole request',
+  INGEST_REQUEST_TIMEOUT_MS: 'time limit for a whole request; its head must arrive within half of it',
   INGEST_IDLE_TIMEOUT_MS: 'time limit for a connection between requests',
   INGEST_ENQUEUE_TIMEOUT_MS:
     'time limit for the queue. It must be shorter than the request timeout and the drain timeout',

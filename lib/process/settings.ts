@@ -3,7 +3,7 @@
 // To add a setting, add a row below and a meaning in settings-text.ts, read its value in the program's config.ts with
 // `settings.get('INGEST_…')`, and run `make settings`, which rewrites the lists in deploy/configure.md. Rules between
 // settings belong in config.ts. A key that ends in `_URI` also has a `_URI_FILE` form, which needs no row.
-import { LOG_FORMATS, LOG_LEVELS } from './log.ts';
+import { LOG_LEVELS } from './log.ts';
 import { address, choice, flag, integer, text, uri, type Program, type Setting } from './setting.ts';
 
 const GATEWAY = ['gateway'] as const;
@@ -33,7 +33,6 @@ export const SETTINGS = Object.freeze({
   INGEST_WAREHOUSE_URI: uri(BOTH_ENDS, ['sqlite:', 'postgres:', 'postgresql:'], CONSUMER),
   INGEST_STATE_DIR: text(['gateway', 'send', 'admin'], '.ingest'),
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info'),
-  INGEST_LOG_FORMAT: choice(DAEMONS, LOG_FORMATS, 'auto'),
   OTEL_EXPORTER_OTLP_ENDPOINT: text(DAEMONS, undefined),
 
   INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443'),
@@ -60,8 +59,6 @@ export const SETTINGS = Object.freeze({
   INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(GATEWAY, 2_500, [0, 1_000_000]),
   INGEST_PROXY_FROM: text(GATEWAY, undefined),
   INGEST_HTTP_READER: choice(GATEWAY, ['own', 'node'], 'own'),
-  INGEST_HANDSHAKE_TIMEOUT_MS: integer(GATEWAY, 30_000, TIME),
-  INGEST_HEADERS_TIMEOUT_MS: integer(GATEWAY, 5_000, TIME),
   INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME),
   INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME),
   INGEST_ENQUEUE_TIMEOUT_MS: integer(GATEWAY, 150, TIME),

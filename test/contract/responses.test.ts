@@ -436,7 +436,6 @@ describe('a gateway with short timeouts', () => {
   before(async () => {
     hasty = await TestGateway.start(redis, pki, {
       INGEST_ENQUEUE_TIMEOUT_MS: '150',
-      INGEST_HEADERS_TIMEOUT_MS: '300',
       INGEST_REQUEST_TIMEOUT_MS: '600',
     });
   });

@@ -181,8 +181,6 @@ describe('strangers that hold every connection and reconnect when they are cut o
     async () => {
       const gateway = await TestGateway.start(redis, pki, {
         INGEST_CONNECTIONS_MAX: '40',
-        INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
-        INGEST_HEADERS_TIMEOUT_MS: '120000',
         INGEST_REQUEST_TIMEOUT_MS: '120000',
       });
       const strangers: RawConnection[] = [];

@@ -25,8 +25,6 @@ before(async () => {
   [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
   gateway = await TestGateway.start(redis, pki, {
     INGEST_IN_FLIGHT_BYTES_MAX: String(4 << 20),
-    INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
-    INGEST_HEADERS_TIMEOUT_MS: '120000',
     INGEST_REQUEST_TIMEOUT_MS: '120000',
     INGEST_DRAIN_TIMEOUT_MS: '120000',
   });

@@ -60,46 +60,42 @@ describe('a program with hostile arguments', () => {
       assertShown(await outputOf(name, args, { INGEST_QUEUE_URI: 'redis://127.0.0.1:1' }));
   });
 
-  for (const format of ['json', 'text'])
-    it(`escapes them in errors and warnings about settings: ${format}`, async () => {
-      const wrong = {
-        INGEST_LOG_FORMAT: format,
-        INGEST_QUEUE_URI: HOSTILE,
-        [`INGEST_${HOSTILE}`]: HOSTILE,
-        INGEST_QUEUE_PARTITIONS: HOSTILE,
-      };
-      for (const [name, args] of [
-        ['ingest-gateway', []],
-        ['ingest-gateway', ['--check']],
-        ['ingest-consumer', []],
-        ['ingest-admin', ['status']],
-      ] as const)
-        assertShown(await outputOf(name, args, wrong));
-    });
+  it('escapes them in errors and warnings about settings', async () => {
+    const wrong = {
+      INGEST_QUEUE_URI: HOSTILE,
+      [`INGEST_${HOSTILE}`]: HOSTILE,
+      INGEST_QUEUE_PARTITIONS: HOSTILE,
+    };
+    for (const [name, args] of [
+      ['ingest-gateway', []],
+      ['ingest-gateway', ['--check']],
+      ['ingest-consumer', []],
+      ['ingest-admin', ['status']],
+    ] as const)
+      assertShown(await outputOf(name, args, wrong));
+  });
 });
 
 describe('a gateway', () => {
-  for (const format of ['json', 'text'])
-    it(`escapes hostile producers, request paths and files in its log: ${format}`, async () => {
-      const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-      const env = {
-        ...PATIENT,
-        INGEST_LOG_LEVEL: 'debug',
-        INGEST_LOG_FORMAT: format,
-        INGEST_PRODUCERS_FILE: pki.write('producers.json', '{"producers":{}}'),
-      };
-      const gateway = await TestGateway.start(redis, pki, env);
-      for (const options of [
-        { uris: [`urn:${HOSTILE}`, AUDIENCE_URI] },
-        { uris: [`urn:${HOSTILE}`] },
-        { uris: [AUDIENCE_URI], commonName: HOSTILE },
-      ])
-        await gateway.client(await pki.producer('x', options)).post(`{"id":"${HOSTILE}","type":"${HOSTILE}"}`);
-      pki.write('producers.json', `{"producers":{"${HOSTILE}":{"rate":-1}}}`);
-      await gateway.line(/changed files refused/);
-      assertShown(gateway.output);
-      assert.ok(gateway.output.includes('\\u009b31m'));
-    });
+  it('escapes hostile producers, request paths and files in its log', async () => {
+    const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+    const env = {
+      ...PATIENT,
+      INGEST_LOG_LEVEL: 'debug',
+      INGEST_PRODUCERS_FILE: pki.write('producers.json', '{"producers":{}}'),
+    };
+    const gateway = await TestGateway.start(redis, pki, env);
+    for (const options of [
+      { uris: [`urn:${HOSTILE}`, AUDIENCE_URI] },
+      { uris: [`urn:${HOSTILE}`] },
+      { uris: [AUDIENCE_URI], commonName: HOSTILE },
+    ])
+      await gateway.client(await pki.producer('x', options)).post(`{"id":"${HOSTILE}","type":"${HOSTILE}"}`);
+    pki.write('producers.json', `{"producers":{"${HOSTILE}":{"rate":-1}}}`);
+    await gateway.line(/changed files refused/);
+    assertShown(gateway.output);
+    assert.ok(gateway.output.includes('\\u009b31m'));
+  });
 });
 
 describe('ingest-admin', () => {

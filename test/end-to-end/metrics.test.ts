@@ -135,7 +135,6 @@ describe('/metrics', () => {
     const gateway = await TestGateway.start(redis, pki, {
       INGEST_BODY_BYTES_MAX: '4096',
       INGEST_IN_FLIGHT_MAX: '8',
-      INGEST_HEADERS_TIMEOUT_MS: '5000',
       INGEST_REQUEST_TIMEOUT_MS: '8000',
     });
     const scraper = gateway.client();

@@ -110,8 +110,6 @@ describe('a queue that', () => {
       const redis = await TestRedis.start();
       // On a busy machine, 200 simultaneous handshakes may take longer than the default time limit.
       const gateway = await TestGateway.start(redis, pki, {
-        INGEST_HANDSHAKE_TIMEOUT_MS: '120000',
-        INGEST_HEADERS_TIMEOUT_MS: '120000',
         INGEST_REQUEST_TIMEOUT_MS: '120000',
         INGEST_DRAIN_TIMEOUT_MS: '120000',
       });

@@ -10,8 +10,7 @@ import { askRaw, postText, replies, repliesIn, requestText, type WireReply } fro
 
 const { redis, gateway, producer } = await fileGateway({
   INGEST_BODY_BYTES_MAX: '100000',
-  INGEST_HEADERS_TIMEOUT_MS: '600000',
-  INGEST_REQUEST_TIMEOUT_MS: '600000',
+  INGEST_REQUEST_TIMEOUT_MS: '1200000',
   INGEST_IDLE_TIMEOUT_MS: '600000',
 });
 

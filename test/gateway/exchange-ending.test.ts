@@ -83,7 +83,6 @@ for (const reader of ['own', 'node'])
         INGEST_HTTP_READER: reader,
         INGEST_IN_FLIGHT_MAX: '1',
         INGEST_BODY_BYTES_MAX: '1000',
-        INGEST_HEADERS_TIMEOUT_MS: '1000',
         INGEST_REQUEST_TIMEOUT_MS: '1000',
       });
       const [one, other] = [client(shop), client(bank)];

@@ -1,19 +1,17 @@
 // A daemon for daemon.test.ts, with a bug in the part that FAULT names.
 import '../../bin/early-signals.ts';
 import { startDaemon } from '../../bin/start.ts';
-import type { LogOptions } from '../../lib/process/log.ts';
 
 const failIn = (part: string): void => {
   if (process.env['FAULT'] === part) throw new Error('a bug');
 };
-const log: LogOptions = { level: 'info', format: 'json' };
 
 await startDaemon({
   name: 'ingest-consumer',
   help: '',
   read: () => {
     failIn('read');
-    return { config: {}, report: { problems: [], warnings: ['one thing is odd'] }, log };
+    return { config: {}, report: { problems: [], warnings: ['one thing is odd'] }, log: 'info' };
   },
   check: () => Promise.resolve([]),
   connect: () => Promise.resolve(),

@@ -88,7 +88,7 @@ describe('the table of settings', () => {
       '  INGEST_QUEUE_PARTITIONS (default: 8; 1 to 256)\n' +
         "      partitions of a queue on a Redis Cluster, fixed for the queue's life: a number that differs from the\n" +
         "      queue's is refused (exit 2)\n",
-      '  INGEST_LOG_LEVEL (default: info; debug, info, warn, error)\n      the least severe level that is logged\n',
+      '  INGEST_LOG_LEVEL (default: info; debug, info, warn, error)\n      the least severe level that is logged,',
     ])
       assert.ok(help.includes(row), row);
     for (const line of help.split('\n').slice(1)) assert.ok(line.length <= 110 && line === line.trimEnd(), line);
