@@ -7,7 +7,7 @@
 // Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting, being read or being checked. Their bodies use at most
 // BYTES_MAX in all intakes of the process, divided equally. Entries are taken in the order in which they arrived.
 //
-// Reads start small, double while they return full, and are halved when the queue fails. Redis cannot limit the bytes
+// Reads start small, double while they return full, and start again when the queue fails. Redis cannot limit the bytes
 // of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads of `readEntriesMax`
 // entries.
 import type { Entered } from './quarantine.ts';
@@ -60,8 +60,6 @@ export class Intake {
   #waitingBytes = 0;
   /** Number of entries in the next read, before the size of bodies is considered. */
   #readEntries: number;
-  /** Number of entries that the last read was allowed to return. */
-  #lastEntries = 0;
   /** Number of entries that the current reads may return. */
   #reserved = 0;
   /** Entries whose events are being checked against schemas, and the bytes of their bodies. */
@@ -78,9 +76,9 @@ export class Intake {
     this.#readEntries = Math.min(READ_ENTRIES_FIRST, options.readMax());
   }
 
-  /** Halves the size of the next reads, because the queue failed, perhaps due to a large read. */
+  /** Makes the next reads small, because the queue failed, perhaps due to a large read. */
   slow(): void {
-    this.#readEntries = Math.max(1, Math.min(this.#readEntries, this.#lastEntries) >> 1);
+    this.#readEntries = 1;
   }
 
   /** Lets `take` return the waiting entries, because the next read may take a long time. */
@@ -98,7 +96,6 @@ export class Intake {
     while (this.#room() === 0) await new Promise<void>((resolve) => (this.#wakeReader = resolve));
     const entries = this.#room(reads) || this.#room();
     this.#reserved += entries;
-    this.#lastEntries = entries;
     return entries;
   }
 

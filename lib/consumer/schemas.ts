@@ -20,14 +20,12 @@ interface TypedBody {
 
 /** Reads the schemas in a folder. Rejects with a StartFailure if the folder is unreadable. */
 async function schemasIn(folder: string, clock: Clock, last?: SchemaChecker): Promise<SchemaChecker> {
-  const unreadable = new Map<string, string>();
-  const files = new Map<string, Uint8Array>();
-  for (const name of await schemaFiles(folder)) {
-    const read = await contentOf(join(folder, name));
-    if (!TYPE.test(typeOf(name))) unreadable.set(name, 'expected <type>.json, e.g. order.placed.json');
-    else if (typeof read === 'string') unreadable.set(name, read);
-    else files.set(name, read);
-  }
+  const { files, unreadable } = await contents(folder, await schemaFiles(folder));
+  for (const name of files.keys())
+    if (!TYPE.test(typeOf(name))) {
+      files.delete(name);
+      unreadable.set(name, 'expected <type>.json, e.g. order.placed.json');
+    }
   return SchemaChecker.load({ clock, files, unreadable, last });
 }
 
@@ -59,13 +57,8 @@ export type SchemaCheck = (bodies: readonly Buffer[]) => Promise<readonly Proble
  */
 export async function readSchema(path: string, clock: Clock): Promise<SchemaCheck> {
   const [folder, name] = [dirname(path), basename(path)];
-  const files = new Map<string, Uint8Array>();
-  for (const one of new Set([name, ...(await schemaFiles(folder).catch(() => []))])) {
-    const read = await contentOf(join(folder, one));
-    if (typeof read !== 'string') files.set(one, read);
-    else if (one === name) throw new StartFailure(EXIT.configuration, `${path}: ${read}`);
-  }
-  const schemas = await SchemaChecker.load({ clock, files, unreadable: new Map() });
+  const names = new Set([name, ...(await schemaFiles(folder).catch(() => []))]);
+  const schemas = await SchemaChecker.load({ clock, ...(await contents(folder, names)) });
   const fault = schemas.faults.get(name);
   if (fault !== undefined) throw new StartFailure(EXIT.configuration, `${path}: ${fault}`);
   return (bodies) => schemas.check(bodies.map((body) => ({ name, body })));
@@ -152,6 +145,14 @@ async function schemaFiles(folder: string): Promise<readonly string[]> {
   }
 }
 
-/** Returns the content, or the fault of the file. */
-const contentOf = (path: string): Promise<Uint8Array | string> =>
-  readFile(path).catch((cause: unknown) => `expected a readable file (${errno(cause)})`);
+/** Returns the contents and the faults of files. */
+async function contents(folder: string, names: Iterable<string>) {
+  const files = new Map<string, Uint8Array>();
+  const unreadable = new Map<string, string>();
+  for (const name of names)
+    await readFile(join(folder, name)).then(
+      (content) => files.set(name, content),
+      (cause: unknown) => unreadable.set(name, `expected a readable file (${errno(cause)})`),
+    );
+  return { files, unreadable };
+}
