@@ -233,7 +233,9 @@ function unusableAuthorities(files: TlsFiles, trust: ClientTrust, nowMs: number)
     const ofList = why === 'no_current_revocation_list';
     const key = ofList ? place(LIST_KEY, files.clientCrl) : place(KEYS.clientCa, files.clientCa);
     const what = ofList ? `the list of ${nameOf(authority)}` : nameOf(authority);
-    return `${key}: ${what} ${why === 'revoked' ? 'is revoked' : 'is not valid now'}, so its producers are refused`;
+    const begins = authority.validFromDate.getTime() > nowMs;
+    const state = why === 'revoked' ? 'is revoked' : begins ? 'is not valid yet' : 'has expired';
+    return `${key}: ${what} ${state}, so its producers are refused`;
   });
 }
 
