@@ -137,14 +137,6 @@ function describeTries(): void {
         for (const text of texts) unanswered(await tryWith(text));
       });
 
-    it('treats a switch of protocols as no answer, and closes the connection', async () => {
-      connections = [];
-      const switched = 'HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
-      assert.match(unanswered(await tryWith(switched)), /101/);
-      if (connections[0]?.destroyed === false) await once(connections[0], 'close');
-      assert.equal(connections.length, 1);
-    });
-
     it('ends at its time limit if the server never answers, even if bytes keep arriving', async () => {
       answer = () => undefined;
       assert.match(unanswered(await hasty.send(BODY)), /no answer within 300 ms/);

@@ -152,15 +152,3 @@ it('the fake gateway refuses a client without a certificate of its authority, if
   assert.deepEqual(strict.events, []);
   assert.equal((await asked(lax.url, { ca }, post)).status, 202);
 });
-
-it('the fake gateway has a configurable limit for bodies', async () => {
-  const gateway = await startFakeGateway({ bodyBytesMax: 30 });
-  atEnd(() => gateway.close());
-  const statuses: number[] = [];
-  for (const bytes of [30, 31]) {
-    const body = '{"id":"a","type":"t"}'.padEnd(bytes);
-    const headers = { 'content-type': 'application/json' };
-    statuses.push((await asked(gateway.url, { ca: '' }, { method: 'POST', path: '/events', body, headers })).status);
-  }
-  assert.deepEqual(statuses, [202, 413]);
-});

@@ -430,13 +430,6 @@ describe('ingest-send', () => {
     assert.equal((JSON.parse(readFileSync(path('linked.ndjson.position'), 'utf8')) as { line: number }).line, 1);
   });
 
-  it('sends sample events with different ids', async () => {
-    await ended(0, '', '--sample', '25');
-    const events = arrivals.map(({ body }) => JSON.parse(body) as { id: string; type: string });
-    assert.deepEqual([new Set(events.map(({ id }) => id)).size, new Set(events.map(({ type }) => type)).size], [25, 5]);
-    assert.ok(arrivals.every(({ body }) => body.length > 200 && body.length < 400));
-  });
-
   it('exits with 2 for a wrong option, and names the mistake', async () => {
     const wrong: readonly (readonly [args: readonly string[], why: RegExp])[] = [
       [['--url', 'http://127.0.0.1'], /--url http:\/\/127\.0\.0\.1: expected an https URL/],
