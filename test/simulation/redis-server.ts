@@ -238,7 +238,9 @@ export class RedisServer {
   async set(nowMs: number, ...command: string[]): Promise<void> {
     this.#setClock(nowMs);
     this.#forget();
-    await this.#client.send(command);
+    await this.#client.send(command).catch((cause: unknown) => {
+      throw causeOf(cause);
+    });
   }
 
   #setClock(nowMs: number): void {
