@@ -165,14 +165,19 @@ export class Arrivals<T> {
   #goOn(arrival: Arrival<T>): void {
     const { tcp } = arrival;
     if (!this.#awaitsHello) return this.#begin(arrival);
+    let helloBytes = 0;
     const begin = (): void => {
       if (tcp.destroyed) return;
+      tcp.off('readable', onReadable);
       arrival.phase = 'handshake';
       this.#begin(arrival);
     };
     const onReadable = (): void => {
-      tcp.off('readable', onReadable);
-      if (tcp.readableLength === 0) return void tcp.destroy(); // The client ended its side.
+      // The client ended its side, perhaps while its handshake waited for a turn.
+      if (tcp.readableLength === helloBytes) return void tcp.destroy();
+      const isQueued = helloBytes > 0;
+      helloBytes = tcp.readableLength;
+      if (isQueued) return;
       if (this.#handshakeTurns.take(1)) begin();
       else this.#handshakeTurns.later(arrival.address, begin);
     };

@@ -23,12 +23,16 @@ function peakMb(gateway: TestGateway): number {
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
 }
 
-const inBytes = (body: string): string =>
-  requestText(
+const CHUNK_BYTES = 16;
+
+const inChunks = (body: string): string => {
+  const chunks = body.match(new RegExp(`.{1,${CHUNK_BYTES}}`, 'g')) ?? [];
+  return requestText(
     'POST /events',
     ['Content-Type: application/json', 'Transfer-Encoding: chunked'],
-    `${[...body].map((byte) => `1\r\n${byte}\r\n`).join('')}0\r\n\r\n`,
+    `${chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('')}0\r\n\r\n`,
   );
+};
 
 const SLOWEST_MS_MAX = 5_000;
 const [TAKEN_WITHIN_MS, TIMEOUT_MS] = [400_000, 600_000];
@@ -43,7 +47,7 @@ function itTakesBytes(
   }: { readonly connections: number; readonly pad: number; readonly growthMbMax: number },
 ): void {
   it(
-    `${connections} bodies of ${pad} bytes in chunks of one take < ${growthMbMax} MB, and others are answered meanwhile (${reader})`,
+    `${connections} bodies of ${pad} bytes in chunks of 16 take < ${growthMbMax} MB, and others are answered meanwhile (${reader})`,
     { timeout: TIMEOUT_MS },
     async (t) => {
       const gateway = await TestGateway.start(redis, pki, {
@@ -56,7 +60,7 @@ function itTakesBytes(
       const beforeMb = peakMb(gateway);
       const flooding = flood({
         connections,
-        text: inBytes(event(`${id}-bytes`, { pad: 'x'.repeat(pad) })),
+        text: inChunks(event(`${id}-bytes`, { pad: 'x'.repeat(pad) })),
         reads: true,
         tls: { port: gateway.port, ca: pki.authority.certificate, cert: sender.cert, key: sender.key },
       });
@@ -85,4 +89,3 @@ function itTakesBytes(
 }
 
 itTakesBytes('own', { connections: 60, pad: 250_000, growthMbMax: 250 });
-itTakesBytes('node', { connections: 60, pad: 250_000, growthMbMax: 250 });

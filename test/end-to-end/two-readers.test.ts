@@ -1,14 +1,17 @@
 // The gateway reads plain requests itself and leaves all others to node:http. A client must not notice a difference.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { connect } from 'node:tls';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { fileGateway } from '../support/file-gateway.ts';
-import { event, type RawConnection } from '../support/gateway.ts';
+import { RawConnection, tlsOptions } from '../support/client.ts';
+import { gatewayInProcess } from '../support/gateway-in-process.ts';
+import { event } from '../support/gateway.ts';
 import type { ClientCertificate } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
-const { redis, gateway, producer } = await fileGateway({
+const { redis, gateway, producer, pki } = await fileGateway({
   INGEST_BODY_BYTES_MAX: '100000',
   INGEST_REQUEST_TIMEOUT_MS: '1200000',
   INGEST_IDLE_TIMEOUT_MS: '600000',
@@ -361,6 +364,42 @@ describe('both readers answer alike', () => {
     ];
     assert.deepEqual(comparable(answers[0] as WireReply), comparable(answers[1] as WireReply));
     assert.equal(answers[0]?.headers['connection'], 'close');
+  });
+});
+
+describe('an X-Request-Id', () => {
+  const LEGAL = ['a b', 'a\tb  c', 'a, b', '"', 'x'.repeat(7_000), '\x80\xff', 'é\xa0é', '{"a":1}', '%00'];
+  const bytes = Array.from({ length: 0x100 - 0x21 }, (_, at) => String.fromCharCode(0x21 + at)).filter(
+    (one) => one !== '\x7f',
+  );
+
+  it('is echoed byte for byte on both ways', async () => {
+    for (const connection of [await gateway.socket(producer), await nodeConnection()])
+      for (const id of [...LEGAL, bytes.join('')]) {
+        const line = requestText('GET /nothing', [`X-Request-Id:\t${id} `]);
+        for (const text of [postText(fresh(), [`X-Request-Id: ${id}`]), line]) {
+          connection.received = '';
+          assert.equal((await askRaw(connection, text)).headers['x-request-id'], id);
+        }
+      }
+  });
+
+  it('that is missing, empty or repeated is replaced with a UUID', async () => {
+    for (const connection of [await gateway.socket(producer), await nodeConnection()])
+      for (const fields of [[], ['X-Request-Id:'], ['X-Request-Id: \t'], ['X-Request-Id: a', 'x-request-id: a']]) {
+        connection.received = '';
+        assert.match((await askRaw(connection, postText(fresh(), fields))).headers['x-request-id'] ?? '', UUID);
+      }
+  });
+
+  it('is escaped and cut at 256 characters in logs', async () => {
+    const { lines, port } = await gatewayInProcess(pki);
+    const connection = new RawConnection(
+      connect({ port, host: '127.0.0.1', ...tlsOptions(pki.authority.certificate, producer, {}) }),
+    );
+    await askRaw(connection, postText(fresh(), [`X-Request-Id: \xe9\t${'x'.repeat(300)}`]));
+    const line = lines.find(({ msg }) => msg === 'request answered');
+    assert.equal(line?.['requestId'], `\\xe9\\x09${'x'.repeat(254)}`);
   });
 });
 

@@ -3,6 +3,8 @@
 
 export interface FuzzCase {
   readonly bytes: Buffer;
+  /** Where the bytes are cut into pieces, in ascending order. */
+  readonly cuts: readonly number[];
   readonly requests: number;
 }
 
@@ -60,6 +62,7 @@ const FIELDS = [
   'Authorization: Bearer a.b.c',
   'X-Long: ' + 'x'.repeat(500),
   'X-Bytes: \u00e9\u0000',
+  'X-Request-Id: a\tb \u00e9',
 ];
 const TOKENS = [
   '\r\n',
@@ -126,5 +129,6 @@ export function fuzzCase(seed: number, number: number): FuzzCase {
   let text = '';
   for (let at = 0; at < requests; at += 1) text += request(random, `fuzz-${seed}-${number}-${at}`);
   for (let mutations = random(4); mutations > 0; mutations -= 1) text = mutate(random, text);
-  return { bytes: Buffer.from(text, 'latin1'), requests };
+  const cuts = Array.from({ length: random(4) }, () => random(text.length + 1)).sort((one, other) => one - other);
+  return { bytes: Buffer.from(text, 'latin1'), cuts, requests };
 }

@@ -54,7 +54,7 @@ function misread(reply: WireReply, at: number, { requests }: NodeReading): strin
   if (request === undefined) return reply.status >= 400 ? undefined : 'node read no such request';
   const echoed = reply.headers['x-request-id'];
   const given = request.requestId;
-  const echoes = given !== undefined && /^[\x21-\x7e]{1,128}$/.test(given);
+  const echoes = given !== undefined && /^[\t\x20-\x7e\x80-\xff]+$/.test(given);
   // A gateway that refuses to read a head does not echo the head's request id.
   const refused = reply.status >= 400 && reply.headers['connection'] === 'close';
   if (echoes && echoed !== given && !refused) return `for ${echoed}, but node read ${given}`;

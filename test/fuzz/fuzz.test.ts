@@ -4,6 +4,7 @@
 // continues at a case.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { it } from 'node:test';
 import { connect, createSecureContext } from 'node:tls';
 import { TestGateway } from '../support/gateway.ts';
@@ -30,7 +31,7 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
   const secureContext = createSecureContext({ ca: pki.authority.certificate, cert: producer.cert, key: producer.key });
   let session: Buffer | undefined;
 
-  const answersTo = (bytes: Buffer): Promise<string> =>
+  const answersTo = (bytes: Buffer, cuts: readonly number[]): Promise<string> =>
     new Promise((resolve, reject) => {
       let received = '';
       const socket = connect({ host: '127.0.0.1', port: gateway.port, secureContext, ...(session && { session }) });
@@ -45,7 +46,8 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
         clearTimeout(late);
         resolve(received);
       });
-      socket.end(bytes);
+      socket.setNoDelay(true);
+      void sendPieces(socket, bytes, cuts);
     });
 
   const faults: string[] = [];
@@ -59,10 +61,10 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
     while (requests < REQUESTS && faults.length < 20) {
       const mine = number;
       number += 1;
-      const { bytes, requests: count } = fuzzCase(SEED, mine);
+      const { bytes, cuts, requests: count } = fuzzCase(SEED, mine);
       requests += count;
       const reading = await reader.read(bytes);
-      const fault = await answersTo(bytes).then(
+      const fault = await answersTo(bytes, cuts).then(
         (received) => andReceived(faultIn(received, reading), received),
         (cause: unknown) => String(cause),
       );
@@ -87,6 +89,15 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
   const [middle, last] = [mean(memory.slice(third, 2 * third)), mean(memory.slice(-third))];
   assert.ok(last <= GROWTH_MAX * middle, `the gateway grows: ${last} bytes after ${middle}`);
 });
+
+async function sendPieces(socket: Socket, bytes: Buffer, cuts: readonly number[]): Promise<void> {
+  let from = 0;
+  for (const to of cuts) {
+    await new Promise((resolve) => socket.write(bytes.subarray(from, to), resolve));
+    from = to;
+  }
+  socket.end(bytes.subarray(from));
+}
 
 const andReceived = (fault: string | undefined, received: string): string | undefined =>
   fault === undefined ? undefined : `${fault}; received ${JSON.stringify(received)}`;

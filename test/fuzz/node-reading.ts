@@ -24,11 +24,11 @@ export class NodeReader {
 
   constructor() {
     const read = (request: IncomingMessage): void => {
-      const given = request.headers['x-request-id'];
+      const given = request.headersDistinct['x-request-id'];
       const one: ReadRequest = {
         method: request.method ?? '',
         target: request.url ?? '',
-        requestId: typeof given === 'string' ? given : undefined,
+        requestId: given?.length === 1 ? given[0] : undefined,
         body: undefined,
       };
       this.#requests.push(one);
