@@ -70,11 +70,8 @@ export interface JournalOptions<T = EventInput> extends SendEventsOptions {
 /** The longest delay that Node's timers accept. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** Maxima of the options that are whole numbers. The minimum is 1. */
-const WHOLE_MAX: Readonly<Record<string, number>> = {
-  ...{ concurrency: TIMER_MS_MAX, connections: TIMER_MS_MAX, pipelining: PIPELINING_MAX },
-  ...{ tries: TIMER_MS_MAX, timeoutMs: TIMER_MS_MAX },
-};
+/** Options that are whole numbers. */
+const WHOLE = ['concurrency', 'connections', 'pipelining', 'tries', 'timeoutMs'];
 const OTHERS = 'url cert key ca token ratePerS signal onRetry journal onJournaled onResumed'.split(' ');
 
 /** `Resumed` is the type of the events of earlier runs, if there is a journal. */
@@ -268,12 +265,11 @@ function mark(journal: Journal | undefined, result: SendResult<Item<unknown>>): 
 }
 
 function assertOptions(options: SendEventsOptions): void {
-  const known = [...Object.keys(WHOLE_MAX), ...OTHERS];
+  const known = [...WHOLE, ...OTHERS];
   for (const [name, value] of Object.entries(options) as [string, unknown][]) {
     if (!known.includes(name)) throw new TypeError(`${name}: unknown option, expected one of ${known.join(', ')}`);
-    const max = WHOLE_MAX[name];
-    if (max === undefined || value === undefined) continue;
-    const number = Number(value);
+    if (!WHOLE.includes(name) || value === undefined) continue;
+    const [number, max] = [Number(value), name === 'pipelining' ? PIPELINING_MAX : TIMER_MS_MAX];
     if (!Number.isInteger(value) || number < 1 || number > max)
       throw new RangeError(`${name} ${number}: expected a whole number from 1 to ${max}`);
   }

@@ -13,9 +13,6 @@ import { tryOf, unansweredTry, type Try } from './try.ts';
 
 const RECOVERY_ANSWERS = 32;
 
-/** A batch ends with the request whose body brings the total of the bodies to this many bytes. */
-const WRITE_BYTES = 65_536;
-
 export const PIPELINING_MAX = 32;
 
 export interface Flow {
@@ -49,7 +46,6 @@ interface Request {
   dueMs: number;
   /** True if its connection ended before its own answer. The request gets a new time limit only once. */
   displaced: boolean;
-  isSent: boolean;
 }
 
 /** Hosts and ports to which a connection of this process has succeeded. They may be unreachable while they restart. */
@@ -83,7 +79,7 @@ export class Connections {
       const requestId = `${this.#requestIds}-${(this.#requests += 1)}`;
       const dueMs = this.options.clock.ms() + this.options.timeoutMs;
       if (this.#isClosed) return settle(this.unanswered('the sender was closed'));
-      this.#waiting.push({ body, requestId, settle, dueMs, displaced: false, isSent: false });
+      this.#waiting.push({ body, requestId, settle, dueMs, displaced: false });
       this.#sendWaiting();
     });
   }
@@ -110,7 +106,6 @@ export class Connections {
     const { clock, timeoutMs } = this.options;
     const nowMs = clock.ms();
     for (const request of displaced) {
-      request.isSent = false;
       if (!request.displaced) request.dueMs = nowMs + timeoutMs;
       request.displaced = true;
     }
@@ -146,8 +141,7 @@ export class Connections {
  *
  * States: closed (no socket) -> connecting -> open -> closed. A request opens a closed pipeline.
  *
- * Invariants: requests are written in order. Requests of the same turn of the event loop share a write unless they
- * are long. If the connection fails, only the first unanswered request fails. The others are returned to be sent
+ * Invariants: requests are written in order. Requests of the same turn of the event loop share a write. If the connection fails, only the first unanswered request fails. The others are returned to be sent
  * again, which is safe because of their ids. After a failure, requests are sent one at a time for RECOVERY_ANSWERS
  * answers, because some servers and proxies do not support pipelining.
  */
@@ -160,7 +154,6 @@ class Pipeline {
   #requests: Request[] = [];
   #written = 0;
   #flushes = false;
-  #isWriting = false;
   #timer: Timer | undefined;
   #recovery = 0;
 
@@ -222,27 +215,13 @@ class Pipeline {
     this.#all.options.clock.turnEnd(() => this.#flush());
   }
 
-  /** A long request ends the batch, so that the callback of the write reports when that request was sent. */
   #flush(): void {
     this.#flushes = false;
-    const socket = this.#socket;
-    if (!this.#isOpen || this.#isWriting || socket === undefined) return;
-    const batch: Request[] = [];
-    const parts: Buffer[] = [];
-    for (let bytes = 0; bytes < WRITE_BYTES && this.#written < this.#requests.length; this.#written += 1) {
-      const request = this.#requests[this.#written] as Request;
-      batch.push(request);
-      parts.push(Buffer.from(this.#all.headOf(request), 'latin1'), request.body);
-      bytes += request.body.length;
-    }
-    if (batch.length === 0) return;
-    this.#isWriting = true;
-    socket.write(Buffer.concat(parts), () => {
-      if (socket !== this.#socket) return;
-      for (const request of batch) request.isSent = true;
-      this.#isWriting = false;
-      this.#flush();
-    });
+    if (!this.#isOpen || this.#written === this.#requests.length) return;
+    const unwritten = this.#requests.slice(this.#written);
+    const parts = unwritten.flatMap((request) => [Buffer.from(this.#all.headOf(request), 'latin1'), request.body]);
+    this.#written = this.#requests.length;
+    this.#socket?.write(Buffer.concat(parts));
   }
 
   /** Reads answers. `undefined` is the end of the connection. */
@@ -259,7 +238,6 @@ class Pipeline {
         const result = tryOf(answer, request, { nowMs: options.clock.epochMs(), isSecure });
         request.settle(result);
         if (answer.isLast || (result.kind === 'retry' && result.misplaced === true)) return this.#end(undefined);
-        if (answer.status >= 400 && !request.isSent) this.#endUnlessSent(request);
         if (this.#recovery > 0) this.#recovery -= 1;
       }
       if (this.#written === 0 && !this.#reader.isEmpty) throw new Error('an answer without a request');
@@ -268,14 +246,6 @@ class Pipeline {
     } catch (cause) {
       this.#end(cause as Error);
     }
-  }
-
-  /** Closes the connection if a request was refused before its body was sent: the server may never read the rest. */
-  #endUnlessSent(request: Request): void {
-    const socket = this.#socket;
-    this.#all.options.clock.turnEnd(() => {
-      if (socket === this.#socket && !request.isSent) this.#end(undefined);
-    });
   }
 
   /** Closes the connection. `cause` is the failure of the first request; `undefined` after an answer. */
@@ -295,7 +265,6 @@ class Pipeline {
     this.#socket?.destroy();
     this.#socket = undefined;
     this.#isOpen = false;
-    this.#isWriting = false;
     this.#requests = [];
     this.#written = 0;
     this.#reader = new AnswerReader();
