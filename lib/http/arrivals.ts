@@ -42,8 +42,7 @@ export interface ArrivalHandlers<T> {
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
 // Fact: a handshake takes 1 to 2 ms of CPU time, so a storm of them delays everything else. Choice: a few begin in
 // each turn of the event loop, addresses take turns, and every other handshake is the newest of its address. Effect: a
-// new connection among 200 that connect again and again has its answer within 500 ms
-// (test/end-to-end/connection-limits.test.ts).
+// storm from one address delays a handshake from another one by one turn (test/http/turns.test.ts).
 const HANDSHAKES_A_TURN = 4;
 
 export const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>

@@ -2,8 +2,8 @@
 //
 // Fact: one read of a socket may contain hundreds of requests, and 100 such connections blocked the event loop for
 // seconds. Choice: the first request of each read is handled immediately; further ones use up the turn's budget and
-// then wait in one queue for each producer. The queues take turns. Effect: another producer's request never waits for
-// more than one turn (test/end-to-end/connection-limits.test.ts).
+// then wait in one queue for each producer. The queues take turns. Effect: what one producer sends delays the requests
+// of another one by a turn (test/http/turns.test.ts).
 import type { Clock } from '../process/clock.ts';
 
 /** Cost of a request that node:http reads. A request on the fast path costs 1. */
