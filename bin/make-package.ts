@@ -7,7 +7,6 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { revision } from '../lib/process/program.ts';
 import { print, showStep } from './output.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -38,6 +37,8 @@ interface Manifest {
 
 const readManifest = (path: string): Manifest => JSON.parse(readFileSync(join(root, path), 'utf8')) as Manifest;
 const { version: released, license } = readManifest('package.json');
+const isClone = existsSync(join(root, '.git'));
+const revision = isClone ? run(root, 'git', ['rev-parse', '--short=12', 'HEAD']).trim() : 'unreleased';
 const version = packageVersion();
 
 rmSync(target, { recursive: true, force: true });
@@ -48,7 +49,7 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
     ...readManifest(`bin/packages/${name}/package.json`),
     version,
     license,
-    revision: revision(),
+    revision,
     type: 'module',
   };
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
@@ -72,10 +73,10 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
  * returns `<version>+git<date>.<revision>`, which dpkg and rpm sort after the release and by the date of the commit.
  */
 function packageVersion(): string {
-  if (!existsSync(join(root, '.git'))) return released;
+  if (!isClone) return released;
   if (run(root, 'git', ['tag', '--points-at', 'HEAD']).split('\n').includes(`v${released}`)) return released;
   const date = run(root, 'git', ['log', '-1', '--format=%cd', '--date=format-local:%Y%m%d']).trim();
-  return `${released}+git${date}.${revision()}`;
+  return `${released}+git${date}.${revision}`;
 }
 
 /** Copies the shell scripts that start the programs, and bin/node. Programs that are JavaScript files need neither. */

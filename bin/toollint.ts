@@ -5,9 +5,9 @@ import { Console } from 'node:console';
 import { lstatSync, mkdirSync, statSync } from 'node:fs';
 import * as nodeModule from 'node:module';
 import { homedir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { revisionOf } from '../lib/process/revision.ts';
+import { revision } from '../lib/process/program.ts';
 import { complainer } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
 
@@ -90,7 +90,7 @@ await endWritten(
     stdout: process.stdout,
     stderr: process.stderr,
     signal: interrupt.signal,
-    revision: () => revisionOf(resolve(import.meta.dirname, '..')),
+    revision,
     enterLinter,
   }),
 );

@@ -1,7 +1,5 @@
 // Flags, exit codes and versions, which are the same for all programs of the project.
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { revisionOf } from './revision.ts';
 
 /**
  * Exit codes (openapi/rules.md, 7). `replicas`: the maximum number of consumers is already running. `warehouse`:
@@ -49,14 +47,13 @@ export function modeOf(args: readonly string[]): Mode {
   return mode;
 }
 
-const ROOT = new URL('../../', import.meta.url);
+const manifest = (): { readonly version: string; readonly revision?: string } =>
+  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as ReturnType<typeof manifest>;
 
-export function version(): string {
-  const text = readFileSync(new URL('package.json', ROOT), 'utf8');
-  return String((JSON.parse(text) as { version: unknown }).version);
-}
+export const version = (): string => manifest().version;
 
-export const revision = (): string => revisionOf(fileURLToPath(ROOT));
+/** Packages contain the revision of their source. */
+export const revision = (): string => manifest().revision ?? 'unreleased';
 
 export const versionLine = (name: string): string => `${name} ${version()} (${revision()})\n`;
 
