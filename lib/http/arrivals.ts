@@ -1,5 +1,5 @@
-// The TCP connections of a server, until node:http or the fast path has them: the balancer's header, a fair share of the
-// CPU time for handshakes, and room for each.
+// The TCP connections of a server, until node:http or the fast path has them: the balancer's header, a fair share of
+// the CPU time for handshakes, and room for each.
 import type { BlockList, Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
 import { ConnectionRoom, type RoomLimits } from './connection-room.ts';

@@ -1,8 +1,9 @@
 // Limits the memory of what connections hold: input that is not handled yet, and answers that clients do not read.
 //
-// Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each. Choice: a budget for each producer, one for all unauthenticated clients, and one in total, which
-// includes the events in flight. Above a budget, the connection that holds the most of it is closed. The budgets are
-// checked ten times a second.
+// Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
+// Choice: a budget for each producer, one for all unauthenticated clients, and one in total, which includes the events
+// in flight. Above a budget, the connection that holds the most of it is closed. The budgets are checked ten times a
+// second.
 import type { Socket } from 'node:net';
 
 export interface HeldLimits {

@@ -1,8 +1,9 @@
 // The way of a connection that has left the fast path: node:http reads its requests, orders its answers and keeps its
 // time limits. This file only decides when node:http may read on, and how much.
 //
-// Fact: node:http handles every request of a read immediately, and one read may contain hundreds of them. Choice: the socket is read in slices, and only while no answer is owed. Reading a stream emits `data`, so node:http
-// gets each slice (nodejs.org/api/stream.html, "readable.read([size])").
+// Fact: node:http handles every request of a read immediately, and one read may contain hundreds of them. Choice: the
+// socket is read in slices, and only while no answer is owed. Reading a stream emits `data`, so node:http gets each
+// slice (nodejs.org/api/stream.html, "readable.read([size])").
 //
 // Invariants: requests are handled one at a time, in order. Nothing is read after the last request.
 import type { IncomingMessage, ServerResponse } from 'node:http';
