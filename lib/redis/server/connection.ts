@@ -77,7 +77,7 @@ export class RedisConnection {
   #lastRefusal: RedisError | undefined;
   #listener: ConnectionListener = {};
   /** Handles the rejection of a command that the current client sent. */
-  #refused = passOn;
+  #refused: ((cause: unknown) => never) | undefined;
 
   constructor(options: ConnectionOptions, make = (uri: string, name: string): Client => new RedisClient(uri, name)) {
     this.#options = options;
@@ -276,8 +276,4 @@ export class RedisConnection {
   #leftMs(): number {
     return Math.max(0, this.#openedMs + REOPEN_INTERVAL_MS - this.#options.clock.ms());
   }
-}
-
-function passOn(cause: unknown): never {
-  throw cause;
 }
