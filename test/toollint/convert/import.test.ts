@@ -199,7 +199,7 @@ describe('the import of SARIF', () => {
         }),
         '/home',
       ).findings[0]?.location.path;
-    for (const base of ['file:///no/such/folder/', 'file:///no/such', 'C:/work/', 'file:///C:/work/', 'https://x/y/'])
+    for (const base of ['file:///no/such/folder/', 'file:///no/such', 'C:/build/', 'file:///C:/build/', 'https://x/y/'])
       assert.equal(pathOf(base, 'src/none.c'), 'src/none.c', base);
     assert.equal(pathOf('file:///', 'none.tf'), 'none.tf');
     assert.equal(pathOf('file:///no/such/', 'none.c', { uriBaseId: 'IN' }), 'in/none.c');
