@@ -249,12 +249,13 @@ function percentDecoded(parameter: string): string | undefined {
 function refuse(response: ServerResponse, refusal: Refusal, detail: string, more: Parameters<typeof problem>[2] = {}) {
   const { status, contentType, body, headers = [] } = problem(refusal, detail, more);
   const about = ['Content-Type', contentType, 'Content-Length', String(Buffer.byteLength(body)), ...headers];
-  response.writeHead(status, about).end(body);
+  // With a string, node would encode the head in the body's encoding.
+  response.writeHead(status, about).end(Buffer.from(body));
 }
 
 function answer(response: ServerResponse, status: number, body: object): void {
   const text = JSON.stringify(body);
   response
     .writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) })
-    .end(text);
+    .end(Buffer.from(text));
 }

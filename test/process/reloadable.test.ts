@@ -42,7 +42,7 @@ describe('watched files', () => {
     writeFileSync(path, 'a');
     const { files, changes, watch, pass, clock } = await watched(path);
     watch();
-    await pass();
+    await pass(250);
     let written = 'a';
     for (let line = 0; line < 20; line += 1) {
       written += `line ${line}\n`;
