@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: status-picture installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate
+.PHONY: status-picture installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -39,7 +39,7 @@ ingest-test: setup postgres ## run all tests except the long ones; COVERAGE=1: u
 
 # Thresholds in percent of lib: the values that the ordinary suite reaches. A killed program reports no coverage.
 C8 := $(NODE) node_modules/c8/bin/c8.js --reporter=text-summary --include 'lib/**' --all --src lib --merge-async \
-  --temp-directory node_modules/.cache/coverage --check-coverage --lines 99 --branches 94 --functions 0 --statements 0
+  --temp-directory node_modules/.cache/coverage --check-coverage --lines 97 --branches 93 --functions 0 --statements 0
 
 # The last lines of a run name its failures.
 export FAILURES_FILE := $(CURDIR)/node_modules/.cache/failures.txt
@@ -134,6 +134,9 @@ bench: setup ## run all measurements; BENCH_ROUNDS, BENCH_SECONDS, BENCH_CASES=n
 
 bench-gate: setup ## compare latency and CPU with their limits; the last line is pass, worse or no verdict (make exits with 2 for the last two)
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate.ts
+
+bench-gate-check: setup ## show that the gate calls three worse builds worse; 40 minutes on a quiet machine
+	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate-check.ts
 
 # Types are computed once and do not follow changes as in an editor, which needs a tenth of the CPU time.
 lint report: export TSESTREE_SINGLE_RUN := true
