@@ -1,6 +1,33 @@
 // `make snippets` runs this file. The suite does not, because installing Go and a JDK takes longer than the suite.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { ensureCommand, SnippetRunner } from '../support/snippets.ts';
+import { promisify } from 'node:util';
+import { openLink } from '../support/link.ts';
+import { atEnd } from '../support/scope.ts';
+import { ADDRESS, ensureCommand, snippet, SnippetRunner } from '../support/snippets.ts';
+
+const GOROUTINES = 200;
+const CONNECTIONS = 32;
+const SEND_MANY = `
+func main() {
+	client := newClient()
+	done := make(chan bool)
+	for n := 0; n < ${GOROUTINES}; n++ {
+		go func(n int) {
+			for i := 0; i < 10; i++ {
+				try(client, fmt.Sprintf("{\\"id\\":\\"many-%d-%d\\",\\"type\\":\\"order.placed\\"}", n, i))
+			}
+			done <- true
+		}(n)
+	}
+	for n := 0; n < ${GOROUTINES}; n++ {
+		<-done
+	}
+}
+`;
 
 describe("the loops of the producers' page", () => {
   let runner: SnippetRunner;
@@ -10,6 +37,18 @@ describe("the loops of the producers' page", () => {
 
   it('in Go sends an event until it is accepted', async () => {
     await runner.sends('go', 'send.go', ensureCommand('go', 'golang-go'), ['run', 'send.go']);
+  });
+
+  it(`in Go sends the events of ${GOROUTINES} goroutines over at most ${CONNECTIONS} connections`, async () => {
+    const link = await openLink({ host: '127.0.0.1', port: Number(new URL(runner.gateway.url).port) });
+    atEnd(() => link.close());
+    const [library = ''] = snippet('go').split('func main() {');
+    const text = library.replaceAll(ADDRESS, `https://127.0.0.1:${link.port}`) + SEND_MANY;
+    writeFileSync(join(runner.folder, 'many.go'), text.replace('\t"math/rand"\n', ''));
+    const go = ensureCommand('go', 'golang-go');
+    await promisify(execFile)(go, ['run', 'many.go'], { cwd: runner.folder, timeout: 150_000 });
+    assert.equal(runner.gateway.events.filter(({ id }) => id.startsWith('many-')).length, 10 * GOROUTINES);
+    assert.ok(link.taken <= CONNECTIONS, `${link.taken} connections`);
   });
 
   it('in Java sends an event until it is accepted', async () => {
