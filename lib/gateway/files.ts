@@ -14,7 +14,7 @@ import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
-import { EXIT, StartFailure } from '../process/program.ts';
+import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
 /** Members are `undefined` if the configuration does not name the file. */
@@ -29,7 +29,7 @@ export interface GatewayFiles {
 /** Throws a StartFailure that names every bad file. */
 export async function readFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<GatewayFiles> {
   const tls = await tlsFiles(config, log, system);
-  const [material, tokens, producers] = await allFiles([
+  const [material, tokens, producers] = await allStarted([
     tlsReloadable(tls, system.clock),
     tokenFiles(config),
     producersFile(config),
@@ -43,7 +43,7 @@ export async function readFiles(config: GatewayConfig, log: Log, system: ClockAn
 /** Reads all files for `--check`. Returns warnings; throws a StartFailure that names every bad file. */
 export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<readonly string[]> {
   const { tls } = config;
-  const [material, , producers] = await allFiles([
+  const [material, , producers] = await allStarted([
     tls.kind === 'files' ? tlsReloadable(tls, clock) : undefined,
     tokenFiles(config),
     producersFile(config),
@@ -78,20 +78,6 @@ async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom)
         : messageOf(cause);
     throw new StartFailure(EXIT.configuration, `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: ${why}`);
   }
-}
-
-/** Waits for all files. Throws one StartFailure that lists all failures. */
-async function allFiles<T extends readonly unknown[]>(
-  reading: readonly [...T],
-): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
-  const failures: string[] = [];
-  for (const one of await Promise.allSettled(reading)) {
-    if (one.status === 'fulfilled') continue;
-    if (!(one.reason instanceof StartFailure)) throw one.reason;
-    failures.push(one.reason.message);
-  }
-  if (failures.length > 0) throw new StartFailure(EXIT.configuration, failures.join('\n'));
-  return Promise.all(reading);
 }
 
 /** Returns the verifier for bearer tokens and the file with its keys. */

@@ -6,7 +6,6 @@
 //
 // Invariant: both fail closed. Closing a connection without need costs its client only another handshake.
 import type { X509Certificate } from 'node:crypto';
-import { certificateFields } from './der.ts';
 
 /** A revocation list. `serials` are uppercase hexadecimal, the format that Node uses. */
 export interface Revocations {
@@ -31,7 +30,7 @@ const KEPT_MAX = 100_000;
 export class ClientTrust {
   readonly authorities: readonly X509Certificate[];
   readonly #fingerprints: ReadonlySet<string>;
-  readonly #revocations = new Map<string, { readonly serials: Set<string>; nextUpdateMs: number }>();
+  readonly #revocations = new Map<string, { readonly serials: ReadonlySet<string>; readonly nextUpdateMs: number }>();
   // Fact: verifying a signature takes 0.1 ms. Choice: build the chains of each certificate only once.
   readonly #chains = new Map<string, readonly Chain[]>();
 
@@ -41,21 +40,12 @@ export class ClientTrust {
     this.#fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
     for (const { authority, serials, nextUpdateMs = NEVER } of revocations) {
       const key = keyOf(authority);
-      const known = this.#revocations.get(key);
-      if (known === undefined) {
-        this.#revocations.set(key, { serials: new Set(serials), nextUpdateMs });
-      } else {
-        for (const serial of serials) known.serials.add(serial);
-        known.nextUpdateMs = Math.max(known.nextUpdateMs, nextUpdateMs);
-      }
+      const known = this.#revocations.get(key) ?? { serials: [], nextUpdateMs };
+      this.#revocations.set(key, {
+        serials: new Set([...known.serials, ...serials]),
+        nextUpdateMs: Math.max(known.nextUpdateMs, nextUpdateMs),
+      });
     }
-  }
-
-  /** Returns the roots and intermediates that lack a revocation list. Expired authorities do not need one. */
-  withoutList(nowMs: number): X509Certificate[] {
-    return this.authorities.filter(
-      (authority) => nowMs < authority.validToDate.getTime() && !this.#revocations.has(keyOf(authority)),
-    );
   }
 
   /** Returns each authority whose certificates are not accepted at this time, and why. */
@@ -155,9 +145,8 @@ export class ClientTrust {
   }
 }
 
-/** A certificate of version 1 has no extensions, and OpenSSL accepts it as a root. */
-const isAuthority = (issuer: X509Certificate): boolean =>
-  issuer.ca || (certificateFields(issuer.raw).extensions.length === 0 && issuer.checkIssued(issuer));
+/** OpenSSL accepts a root of version 1, which cannot say that it is an authority. */
+const isAuthority = (issuer: X509Certificate): boolean => issuer.ca || issuer.checkIssued(issuer);
 
 const isCurrent = ({ validFromDate, validToDate }: X509Certificate, nowMs: number): boolean =>
   validFromDate.getTime() <= nowMs && nowMs < validToDate.getTime();

@@ -1,153 +1,98 @@
-// Parses certificate revocation lists (RFC 5280, section 5), which node:crypto cannot do.
+// Reads certificate revocation lists (RFC 5280, section 5), which node:crypto cannot do.
 //
-// OpenSSL verifies a list only when a client connects, and a bad list makes it refuse every client. The signature is
-// therefore verified when the file is loaded, so that a bad file is refused and the last good one stays in use.
+// The trial shows whether OpenSSL can use a list. It does not show the original signature, because it signs a copy, and
+// OpenSSL verifies that only when a client connects. The signature is therefore verified here.
 import { constants, verify, type X509Certificate } from 'node:crypto';
-import { certificateFields, derOf, dotted, elements, extensionsIn, inside, TAG, type Element } from './der.ts';
+import type { Revocations } from './client-trust.ts';
+import { certificateFields, derOf, extensionsIn, inside, signedParts, TAG, type Element } from './der.ts';
 
-export interface RevocationList {
-  readonly issuer: string;
-  readonly thisUpdateMs: number;
-  readonly nextUpdateMs: number | undefined;
-  /** Uppercase hexadecimal without leading zero bytes, the format that Node uses for serial numbers. */
-  readonly serials: ReadonlySet<string>;
-  /** The extension of the list or of an entry that OpenSSL cannot use, such as `delta CRL indicator (2.5.29.27)`. */
-  readonly unusable: string | undefined;
-  /** True if this authority signed the list and is allowed to sign lists. */
-  isBy(authority: X509Certificate): boolean;
+export interface RevocationList extends Revocations {
+  readonly pem: string;
 }
 
-/** The object identifier id-ce-keyUsage, and the bit `cRLSign` of that extension. */
-const KEY_USAGE = '551d0f';
-const CRL_SIGN = 0x02;
-const RSA_PSS = '2a864886f70d01010a';
-/** The hash for the object identifier of a signature or hash algorithm, or `null` if the key determines it. */
-const HASHES = new Map<string, string | null>([
-  ['2a864886f70d01010b', 'sha256'],
-  ['2a864886f70d01010c', 'sha384'],
-  ['2a864886f70d01010d', 'sha512'],
-  ['2a8648ce3d040302', 'sha256'],
-  ['2a8648ce3d040303', 'sha384'],
-  ['2a8648ce3d040304', 'sha512'],
-  ['2b6570', null],
-  ['2b6571', null],
-  ['608648016503040201', 'sha256'],
-  ['608648016503040202', 'sha384'],
-  ['608648016503040203', 'sha512'],
-]);
 const AUTHORITY_KEY_IDENTIFIER = '551d23';
 /** The extensions that make a list partial or indirect (RFC 5280, sections 5.2.4, 5.2.5 and 5.3.3). */
-const PARTIAL = new Set(['551d1b', '551d1c', '551d1d']);
-const EXTENSIONS = new Map([
-  ['551d14', 'CRL number'],
-  ['551d15', 'reason code'],
-  ['551d18', 'invalidity date'],
+const PARTIAL = new Map([
   ['551d1b', 'delta CRL indicator'],
   ['551d1c', 'issuing distribution point'],
   ['551d1d', 'certificate issuer'],
-  ['551d2e', 'freshest CRL'],
-]);
-const ATTRIBUTES = new Map([
-  ['550403', 'CN'],
-  ['550406', 'C'],
-  ['550407', 'L'],
-  ['550408', 'ST'],
-  ['55040a', 'O'],
-  ['55040b', 'OU'],
 ]);
 
-/** Throws if the PEM block is not a revocation list. */
-export function readRevocationList(pem: string): RevocationList {
-  const [list] = elements(derOf(pem));
-  const [body, algorithm, signature] = inside(list);
-  if (list?.tag !== TAG.sequence || body?.tag !== TAG.sequence || signature?.tag !== TAG.bits)
-    throw new Error('expected a revocation list');
+/** Reads a list that OpenSSL has parsed. Throws an Error if no authority signed it, or if OpenSSL cannot use it. */
+export function readRevocationList(pem: string, authorities: readonly X509Certificate[]): RevocationList {
+  const [body, , signature] = signedParts(derOf(pem));
   const fields = inside(body);
-  // The version is optional.
-  const at = fields[0]?.tag === TAG.integer ? 1 : 0;
-  const [issuer, thisUpdate, next] = fields.slice(at + 1);
-  const hasNext = next?.tag === TAG.utcTime || next?.tag === TAG.generalizedTime;
-  const revoked = fields.slice(at + (hasNext ? 4 : 3)).find(({ tag }) => tag === TAG.sequence);
-  const entries = inside(revoked).map(inside);
-  const name = nameOf(issuer);
+  // The version is optional, and so is the time of the next update.
+  const [, issuer, , ...rest] = fields[0]?.tag === TAG.integer ? fields.slice(1) : fields;
+  const hasNext = rest[0]?.tag === TAG.utcTime || rest[0]?.tag === TAG.generalizedTime;
+  const entries = inside(rest.find(({ tag }) => tag === TAG.sequence)).map(inside);
+  const signers = authorities.filter((one) => isSigned(body, signature, one));
+  // Several names may have the same key.
+  const named = signers.find(
+    ({ raw }) => issuer !== undefined && certificateFields(raw).subject?.raw.equals(issuer.raw),
+  );
+  const authority = named ?? signers[0];
+  if (authority === undefined) throw new Error('a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
+  const unusable =
+    unusableIn(inside(fields.find(({ tag }) => tag === 0xa0))[0], AUTHORITY_KEY_IDENTIFIER) ??
+    entries.map(([, , extensions]) => unusableIn(extensions)).find((name) => name !== undefined);
+  if (unusable !== undefined)
+    throw new Error(`the list of ${nameOf(authority)} cannot be used because of its extension: ${unusable}`);
   return {
-    issuer: name,
-    thisUpdateMs: timeOf(thisUpdate),
-    nextUpdateMs: hasNext ? timeOf(next) : undefined,
+    pem,
+    authority,
     serials: new Set(entries.map(([serial]) => serialOf(serial))),
-    unusable:
-      unusableIn(inside(fields.find(({ tag }) => tag === 0xa0))[0], AUTHORITY_KEY_IDENTIFIER) ??
-      entries.map(([, , extensions]) => unusableIn(extensions)).find((name) => name !== undefined),
-    isBy: (authority) => {
-      const { subject, signsLists } = partsOf(authority);
-      return (
-        signsLists &&
-        subject.toLowerCase() === name.toLowerCase() &&
-        fields[at]?.raw.equals(algorithm?.raw ?? Buffer.alloc(0)) === true &&
-        isSigned(body.raw, inside(algorithm), signature.content.subarray(1), authority)
-      );
-    },
+    nextUpdateMs: hasNext ? timeOf(rest[0] as Element) : undefined,
   };
 }
 
-function isSigned(body: Buffer, algorithm: readonly Element[], signature: Buffer, authority: X509Certificate): boolean {
-  const id = algorithm[0]?.content.toString('hex') ?? '';
-  const isPss = id === RSA_PSS;
-  const pssHash = inside(inside(inside(algorithm[1])[0])[0])[0]?.content.toString('hex') ?? '';
-  const hash = HASHES.get(isPss ? pssHash : id);
-  if (hash === undefined) return false;
-  const padding = isPss ? { padding: constants.RSA_PKCS1_PSS_PADDING } : {};
-  try {
-    return verify(hash, body, { key: authority.publicKey, ...padding }, signature);
-  } catch {
-    return false; // The key does not match the algorithm.
-  }
+export const nameOf = ({ subject }: X509Certificate): string => JSON.stringify(subject.replaceAll('\n', ', '));
+
+/** Tries every algorithm that a key may have signed with. `null` leaves the choice to the key. */
+function isSigned(body: Element | undefined, signature: Element | undefined, { publicKey }: X509Certificate): boolean {
+  if (body === undefined || signature === undefined) return false;
+  const options = { key: publicKey };
+  const isPss = { key: publicKey, padding: constants.RSA_PKCS1_PSS_PADDING };
+  return [null, 'sha256', 'sha384', 'sha512'].some((hash) =>
+    (publicKey.asymmetricKeyType === 'rsa' ? [options, isPss] : [options]).some((key) => {
+      try {
+        return verify(hash, body.raw, key, signature.content.subarray(1));
+      } catch {
+        return false; // The algorithm does not fit the key.
+      }
+    }),
+  );
 }
 
 /** OpenSSL handles only the `known` critical extension. It would refuse every certificate that the list covers. */
 function unusableIn(extensions: Element | undefined, known?: string): string | undefined {
   const found = extensionsIn(extensions).find(({ id, critical }) => PARTIAL.has(id) || (critical && id !== known));
   if (found === undefined) return undefined;
-  const number = dotted(found.id);
-  const name = EXTENSIONS.get(found.id);
-  return name === undefined ? number : `${name} (${number})`;
+  const name = PARTIAL.get(found.id);
+  return name === undefined ? dotted(found.id) : `${name} (${dotted(found.id)})`;
 }
 
-function partsOf(authority: X509Certificate): { readonly subject: string; readonly signsLists: boolean } {
-  const { subject, extensions } = certificateFields(authority.raw);
-  const usage = extensions.find(({ id }) => id === KEY_USAGE)?.value;
-  const bits = usage === undefined ? undefined : elements(usage)[0]?.content[1];
-  return { subject: nameOf(subject), signsLists: bits === undefined || (bits & CRL_SIGN) !== 0 };
-}
-
-/** Returns a name such as `CN=root, O=shop`. Several blanks are equivalent to one (RFC 5280, section 7.1). */
-function nameOf(name: Element | undefined): string {
-  const attributes = inside(name).flatMap((set) => inside(set).map(inside));
-  return attributes
-    .map(([id, value]) => {
-      const key = id?.content.toString('hex') ?? '';
-      const bytes = value?.content ?? Buffer.alloc(0);
-      const text =
-        value?.tag === TAG.bmpString ? Buffer.from(bytes).swap16().toString('utf16le') : bytes.toString('utf8');
-      return `${ATTRIBUTES.get(key) ?? key}=${text.trim().replaceAll(/\s+/g, ' ')}`;
-    })
-    .join(', ');
+/** Converts an object identifier from hexadecimal DER to dotted numbers. */
+function dotted(id: string): string {
+  const numbers = [0];
+  for (const byte of Buffer.from(id, 'hex')) {
+    numbers.push((numbers.pop() ?? 0) * 128 + (byte & 0x7f));
+    if (byte < 0x80) numbers.push(0);
+  }
+  const [first = 0, ...rest] = numbers.slice(0, -1);
+  const arc = Math.min(2, Math.floor(first / 40));
+  return [arc, first - 40 * arc, ...rest].join('.');
 }
 
 /** Parses `YYMMDDhhmmssZ`, with a year from 1950 to 2049, or the same with a four-digit year. */
-function timeOf(time: Element | undefined): number {
-  const text = time?.content.toString('latin1') ?? '';
-  const full = time?.tag === TAG.utcTime ? `${Number(text.slice(0, 2)) < 50 ? '20' : '19'}${text}` : text;
-  const [, year, month, day, hour, minute, second] = /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/.exec(full) ?? [];
-  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
-  if (Number.isNaN(ms)) throw new Error('expected a time');
+function timeOf({ tag, content }: Element): number {
+  const text = content.toString('latin1');
+  const full = tag === TAG.utcTime ? `${Number(text.slice(0, 2)) < 50 ? '20' : '19'}${text}` : text;
+  const ms = Date.parse(full.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z'));
+  if (Number.isNaN(ms)) throw new Error('a list in it has a time that cannot be read');
   return ms;
 }
 
-function serialOf(serial: Element | undefined): string {
-  if (serial?.tag !== TAG.integer) throw new Error('expected a serial number');
-  return serial.content
-    .toString('hex')
-    .toUpperCase()
-    .replace(/^(00)+(?=..)/, '');
-}
+/** Returns uppercase hexadecimal without leading zero bytes, the format that Node uses for serial numbers. */
+const serialOf = (serial: Element | undefined): string =>
+  (serial?.content.toString('hex') ?? '').toUpperCase().replace(/^(00)+(?=..)/, '');

@@ -6,12 +6,12 @@ import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust } from './client-trust.ts';
-import { readRevocationList, type RevocationList } from './revocation-list.ts';
-import { trialFaults, type TrialFiles } from './trial.ts';
+import { nameOf, readRevocationList, type RevocationList } from './revocation-list.ts';
+import { trialFault, type TrialFault } from './trial.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
-import { EXIT, StartFailure } from '../process/program.ts';
+import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
 /** Paths of PEM files. */
@@ -35,190 +35,130 @@ export interface TlsMaterial {
   readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
 }
 
-const refused = (message: string): StartFailure => new StartFailure(EXIT.configuration, message);
+const KEYS = {
+  cert: 'INGEST_TLS_CERT',
+  key: 'INGEST_TLS_KEY',
+  clientCa: 'INGEST_TLS_CLIENT_CA',
+  clientCrl: 'INGEST_TLS_CLIENT_CRL',
+} as const;
 
-const KEYS = { cert: 'INGEST_TLS_CERT', key: 'INGEST_TLS_KEY', clientCa: 'INGEST_TLS_CLIENT_CA' } as const;
-const LIST_KEY = 'INGEST_TLS_CLIENT_CRL';
+const place = (files: TlsFiles, file: keyof TlsFiles): string => `${KEYS[file]}=${JSON.stringify(files[file])}`;
+
+const refused = (message: string): StartFailure => new StartFailure(EXIT.configuration, message);
 
 /** Rejects with a StartFailure that names each file that cannot be read, or else the first file that cannot be used. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
-  const reading = [
-    certificates(KEYS.cert, files.cert),
-    pemBlocks(KEYS.key, files.key),
-    certificates(KEYS.clientCa, files.clientCa),
-    files.clientCrl === undefined ? Promise.resolve(undefined) : pemBlocks(LIST_KEY, files.clientCrl),
-  ] as const;
-  const read = await Promise.allSettled(reading);
-  const wrong = read.flatMap((one) => (one.status === 'rejected' ? [messageOf(one.reason)] : []));
-  if (wrong.length > 0) throw refused(wrong.join('\n'));
-  const [own, keyBlocks, authorities, listBlocks] = await Promise.all(reading);
-  const [cert, ca] = [textOf(own), textOf(authorities)];
-  if (keyBlocks.length === 0) throw refused(`${place(KEYS.key, files.key)}: expected a PEM file with a private key`);
-  const key = keyBlocks.map(({ text }) => text).join('');
+  const [own, keyBlocks, authorities, listBlocks] = await allStarted([
+    certificatesIn(files, 'cert'),
+    pemBlocks(files, 'key', /./, 'a private key'),
+    certificatesIn(files, 'clientCa'),
+    files.clientCrl === undefined
+      ? undefined
+      : pemBlocks(files, 'clientCrl', /^X509 CRL$/, 'at least one revocation list'),
+  ]);
+  const [cert, key, ca] = [own.blocks, keyBlocks, authorities.blocks].map((blocks) => blocks.join('')) as [
+    string,
+    string,
+    string,
+  ];
   // Node uses only the first list in a string, so each list is a string of its own.
-  const lists = listBlocks?.filter(({ label }) => label === 'X509 CRL').map(({ text }) => text);
-  if (lists?.length === 0) throw wrongList(files, 'expected a PEM file with at least one revocation list');
-  const context: SecureContextOptions = { cert, key, ca, ...(lists && { crl: lists }) };
-  assertUsable(context, files, authorities);
-  assertBegun(files, own, nowMs);
-  const revocations = (lists ?? []).map((list) => revocationsOf(list, files, authorities, nowMs));
-  const trust = new ClientTrust(certificatesOf(authorities), revocations);
-  const without = trust.withoutList(nowMs);
-  if (lists !== undefined && without.length > 0) {
-    const names = without.map(nameOf).join(', ');
-    throw wrongList(files, `expected a revocation list of each authority in ${KEYS.clientCa}; missing: ${names}`);
+  const context: SecureContextOptions = { cert, key, ca, ...(listBlocks && { crl: listBlocks }) };
+  assertUsable(context, files, authorities.blocks);
+  const later = own.certificates.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
+  if (later !== undefined) {
+    const from = later.validFromDate.toISOString();
+    throw refused(`${place(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
   }
-  await assertWorking(files, { cert, key, revocations, authorities: certificatesOf(authorities) }, nowMs);
+  const lists = (listBlocks ?? []).map((pem) => revocationList(pem, files, authorities.certificates));
+  const trust = new ClientTrust(authorities.certificates, lists);
+  const fault = await trialFault({ cert, key, lists, authorities: trust.authorities }, nowMs);
+  if (fault !== undefined) throw refused(faultText(fault, files, trust.authorities));
   const listMs = trust.listExpiryMs(nowMs);
   const unusable = unusableAuthorities(files, trust, nowMs);
-  const noneLeft = unusable.length === authorities.length ? unusable.join('\n') : undefined;
+  const noneLeft = unusable.length === trust.authorities.length ? unusable.join('\n') : undefined;
   return {
     context,
     trust,
     warnings: noneLeft === undefined ? [...unusable, ...sharedNames(files, trust.authorities)] : [],
-    expired: earliest(own) < nowMs ? `${place(KEYS.cert, files.cert)}: it has expired` : noneLeft,
+    expired: earliest(own.certificates) < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
     trustDigest: createHash('sha256')
-      .update(JSON.stringify([ca, lists]))
+      .update(JSON.stringify([ca, listBlocks]))
       .digest('hex'),
     expiry: [
-      { file: 'cert', atMs: earliest(own) },
-      { file: 'client_ca', atMs: earliest(authorities) },
+      { file: 'cert', atMs: earliest(own.certificates) },
+      { file: 'client_ca', atMs: earliest(trust.authorities) },
       ...(listMs === Number.POSITIVE_INFINITY ? [] : [{ file: 'crl' as const, atMs: listMs }]),
     ],
   };
 }
 
-const place = (key: string, path: string | undefined): string => `${key}=${JSON.stringify(path)}`;
+const earliest = (list: readonly X509Certificate[]): number =>
+  Math.min(...list.map(({ validToDate }) => validToDate.getTime()));
 
-const wrongList = ({ clientCrl }: TlsFiles, why: string): StartFailure =>
-  refused(`${place(LIST_KEY, clientCrl)}: ${why}`);
-
-const nameOf = ({ subject }: X509Certificate): string => JSON.stringify(subject.replaceAll('\n', ', '));
-
-/** Throws a StartFailure that names the first file that OpenSSL refuses, or the two files that do not match. */
-function assertUsable({ cert, key, ca, crl }: SecureContextOptions, files: TlsFiles, authorities: Certificates): void {
-  const certName = place(KEYS.cert, files.cert);
-  const keyName = place(KEYS.key, files.key);
-  const caName = place(KEYS.clientCa, files.clientCa);
-  const fault = 'the file cannot be used';
-  const parts: readonly (readonly [name: string, context: SecureContextOptions, fault: string])[] = [
-    [certName, { cert }, fault],
-    [keyName, { key }, fault],
-    [`${certName}, ${keyName}`, { cert, key }, 'the files do not work together'],
-    // OpenSSL checks the strength of keys in certificates of its own at this time, and of authorities in handshakes.
-    ...authorities.map(({ text }) => [caName, { cert: text }, fault] as const),
-    [caName, { ca }, fault],
-    [place(LIST_KEY, files.clientCrl), { ca, crl }, fault],
-  ];
-  for (const [name, context, why] of parts)
-    try {
-      createSecureContext(context);
-    } catch (cause) {
-      throw refused(`${name}: ${why} (${messageOf(cause)})`);
-    }
-}
-
-function assertBegun({ cert }: TlsFiles, own: Certificates, nowMs: number): void {
-  const later = own.find(({ certificate }) => certificate.validFromDate.getTime() > nowMs)?.certificate;
-  if (later === undefined) return;
-  const from = later.validFromDate.toISOString();
-  throw refused(`${place(KEYS.cert, cert)}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
-}
-
-/** Throws a StartFailure if OpenSSL would refuse the server certificate, or all certificates of an authority. */
-async function assertWorking(
-  files: TlsFiles,
-  { revocations, ...parts }: Omit<TrialFiles, 'lists'> & { readonly revocations: TrialFiles['lists'] },
-  nowMs: number,
-): Promise<void> {
-  const [fault] = await trialFaults({ ...parts, lists: revocations }, nowMs);
-  if (fault === undefined) return;
-  const { authority, code } = fault;
-  if (authority === undefined)
-    throw refused(`${place(KEYS.cert, files.cert)}: a client would refuse the certificate (${code})`);
-  const others = parts.authorities.filter(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);
-  const advice = (identifier: string): string =>
-    others.length === 0 ? '' : `; another authority has this name, so each ${identifier}`;
-  const name = nameOf(authority);
-  if (code.includes('CRL'))
-    throw wrongList(
-      files,
-      `with the list of ${name}, OpenSSL refuses every producer of that authority (${code})` +
-        advice('list needs an authorityKeyIdentifier'),
-    );
-  throw refused(
-    `${place(KEYS.clientCa, files.clientCa)}: OpenSSL refuses every producer of ${name} (${code})` +
-      advice('authority needs a subjectKeyIdentifier'),
-  );
-}
-
-type Certificates = readonly { readonly text: string; readonly certificate: X509Certificate }[];
-
-const certificatesOf = (list: Certificates): X509Certificate[] => list.map(({ certificate }) => certificate);
-
-const textOf = (list: Certificates): string => list.map(({ text }) => text).join('');
-
-const earliest = (list: Certificates): number =>
-  Math.min(...list.map(({ certificate }) => certificate.validToDate.getTime()));
-
-interface PemBlock {
-  readonly label: string;
-  readonly text: string;
-}
-
-/** Returns the blocks of a PEM file, also if they are joined without a line break. Rejects with a StartFailure. */
-async function pemBlocks(key: string, path: string): Promise<readonly PemBlock[]> {
-  const file = await readFile(path).catch((cause: unknown) => {
-    throw refused(`${place(key, path)}: expected a readable PEM file (${errno(cause)})`);
+/** Returns the matching blocks of a PEM file, also if they are joined without a line break. */
+async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, what: string): Promise<string[]> {
+  const bytes = await readFile(files[file] ?? '').catch((cause: unknown) => {
+    throw refused(`${place(files, file)}: expected a readable PEM file (${errno(cause)})`);
   });
-  const text = file.toString('utf8');
-  const found: PemBlock[] = [];
+  const text = bytes.toString('utf8').replaceAll(/^[ \t]+|[ \t\r]+$/gm, '');
+  const blocks = [...text.matchAll(/-----BEGIN ([^-\n]+)-----(?:(?!-----)[^])*-----END \1-----/g)];
   // A marker that is damaged has no partner, or fewer hyphens than five.
-  const markers = [...text.matchAll(/-----(BEGIN|END) ([^-\n]+)-----/g)];
-  let isWhole = markers.length % 2 === 0 && markers.length === (text.match(/-(?:BEGIN|END)\b/g) ?? []).length;
-  for (let at = 0; isWhole && at < markers.length; at += 2) {
-    const [begin, end] = [markers[at], markers[at + 1]] as [RegExpExecArray, RegExpExecArray];
-    const [, kind, label = ''] = begin;
-    isWhole = kind === 'BEGIN' && end[1] === 'END' && end[2] === label;
-    const block = text.slice(begin.index, end.index + end[0].length);
-    found.push({ label, text: `${block.replaceAll(/^[ \t]+|[ \t\r]+$/gm, '')}\n` });
-  }
-  if (!isWhole) throw refused(`${place(key, path)}: a part of it is cut off: each BEGIN line needs its END line`);
+  if ((text.match(/-(?:BEGIN|END)\b/g) ?? []).length !== 2 * blocks.length)
+    throw refused(`${place(files, file)}: a part of it is cut off: each BEGIN line needs its END line`);
+  const found = blocks.flatMap(([block, name = '']) => (label.test(name) ? [`${block}\n`] : []));
+  if (found.length === 0) throw refused(`${place(files, file)}: expected a PEM file with ${what}`);
   return found;
 }
 
-async function certificates(key: string, path: string): Promise<Certificates> {
-  const blocks = (await pemBlocks(key, path)).filter(({ label }) => /^(?:TRUSTED |X509 )?CERTIFICATE$/.test(label));
+async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa') {
+  const blocks = await pemBlocks(files, file, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'at least one certificate');
   try {
-    const list = blocks.map(({ text }) => ({ text, certificate: new X509Certificate(text) }));
-    if (list.length > 0) return list;
-  } catch {
-    // The failure is reported below.
+    return { blocks, certificates: blocks.map((block) => new X509Certificate(block)) };
+  } catch (cause) {
+    throw refused(`${place(files, file)}: a certificate in it cannot be read (${messageOf(cause)})`);
   }
-  throw refused(`${place(key, path)}: expected a PEM file with at least one certificate`);
 }
 
-function revocationsOf(pem: string, files: TlsFiles, authorities: Certificates, nowMs: number) {
-  let list: RevocationList;
+/** Throws a StartFailure that names the first file that OpenSSL refuses, or the two files that do not match. */
+function assertUsable(context: SecureContextOptions, files: TlsFiles, authorities: readonly string[]): void {
+  const { cert, key, ca, crl } = context;
+  const assertTaken = (name: string, options: SecureContextOptions, why = 'the file cannot be used'): void => {
+    try {
+      createSecureContext(options);
+    } catch (cause) {
+      throw refused(`${name}: ${why} (${messageOf(cause)})`);
+    }
+  };
+  assertTaken(place(files, 'cert'), { cert });
+  assertTaken(place(files, 'key'), { key });
+  assertTaken(`${place(files, 'cert')}, ${place(files, 'key')}`, { cert, key }, 'the files do not work together');
+  // OpenSSL checks the strength of keys in certificates of its own at this time, and of authorities in handshakes.
+  for (const one of authorities) assertTaken(place(files, 'clientCa'), { cert: one });
+  assertTaken(place(files, crl === undefined ? 'clientCa' : 'clientCrl'), { ca, crl });
+}
+
+function revocationList(pem: string, files: TlsFiles, authorities: readonly X509Certificate[]): RevocationList {
   try {
-    list = readRevocationList(pem);
+    return readRevocationList(pem, authorities);
   } catch (cause) {
-    throw wrongList(files, `a list in it cannot be read (${messageOf(cause)})`);
+    throw refused(`${place(files, 'clientCrl')}: ${messageOf(cause)}`);
   }
-  const { issuer, thisUpdateMs, nextUpdateMs, serials, unusable } = list;
-  const authority = certificatesOf(authorities).find((one) => list.isBy(one));
-  if (authority === undefined) throw wrongList(files, `a list in it is signed by no certificate in ${KEYS.clientCa}`);
-  const name = JSON.stringify(issuer);
-  if (unusable !== undefined)
-    throw wrongList(files, `the list of ${name} cannot be used because of its extension: ${unusable}`);
-  if (thisUpdateMs > nowMs)
-    throw wrongList(files, `the list of ${name} is valid only from ${new Date(thisUpdateMs).toISOString()} on`);
-  return { pem, authority, serials, nextUpdateMs };
+}
+
+function faultText({ authority, code }: TrialFault, files: TlsFiles, authorities: readonly X509Certificate[]): string {
+  if (authority === undefined) return `${place(files, 'cert')}: a client would refuse the certificate (${code})`;
+  const ofList = code.includes('CRL');
+  const advice = ofList ? 'list needs an authorityKeyIdentifier' : 'authority needs a subjectKeyIdentifier';
+  const isShared = authorities.some(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);
+  return (
+    `${place(files, ofList ? 'clientCrl' : 'clientCa')}: OpenSSL refuses every producer of ${nameOf(authority)} (${code})` +
+    (ofList ? ': every authority needs a current revocation list' : '') +
+    (isShared ? `; another authority has this name, so each ${advice}` : '')
+  );
 }
 
 export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
-  const { cert, key, clientCa, clientCrl } = files;
-  const paths = [cert, key, clientCa, ...(clientCrl === undefined ? [] : [clientCrl])];
+  const paths = Object.keys(KEYS).flatMap((file) => files[file as keyof TlsFiles] ?? []);
   return reloadable(paths, async (lastGood) => {
     const material = await loadTlsMaterial(files, clock.epochMs());
     // At startup, expired files are accepted, because the process has no better ones.
@@ -231,22 +171,21 @@ export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable
 function unusableAuthorities(files: TlsFiles, trust: ClientTrust, nowMs: number): string[] {
   return trust.unusable(nowMs).map(({ authority, why }) => {
     const ofList = why === 'no_current_revocation_list';
-    const key = ofList ? place(LIST_KEY, files.clientCrl) : place(KEYS.clientCa, files.clientCa);
     const what = ofList ? `the list of ${nameOf(authority)}` : nameOf(authority);
     const begins = authority.validFromDate.getTime() > nowMs;
     const state = why === 'revoked' ? 'is revoked' : begins ? 'is not valid yet' : 'has expired';
-    return `${key}: ${what} ${state}, so its producers are refused`;
+    return `${place(files, ofList ? 'clientCrl' : 'clientCa')}: ${what} ${state}, so its producers are refused`;
   });
 }
 
 /** Returns a warning for each name of two authorities whose keys differ, because the name may be all that is known. */
-function sharedNames({ clientCa }: TlsFiles, list: readonly X509Certificate[]): string[] {
+function sharedNames(files: TlsFiles, list: readonly X509Certificate[]): string[] {
   const shared = list.filter((one, at) =>
     list.slice(0, at).some((other) => other.subject === one.subject && !other.publicKey.equals(one.publicKey)),
   );
   return [...new Set(shared.map(nameOf))].map(
     (name) =>
-      `${place(KEYS.clientCa, clientCa)}: two authorities are named ${name}: producers of the second one are refused ` +
+      `${place(files, 'clientCa')}: two authorities are named ${name}: producers of the second one are refused ` +
       'if their certificates have no authorityKeyIdentifier',
   );
 }

