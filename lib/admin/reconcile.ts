@@ -106,7 +106,7 @@ class Reconciliation {
     const { clock, stopped, progress } = this.#session;
     for (let at = `${startMs - 1}-0`; !stopped.aborted;) {
       const readMs = clock.ms();
-      const entries = await stream.statesAfter(at, end);
+      const { entries } = await stream.after(at, end);
       if (entries.length === 0) return;
       at = entries.at(-1)?.entry ?? at;
       await this.#checkPage(stream, entries, tally);
@@ -175,8 +175,8 @@ class Reconciliation {
     const { progress } = this.#session;
     const before = this.#landingCount;
     for (const [stream, landing] of this.#landing) {
-      const held = await stream.held([...landing.keys()]);
-      const done = [...landing.values()].filter(({ entry }) => !held.has(entry));
+      const states = await stream.states([...landing.keys()]);
+      const done = [...landing.values()].filter((_, at) => states[at] !== 'held');
       if (done.length === 0) continue;
       this.#report.filled += (await this.#placesOf(done)).filter((place) => place !== undefined).length;
       for (const { entry } of done) landing.delete(entry);

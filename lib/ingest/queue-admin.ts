@@ -84,7 +84,7 @@ export interface StateEntry extends QueuedCopy {
 
 /** `full` means that a limit was reached. */
 export interface EntryPage {
-  readonly entries: readonly QueuedCopy[];
+  readonly entries: readonly StateEntry[];
   readonly full: boolean;
 }
 
@@ -107,13 +107,12 @@ export interface QueuedStream {
   clock(): Promise<number>;
   /** `added` counts all entries that the stream has ever had. */
   end(): Promise<{ readonly entry: string; readonly added: number; readonly length: number }>;
-  /** Reads the entries after `entry`, up to a limit of entries and bytes. */
-  after(entry: string): Promise<EntryPage>;
   /**
-   * As `after`, up to the entry `end`, with states and only valid ids. Invariant: each state is older than the reply,
-   * so an event whose entry is `done` already had its row.
+   * Reads the entries after `entry`, up to `end`, which may be open, and to a limit of entries and bytes. With `end`,
+   * rejects if the queue's identity, which is part of each copy's source, is unknown. An event whose entry is `done`
+   * already had its row.
    */
-  statesAfter(entry: string, end: string): Promise<readonly StateEntry[]>;
+  after(entry: string, end?: string): Promise<EntryPage>;
   /** Finds the entry through the id index, for any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
@@ -129,8 +128,6 @@ export interface QueuedStream {
   erasures(from: number): Promise<readonly ErasureNote[]>;
   /** Makes acknowledged entries pending again, so that consumers land them. Returns the states after that. */
   landAgain(entries: readonly EntryName[]): Promise<readonly EntryState[]>;
-  /** Returns which of the entries are pending. */
-  held(entries: readonly string[]): Promise<ReadonlySet<string>>;
   close(): Promise<void>;
 }
 

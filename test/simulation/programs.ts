@@ -242,8 +242,6 @@ export class Replica extends Program {
   async start(): Promise<boolean> {
     const opened = await this.#reader.open(START_MS);
     if (!opened && !this.#reader.waiting) return false;
-    if (!opened || !(await this.#reader.register(REPLICAS_MAX).catch(() => true)))
-      this.#reader.registerLater(REPLICAS_MAX);
     this.#running = this.#consumer.run();
     return true;
   }

@@ -2,7 +2,6 @@
 import { namesIn } from '../../ingest/erased.ts';
 import { isEventId } from '../../ingest/event.ts';
 import {
-  isEntryBefore,
   QueueFailed,
   type EntryPage,
   type EntryState,
@@ -13,7 +12,6 @@ import {
   type QueuedStream,
   type Replay,
   type Replayed,
-  type StateEntry,
   type StreamStatus,
 } from '../../ingest/queue-admin.ts';
 import { type EntryName, REPLICA_LEASE_MS } from '../../ingest/queue.ts';
@@ -35,7 +33,6 @@ import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import type { Client } from '../wire/redis-client.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type Argument, type RedisBytes, type RedisValue, type Sender, type Server } from '../wire/values.ts';
-import { lastRead, pendingOf } from './group-progress.ts';
 import { clockOf, streamStatus } from './stream-status.ts';
 
 const CONNECT_MS = 5_000;
@@ -48,16 +45,17 @@ const ERASURES_PAGE = 1_000;
 /** The member that holds entries which are to land again, and the time after which any consumer claims them. */
 const ABSENT_MEMBER = 'ingest-admin';
 const ABSENT_IDLE_MS = 24 * 3_600_000;
-const STATES_MAX = 16;
-const MOVED = 'the queue moved to another server after its entries were read; run the command again';
+/** One call reads this many entries to see whether they exist. */
+const STATES_MAX = 32;
 
+const STATE = ['fields.lua', 'entry-state.lua'];
 const SCRIPTS = {
-  replay: new Script('replay.lua', 'entry-state.lua'),
-  states: new Script('states.lua', 'entry-state.lua'),
+  replay: new Script('replay.lua', ...STATE),
+  states: new Script('states.lua', ...STATE),
   noted: new Script('noted.lua'),
-  erase: new Script('erase.lua', 'entry-state.lua', 'index-value.lua'),
-  page: new Script('page.lua'),
-  landAgain: new Script('land-again.lua', 'entry-state.lua'),
+  erase: new Script('erase.lua', ...STATE, 'index-value.lua'),
+  page: new Script('page.lua', ...STATE),
+  landAgain: new Script('land-again.lua', ...STATE),
 };
 
 interface AdminOptions extends ClockAndRandom {
@@ -76,16 +74,12 @@ interface QueueAdminOptions extends PartitionsOptions, AdminOptions {
 }
 
 /** Opens each stream that a queue URI names. `makes: false` is for commands that change nothing. */
-export function queueAdmin({ uri, partitions, log, client, ...options }: QueueAdminOptions): QueueAdmin {
-  const { clock, random } = options;
+export function queueAdmin({ uri, partitions, ...options }: QueueAdminOptions): QueueAdmin {
   const parts = queuePartitions(uri, partitions, options);
-  return {
-    place: maskedUri(uri),
-    streams: parts.map((part) => {
-      const label = parts.length > 1 ? part.stream : undefined;
-      return new StreamAdmin({ part, label, log, client, clock, random });
-    }),
-  };
+  const streams = parts.map(
+    (part) => new StreamAdmin({ ...options, part, label: parts.length > 1 ? part.stream : undefined }),
+  );
+  return { place: maskedUri(uri), streams };
 }
 
 export class StreamAdmin implements QueuedStream {
@@ -136,28 +130,14 @@ export class StreamAdmin implements QueuedStream {
     });
   }
 
-  after(entry: string): Promise<EntryPage> {
-    return this.#telling(() => this.#page(entry, '+'));
-  }
-
-  statesAfter(entry: string, end: string): Promise<readonly StateEntry[]> {
+  after(entry: string, end?: string): Promise<EntryPage> {
     return this.#telling(async () => {
-      const servers = this.#histories.of(this);
-      if (this.#identity === undefined) throw this.#unidentified;
-      // An entry up to this place that is not pending later was acknowledged.
-      const place = await lastRead(this.#values, this.name);
-      const { entries } = await this.#page(entry, end);
-      const held = await pendingOf(
-        this.#values,
-        this.name,
-        entries.map((one) => one.entry),
-      );
-      if (servers !== this.#histories.of(this)) throw new Error(MOVED);
-      const stateOf = (name: string): EntryState =>
-        held.has(name) ? 'held' : isEntryBefore(place, name) ? 'unread' : 'done';
-      // As in the consumer, an invalid id is none, and the id in the body is used.
-      const idOf = ({ id, body }: QueuedCopy): string | undefined => [id, namesIn(body).id].find(isEventId);
-      return entries.map((one) => ({ ...one, id: idOf(one), state: stateOf(one.entry) }));
+      if (end !== undefined && this.#identity === undefined) throw this.#unidentified;
+      const args = [entry, end ?? '+', String(PAGE_ENTRIES), String(PAGE_BYTES), GROUP];
+      const reply = (await SCRIPTS.page.run(this.#bytes, this.name, args)) as readonly RedisBytes[];
+      const [full, page = null, states] = reply;
+      const stateAt = (at: number): EntryState => String((states as readonly Buffer[])[at]) as EntryState;
+      return { entries: this.#copies(page).map((copy, at) => ({ ...copy, state: stateAt(at) })), full: full === 1 };
     });
   }
 
@@ -218,14 +198,10 @@ export class StreamAdmin implements QueuedStream {
 
   landAgain(entries: readonly EntryName[]): Promise<readonly EntryState[]> {
     return this.#inGroups(entries, (some) => {
-      if (some.some((one) => (one.servers ?? 0) !== this.#histories.of(this))) throw new Error(MOVED);
+      some.forEach((one) => this.#assertSameServer(one));
       const args = [GROUP, ABSENT_MEMBER, String(ABSENT_IDLE_MS), ...some.map(({ entry }) => entry)];
       return this.#run(SCRIPTS.landAgain, args);
     });
-  }
-
-  held(entries: readonly string[]): Promise<ReadonlySet<string>> {
-    return this.#telling(() => pendingOf(this.#values, this.name, entries));
   }
 
   noteErasure(id: string): Promise<void> {
@@ -239,10 +215,7 @@ export class StreamAdmin implements QueuedStream {
 
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
-      const { servers = 0 } = copy;
-      if (servers !== this.#histories.of(this))
-        // On this server, the entry's name may belong to another event: see Delivery.
-        throw new Error(MOVED);
+      this.#assertSameServer(copy);
       if (copy.source !== this.#source) return 'gone';
       const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
       const field = this.#index.field(id);
@@ -254,6 +227,12 @@ export class StreamAdmin implements QueuedStream {
   close(): Promise<void> {
     this.#connection.close();
     return Promise.resolve();
+  }
+
+  /** On another server, an entry's name may belong to another event: see Delivery. */
+  #assertSameServer({ servers = 0 }: EntryName): void {
+    if (servers === this.#histories.of(this)) return;
+    throw new Error('the queue moved to another server after its entries were read; run the command again');
   }
 
   get #source(): string {
@@ -303,12 +282,6 @@ export class StreamAdmin implements QueuedStream {
     return script.run(this.#values, this.name, args);
   }
 
-  async #page(after: string, end: string): Promise<EntryPage> {
-    const args = [after, end, String(PAGE_ENTRIES), String(PAGE_BYTES)];
-    const [full, page] = (await SCRIPTS.page.run(this.#bytes, this.name, args)) as readonly RedisBytes[];
-    return { entries: this.#copies(page ?? null), full: full === 1 };
-  }
-
   #copiesOf(reply: RedisBytes, id: string): QueuedCopy[] {
     return this.#copies(reply).filter((copy) => copy.id === id);
   }
@@ -318,7 +291,8 @@ export class StreamAdmin implements QueuedStream {
     return entriesOf(reply, this.#source).deliveries.map((delivery) => {
       const { entry, source, producer, notes, body = Buffer.alloc(0), acceptedAtMs, replayOf } = delivery;
       const place = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
-      return { ...place, id: notes.id ?? namesIn(body).id, producer, acceptedAtMs, replayOf, body };
+      // As in the consumer, an invalid id is none, and the id in the body is used.
+      return { ...place, id: [notes.id, namesIn(body).id].find(isEventId), producer, acceptedAtMs, replayOf, body };
     });
   }
 }

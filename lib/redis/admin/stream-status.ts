@@ -10,7 +10,7 @@ import { RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
-const LAG = new Script('lag.lua', 'accepted-at.lua', 'group-place.lua');
+const LAG = new Script('lag.lua', 'fields.lua', 'accepted-at.lua', 'group-place.lua');
 
 export async function streamStatus(server: Server, stream: string): Promise<StreamStatus> {
   const info = await serverInfo(server);

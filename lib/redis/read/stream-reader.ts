@@ -121,11 +121,6 @@ export class StreamReader implements QueueReader {
     return true;
   }
 
-  registerLater(replicasMax: number): void {
-    this.#membership.registerLater(replicasMax);
-    this.#trimmer.start();
-  }
-
   async join(): Promise<boolean> {
     this.#entries.begin();
     // The queue may have been recreated since the connection was established.

@@ -27,25 +27,20 @@ interface TrimmerOptions {
   readonly onReport?: ((report: QueueReport) => void) | undefined;
 }
 
-type TrimReply = readonly [
-  dropped: number,
-  more: number,
-  unlanded: number,
-  oldestMs: number,
-  events: number,
-  memory: number,
-  limit: number,
-  gone: readonly string[],
-  serverMs: number,
-  acknowledged: number,
-  consumers: number,
-  replicas: number,
-  aheadMs: number,
-];
+interface TrimReply extends Omit<QueueReport, 'clockSkewMs'> {
+  readonly dropped: number;
+  /** True if there are more entries to remove. */
+  readonly more: boolean;
+  /** Entries that were deleted by hand, and that this call has removed from the group's list. */
+  readonly gone?: readonly string[];
+  readonly serverMs: number;
+  /** The last entry's name is this much later than the server's clock. */
+  readonly aheadMs: number;
+}
 
 export class StreamTrimmer {
   readonly #options: TrimmerOptions;
-  readonly #script = new Script('trim.lua', 'accepted-at.lua', 'group-place.lua');
+  readonly #script = new Script('trim.lua', 'fields.lua', 'accepted-at.lua', 'group-place.lua');
   #timer: Timer | undefined;
   #trimming: Promise<void> | undefined;
   #serverAheadMs = 0;
@@ -87,26 +82,13 @@ export class StreamTrimmer {
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
     const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, stream, args), ANSWER_TIMEOUT_MS);
-    const [dropped, more, unlanded, oldestMs, events, memory, limit, gone, serverMs, ...counts] = reply as TrimReply;
+    const { dropped, more, gone = [], serverMs, aheadMs, ...report } = JSON.parse(String(reply)) as TrimReply;
     // The server read its clock between this process's two readings.
     this.#serverAheadMs = serverMs - clock.epochMs();
-    const differenceMs = Math.max(0, askedMs - serverMs, serverMs - clock.epochMs());
-    const reported = (value: number): number | undefined => (value < 0 ? undefined : value);
-    const [acknowledged, consumers, replicas, aheadMs = 0] = counts.map(reported);
-    onReport?.({
-      unlanded,
-      oldestMs,
-      events,
-      memoryBytes: reported(memory),
-      memoryLimitBytes: reported(limit),
-      clockSkewMs: Math.max(differenceMs, aheadMs),
-      acknowledged,
-      consumers,
-      replicas,
-    });
+    onReport?.({ ...report, clockSkewMs: Math.max(0, askedMs - serverMs, this.#serverAheadMs, aheadMs) });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
     if (gone.length > 0)
       log.error({ entries: gone }, `${gone.length} entries were deleted by hand before they were acknowledged`);
-    return more === 1;
+    return more;
   }
 }

@@ -1,18 +1,33 @@
 #!lua flags=allow-oom
--- Registers a consumer replica, or records its heartbeat, in one atomic step.
+-- Records the heartbeat of a consumer replica, or registers it, or lets it leave, in one atomic step. Also removes
+-- members of the group without pending entries: those that have been idle for long, and the one that leaves. Deleting
+-- a member would drop its pending entries.
 --
 -- KEYS[1]  the stream
--- ARGV     the replica's name, the lease in milliseconds, and the maximum number of replicas (0: no limit)
+-- ARGV     the replica's name, the lease in milliseconds, the maximum number of replicas (0: no limit; -1: this one
+--          leaves), the group, and the idle time in milliseconds after which other members are removed
 -- Reply    the number of replicas, including this one; -1 if the maximum is reached and this one was not registered
-local replicas = '{' .. KEYS[1] .. '}:replicas'
-local name, lease, max = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local stream, name, group = KEYS[1], ARGV[1], ARGV[4]
+local lease, max, idle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
+local replicas, leaves = '{' .. stream .. '}:replicas', max == -1
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 redis.call('ZREMRANGEBYSCORE', replicas, '-inf', now - lease)
 -- Removes heartbeats from before the clock was set back. A live replica sends another within a second.
 redis.call('ZREMRANGEBYSCORE', replicas, now + lease, '+inf')
-if max > 0 and not redis.call('ZSCORE', replicas, name) and redis.call('ZCARD', replicas) >= max then return -1 end
-redis.call('ZADD', replicas, now, name)
-redis.call('PEXPIRE', replicas, lease)
+if leaves then
+  redis.call('ZREM', replicas, name)
+else
+  if max > 0 and not redis.call('ZSCORE', replicas, name) and redis.call('ZCARD', replicas) >= max then return -1 end
+  redis.call('ZADD', replicas, now, name)
+  redis.call('PEXPIRE', replicas, lease)
+end
+
+local members = redis.pcall('XINFO', 'CONSUMERS', stream, group)
+for _, list in ipairs(members.err and {} or members) do
+  local member = fields(list)
+  local is_over = member.name == name and leaves or member.name ~= name and member.idle > idle
+  if is_over and member.pending == 0 then redis.call('XGROUP', 'DELCONSUMER', stream, group, member.name) end
+end
 return redis.call('ZCARD', replicas)

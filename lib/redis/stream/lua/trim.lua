@@ -6,11 +6,7 @@
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds, the caller's clock (Unix milliseconds), the consumer group, the approximate
 --          maximum number of removed entries, and how long a report is shared, in milliseconds
--- Reply    the number of removed entries; 1 if there are more, or 0; the number of unlanded entries; the age of the
---          oldest one in milliseconds; the number of all entries; used memory and its limit in bytes (0: no limit;
---          both -1 if not reported); the names removed from the group's list; the server's clock; the numbers of
---          acknowledged entries, of consumers with a heartbeat, and of connected replicas (-1: not reported); and by
---          how many milliseconds the last entry's name is later than the clock
+-- Reply    a JSON object: see TrimReply in stream-trimmer.ts
 --
 -- Invariant: an entry is removed only if it is past retention by the server's clock and the caller's, and the group
 -- has acknowledged it and all entries before it. A missing group has acknowledged nothing. A slice of the id index
@@ -32,12 +28,6 @@ local stream, group, limit = KEYS[1], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
 local ids, looked, replays = tag .. 'ids', tag .. 'looked', tag .. 'replays'
 
-local function fields(list)
-  local named = {}
-  for at = 1, #list, 2 do named[list[at]] = list[at + 1] end
-  return named
-end
-
 -- Compares the names of entries. A number means the first entry of that time.
 local function before(one, other)
   local oneMs, oneNumber = match(one, '^(%d+)-?(%d*)$')
@@ -53,19 +43,23 @@ end
 local time = call('TIME')
 local server_now = time[1] * 1000 + math.floor(time[2] / 1000)
 local seen = fields(call('HGETALL', looked))
--- The age is the measured one: the oldest entry of an earlier look may have landed since.
+-- The age is the measured one: the oldest entry of an earlier look may have landed since. A value that the server
+-- does not report is noted as -1, and left out of the reply.
 local function report(look, looked_ms, dropped, more, gone)
-  local oldest = tonumber(look.oldest)
-  local age = oldest and oldest > 0 and math.max(0, looked_ms - oldest) or 0
-  local length, memory, limit = tonumber(look.length), tonumber(look.memory), tonumber(look.limit)
-  local acknowledged, consumers = tonumber(look.acknowledged) or -1, tonumber(look.consumers) or -1
-  local replicas = tonumber(look.replicas) or -1
-  return { dropped, more, tonumber(look.unlanded), age, length, memory, limit, gone, server_now,
-    acknowledged, consumers, replicas, tonumber(look.ahead) or 0 }
+  local reply = { dropped = dropped, more = more, gone = gone[1] and gone, serverMs = server_now }
+  for name, noted in pairs({ unlanded = 'unlanded', events = 'length', memoryBytes = 'memory',
+    memoryLimitBytes = 'limit', acknowledged = 'acknowledged', consumers = 'consumers', replicas = 'replicas' }) do
+    local value = tonumber(look[noted])
+    reply[name] = value and value >= 0 and value or nil
+  end
+  local oldest = tonumber(look.oldest) or 0
+  reply.oldestMs = oldest > 0 and math.max(0, looked_ms - oldest) or 0
+  reply.aheadMs = tonumber(look.ahead) or 0
+  return cjson.encode(reply)
 end
 local looked_at = tonumber(seen.at)
 if looked_at and looked_at <= server_now and server_now - looked_at < tonumber(ARGV[5]) then
-  return report(seen, looked_at, 0, 0, {})
+  return report(seen, looked_at, 0, false, {})
 end
 
 local past = string.format('%d', math.max(0, math.min(server_now, tonumber(ARGV[2])) - ARGV[1]))
@@ -98,13 +92,13 @@ local oldest = nil
 if unlanded then
   oldest = time_of(since and call('XRANGE', stream, unlanded, unlanded)[1] or { unlanded, {} })
 end
-local dropped, more = 0, #gone == limit and 1 or 0
+local dropped, more = 0, #gone == limit
 if length > 0 then
   local bound = earlier(past, unlanded)
   dropped = call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', limit)
   -- `~` removes only whole nodes, up to the limit. The rest, less than a node, is removed exactly.
-  if dropped >= limit / 2 then more = 1 else dropped = dropped + call('XTRIM', stream, 'MINID', '=', bound) end
-  if since and more == 0 then
+  if dropped >= limit / 2 then more = true else dropped = dropped + call('XTRIM', stream, 'MINID', '=', bound) end
+  if since and not more then
     local page, kept = call('XRANGE', stream, '-', '+', 'COUNT', PAGE), 1
     while page[kept] and time_of(page[kept]) < tonumber(past) and (not unlanded or before(page[kept][1], unlanded)) do
       kept = kept + 1
@@ -113,7 +107,7 @@ if length > 0 then
     if kept > 1 then
       local how, bound = first and 'MINID' or 'MAXLEN', first and first[1] or 0
       dropped = dropped + call('XTRIM', stream, how, '=', bound)
-      if kept > PAGE then more = 1 end
+      more = kept > PAGE
     end
   end
 end
@@ -125,7 +119,7 @@ end
 -- A slice ends where the next one begins; the newest one ends with the stream.
 local starts = call('GET', ids)
 local turned, ended, ends_at = tonumber(seen.turned), {}, {}
-if starts and more == 0 then
+if starts and not more then
   local kept, over, ends = {}, {}, about['last-generated-id']
   for start, at in string.gmatch(since and seen.ended or '', '(%d+):(%d+)') do ends_at[start] = tonumber(at) end
   turned = since and math.max(since, math.min(server_now, turned or since))
@@ -177,7 +171,7 @@ local look = {
   length = length - dropped, unlanded = unread + pending,
   acknowledged = (about['entries-added'] or 0) - unread - pending, consumers = call('ZCARD', tag .. 'replicas'),
   replicas = replicas, oldest = oldest and string.format('%d', oldest) or '',
-  at = more == 0 and server_now or 0, ahead = ahead, since = since or '', turned = turned or '',
+  at = more and 0 or server_now, ahead = ahead, since = since or '', turned = turned or '',
   ended = table.concat(ended, ' '),
   memory = match(info, 'used_memory:(%d+)') or -1, limit = match(info, 'maxmemory:(%d+)') or -1,
 }
