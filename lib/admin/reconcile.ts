@@ -4,7 +4,8 @@
 // Invariant: a consumer acknowledges an entry after its row is committed. The state of an entry is read before the
 // rows, so an acknowledged entry without a row is missing, also under load. An entry that is unread or pending waits.
 import { hash } from 'node:crypto';
-import { isErased } from '../ingest/erased.ts';
+import { isErased, namesIn } from '../ingest/erased.ts';
+import { isEventId } from '../ingest/event.ts';
 import { QueueFailed, type QueuedCopy, type QueuedStream, type StateEntry } from '../ingest/queue-admin.ts';
 import { RETENTION_MS, type EntryName } from '../ingest/queue.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
@@ -106,7 +107,9 @@ class Reconciliation {
     const { clock, stopped, progress } = this.#session;
     for (let at = `${startMs - 1}-0`; !stopped.aborted;) {
       const readMs = clock.ms();
-      const { entries } = await stream.after(at, end);
+      const page = await stream.after(at, end);
+      // As in the consumer, an invalid id is none, and the id in the body is used.
+      const entries = page.entries.map((one) => ({ ...one, id: [one.id, namesIn(one.body).id].find(isEventId) }));
       if (entries.length === 0) return;
       at = entries.at(-1)?.entry ?? at;
       await this.#checkPage(stream, entries, tally);

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { hash } from 'node:crypto';
 import { before, describe, it } from 'node:test';
 import type { Clock } from '../../lib/process/clock.ts';
 import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -105,20 +104,5 @@ describe('the contents of the index', () => {
     assert.deepEqual([field.length, value.length], [14, 28]);
     assert.notEqual(field, otherField);
     for (const digest of [0, 8]) assert.notEqual(value.slice(digest, digest + 8), otherValue.slice(digest, digest + 8));
-  });
-
-  it('of an earlier release has names as they are spelled, and their producers still own their ids', async () => {
-    const stream = 'earlier';
-    const queue = await openTrimmed(stream);
-    const first = new Recorded('one', 'Shop');
-    assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
-    const key = `{${stream}}:ids:${String(await redis.command('GET', `{${stream}}:ids`))}`;
-    const [field = '', value = ''] = (await redis.command('HGETALL', key)) as string[];
-    const secret = String(await redis.command('HGET', `{${stream}}:queue`, 'secret'));
-    const digest = hash('sha256', `${secret}\u0001Shop`, 'base64url').slice(0, 8);
-    await redis.command('HSET', key, field, digest + value.slice(8));
-    const asked = [first.again(), new Recorded('one', 'Shop', { more: 1 }), new Recorded('one', 'Other')];
-    assert.deepEqual(await submitAll(queue, asked), ['duplicate', 'differing', 'conflict']);
-    assert.equal((await queue.find('one', 'Shop')).kind, 'found');
   });
 });

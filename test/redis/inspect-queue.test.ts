@@ -68,16 +68,13 @@ describe('the rights of a Redis user', () => {
     });
     assert.deepEqual(await redis.command('ACL', 'LOG'), []);
     assert.deepEqual(await redis.command('KEYS', '*'), []);
-    await assert.rejects(
-      assertRights(server, 'ingest', 'gateway', [['config get', '', 'x']]),
-      /hset on \{ingest\}:ids:1/,
-    );
+    await assert.rejects(assertRights(server, 'ingest', 'gateway', ['config get x']), /hset on \{ingest\}:ids:1/);
   });
 
   it('names missing rights that one caller needs in addition', async () => {
     await redis.command('ACL', 'SETUSER', 'waits', 'reset', ...rule('ingest-gateway'), '-wait');
     const server = await connected(uriOf('waits'));
-    await assert.rejects(assertRights(server, 'ingest', 'gateway', [['wait', '', '1 1']]), /needs: wait \(/);
+    await assert.rejects(assertRights(server, 'ingest', 'gateway', ['wait 1 1']), /needs: wait \(/);
   });
 });
 
@@ -147,9 +144,8 @@ describe('the partitions of a cluster', () => {
     await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
     await eventually('the cluster is up', async () => /state:ok/.test(String(await node.command('CLUSTER', 'INFO'))));
     const uri = `redis+cluster://127.0.0.1:${node.port}`;
-    const clock = new VirtualClock();
     const server: Server = { send: () => assert.fail('the metadata may be on another node') };
-    const [first, second, third] = queuePartitions(uri, 3, { ...SYSTEM, clock });
+    const [first, second, third] = queuePartitions(uri, 3, SYSTEM);
     assert.ok(first && second && third);
     assert.deepEqual(
       [first, second, third].map(({ stream }) => stream),
@@ -159,17 +155,12 @@ describe('the partitions of a cluster', () => {
     assert.equal(identity.partitions, 3);
     assert.equal(await node.command('HGET', '{ingest}:queue', 'partitions'), '3');
     await node.command('HSET', '{ingest}:queue', 'id', 'another');
-    await clock.advance(999);
-    assert.deepEqual(await second.identify(server), identity, 'it was asked a moment ago');
-    await clock.advance(1);
     assert.equal((await second.identify(server)).id, 'another');
     await node.command('HSET', '{ingest}:queue', 'partitions', '4');
-    await clock.advance(1_000);
     await assert.rejects(first.identify(server), { name: 'SettingRefused' });
     await node.signal('SIGKILL');
-    await clock.advance(1_000);
     assert.equal((await third.identify(server)).id, 'another');
-    const [fresh] = queuePartitions(uri, 3, { ...SYSTEM, clock });
+    const [fresh] = queuePartitions(uri, 3, SYSTEM);
     assert.ok(fresh);
     await assert.rejects(fresh.identify(server), /^Error: the queue's metadata cannot be read \(.*ECONNREFUSED/);
   });

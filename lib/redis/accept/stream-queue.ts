@@ -91,8 +91,6 @@ export class StreamQueue implements Queue {
   /** Sends accepting calls. `undefined` unless the connection is ready. */
   #sender: Server | undefined;
   #pending: Submission[] = [];
-  /** Submissions that were sent again with the producer's digest of an earlier release. */
-  readonly #asSpelled = new WeakSet<Submission>();
   readonly #calls: CallDeadlines;
   #stalledSinceMs: number | undefined;
 
@@ -178,7 +176,7 @@ export class StreamQueue implements Queue {
     // Fact: an array that grows is copied. Choice: its last element is set first.
     command.length = event + carried.length * (hasNotes ? 3 : 2);
     for (const submission of carried) {
-      const keys = this.#identity.index.keysOf(submission, this.#asSpelled.has(submission));
+      const keys = this.#identity.index.keysOf(submission);
       command[field++] = keys.field;
       command[event++] = keys.digests + submission.producer;
       command[event++] = submission.text;
@@ -204,14 +202,7 @@ export class StreamQueue implements Queue {
     const digits = typeof reply === 'string' ? reply : '';
     if (digits.length !== submissions.length)
       this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
-    submissions.forEach((submission, at) => this.#settle(submission, OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO]));
-  }
-
-  #settle(submission: Submission, outcome: Outcome = 'unavailable'): void {
-    const sendsAgain = outcome === 'conflict' && this.#identity.index.inEarlierIndex(submission.producer);
-    if (!sendsAgain || this.#asSpelled.has(submission)) return submission.settle(outcome);
-    this.#asSpelled.add(submission);
-    this.submit(submission);
+    submissions.forEach((one, at) => one.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'));
   }
 
   #refused(call: Call, cause: unknown): void {
@@ -289,7 +280,7 @@ export class StreamQueue implements Queue {
   }
 
   async #inspect(server: Server, replicas: number): Promise<void> {
-    await assertRights(server, this.#stream, 'gateway', replicas > 0 ? [['wait', '', '1 1']] : []);
+    await assertRights(server, this.#stream, 'gateway', replicas > 0 ? ['wait 1 1'] : []);
     await this.#identity.ask(server);
     if (this.#makes) {
       await ensureGroup(server, this.#stream);

@@ -1,6 +1,5 @@
 // The queue port of ingest-admin on Redis Streams.
 import { namesIn } from '../../ingest/erased.ts';
-import { isEventId } from '../../ingest/event.ts';
 import {
   QueueFailed,
   type EntryPage,
@@ -291,8 +290,7 @@ export class StreamAdmin implements QueuedStream {
     return entriesOf(reply, this.#source).deliveries.map((delivery) => {
       const { entry, source, producer, notes, body = Buffer.alloc(0), acceptedAtMs, replayOf } = delivery;
       const place = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
-      // As in the consumer, an invalid id is none, and the id in the body is used.
-      return { ...place, id: [notes.id, namesIn(body).id].find(isEventId), producer, acceptedAtMs, replayOf, body };
+      return { ...place, id: notes.id ?? namesIn(body).id, producer, acceptedAtMs, replayOf, body };
     });
   }
 }

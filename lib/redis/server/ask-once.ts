@@ -52,3 +52,9 @@ export async function askAny<T>(
   }
   throw last;
 }
+
+/** Returns a function whose calls share a result while it is outstanding, because partitions often ask together. */
+export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
+  let asking: Promise<T> | undefined;
+  return () => (asking ??= ask().finally(() => (asking = undefined)));
+}

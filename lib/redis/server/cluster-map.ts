@@ -5,12 +5,9 @@
 // migrates, a partition refuses events, and producers send them again.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
-import { askAny } from './ask-once.ts';
+import { askAny, shared } from './ask-once.ts';
 import type { MasterLookup } from './connection.ts';
 import type { RedisValue } from '../wire/values.ts';
-
-/** Partitions often ask together, so one reply serves all of them for this long. */
-const FRESH_MS = 100;
 
 export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' | 'cluster' }>;
 
@@ -25,8 +22,7 @@ export class ClusterMap {
   readonly #address: ClusterAddress;
   readonly #system: ClockAndRandom;
   readonly #slots = new Map<string, number | undefined>();
-  #ranges: Promise<readonly SlotRange[]> | undefined;
-  #askedMs = 0;
+  readonly #ranges = shared(() => this.#ask());
   #nodes: readonly string[];
   #first = 0;
 
@@ -48,16 +44,7 @@ export class ClusterMap {
   }
 
   async #masterOf(key: string): Promise<string> {
-    const { clock } = this.#system;
-    if (this.#ranges === undefined || clock.ms() - this.#askedMs > FRESH_MS) {
-      this.#askedMs = clock.ms();
-      this.#ranges = this.#ask();
-      this.#ranges.then(
-        () => (this.#askedMs = clock.ms()),
-        () => (this.#ranges = undefined),
-      );
-    }
-    const ranges = await this.#ranges;
+    const ranges = await this.#ranges();
     const slot = this.#slots.get(key) ?? -1;
     const [master] = ranges.find(({ from, to }) => from <= slot && slot <= to)?.nodes ?? [];
     if (master === undefined) throw new Error(`no node of the cluster serves slot ${slot}`);

@@ -7,7 +7,7 @@
 // The user and password in the URI are the master's. A sentinel receives them only if it requires a password.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { askOnce } from './ask-once.ts';
+import { askOnce, shared } from './ask-once.ts';
 import type { MasterLookup } from './connection.ts';
 import type { Server } from '../wire/values.ts';
 import type { ClusterAddress } from './cluster-map.ts';
@@ -16,19 +16,9 @@ import { RedisError } from '../wire/errors.ts';
 const WATCH_MS = 500;
 /** Time limit for one sentinel. It is long, because it matters only if the others disagree. */
 const ANSWER_TIMEOUT_MS = 2_000;
-/** One reply serves all connections of a process for this long. */
-const FRESH_MS = 100;
 
 export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom): MasterLookup {
-  let asking: Promise<string> | undefined;
-  let askedMs = Number.NEGATIVE_INFINITY;
-  const find = (): Promise<string> => {
-    if (asking !== undefined && system.clock.ms() - askedMs < FRESH_MS) return asking;
-    askedMs = system.clock.ms();
-    asking = masterByMost(address, system);
-    return asking;
-  };
-  return { find, watchMs: WATCH_MS };
+  return { find: shared(() => masterByMost(address, system)), watchMs: WATCH_MS };
 }
 
 function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {

@@ -41,15 +41,9 @@ export class IdIndex {
     return this.#hash('', id).slice(0, FIELD_CHARACTERS);
   }
 
-  /** Returns the index's field of an event and both of its digests. `asSpelled`: see `inEarlierIndex`. */
-  keysOf({ id, producer, text }: Pick<Submission, 'id' | 'producer' | 'text'>, asSpelled = false): IndexKeys {
-    const digest = asSpelled ? this.#digest(PRODUCER, producer) : this.#producer(producer);
-    return { field: this.field(id), digests: digest + this.#digest(BODY, text) };
-  }
-
-  /** True if the index of an earlier release has another digest of this producer: that of the name as it is spelled. */
-  inEarlierIndex(producer: string): boolean {
-    return comparableName(producer) !== producer;
+  /** Returns the index's field of an event and both of its digests. */
+  keysOf({ id, producer, text }: Pick<Submission, 'id' | 'producer' | 'text'>): IndexKeys {
+    return { field: this.field(id), digests: this.#producer(producer) + this.#digest(BODY, text) };
   }
 
   #producer(producer: string): string {

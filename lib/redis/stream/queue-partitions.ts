@@ -4,7 +4,7 @@ import { RETENTION_MS } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { queueAddress } from '../../process/queue-uri.ts';
-import { askOnce } from '../server/ask-once.ts';
+import { askOnce, shared } from '../server/ask-once.ts';
 import type { Server } from '../wire/values.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
 import { QueueRefusal, RedisError, SettingRefused } from '../wire/errors.ts';
@@ -12,9 +12,6 @@ import type { MasterLookup } from '../server/connection.ts';
 import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './identity.ts';
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
 import { keyOf, STREAM } from './layout.ts';
-
-/** The partitions of a cluster share one reply for this long. */
-const IDENTITY_FRESH_MS = 1_000;
 
 export interface QueuePartition {
   readonly stream: string;
@@ -106,24 +103,14 @@ function clusterIdentity(
 ): () => Promise<QueueIdentity> {
   const ask = (server: Server): Promise<QueueIdentity> => queueIdentity(server, STREAM, { ...options, known });
   let known: QueueIdentity | undefined;
-  let asking: Promise<QueueIdentity> | undefined;
-  let askedMs = Number.NEGATIVE_INFINITY;
-  return () => {
-    if (asking !== undefined && system.clock.ms() - askedMs < IDENTITY_FRESH_MS) return asking;
-    askedMs = system.clock.ms();
-    asking = lookup
-      .find(undefined)
-      .then((uri) => askOnce(system, uri, ask))
-      .then(
-        (identity) => (known = identity),
-        (cause: unknown) => {
-          asking = undefined;
-          if (cause instanceof QueueRefusal) throw cause;
-          if (known !== undefined) return known;
-          // MOVED and READONLY are hidden, because they concern the metadata's key and not the partition that asks.
-          throw new Error(`the queue's metadata cannot be read (${messageOf(cause)})`);
-        },
-      );
-    return asking;
-  };
+  return shared(async () => {
+    try {
+      known = await askOnce(system, await lookup.find(undefined), ask);
+    } catch (cause) {
+      if (cause instanceof QueueRefusal) throw cause;
+      // MOVED and READONLY are hidden, because they concern the metadata's key and not the partition that asks.
+      if (known === undefined) throw new Error(`the queue's metadata cannot be read (${messageOf(cause)})`);
+    }
+    return known;
+  });
 }

@@ -6,56 +6,46 @@ import { Script } from '../wire/script.ts';
 import type { Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
 
-type Key = '' | 'stream' | 'ids' | 'slice' | 'queue' | 'looked' | 'replays' | 'erased' | 'replicas';
-type Right = readonly [command: string, key: Key, rest: string];
-
-const SHARED: readonly Right[] = [
-  ['eval', '', 'return 0'],
-  ['time', '', ''],
-  ['hmget', 'queue', 'id'],
-  ['exists', 'queue', ''],
-  ['hset', 'queue', 'id x'],
-  ['hgetall', 'looked', ''],
-  ['hset', 'looked', 'added 0'],
-  ['get', 'ids', ''],
-  ['set', 'ids', '1'],
-  ['del', 'ids', ''],
-  ['unlink', 'slice', ''],
-  ['hmget', 'replays', 'x'],
-  ['zremrangebyscore', 'erased', '0 0'],
-  ['xinfo stream', 'stream', ''],
-  ['xinfo groups', 'stream', ''],
-  ['xgroup create', 'stream', `${GROUP} 0 mkstream`],
-  ['xack', 'stream', `${GROUP} 1-1`],
-  ['xpending', 'stream', GROUP],
-  ['xrange', 'stream', '- +'],
-  ['xtrim', 'stream', 'minid 0'],
-  ['zcard', 'replicas', ''],
+/** `S` is the stream, and `K:` is the prefix of its other keys. */
+const SHARED = [
+  'eval return 0',
+  'time',
+  'hmget K:queue id',
+  'exists K:queue',
+  'hset K:queue id x',
+  'hgetall K:looked',
+  'hset K:looked added 0',
+  'get K:ids',
+  'set K:ids 1',
+  'del K:ids',
+  'unlink K:ids:1',
+  'hmget K:replays x',
+  'zremrangebyscore K:erased 0 0',
+  'xinfo stream S',
+  'xinfo groups S',
+  `xgroup create S ${GROUP} 0 mkstream`,
+  `xack S ${GROUP} 1-1`,
+  `xpending S ${GROUP}`,
+  'xrange S - +',
+  'xtrim S minid 0',
+  'zcard K:replicas',
 ];
 
-const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly Right[]>> = {
-  gateway: [
-    ...SHARED,
-    ['exists', 'stream', ''],
-    ['hmget', 'slice', 'id'],
-    ['hget', 'slice', 'id'],
-    ['hset', 'slice', 'id x'],
-    ['xadd', 'stream', '* body x'],
-  ],
+const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly string[]>> = {
+  gateway: ['exists S', 'hmget K:ids:1 id', 'hget K:ids:1 id', 'hset K:ids:1 id x', 'xadd S * body x'],
   consumer: [
-    ...SHARED,
-    ['xlen', 'stream', ''],
-    ['zcard', 'erased', ''],
-    ['zmscore', 'erased', 'x'],
-    ['xgroup delconsumer', 'stream', `${GROUP} x`],
-    ['xinfo consumers', 'stream', GROUP],
-    [`xreadgroup group ${GROUP} x streams`, 'stream', '>'],
-    ['xclaim', 'stream', `${GROUP} x 0 1-1`],
-    ['zadd', 'replicas', '0 x'],
-    ['zscore', 'replicas', 'x'],
-    ['zrem', 'replicas', 'x'],
-    ['zremrangebyscore', 'replicas', '0 0'],
-    ['pexpire', 'replicas', '1'],
+    'xlen S',
+    'zcard K:erased',
+    'zmscore K:erased x',
+    `xgroup delconsumer S ${GROUP} x`,
+    `xinfo consumers S ${GROUP}`,
+    `xreadgroup group ${GROUP} x streams S >`,
+    `xclaim S ${GROUP} x 0 1-1`,
+    'zadd K:replicas 0 x',
+    'zscore K:replicas x',
+    'zrem K:replicas x',
+    'zremrangebyscore K:replicas 0 0',
+    'pexpire K:replicas 1',
   ],
 };
 
@@ -66,9 +56,9 @@ export async function assertRights(
   server: Server,
   stream: string,
   program: 'gateway' | 'consumer',
-  more: readonly Right[] = [],
+  more: readonly string[] = [],
 ): Promise<void> {
-  const rights = [...RIGHTS[program], ...more].flat();
+  const rights = [...SHARED, ...RIGHTS[program], ...more];
   // rights.lua only asks, because a refused command would be added to the server's log of refusals.
   const asked = script.run(server, undefined, [stream, ...rights]);
   const missing = await asked.catch((cause: unknown) => {
