@@ -40,7 +40,8 @@ async function main(): Promise<number> {
     : { place: '', streams: [] };
   const warehouse = openWarehouseAdmin(sides.includes('warehouse') ? config.warehouseUri : UNUSED_WAREHOUSE);
   try {
-    return await line.run({ ...outputOf(line), sides, queue, warehouse, replicasRequired: config.queueReplicas });
+    const session = { ...outputOf(line), sides, queue, warehouse, replicasRequired: config.queueReplicas };
+    return (await line.run(session)) ? EXIT.clean : NOT_DONE;
   } finally {
     await Promise.allSettled([...queue.streams, warehouse].map((one) => one.close()));
   }

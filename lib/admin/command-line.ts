@@ -14,8 +14,8 @@ import { dropRows, LIST_MAX, listRows, showRow, type Selection } from './quarant
 import { replayRows } from './replay.ts';
 import { reconcile } from './reconcile.ts';
 import { trySchema } from './schema-try.ts';
-import { tailEvents, type Tailing } from './tail.ts';
-import { UsageError, type Result, type Session } from './session.ts';
+import { tailEvents } from './tail.ts';
+import { UsageError, type Session } from './session.ts';
 
 export const HELP = `ingest-admin: inspects and repairs the queue and the warehouse.
 
@@ -69,37 +69,27 @@ export interface CommandLine {
   /** True if the command writes to the queue, and so creates the queue's metadata if it is missing. */
   readonly changesQueue: boolean;
   readonly uses: Uses;
-  /** Rejects with QueueFailed if the queue is unavailable, or with WarehouseFailed if the warehouse is. */
   readonly run: Run;
 }
 
-type Run = (session: Session) => Promise<Result>;
+/**
+ * Resolves with false if nothing was found, or not everything was done. Rejects with QueueFailed if the queue is
+ * unavailable, or with WarehouseFailed if the warehouse is.
+ */
+type Run = (session: Session) => Promise<boolean>;
 
-const LIST_LIMIT = 50;
 const TAIL_MAX = 10_000;
+const RATE_MAX = 999_999_999;
 const SCHEMA_FILE = /(^|\/)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.json$/;
 const DURATION_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
+const FLAG = { type: 'boolean', default: false } as const;
+const TEXT = { type: 'string' } as const;
 const OPTIONS = {
-  json: { type: 'boolean', default: false },
-  yes: { type: 'boolean', default: false },
-  all: { type: 'boolean', default: false },
-  n: { type: 'string', short: 'n' },
-  producer: { type: 'string' },
-  follow: { type: 'boolean', default: false },
-  bodies: { type: 'boolean', default: false },
-  reason: { type: 'string' },
-  since: { type: 'string' },
-  limit: { type: 'string' },
-  file: { type: 'string' },
-  'older-than': { type: 'string' },
-  type: { type: 'string' },
-  quarantine: { type: 'boolean', default: false },
-  land: { type: 'boolean', default: false },
-  rate: { type: 'string' },
-  metrics: { type: 'string' },
-  help: { type: 'boolean', short: 'h', default: false },
-  version: { type: 'boolean', short: 'V', default: false },
+  ...{ json: FLAG, yes: FLAG, all: FLAG, follow: FLAG, bodies: FLAG, quarantine: FLAG, land: FLAG },
+  ...{ producer: TEXT, type: TEXT, reason: TEXT, since: TEXT, limit: TEXT, file: TEXT, 'older-than': TEXT },
+  ...{ rate: TEXT, metrics: TEXT, n: { ...TEXT, short: 'n' } },
+  ...{ help: { ...FLAG, short: 'h' }, version: { ...FLAG, short: 'V' } },
 } as const;
 
 type Values = ReturnType<typeof parsed>['values'];
@@ -111,9 +101,8 @@ interface Given {
 }
 
 interface Command {
-  /** Describes the operand of a command that has exactly one. A command without `operand` and `operands` has none. */
+  /** A phrase for the operand of a command that has exactly one, or `many`. Other commands have none. */
   readonly operand?: string;
-  readonly operands?: true;
   /** Options besides --json and --yes. */
   readonly options?: readonly string[];
   readonly changesQueue?: true;
@@ -123,33 +112,34 @@ interface Command {
   readonly read: (given: Given) => Run;
 }
 
-const QUEUE: Uses = { sides: ['queue'] };
 const WAREHOUSE: Uses = { sides: ['warehouse'] };
+const SELECTION = { operand: 'many', options: ['reason', 'since', 'all'] } as const;
 
 const COMMANDS = new Map(
   Object.entries<Command>({
     status: { uses: { ...BOTH_SIDES, either: true }, read: () => showStatus },
     tail: {
       // Reading bodies is recorded in the warehouse.
-      uses: ({ bodies }) => (bodies ? BOTH_SIDES : QUEUE),
+      uses: ({ bodies }) => (bodies ? BOTH_SIDES : { sides: ['queue'] }),
       options: ['type', 'producer', 'n', 'follow', 'bodies'],
-      read: ({ values }) => running(tailEvents, tailingOf(values)),
+      read: ({ values: { type, producer, n, follow, bodies } }) => {
+        const last = n === undefined ? undefined : wholeNumber('-n', n, TAIL_MAX);
+        return running(tailEvents, { type, producer, last, follow: follow || last === undefined, bodies });
+      },
     },
-    event: { operand: 'an event id', read: ({ operands }) => running(showEvent, eventId(operands[0])) },
-    erase: { operands: true, options: ['file'], changesQueue: true, read: erasing },
-    prune: {
-      options: ['older-than', 'type', 'quarantine'],
-      read: ({ values, nowMs }) => running(pruneRows, pruningOf(values, nowMs)),
-    },
+    event: { operand: 'an event id', read: ({ operands: [id] }) => running(showEvent, eventId(id)) },
+    erase: { operand: 'many', options: ['file'], changesQueue: true, read: erasing },
+    prune: { options: ['older-than', 'type', 'quarantine'], read: (given) => running(pruneRows, pruningOf(given)) },
     reconcile: {
       options: ['land', 'rate', 'metrics'],
-      read: ({ values: { land, rate, metrics } }) => running(reconcile, { land, rate: rateOf(rate), metrics }),
+      read: ({ values: { land, rate = '10000', metrics } }) =>
+        running(reconcile, { land, rate: wholeNumber('--rate', rate, RATE_MAX), metrics }),
     },
     'schema try': { uses: WAREHOUSE, operand: 'the file of a schema', options: ['since'], read: trying },
     'quarantine list': {
       uses: WAREHOUSE,
       options: ['reason', 'since', 'limit'],
-      read: ({ values, nowMs }) => running(listRows, filterOf(values, nowMs), limitOf(values.limit)),
+      read: (given) => running(listRows, filterOf(given), wholeNumber('--limit', given.values.limit ?? '50', LIST_MAX)),
     },
     'quarantine show': {
       uses: WAREHOUSE,
@@ -157,22 +147,16 @@ const COMMANDS = new Map(
       read: ({ operands: [entry = ''] }) => running(showRow, entry),
     },
     'quarantine replay': {
-      operands: true,
-      options: ['reason', 'since', 'all'],
+      ...SELECTION,
       changesQueue: true,
       read: (given) => running(replayRows, selectionOf(given)),
     },
-    'quarantine drop': {
-      uses: WAREHOUSE,
-      operands: true,
-      options: ['reason', 'since', 'all'],
-      read: (given) => running(dropRows, selectionOf(given)),
-    },
+    'quarantine drop': { ...SELECTION, uses: WAREHOUSE, read: (given) => running(dropRows, selectionOf(given)) },
   }),
 );
 
 const running =
-  <T extends readonly unknown[]>(command: (session: Session, ...given: T) => Promise<Result>, ...given: T): Run =>
+  <T extends readonly unknown[]>(command: (session: Session, ...given: T) => Promise<boolean>, ...given: T): Run =>
   (session) =>
     command(session, ...given);
 
@@ -181,22 +165,16 @@ export function readCommandLine(args: readonly string[], nowMs: number): Command
   const { values, positionals } = parsed(args);
   if (values.help) return 'help';
   if (values.version) return 'version';
-  const { command, operands } = commandOf(positionals);
-  if (command.operand !== undefined && operands.length !== 1) throw new UsageError(`expected ${command.operand}`);
-  if (command.operand === undefined && command.operands === undefined && operands.length > 0)
-    throw new UsageError(`unexpected argument ${operands[0]}`);
+  const [command, operands] = commandOf(positionals);
+  const { operand, options = [], uses = BOTH_SIDES, changesQueue = false } = command;
+  if (operand === undefined && operands.length > 0) throw new UsageError(`unexpected argument ${operands[0]}`);
+  if (operand !== undefined && operand !== 'many' && operands.length !== 1) throw new UsageError(`expected ${operand}`);
   const run = command.read({ operands, values, nowMs });
-  for (const [name, value] of Object.entries(values))
-    if (value !== undefined && value !== false && !['json', 'yes', ...(command.options ?? [])].includes(name))
+  const { json, yes, ...others } = values;
+  for (const [name, value] of Object.entries(others))
+    if (value !== undefined && value !== false && !options.includes(name))
       throw new UsageError(`--${name} has no meaning for this command`);
-  const { uses = BOTH_SIDES, changesQueue = false } = command;
-  return {
-    json: values.json,
-    yes: values.yes,
-    changesQueue,
-    uses: typeof uses === 'function' ? uses(values) : uses,
-    run,
-  };
+  return { json, yes, changesQueue, uses: typeof uses === 'function' ? uses(values) : uses, run };
 }
 
 function parsed(args: readonly string[]) {
@@ -208,19 +186,20 @@ function parsed(args: readonly string[]) {
 }
 
 /** Finds the command that one or two words name. */
-function commandOf([first, second, ...rest]: readonly string[]): Pick<Given, 'operands'> & { command: Command } {
+function commandOf(words: readonly string[]): readonly [Command, operands: readonly string[]] {
+  for (const count of [1, 2]) {
+    const command = COMMANDS.get(words.slice(0, count).join(' '));
+    if (command !== undefined) return [command, words.slice(count)];
+  }
+  const [first] = words;
   if (first === undefined) throw new UsageError('expected a command');
-  const single = COMMANDS.get(first);
-  if (single !== undefined) return { command: single, operands: [second ?? [], rest].flat() };
-  const double = COMMANDS.get(`${first} ${second}`);
-  if (double !== undefined) return { command: double, operands: rest };
   if (first === 'quarantine') throw new UsageError('expected quarantine list, show, replay or drop');
   throw new UsageError(first === 'schema' ? 'expected schema try' : `unknown command ${first}`);
 }
 
-function trying({ operands: [path = ''], values: { since }, nowMs }: Given): Run {
+function trying({ operands: [path = ''], values: { since = '24h' }, nowMs }: Given): Run {
   if (!SCHEMA_FILE.test(path)) throw new UsageError('expected the file of a schema, <type>.json');
-  return running(trySchema, path, timeOf('since', since ?? '24h', nowMs));
+  return running(trySchema, path, timeOf('since', since, nowMs));
 }
 
 function erasing({ operands, values: { file } }: Given): Run {
@@ -229,7 +208,8 @@ function erasing({ operands, values: { file } }: Given): Run {
   return async (session) => eraseEvents(session, file === undefined ? ids : await idsOf(file));
 }
 
-function selectionOf({ operands, values, nowMs }: Given): Selection {
+function selectionOf(given: Given): Selection {
+  const { operands, values } = given;
   const filtered = values.reason !== undefined || values.all;
   if (operands.length > 0) {
     if (filtered || values.since !== undefined)
@@ -237,15 +217,15 @@ function selectionOf({ operands, values, nowMs }: Given): Selection {
     return { kind: 'entries', entries: [...new Set(operands)] };
   }
   if (!filtered) throw new UsageError('expected names of entries, --reason R, or --all');
-  return { kind: 'filter', filter: filterOf(values, nowMs) };
+  return { kind: 'filter', filter: filterOf(given) };
 }
 
-const filterOf = ({ reason, since }: Values, nowMs: number): QuarantineFilter => ({
+const filterOf = ({ values: { reason, since }, nowMs }: Given): QuarantineFilter => ({
   reason,
   sinceMs: since === undefined ? undefined : timeOf('since', since, nowMs),
 });
 
-function pruningOf({ 'older-than': age, type, quarantine }: Values, nowMs: number): Pruning {
+function pruningOf({ values: { 'older-than': age, type, quarantine }, nowMs }: Given): Pruning {
   if (age === undefined) throw new UsageError('expected --older-than T');
   if (quarantine && type !== undefined) throw new UsageError('expected either --type or --quarantine');
   const beforeMs = timeOf('older-than', age, nowMs);
@@ -253,36 +233,20 @@ function pruningOf({ 'older-than': age, type, quarantine }: Values, nowMs: numbe
   return { table: quarantine ? 'quarantine' : 'events', beforeMs, type };
 }
 
-function tailingOf({ type, producer, n, follow, bodies }: Values): Tailing {
-  const last = n === undefined ? undefined : Number(n);
-  if (last !== undefined && !(Number.isInteger(last) && last >= 1 && last <= TAIL_MAX))
-    throw new UsageError(`-n ${n}: expected a whole number from 1 to ${TAIL_MAX}`);
-  return { type, producer, last, follow: follow || last === undefined, bodies };
-}
-
 function timeOf(option: string, text: string, nowMs: number): number {
   const ago = /^(\d{1,6})([smhd])$/.exec(text);
   if (ago !== null) return nowMs - Number(ago[1]) * DURATION_MS[ago[2] as keyof typeof DURATION_MS];
-  const time = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
-    ? Date.parse(text)
-    : Number.NaN;
+  const isTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
+  const time = isTime ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(time))
     throw new UsageError(`--${option} ${text}: expected a time as 2026-01-31T12:00:00Z, a date, or 30m, 12h, 7d`);
   return time;
 }
 
-function limitOf(text: string | undefined): number {
-  if (text === undefined) return LIST_LIMIT;
+function wholeNumber(option: string, text: string, max: number): number {
   const number = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (number < 1 || number > LIST_MAX)
-    throw new UsageError(`--limit ${text}: expected a whole number from 1 to ${LIST_MAX}`);
+  if (number < 1 || number > max) throw new UsageError(`${option} ${text}: expected a whole number from 1 to ${max}`);
   return number;
-}
-
-function rateOf(text = '10000'): number {
-  const rate = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (rate < 1) throw new UsageError(`--rate ${text}: expected a whole number of entries per second`);
-  return rate;
 }
 
 function eventId(text: string | undefined): string {

@@ -5,10 +5,10 @@
 // came back. An event is erased only if it was accepted before its erasure: an id whose row was pruned is free again.
 import { isErased } from '../ingest/erased.ts';
 import { QueueFailed, type ErasureNote, type QueuedCopy } from '../ingest/queue-admin.ts';
-import { auditLines } from '../ingest/warehouse-admin.ts';
+import { auditLines, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import type { PruneCursor } from '../ingest/warehouse.ts';
-import { eraseEntry, eraseRows, noteErasure, type Found } from './erase.ts';
-import { audited, RESULT, type Session } from './session.ts';
+import { eraseEntry, eraseRows, noteErasure } from './erase.ts';
+import { audited, pages, type Session } from './session.ts';
 
 /** The clock of the machine that recorded an erasure may be this much behind the queue's. */
 const CLOCK_MARGIN_MS = 60_000;
@@ -32,11 +32,11 @@ export class Erasures {
   async read(sinceMs: number, again: boolean): Promise<number> {
     let back = 0;
     this.#droppedFrom = sinceMs - CLOCK_MARGIN_MS;
-    for await (const notes of this.#notes()) {
+    for await (const notes of notesOf(this.#session)) {
       for (const { id, atMs } of notes)
         if (atMs >= sinceMs) this.#atMs.set(id, Math.max(atMs, this.#atMs.get(id) ?? 0));
-      for (let from = 0; from < notes.length; from += PAGE) {
-        const ids = await this.#bodiesBack(notes.slice(from, from + PAGE));
+      for (const page of pages(notes, PAGE)) {
+        const ids = await bodiesBack(this.#session.warehouse, page);
         back += ids.length;
         if (again) await eraseAgain(this.#session, ids);
       }
@@ -45,7 +45,7 @@ export class Erasures {
   }
 
   /** True if the event of an entry was erased after it was accepted. */
-  has({ id, acceptedAtMs }: Pick<QueuedCopy, 'id' | 'acceptedAtMs'>): boolean {
+  has({ id, acceptedAtMs }: QueuedCopy): boolean {
     return acceptedAtMs <= (this.#atMs.get(id ?? '') ?? -1);
   }
 
@@ -59,58 +59,53 @@ export class Erasures {
     }
     return this.#dropped;
   }
+}
 
-  /** Yields the notes of every stream that answers, then the records in the warehouse. */
-  async *#notes(): AsyncGenerator<readonly ErasureNote[]> {
-    const { queue, warehouse } = this.#session;
-    for (const stream of queue.streams) {
-      const isAway = (cause: unknown): readonly ErasureNote[] => {
+/** Yields the notes of every stream that answers, then the records in the warehouse. */
+async function* notesOf({ queue, warehouse }: Session): AsyncGenerator<readonly ErasureNote[]> {
+  for (const stream of queue.streams)
+    for (let from = 0, size = 1; size > 0; from += size) {
+      const notes = await stream.erasures(from).catch((cause: unknown) => {
         if (cause instanceof QueueFailed) return [];
         throw cause;
-      };
-      for (let from = 0, size = 1; size > 0; from += size) {
-        const notes = await stream.erasures(from).catch(isAway);
-        size = notes.length;
-        yield notes;
-      }
+      });
+      size = notes.length;
+      yield notes;
     }
-    for (let from: number | PruneCursor | undefined = 0; from !== undefined;) {
-      const { page, next } = await warehouse.removals('erase', from);
-      yield page.flatMap(({ names, atMs }) => names.map((id) => ({ id, atMs: atMs + CLOCK_MARGIN_MS })));
-      from = next;
-    }
+  for (let from: number | PruneCursor | undefined = 0; from !== undefined;) {
+    const { page, next } = await warehouse.removals('erase', from);
+    yield page.flatMap(({ names, atMs }) => names.map((id) => ({ id, atMs: atMs + CLOCK_MARGIN_MS })));
+    from = next;
   }
+}
 
-  /** Returns the ids that have a body in the warehouse from before the erasure. */
-  async #bodiesBack(notes: readonly ErasureNote[]): Promise<readonly string[]> {
-    const { warehouse } = this.#session;
-    const atMs = new Map(notes.map((note) => [note.id, note.atMs]));
-    const isBefore = (id: string, acceptedAtMs: number): boolean => acceptedAtMs <= (atMs.get(id) ?? -1);
-    const ids = [...atMs.keys()];
-    const rows = (await warehouse.rowsOf(ids)).filter((row) => !row.erased && isBefore(row.id, row.acceptedAtMs));
-    const back = new Set(rows.map(({ id }) => id));
-    for (const id of await warehouse.quarantinedIds(ids)) {
-      const quarantined = await warehouse.quarantineOf(id);
-      if (quarantined.some((row) => !isErased(row.body) && isBefore(id, row.acceptedAtMs))) back.add(id);
-    }
-    return [...back];
+/** Returns the ids that have a body in the warehouse from before the erasure. */
+async function bodiesBack(warehouse: WarehouseAdmin, notes: readonly ErasureNote[]): Promise<readonly string[]> {
+  const atMs = new Map(notes.map((note) => [note.id, note.atMs]));
+  const isBefore = (id: string, acceptedAtMs: number): boolean => acceptedAtMs <= (atMs.get(id) ?? -1);
+  const ids = [...atMs.keys()];
+  const rows = (await warehouse.rowsOf(ids)).filter((row) => !row.erased && isBefore(row.id, row.acceptedAtMs));
+  const back = new Set(rows.map(({ id }) => id));
+  for (const id of await warehouse.quarantinedIds(ids)) {
+    const quarantined = await warehouse.quarantineOf(id);
+    if (quarantined.some((row) => !isErased(row.body) && isBefore(id, row.acceptedAtMs))) back.add(id);
   }
+  return [...back];
 }
 
 /** Erases events whose bodies are back, on the queue and in the warehouse, and records the erasures again. */
 export async function eraseAgain(
   session: Session,
   ids: readonly string[],
-  copies: readonly Found[] = [],
+  copies: readonly QueuedCopy[] = [],
 ): Promise<void> {
   if (ids.length === 0) return;
   await audited(session, 'erase', auditLines(ids), async (tally) => {
     for (const id of ids) {
       await noteErasure(session, id);
-      for (const found of copies) if (found.copy.id === id) await eraseEntry(session, found, id);
+      for (const copy of copies) if (copy.id === id) await eraseEntry(session, copy, id);
       await eraseRows(session, id);
       tally.changed += 1;
     }
-    return RESULT.done;
   });
 }

@@ -20,16 +20,14 @@ export class Patience {
     return this.deserted || this.#session.stopped.aborted;
   }
 
-  moved(): void {
-    this.#movedMs = this.#session.clock.ms();
-  }
-
-  async wait(): Promise<void> {
+  /** Returns immediately after progress, and pauses otherwise. */
+  async wait(progress: boolean): Promise<void> {
     const { clock, queue, stopped } = this.#session;
-    if (clock.ms() - this.#movedMs > NO_CONSUMER_MS) {
+    if (progress) this.#movedMs = clock.ms();
+    else if (clock.ms() - this.#movedMs > NO_CONSUMER_MS) {
       const alive = await Promise.all(queue.streams.map((stream) => stream.replicasAlive()));
-      this.deserted = !alive.some((replicas) => replicas > 0);
+      this.deserted = alive.every((replicas) => replicas === 0);
     }
-    if (!this.isOver) await clock.sleep(POLL_MS, stopped);
+    if (!progress && !this.isOver) await clock.sleep(POLL_MS, stopped);
   }
 }

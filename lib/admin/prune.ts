@@ -5,7 +5,7 @@
 // warehouse's.
 import { QueueFailed } from '../ingest/queue-admin.ts';
 import { PRUNE_AGE_MS_MIN, type PruneCursor, type Pruning } from '../ingest/warehouse.ts';
-import { audited, RESULT, printResult, type Result, type Session } from './session.ts';
+import { audited, printResult, type Session } from './session.ts';
 import { queueStatus } from './status.ts';
 import { counted, durationText, timeText } from './terminal.ts';
 
@@ -17,21 +17,20 @@ const PAUSE_MS = 10;
 const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
-export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<Result> {
+export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<boolean> {
   const { tell } = session;
   // The clocks are read before the ages, because the queue may answer late.
   const nowMs = await earliestClock(session);
-  if (nowMs === undefined) return RESULT.nothing;
+  if (nowMs === undefined) return false;
   const queue = await queueStatus(session.queue);
   if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
   const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
   const beforeMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
   const before = timeText(beforeMs);
   if (beforeMs < asked) tell(`an unlanded event on the queue is older: only rows before ${before} are removed`);
-  const what =
-    `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`} from ` +
-    `before ${before}`;
-  if (!(await session.confirm(`Remove all ${what}, for good?`))) return RESULT.nothing;
+  const rows = `${table === 'events' ? 'event' : 'quarantine row'}s${type === undefined ? '' : ` of type ${type}`}`;
+  const what = `${rows} from before ${before}`;
+  if (!(await session.confirm(`Remove all ${what}, for good?`))) return false;
   return audited(session, 'prune', what, async (tally) => {
     let from: PruneCursor | undefined;
     do {
@@ -45,7 +44,7 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
     const removed = counted(tally.changed, 'row');
     printResult(session, { removed: tally.changed, before }, `removed ${removed} from before ${before}\n`);
     if (from !== undefined) tell('interrupted; run again for the rest');
-    return from === undefined ? RESULT.done : RESULT.nothing;
+    return from === undefined;
   });
 }
 
@@ -53,19 +52,20 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
 async function earliestClock({ clock, queue, warehouse, tell }: Session): Promise<number | undefined> {
   const clocks = [{ of: "this machine's", ms: clock.epochMs() }];
   let [aheadMs, behindMs] = [0, 0];
-  const compare = async (of: string, read: () => Promise<readonly number[]>): Promise<void> => {
+  const compare = async (of: string, read: Promise<readonly (number | undefined)[]>): Promise<void> => {
     const beforeMs = clock.epochMs();
-    const others = await read();
+    const others = await read;
     const afterMs = clock.epochMs();
     for (const ms of others) {
+      if (ms === undefined) continue;
       clocks.push({ of, ms });
       // The server read its clock between these two readings.
       aheadMs = Math.max(aheadMs, ms - afterMs);
       behindMs = Math.max(behindMs, beforeMs - ms);
     }
   };
-  await compare("the queue's", () => Promise.all(queue.streams.map((stream) => stream.clock())));
-  await compare("the warehouse's", async () => [(await warehouse.clock()) ?? []].flat());
+  await compare("the queue's", Promise.all(queue.streams.map((stream) => stream.clock())));
+  await compare("the warehouse's", Promise.all([warehouse.clock()]));
   const differMs = aheadMs + behindMs;
   if (differMs <= CLOCKS_DIFFER_MS_MAX) return Math.min(...clocks.map(({ ms }) => ms));
   const times = clocks.map(({ of, ms }) => `${of} ${timeText(ms)}`).join(', ');

@@ -31,7 +31,7 @@ export class Report {
   /** Number of erased events whose bodies were back in the queue or the warehouse. */
   bodiesBack = 0;
   readonly #rows = new Map<string, Row>();
-  readonly #missing: Pick<QueuedCopy, 'stream' | 'entry' | 'id' | 'producer'>[] = [];
+  readonly #missing: (Pick<QueuedCopy, 'stream' | 'entry' | 'id'> & { readonly producer: string })[] = [];
 
   add({ stream, entry, id, producer = '', acceptedAtMs }: QueuedCopy, place: EventPlace): void {
     const hour = timeText(Math.floor(acceptedAtMs / HOUR_MS) * HOUR_MS);
@@ -54,46 +54,34 @@ export class Report {
   print(session: Session, land: boolean): void {
     const { sum, filled, bodiesBack } = this;
     const hours = [...this.#rows.values()].toSorted((one, other) => (one.hour < other.hour ? -1 : 1));
-    const changes = land ? { filled } : {};
-    const value = { ...sum, ...changes, bodiesBack, hours, missingEvents: this.#missing };
-    printResult(session, value, `${this.#lines(hours, land).join('\n')}\n`);
-  }
-
-  #lines(hours: readonly Row[], land: boolean): string[] {
-    const { sum, filled, bodiesBack } = this;
-    const cells = (counts: Counts): string[] =>
-      [counts.entries, ...PLACES.map((place) => counts[place])].map(countText);
+    const value = { ...sum, ...(land ? { filled } : {}), bodiesBack, hours, missingEvents: this.#missing };
+    const cells = (counts: Counts): string[] => ['entries' as const, ...PLACES].map((name) => countText(counts[name]));
+    const rows = hours.map((row) => [`${row.hour.slice(0, 16)}Z`, printable(row.producer), ...cells(row)]);
     const lines = table(
-      [
-        ['hour', 'producer', 'entries', ...PLACES],
-        ...hours.map((row) => [row.hour.slice(0, 16) + 'Z', printable(row.producer), ...cells(row)]),
-        ['all', '', ...cells(sum)],
-      ],
+      [['hour', 'producer', 'entries', ...PLACES], ...rows, ['all', '', ...cells(sum)]],
       [2, 3, 4, 5, 6, 7],
     );
-    for (const { stream, entry, id, producer = '' } of this.#missing.slice(0, SHOWN_MAX))
+    for (const { stream, entry, id, producer } of this.#missing.slice(0, SHOWN_MAX))
       lines.push(`missing: ${stream} ${entry} of ${printable(producer)}: ${printable(id ?? '(no id)')}`);
     if (sum.missing > SHOWN_MAX) lines.push(`and ${countText(sum.missing - SHOWN_MAX)} more`);
     if (bodiesBack > 0) lines.push(`${counted(bodiesBack, 'body', 'bodies')} of erased events had come back`);
     if (land) lines.push(`${countText(filled)} of ${counted(sum.missing, 'missing event')} landed`);
-    return lines;
+    printResult(session, value, `${lines.join('\n')}\n`);
   }
 
   metrics(land: boolean, nowMs: number): string {
     const { sum, filled, bodiesBack } = this;
     const counts = { ...sum, landed: sum.landed + filled, missing: sum.missing - filled };
-    return [
-      '# HELP ingest_reconcile_events Events on the queue, by their place, when ingest-admin reconcile ended.',
-      '# TYPE ingest_reconcile_events gauge',
-      ...PLACES.map((place) => `ingest_reconcile_events{place="${place}"} ${counts[place]}`),
-      '# HELP ingest_reconcile_bodies_back Erased events that have a body again.',
-      '# TYPE ingest_reconcile_bodies_back gauge',
-      `ingest_reconcile_bodies_back ${land ? 0 : bodiesBack}`,
-      '# HELP ingest_reconcile_end_timestamp_seconds Unix time at which ingest-admin reconcile ended.',
-      '# TYPE ingest_reconcile_end_timestamp_seconds gauge',
-      `ingest_reconcile_end_timestamp_seconds ${(nowMs / 1_000).toFixed(3)}`,
-      '',
-    ].join('\n');
+    return `# HELP ingest_reconcile_events Events on the queue, by their place, when ingest-admin reconcile ended.
+# TYPE ingest_reconcile_events gauge
+${PLACES.map((place) => `ingest_reconcile_events{place="${place}"} ${counts[place]}\n`).join('')}\
+# HELP ingest_reconcile_bodies_back Erased events that have a body again.
+# TYPE ingest_reconcile_bodies_back gauge
+ingest_reconcile_bodies_back ${land ? 0 : bodiesBack}
+# HELP ingest_reconcile_end_timestamp_seconds Unix time at which ingest-admin reconcile ended.
+# TYPE ingest_reconcile_end_timestamp_seconds gauge
+ingest_reconcile_end_timestamp_seconds ${(nowMs / 1_000).toFixed(3)}
+`;
   }
 }
 

@@ -6,19 +6,16 @@
 import { hash } from 'node:crypto';
 import { isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId } from '../ingest/event.ts';
-import { QueueFailed, type QueuedCopy, type QueuedStream, type StateEntry } from '../ingest/queue-admin.ts';
-import { RETENTION_MS, type EntryName } from '../ingest/queue.ts';
+import { QueueFailed, type QueuedStream, type StateEntry } from '../ingest/queue-admin.ts';
+import { RETENTION_MS } from '../ingest/queue.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
 import { messageOf } from '../process/message-of.ts';
 import { isSameProducer } from '../process/producer-name.ts';
 import { eraseAgain, Erasures } from './erasures.ts';
 import { Patience } from './patience.ts';
-import { Report, writeMetrics } from './reconcile-report.ts';
-import { answersOf, audited, RESULT, type Result, type Session, type Tally } from './session.ts';
+import { Report, writeMetrics, type EventPlace } from './reconcile-report.ts';
+import { answersOf, audited, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
-
-/** Maximum number of events that are to land again. */
-const LANDING_MAX = 4_096;
 
 export interface Reconciling {
   readonly land: boolean;
@@ -26,16 +23,6 @@ export interface Reconciling {
   readonly rate: number;
   /** The file that receives the result, in Prometheus' text format. */
   readonly metrics: string | undefined;
-}
-
-/** An entry without its body. */
-interface Event extends EntryName {
-  readonly id: string | undefined;
-  readonly producer: string;
-  readonly digest: string;
-  readonly erased: boolean;
-  /** The name of its quarantine row, if it has one. */
-  readonly row: string;
 }
 
 /** The entries of the last RETENTION_MS, and of all unlanded events, that exist at the start. */
@@ -51,9 +38,9 @@ async function windowOf(stream: QueuedStream): Promise<Window> {
   return { stream, startMs: Math.max(1, nowMs - Math.max(RETENTION_MS, partition.oldestUnlandedMs)), end };
 }
 
-export async function reconcile(session: Session, options: Reconciling): Promise<Result> {
+export async function reconcile(session: Session, options: Reconciling): Promise<boolean> {
   if (!options.land) return new Reconciliation(session, options).run({ changed: 0 });
-  if (!(await session.confirm('Land all events that are missing in the warehouse?'))) return RESULT.nothing;
+  if (!(await session.confirm('Land all events that are missing in the warehouse?'))) return false;
   return audited(session, 'reconcile', '--land', (tally) => new Reconciliation(session, options).run(tally));
 }
 
@@ -62,9 +49,9 @@ class Reconciliation {
   readonly #options: Reconciling;
   readonly #erasures: Erasures;
   readonly #report = new Report();
-  /** Events that were made pending again and have not landed yet, by their entries. */
-  readonly #landing = new Map<QueuedStream, Map<string, Event>>();
   readonly #patience: Patience;
+  /** Number of events that are pending again and have not landed. */
+  #waiting = 0;
 
   constructor(session: Session, options: Reconciling) {
     this.#session = session;
@@ -73,34 +60,25 @@ class Reconciliation {
     this.#patience = new Patience(session);
   }
 
-  async run(tally: Tally): Promise<Result> {
+  async run(tally: Tally): Promise<boolean> {
     const { queue, warehouse, stopped, clock, tell, progress } = this.#session;
     const { land, metrics } = this.#options;
-    const windows = await answersOf(queue.streams.map(windowOf));
-    const { failures } = windows;
-    const sinceMs = Math.min(...windows.found.map(({ startMs }) => startMs));
+    const { found: windows, failures } = await answersOf(queue.streams.map(windowOf));
+    const sinceMs = Math.min(...windows.map(({ startMs }) => startMs));
     this.#report.bodiesBack += await this.#erasures.read(sinceMs, land);
-    for (const window of windows.found) {
-      try {
-        await this.#check(window, tally);
-        while (this.#landingCount > 0 && !this.#patience.isOver) await this.#settle();
-      } catch (cause) {
-        failures.push(cause);
-        this.#landing.delete(window.stream);
-      }
-      if (stopped.aborted) break;
-    }
+    for (const window of windows)
+      if (!stopped.aborted) await this.#check(window, tally).catch((cause: unknown) => failures.push(cause));
     progress('');
-    const waiting = this.#landingCount;
     this.#report.print(this.#session, land);
-    if (this.#patience.deserted) tell(`no consumer is running: ${counted(waiting, 'event')} will land once one starts`);
+    if (this.#patience.deserted)
+      tell(`no consumer is running: ${counted(this.#waiting, 'event')} will land once one starts`);
     else if (stopped.aborted) tell('interrupted; run again for the rest');
     const traces = land && this.#report.bodiesBack > 0 ? await warehouse.eraseTraces() : undefined;
     if (traces !== undefined) tell(traces);
     if (failures.length > 0) throw failuresOf(failures);
-    if (stopped.aborted) return RESULT.nothing;
+    if (stopped.aborted) return false;
     if (metrics !== undefined) await writeMetrics(metrics, this.#report.metrics(land, clock.epochMs()));
-    return this.#report.isGood(land) ? RESULT.done : RESULT.nothing;
+    return this.#report.isGood(land);
   }
 
   async #check({ stream, startMs, end }: Window, tally: Tally): Promise<void> {
@@ -112,81 +90,73 @@ class Reconciliation {
       const entries = page.entries.map((one) => ({ ...one, id: [one.id, namesIn(one.body).id].find(isEventId) }));
       if (entries.length === 0) return;
       at = entries.at(-1)?.entry ?? at;
-      await this.#checkPage(stream, entries, tally);
-      const { entries: checked, missing } = this.#report.sum;
-      progress(`checking: ${counted(checked, 'entry', 'entries')}, ${countText(missing)} missing`);
+      const missing = await this.#missingIn(entries);
+      if (this.#options.land) {
+        tally.changed += missing.length;
+        await this.#landAgain(stream, missing);
+      }
+      const { entries: checked, missing: all } = this.#report.sum;
+      progress(`checking: ${counted(checked, 'entry', 'entries')}, ${countText(all)} missing`);
       const dueMs = readMs + (1_000 * entries.length) / this.#options.rate;
       if (dueMs > clock.ms()) await clock.sleep(dueMs - clock.ms(), stopped);
     }
   }
 
-  async #checkPage(stream: QueuedStream, entries: readonly StateEntry[], tally: Tally): Promise<void> {
-    const back = entries.filter((entry) => this.#erasures.has(entry) && !isErased(entry.body));
-    this.#report.bodiesBack += back.length;
-    const events = entries.map(eventOf);
-    const places = await this.#placesOf(events);
-    const missing: Event[] = [];
+  /** Adds a page to the report, erases bodies that are back, and returns the entries of missing events. */
+  async #missingIn(entries: readonly StateEntry[]): Promise<readonly StateEntry[]> {
+    const back = new Set(entries.filter((entry) => this.#erasures.has(entry) && !isErased(entry.body)));
+    this.#report.bodiesBack += back.size;
+    const places = await this.#placesOf(entries);
+    const missing: StateEntry[] = [];
     for (const [at, entry] of entries.entries()) {
-      const place = back.includes(entry) ? 'erased' : (places[at] ?? (entry.state === 'done' ? 'missing' : 'waiting'));
-      const event = events[at] as Event;
-      if (place === 'missing') missing.push(event);
+      const place = back.has(entry) ? 'erased' : (places[at] ?? (entry.state === 'done' ? 'missing' : 'waiting'));
+      if (place === 'missing') missing.push(entry);
       this.#report.add(entry, place);
     }
-    if (!this.#options.land) return;
-    const copies = back.map((copy) => ({ stream, copy }));
-    await eraseAgain(this.#session, [...new Set(back.flatMap(({ id }) => id ?? []))], copies);
-    tally.changed += missing.length;
-    await this.#landAgain(stream, missing);
+    const ids = new Set([...back].flatMap(({ id }) => id ?? []));
+    if (this.#options.land) await eraseAgain(this.#session, [...ids], [...back]);
+    return missing;
   }
 
   /** Returns where each event is in the warehouse; undefined for an event that is nowhere. */
-  async #placesOf(events: readonly Event[]) {
+  async #placesOf(entries: readonly StateEntry[]): Promise<readonly (EventPlace | undefined)[]> {
     const { warehouse } = this.#session;
     // A replay moves an event from the quarantine to its row, so the quarantine is asked first.
-    const quarantined = await warehouse.present(events.map(({ row }) => row));
-    const ids = [...new Set(events.flatMap(({ id }) => id ?? []))];
-    const rows = new Map((await warehouse.rowsOf(ids)).map((row) => [row.id, row]));
-    const places = events.map((event) => {
-      const row = rows.get(event.id ?? '');
-      const isOwn = row !== undefined && isSameProducer(row.producer, event.producer);
-      if (isOwn && (row.erased || event.erased)) return 'erased';
-      if (isOwn && row.digest === event.digest) return 'landed';
-      if (quarantined.has(event.row)) return event.erased ? 'erased' : 'quarantined';
+    const names = entries.map((entry) => entry.replayOf ?? quarantineRowName(entry));
+    const quarantined = await warehouse.present(names);
+    const ids = new Set(entries.flatMap(({ id }) => id ?? []));
+    const rows = new Map((await warehouse.rowsOf([...ids])).map((row) => [row.id, row]));
+    const places = entries.map(({ id = '', producer = '', body }, at) => {
+      const row = rows.get(id);
+      const isOwn = row !== undefined && isSameProducer(row.producer, producer);
+      if (isOwn && (row.erased || isErased(body))) return 'erased';
+      if (isOwn && row.digest === hash('sha256', body)) return 'landed';
+      if (quarantined.has(names[at] ?? '')) return isErased(body) ? 'erased' : 'quarantined';
       return undefined;
     });
     if (!places.includes(undefined)) return places;
     // A row is recorded before it is dropped, so the records are read after the rows.
     const dropped = await this.#erasures.dropped();
-    return places.map((place, at) => place ?? (dropped.has(events[at]?.row ?? '') ? 'erased' : undefined));
+    return places.map((place, at) => place ?? (dropped.has(names[at] ?? '') ? 'erased' : undefined));
   }
 
-  async #landAgain(stream: QueuedStream, events: readonly Event[]): Promise<void> {
-    const landing = this.#landing.get(stream) ?? new Map<string, Event>();
-    this.#landing.set(stream, landing);
-    const states = await stream.landAgain(events);
-    for (const [at, event] of events.entries()) if (states[at] === 'held') landing.set(event.entry, event);
-    this.#patience.moved();
-    while (this.#landingCount > LANDING_MAX && !this.#patience.isOver) await this.#settle();
-  }
-
-  get #landingCount(): number {
-    return [...this.#landing.values()].reduce((sum, { size }) => sum + size, 0);
-  }
-
-  /** Checks once which events have landed. Pauses if none has. */
-  async #settle(): Promise<void> {
-    const { progress } = this.#session;
-    const before = this.#landingCount;
-    for (const [stream, landing] of this.#landing) {
-      const states = await stream.states([...landing.keys()]);
-      const done = [...landing.values()].filter((_, at) => states[at] !== 'held');
-      if (done.length === 0) continue;
+  /** Makes the entries pending again, and waits until consumers have acknowledged them. */
+  async #landAgain(stream: QueuedStream, entries: readonly StateEntry[]): Promise<void> {
+    const states = await stream.landAgain(entries);
+    let left = entries.filter((_, at) => states[at] === 'held');
+    this.#waiting += left.length;
+    await this.#patience.wait(true);
+    while (left.length > 0 && !this.#patience.isOver) {
+      const now = await stream.states(left.map(({ entry }) => entry));
+      const done = left.filter((_, at) => now[at] !== 'held');
       this.#report.filled += (await this.#placesOf(done)).filter((place) => place !== undefined).length;
-      for (const { entry } of done) landing.delete(entry);
+      left = left.filter((_, at) => now[at] === 'held');
+      this.#waiting -= done.length;
+      this.#session.progress(
+        `landing: ${counted(this.#report.filled, 'event')} landed, ${countText(this.#waiting)} left`,
+      );
+      await this.#patience.wait(done.length > 0);
     }
-    progress(`landing: ${counted(this.#report.filled, 'event')} landed, ${countText(this.#landingCount)} left`);
-    if (this.#landingCount < before) this.#patience.moved();
-    else await this.#patience.wait();
   }
 }
 
@@ -194,10 +164,4 @@ class Reconciliation {
 function failuresOf(failures: readonly unknown[]): unknown {
   const other = failures.find((cause) => !(cause instanceof QueueFailed));
   return other ?? new QueueFailed(failures.map(messageOf).join('; '), { cause: (failures[0] as Error).cause });
-}
-
-function eventOf({ entry, source, servers, id, producer = '', body, replayOf }: QueuedCopy): Event {
-  const row = replayOf ?? quarantineRowName({ source, entry, producer, id, body });
-  const place = { entry, source, ...(servers === undefined ? {} : { servers }) };
-  return { ...place, id, producer, digest: hash('sha256', body), erased: isErased(body), row };
 }

@@ -5,19 +5,16 @@
 // again: a replay that has not landed is not queued twice (lib/redis/stream/lua/replay.lua). Rows with the reason
 // `invalid_entry` are not replayed.
 import { namesIn } from '../ingest/erased.ts';
-import { streamOf, type EntryState, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
+import { streamOf, type QueuedStream, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode, type QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { Patience } from './patience.ts';
 import { noRows, selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
-import { audited, RESULT, printJson, type Result, type Session } from './session.ts';
+import { audited, printResult, type Session, type Tally } from './session.ts';
 import { counted } from './terminal.ts';
 
-/** Maximum number of rows that are waiting to land. */
-const WINDOW = 256;
-
 /** The entry on the queue of a row that has not landed yet. */
-interface Waiting extends Omit<Replayed, 'replayOf'> {
+interface Waiting extends Replayed {
   readonly stream: QueuedStream;
 }
 
@@ -33,143 +30,117 @@ interface Rows {
 
 const noneYet = (): Rows => ({ landed: 0, refused: [], lost: [], notReplayed: [] });
 
-export async function replayRows(session: Session, selection: Selection): Promise<Result> {
+export async function replayRows(session: Session, selection: Selection): Promise<boolean> {
   const found = await selectedCount(session, selection);
   const missing = selection.kind === 'entries' ? selection.entries.length - found : 0;
   if (found === 0) return noRows(session, { ...noneYet(), waiting: 0, missing });
-  if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return RESULT.nothing;
+  if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return false;
   return audited(session, 'replay', selectionText(selection), async (tally) => {
-    const replay = new Replaying(session);
-    await replaySelected(session, selection, replay).finally(() => (tally.changed = replay.sent));
-    return resultOf(session, replay, missing);
+    const replay = new Replaying(session, tally);
+    for await (const names of selected(session, selection)) {
+      await replay.page(names);
+      if (replay.patience.isOver) break;
+    }
+    return replay.report(missing);
   });
 }
 
-async function replaySelected(session: Session, selection: Selection, replay: Replaying): Promise<void> {
-  for await (const names of selected(session, selection)) {
-    for (const name of names) if (!replay.patience.isOver) await replay.add(name);
-    if (replay.patience.isOver) break;
-  }
-  await replay.settleAbove(0);
-}
-
 class Replaying {
-  readonly rows = noneYet();
-  /** The entries of rows that have not landed yet, by row name. */
-  readonly waiting = new Map<string, Waiting>();
   readonly patience: Patience;
-  /** Number of rows put on the queue. */
-  sent = 0;
   readonly #session: Session;
+  readonly #tally: Tally;
+  readonly #rows = noneYet();
+  /** By row name. */
+  readonly #waiting = new Map<string, Waiting>();
 
-  constructor(session: Session) {
+  constructor(session: Session, tally: Tally) {
     this.#session = session;
+    this.#tally = tally;
     this.patience = new Patience(session);
   }
 
-  /** Waits for room in the window, then puts a row on the queue. */
-  async add(name: string): Promise<void> {
-    await this.settleAbove(WINDOW - 1);
-    const row = this.patience.isOver ? undefined : await this.#session.warehouse.quarantineRow(name);
-    if (row === undefined) return;
-    if (reasonCode(row.reason) === 'invalid_entry') this.rows.notReplayed.push(name);
-    else await this.#send(row, false);
+  /** Puts rows on the queue, and waits until each has landed or has not. */
+  async page(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      const row = this.patience.isOver ? undefined : await this.#session.warehouse.quarantineRow(name);
+      if (row === undefined) continue;
+      if (reasonCode(row.reason) === 'invalid_entry') this.#rows.notReplayed.push(name);
+      else await this.#send(row, false);
+    }
+    while (this.#waiting.size > 0 && !this.patience.isOver) await this.patience.wait(await this.#settle());
   }
 
-  async settleAbove(count: number): Promise<void> {
-    while (this.waiting.size > count && !this.patience.isOver) await this.#settle();
-  }
-
+  /** Uses the stream in the row's name (`<queue id>/<stream>/<entry>`), or else the one that the id maps to. */
   async #send(row: QuarantineBody, again: boolean): Promise<void> {
-    const stream = this.#streamOf(row);
-    for (const { replayOf, entry, fresh } of await stream.replay([{ ...row, replayOf: row.entry }], again)) {
-      this.waiting.set(replayOf, { stream, entry, fresh });
-      if (fresh) this.sent += 1;
-    }
-  }
-
-  /**
-   * Returns the stream named in the row's `entry` (`<queue id>/<stream>/<entry>`). If the queue has no such stream,
-   * returns the one that the event's id maps to.
-   */
-  #streamOf({ entry, id, body }: QuarantineBody): QueuedStream {
+    const { entry, id, body } = row;
     const { queue } = this.#session;
-    const name = entry.split('/').at(-2);
-    return queue.streams.find((stream) => stream.name === name) ?? streamOf(queue, id ?? namesIn(body).id ?? '');
+    const named = queue.streams.find(({ name }) => name === entry.split('/').at(-2));
+    const stream = named ?? streamOf(queue, id ?? namesIn(body).id ?? '');
+    for (const replayed of await stream.replay([{ ...row, replayOf: entry }], again)) {
+      this.#waiting.set(entry, { stream, ...replayed });
+      if (replayed.fresh) this.#tally.changed += 1;
+    }
   }
 
-  async #states(): Promise<ReadonlyMap<string, EntryState>> {
-    const states = new Map<string, EntryState>();
-    for (const [stream, some] of Map.groupBy(this.waiting, ([, { stream }]) => stream)) {
-      const found = await stream.states(some.map(([, { entry }]) => entry));
-      for (const [at, [name]] of some.entries()) states.set(name, found[at] as EntryState);
+  /** Checks all waiting rows once. Returns true if one of them is finished. */
+  async #settle(): Promise<boolean> {
+    const before = this.#waiting.size;
+    await this.#removeLanded();
+    const ended: [name: string, refused: boolean][] = [];
+    for (const [stream, some] of Map.groupBy(this.#waiting.values(), (one) => one.stream)) {
+      const states = await stream.states(some.map(({ entry }) => entry));
+      for (const [at, { replayOf }] of some.entries())
+        if (states[at] === 'done' || states[at] === 'gone') ended.push([replayOf, states[at] === 'done']);
     }
-    return states;
-  }
-
-  /** Checks all waiting rows once. Pauses if none of them is finished. */
-  async #settle(): Promise<void> {
-    const before = this.waiting.size;
-    await this.#landed();
-    const ended = [...(await this.#states())].filter(([, state]) => state === 'done' || state === 'gone');
-    if (ended.length > 0) {
-      // If the row disappeared between the two queries, the event has landed.
-      await this.#landed();
-      for (const [name, state] of ended) {
-        const replayed = this.waiting.get(name);
-        if (replayed !== undefined) await this.#ended(name, replayed, state === 'done');
-      }
-    }
-    if (this.waiting.size < before) this.patience.moved();
-    else await this.patience.wait();
+    // If the row disappeared between the two queries, the event has landed.
+    if (ended.length > 0) await this.#removeLanded();
+    for (const [name, refused] of ended) await this.#ended(name, refused);
+    return this.#waiting.size < before;
   }
 
   /** Handles an entry that was acknowledged or deleted without landing. An entry of an earlier run is queued again. */
-  async #ended(name: string, { fresh }: Waiting, refused: boolean): Promise<void> {
-    this.waiting.delete(name);
-    const row = fresh ? undefined : await this.#session.warehouse.quarantineRow(name);
+  async #ended(name: string, refused: boolean): Promise<void> {
+    const replayed = this.#waiting.get(name);
+    if (replayed === undefined) return;
+    this.#waiting.delete(name);
+    const row = replayed.fresh ? undefined : await this.#session.warehouse.quarantineRow(name);
     if (row !== undefined) await this.#send(row, true);
-    else if (!fresh) this.rows.landed += 1;
-    else (refused ? this.rows.refused : this.rows.lost).push(name);
+    else if (!replayed.fresh) this.#rows.landed += 1;
+    else (refused ? this.#rows.refused : this.#rows.lost).push(name);
   }
 
-  /** Removes landed rows from `waiting`. */
-  async #landed(): Promise<void> {
-    const present = await this.#session.warehouse.present([...this.waiting.keys()]);
-    for (const name of this.waiting.keys()) {
-      if (present.has(name)) continue;
-      this.waiting.delete(name);
-      this.rows.landed += 1;
-    }
+  async #removeLanded(): Promise<void> {
+    const present = await this.#session.warehouse.present([...this.#waiting.keys()]);
+    for (const name of this.#waiting.keys())
+      if (!present.has(name)) {
+        this.#waiting.delete(name);
+        this.#rows.landed += 1;
+      }
   }
-}
 
-function resultOf(session: Session, { rows, waiting, patience }: Replaying, missing: number): Result {
-  const { landed, refused, lost, notReplayed } = rows;
-  const waitingRows = waiting.size;
-  if (session.json) {
-    printJson(session, { ...rows, waiting: waitingRows, missing });
-  } else {
-    session.print(`${counted(landed, 'event')} landed\n`);
-    listed(session, refused, 'could not land again and stayed in the quarantine');
-    listed(session, lost, 'disappeared from the queue and stayed in the quarantine; run again');
-    listed(session, notReplayed, 'cannot be replayed: no body, no producer, or an invalid id');
-    if (missing > 0) session.print(`${counted(missing, 'entry', 'entries')} not found\n`);
+  report(missing: number): boolean {
+    const { tell, stopped } = this.#session;
+    const { landed, refused, lost, notReplayed } = this.#rows;
+    const waiting = this.#waiting.size;
+    const lines = [
+      `${counted(landed, 'event')} landed`,
+      ...listed(refused, 'could not land again and stayed in the quarantine'),
+      ...listed(lost, 'disappeared from the queue and stayed in the quarantine; run again'),
+      ...listed(notReplayed, 'cannot be replayed: no body, no producer, or an invalid id'),
+      ...(missing > 0 ? [`${counted(missing, 'entry', 'entries')} not found`] : []),
+    ];
+    printResult(this.#session, { ...this.#rows, waiting, missing }, `${lines.join('\n')}\n`);
+    const onQueue = `${counted(waiting, 'event')} on the queue will land`;
+    if (this.patience.deserted) tell(`no consumer is running: ${onQueue} once one starts`);
+    else if (stopped.aborted) tell(`interrupted; ${onQueue}; run again for the rest`);
+    return refused.length + lost.length + notReplayed.length + waiting + missing === 0 && !stopped.aborted;
   }
-  if (patience.deserted)
-    session.tell(`no consumer is running: ${counted(waitingRows, 'event')} on the queue will land once one starts`);
-  else if (session.stopped.aborted)
-    session.tell(`interrupted; ${counted(waitingRows, 'event')} on the queue will land; run again for the rest`);
-  const all =
-    refused.length + lost.length + notReplayed.length + waitingRows + missing === 0 && !session.stopped.aborted;
-  return all ? RESULT.done : RESULT.nothing;
 }
 
 const LISTED_MAX = 20;
 
-function listed({ print }: Session, names: readonly string[], what: string): void {
-  if (names.length === 0) return;
-  print(`${counted(names.length, 'row')} ${what}\n`);
-  for (const name of names.slice(0, LISTED_MAX)) print(`  ${printable(name)}\n`);
-  if (names.length > LISTED_MAX) print(`  and ${names.length - LISTED_MAX} more\n`);
-}
+const listed = (names: readonly string[], what: string): readonly string[] => [
+  ...(names.length > 0 ? [`${counted(names.length, 'row')} ${what}`] : []),
+  ...names.slice(0, LISTED_MAX).map((name) => `  ${printable(name)}`),
+  ...(names.length > LISTED_MAX ? [`  and ${names.length - LISTED_MAX} more`] : []),
+];

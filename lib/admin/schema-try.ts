@@ -2,12 +2,12 @@
 import { basename } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import { printable } from '../process/printable.ts';
-import { RESULT, printResult, type Result, type Session } from './session.ts';
+import { printResult, type Session } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';
 
 const SHOWN_MAX = 10;
 
-export async function trySchema(session: Session, path: string, sinceMs: number): Promise<Result> {
+export async function trySchema(session: Session, path: string, sinceMs: number): Promise<boolean> {
   const check = await session.readSchema(path);
   const type = basename(path, '.json');
   const first: { readonly id: string; readonly problems: readonly string[] }[] = [];
@@ -30,5 +30,5 @@ export async function trySchema(session: Session, path: string, sinceMs: number)
   printResult(session, { type, since, events, refused, first }, `${[would, ...lines].join('\n')}\n`);
   if (events === 0) session.tell(`no event of the type ${type} has landed since ${since}`);
   if (session.stopped.aborted) session.tell('interrupted: newer events were not checked');
-  return events > 0 && refused === 0 && !session.stopped.aborted ? RESULT.done : RESULT.nothing;
+  return events > 0 && refused === 0 && !session.stopped.aborted;
 }

@@ -7,10 +7,6 @@ import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { countText, timeText } from './terminal.ts';
 
-/** Exit codes. `nothing`: nothing was found, or not everything was done. */
-export const RESULT = { done: 0, nothing: 1 } as const;
-export type Result = (typeof RESULT)[keyof typeof RESULT];
-
 /** Invalid arguments. The message names what was expected. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
@@ -41,12 +37,9 @@ export interface Session extends ClockAndRandom {
   readonly stopped: AbortSignal;
 }
 
-export const printJson = ({ print }: Pick<Session, 'print'>, value: unknown): void =>
-  print(`${JSON.stringify(value)}\n`);
-
 /** Prints a result: with --json the value, otherwise the text. */
-export const printResult = (session: Session, value: unknown, text: string): void =>
-  session.json ? printJson(session, value) : session.print(text);
+export const printResult = ({ json, print }: Session, value: unknown, text: string): void =>
+  print(json ? `${JSON.stringify(value)}\n` : text);
 
 /** Returns the answers of the available streams, and the failures of the others. Rejects if no stream answers. */
 export async function answersOf<T>(asked: readonly Promise<T>[]): Promise<{ found: T[]; failures: unknown[] }> {
@@ -55,6 +48,10 @@ export async function answersOf<T>(asked: readonly Promise<T>[]): Promise<{ foun
   const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
   if (found.length === 0) throw failures[0];
   return { found, failures };
+}
+
+export function* pages<T>(all: readonly T[], size: number): Generator<readonly T[], void> {
+  for (let from = 0; from < all.length; from += size) yield all.slice(from, from + size);
 }
 
 const LINE_CHARACTERS_MAX = 400;
@@ -71,13 +68,13 @@ export interface Tally {
  * Invariant: the audit row is written before the change begins. Its count is added when the change finishes or fails,
  * so a row without a count means that the command was killed.
  */
-export async function audited(
-  session: Pick<Session, 'warehouse' | 'tell' | 'clock' | 'random'>,
+export async function audited<T>(
+  session: Session,
   command: string,
   what: string,
-  change: (tally: Tally) => Promise<Result>,
-): Promise<Result> {
-  const record = { id: session.random.uuid(), atMs: session.clock.epochMs(), actor: actor(), command, what };
+  change: (tally: Tally) => Promise<T>,
+): Promise<T> {
+  const record = auditRecord(session, command, what);
   await session.warehouse.audit({ ...record, changed: undefined });
   const tally: Tally = { changed: 0 };
   try {
@@ -93,7 +90,15 @@ export async function audited(
   }
 }
 
-export function actor(): string {
+export const auditRecord = ({ random, clock }: Session, command: string, what: string) => ({
+  id: random.uuid(),
+  atMs: clock.epochMs(),
+  actor: actor(),
+  command,
+  what,
+});
+
+function actor(): string {
   try {
     return `${userInfo().username}@${hostname()}`;
   } catch {

@@ -6,8 +6,8 @@ import { namesIn } from '../ingest/erased.ts';
 import { isEntryBefore, QueueFailed, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
-import { bodyJson, bodyText } from './event.ts';
-import { answersOf, audited, RESULT, printJson, type Result, type Session, type Tally } from './session.ts';
+import { bodyText, bytesJson } from './event.ts';
+import { answersOf, audited, printResult, type Session, type Tally } from './session.ts';
 import { bytesText, counted, timeText } from './terminal.ts';
 
 const INTERVAL_MS = 200;
@@ -32,32 +32,29 @@ interface Event extends QueuedCopy {
   readonly type: string | undefined;
 }
 
-export function tailEvents(session: Session, tailing: Tailing): Promise<Result> {
+export function tailEvents(session: Session, tailing: Tailing): Promise<boolean> {
   if (!tailing.bodies) return tail(session, tailing, { changed: 0 });
   const { type, producer } = tailing;
-  const what = [
-    '--bodies',
-    ...(type === undefined ? [] : [`--type ${type}`]),
-    ...(producer === undefined ? [] : [`--producer ${producer}`]),
-  ];
-  return audited(session, 'tail', what.join(' '), (tally) => tail(session, tailing, tally));
+  const patterns = Object.entries({ type, producer }).filter(([, pattern]) => pattern !== undefined);
+  const what = ['--bodies', ...patterns.map(([name, pattern]) => `--${name} ${pattern}`)].join(' ');
+  return audited(session, 'tail', what, (tally) => tail(session, tailing, tally));
 }
 
-async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<Result> {
+async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<boolean> {
   const { clock, stopped, queue } = session;
-  const { last, follow } = tailing;
+  const { last = 0, follow } = tailing;
   const readings = queue.streams.map((stream) => new Reading(session, stream, tailing));
-  const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last ?? 0)));
+  const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last)));
   if (follow) for (const failure of failures) session.tell(messageOf(failure));
-  await show(session, tailing, inOrder(found.flat()).slice(-(last ?? 0)), tally);
+  await show(session, tailing, inOrder(found).slice(-last), tally);
   while (follow && !stopped.aborted) {
     await clock.sleep(INTERVAL_MS, stopped);
     if (stopped.aborted) break;
-    const read = await Promise.all(readings.map((reading) => reading.more()));
-    await show(session, tailing, inOrder(read.flat()), tally);
+    const found = await Promise.all(readings.map((reading) => reading.more()));
+    await show(session, tailing, inOrder(found), tally);
   }
   if (!follow && failures.length > 0) throw new QueueFailed(failures.map(messageOf).join('; '));
-  return RESULT.done;
+  return true;
 }
 
 /** The reading position in one stream. */
@@ -79,28 +76,28 @@ class Reading {
     this.#tailing = tailing;
   }
 
-  /** Moves to the end of the stream and returns its last `last` events. */
-  async begin(last: number): Promise<readonly Event[]> {
-    const { entry, added, length } = await this.#stream.end();
-    [this.#at, this.#added] = [entry, added];
-    const endMs = timeOf(entry);
+  /** Moves to the end of the stream and returns its last `count` events, from windows that grow into the past. */
+  async begin(count: number): Promise<readonly Event[]> {
+    const { clock, stopped } = this.#session;
+    const { entry: end, length } = await this.#skip();
     let found: readonly Event[] = [];
     let searched = 0;
-    for (let windowMs = WINDOW_FIRST_MS; last > 0 && length > 0; windowMs *= WINDOW_GROWTH) {
-      const fromMs = length <= last ? 0 : Math.max(0, endMs - windowMs);
+    const isOver = (): boolean => searched >= SEARCHED_MAX || stopped.aborted;
+    let fromMs = count > 0 && length > 0 ? timeOf(end) : 0;
+    for (let windowMs = WINDOW_FIRST_MS; found.length < count && fromMs > 0 && !isOver(); windowMs *= WINDOW_GROWTH) {
+      fromMs = length <= count ? 0 : Math.max(0, timeOf(end) - windowMs);
       found = [];
-      for (let at = `${fromMs}-0`; ;) {
-        await this.#session.clock.sleep(INTERVAL_MS, this.#session.stopped);
+      for (let at = `${fromMs}-0`, more = true; more && !isOver();) {
+        await clock.sleep(INTERVAL_MS, stopped);
         const { entries, full } = await this.#stream.after(at);
         searched += entries.length;
-        found = [...found, ...this.#matching(entries)].slice(-last);
+        found = [...found, ...this.#matching(entries)].slice(-count);
         at = entries.at(-1)?.entry ?? at;
-        if (!full || !isEntryBefore(at, entry) || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
+        more = full && isEntryBefore(at, end);
       }
-      if (found.length >= last || fromMs === 0 || searched >= SEARCHED_MAX || this.#session.stopped.aborted) break;
     }
     this.#isAway = false;
-    return found.filter((one) => !isEntryBefore(entry, one.entry));
+    return found.filter(({ entry }) => !isEntryBefore(end, entry));
   }
 
   /** Returns the next events. Never rejects: an unavailable stream is reported once. */
@@ -119,12 +116,10 @@ class Reading {
   async #next(): Promise<readonly Event[]> {
     if (this.#at === undefined) return this.begin(0);
     if (this.#fullReads >= FULL_READS_MAX) {
-      const { entry, added } = await this.#stream.end();
-      const skipped = added - this.#added;
-      [this.#at, this.#added, this.#fullReads] = [entry, added, 0];
-      this.#session.tell(
-        `${this.#stream.name}: skipped ${counted(skipped, 'event')} that arrived faster than they are read`,
-      );
+      const before = this.#added;
+      const { added } = await this.#skip();
+      const skipped = counted(added - before, 'event');
+      this.#session.tell(`${this.#stream.name}: skipped ${skipped} that arrived faster than they are read`);
       return [];
     }
     const { entries, full } = await this.#stream.after(this.#at);
@@ -132,6 +127,12 @@ class Reading {
     this.#at = entries.at(-1)?.entry ?? this.#at;
     this.#added += entries.length;
     return this.#matching(entries);
+  }
+
+  async #skip() {
+    const end = await this.#stream.end();
+    [this.#at, this.#added, this.#fullReads] = [end.entry, end.added, 0];
+    return end;
   }
 
   #matching(entries: readonly QueuedCopy[]): readonly Event[] {
@@ -144,31 +145,19 @@ class Reading {
 
 async function show(session: Session, { bodies }: Tailing, events: readonly Event[], tally: Tally): Promise<void> {
   for (const { stream, entry, producer, type, id, body } of events) {
-    const time = timeText(timeOf(entry));
     tally.changed += 1;
-    if (session.json)
-      printJson(session, {
-        time,
-        stream,
-        entry,
-        producer,
-        type,
-        id,
-        bytes: body.length,
-        ...(bodies ? bodyJson(body) : {}),
-      });
-    else {
-      const fields = [time, ...[producer, type, id].map((name) => printable(name ?? '-')), bytesText(body.length)];
-      session.print(`${fields.join('  ')}\n${bodies ? `${bodyText(body)}\n` : ''}`);
-    }
+    const time = timeText(timeOf(entry));
+    const value = { time, stream, entry, producer, type, id, bytes: body.length, ...(bodies ? bytesJson(body) : {}) };
+    const cells = [time, ...[producer, type, id].map((name) => printable(name ?? '-')), bytesText(body.length)];
+    printResult(session, value, `${cells.join('  ')}\n${bodies ? `${bodyText(body)}\n` : ''}`);
   }
   await session.printed();
 }
 
 const timeOf = (entry: string): number => Number(entry.split('-')[0]);
 
-const inOrder = (events: readonly Event[]): readonly Event[] =>
-  events.toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
+const inOrder = (found: readonly (readonly Event[])[]): readonly Event[] =>
+  found.flat().toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
 
 /** `*` in a pattern matches any text. Not a regular expression, because it could backtrack on a producer's text. */
 function matches(pattern = '*', name = ''): boolean {

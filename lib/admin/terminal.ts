@@ -15,10 +15,8 @@ const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 export function bytesText(bytes: number | undefined): string {
   if (bytes === undefined) return 'unknown';
-  let value = bytes;
-  let unit = 0;
-  for (; value >= 1_024 && unit < UNITS.length - 1; unit += 1) value /= 1_024;
-  return `${unit === 0 ? value : value.toFixed(1)} ${UNITS[unit]}`;
+  const power = Math.min(UNITS.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${power === 0 ? bytes : (bytes / 1_024 ** power).toFixed(1)} ${UNITS[power]}`;
 }
 
 export function durationText(ms: number): string {

@@ -62,7 +62,7 @@ export interface QuarantinedEntry {
 export interface QuarantinedEvent {
   readonly source: string;
   readonly entry: string;
-  readonly producer: string;
+  readonly producer: string | undefined;
   readonly id?: string | undefined;
   readonly body: Buffer;
 }
@@ -73,7 +73,7 @@ const ROW_DIGEST_CHARACTERS = 16;
  * After a failover, a server that lacks the last writes may give the names of their entries to other events, so the
  * name of a quarantine row includes a digest of the event. The digest covers the queue's id, which no client knows.
  */
-export function quarantineRowName({ source, entry, producer, id, body }: QuarantinedEvent): string {
+export function quarantineRowName({ source, entry, producer = '', id, body }: QuarantinedEvent): string {
   const digest = createHash('sha256').update(JSON.stringify([source, producer, id]));
   if (id === undefined) digest.update(body);
   return `${source}/${entry}~${digest.digest('hex').slice(0, ROW_DIGEST_CHARACTERS)}`;

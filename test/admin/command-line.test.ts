@@ -27,7 +27,7 @@ describe("ingest-admin's command line", () => {
         seen.push(sinceMs);
         return Promise.resolve(0);
       };
-      const session = { warehouse: { quarantineCount }, tell: () => undefined };
+      const session = { warehouse: { quarantineCount }, tell: () => undefined, print: () => undefined };
       await (read(`quarantine drop --all --since ${text}`) as CommandLine).run(session as unknown as Session);
       assert.deepEqual(seen, [expected]);
     }

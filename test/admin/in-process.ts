@@ -106,11 +106,17 @@ export class InProcess {
     };
     const session = this.session(t, { json: read.json, ...change, confirm });
     let failure: unknown;
-    const code = await read.run(session).catch((cause: unknown) => {
+    const done = await read.run(session).catch((cause: unknown) => {
       failure = cause;
       return undefined;
     });
-    return { code, failure, out: session.out, err: session.err, questions };
+    return {
+      code: done === undefined ? undefined : Number(!done),
+      failure,
+      out: session.out,
+      err: session.err,
+      questions,
+    };
   }
 
   async consume(

@@ -5,7 +5,7 @@ import { reconcile } from '../../lib/admin/reconcile.ts';
 import { pruneRows } from '../../lib/admin/prune.ts';
 import { dropRows } from '../../lib/admin/quarantine.ts';
 import { replayRows } from '../../lib/admin/replay.ts';
-import type { Result, Session } from '../../lib/admin/session.ts';
+import type { Session } from '../../lib/admin/session.ts';
 import { Admission } from '../../lib/gateway/admission.ts';
 import { acceptEvent } from '../../lib/gateway/accept-event.ts';
 import type { GatewayAnswer } from '../../lib/gateway/answers.ts';
@@ -188,29 +188,29 @@ export class Operator extends Program {
     };
   }
 
-  replay(): Promise<Result> {
+  replay(): Promise<boolean> {
     const filter = { reason: undefined, sinceMs: undefined };
     return this.#run((session) => replayRows(session, { kind: 'filter', filter }));
   }
 
-  drop(entries: readonly string[]): Promise<Result> {
+  drop(entries: readonly string[]): Promise<boolean> {
     return this.#run((session) => dropRows(session, { kind: 'entries', entries }));
   }
 
-  erase(id: string): Promise<Result> {
+  erase(id: string): Promise<boolean> {
     return this.#run((session) => eraseEvents(session, [id]));
   }
 
-  prune(): Promise<Result> {
+  prune(): Promise<boolean> {
     const beforeMs = this.system.clock.epochMs();
     return this.#run((session) => pruneRows(session, { table: 'events', beforeMs }));
   }
 
-  reconcile(land: boolean): Promise<Result> {
+  reconcile(land: boolean): Promise<boolean> {
     return this.#run((session) => reconcile(session, { land, rate: 1_000_000, metrics: undefined }));
   }
 
-  async #run(command: (session: Session) => Promise<Result>): Promise<Result> {
+  async #run(command: (session: Session) => Promise<boolean>): Promise<boolean> {
     try {
       return await command(this.#session);
     } finally {

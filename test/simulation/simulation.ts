@@ -4,7 +4,6 @@
 import { Random } from '../campaign/random.ts';
 import { drawFaults, type Fault } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
-import { RESULT } from '../../lib/admin/session.ts';
 import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
 import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
@@ -447,9 +446,9 @@ class Simulation {
     this.#parts.server.offMs += ms;
   }
 
-  async #operate(command: (operator: Operator) => Promise<number>, mark?: Mark): Promise<void> {
+  async #operate(command: (operator: Operator) => Promise<boolean>, mark?: Mark): Promise<void> {
     const outcome = await command(new Operator(this.#world, 'operator')).catch(() => undefined);
-    if (outcome === RESULT.done && mark !== undefined) this.#parts.marks.reach(mark);
+    if (outcome === true && mark !== undefined) this.#parts.marks.reach(mark);
   }
 
   /** Kills the server, which loses its connections and scripts. Returns the function that restarts it. */

@@ -216,7 +216,7 @@ export class StreamAdmin implements QueuedStream {
     return this.#telling(async () => {
       this.#assertSameServer(copy);
       if (copy.source !== this.#source) return 'gone';
-      const row = quarantineRowName({ ...copy, producer: copy.producer ?? '' });
+      const row = quarantineRowName(copy);
       const field = this.#index.field(id);
       const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), row, field];
       return (await this.#run(SCRIPTS.erase, args)) as Erasure;
