@@ -3,7 +3,7 @@
 //
 // The first refusal of a pair is logged immediately. Later ones are counted and logged together at the end of the
 // minute. A pair without a refusal for a minute is forgotten.
-import type { ClientCertificate } from '../http/client-certificate.ts';
+import type { ClientCertificate } from '../http/connection.ts';
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 

@@ -2,25 +2,10 @@
 // the CPU time for handshakes, and room for each.
 import type { BlockList, Socket } from 'node:net';
 import type { Clock } from '../process/clock.ts';
-import { ConnectionRoom, type RoomLimits } from './connection-room.ts';
+import { overLimit, victimOf, type Place, type RoomLimits } from './connection-room.ts';
 import type { Connection } from './connection.ts';
 import { takeProxyHeader } from './proxy-header.ts';
 import { Turns } from './turns.ts';
-
-/** A TCP connection. Its TLS connection has the same addresses and ports on both ends. */
-export interface Arrival<T> {
-  readonly tcp: Socket;
-  readonly ends: string;
-  readonly context: T;
-  /** The client's address, or the balancer's until its header has been read. */
-  address: string;
-  /** What the server waits for. */
-  phase: 'header' | 'hello' | 'handshake' | 'open';
-  sinceMs: number;
-  /** Why there will be no TLS connection. */
-  failure: string | undefined;
-  connection: Connection<T> | undefined;
-}
 
 export interface ArrivalLimits extends RoomLimits {
   readonly handshakeTimeoutMs: number;
@@ -31,22 +16,61 @@ export interface ArrivalLimits extends RoomLimits {
   readonly proxyFrom: BlockList | undefined;
 }
 
-export interface ArrivalHandlers<T> {
-  readonly context: () => T;
-  readonly producerOf: (context: T) => string | undefined;
-  /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
-  readonly connectionFailure: (reason: string, address: string) => void;
+/** A TCP connection. Its TLS connection has the same addresses and ports on both ends. */
+export class Arrival<T> implements Place {
+  readonly tcp: Socket;
+  readonly ends: string;
+  readonly context: T;
+  /** The client's address, or the balancer's until its header has been read. */
+  address: string;
+  /** What the server waits for. */
+  phase: 'header' | 'hello' | 'handshake' | 'open' = 'hello';
+  sinceMs: number;
+  /** Why there will be no TLS connection. */
+  failure: string | undefined;
+  connection: Connection<T> | undefined;
+
+  constructor(tcp: Socket, address: string, context: T, nowMs: number) {
+    this.tcp = tcp;
+    this.context = context;
+    this.ends = endsOf(tcp);
+    this.address = address;
+    this.sinceMs = nowMs;
+  }
+
+  get hasClientHello(): boolean {
+    return this.tcp.bytesWritten > 0; // The server answers a whole ClientHello.
+  }
+  get isAuthenticated(): boolean | undefined {
+    return this.connection && !this.connection.hasOneAnswer;
+  }
+  get producer(): string | undefined {
+    return this.connection?.producer;
+  }
+  get isIdle(): boolean {
+    return this.connection?.isIdle === true;
+  }
 }
+
+const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
+  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 
 /** Time limit for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
-// Fact: a handshake takes 1 to 2 ms of CPU time, so a storm of them delays everything else. Choice: a few begin in
-// each turn of the event loop, addresses take turns, and every other handshake is the newest of its address. Effect: a
-// storm from one address delays a handshake from another one by one turn (test/http/turns.test.ts).
+// Fact: a handshake takes 1 to 2 ms of CPU time, and node accepts one connection in each turn of the event loop. So
+// handshakes that begin while the kernel's queue is full delay every connection at its end: 2,300 handshakes delayed a
+// new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while connections arrive.
+// Addresses take turns, and every other handshake is the newest of its address. Effect: a connection waits for the
+// acceptance of those before it, 0.1 ms each, and for a few handshakes.
 const HANDSHAKES_A_TURN = 4;
+const HANDSHAKE_INTERVAL_MS = 10;
 
-export const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
-  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
+export interface ArrivalHandlers<T> {
+  /** Returns the context of a connection that arrives now. */
+  readonly context: () => T;
+  /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
+  readonly connectionFailure: (reason: string, address: string) => void;
+}
 
 export class Arrivals<T> {
   readonly #limits: ArrivalLimits;
@@ -55,8 +79,11 @@ export class Arrivals<T> {
   readonly #begin: (arrival: Arrival<T>) => void;
   readonly #awaitsHello: boolean;
   readonly #byEnds = new Map<string, Arrival<T>>();
-  readonly #room: ConnectionRoom<Arrival<T>>;
+  /** Oldest first, without those that are being closed. */
+  readonly #places = new Set<Arrival<T>>();
   readonly #handshakeTurns: Turns;
+  #arrivedLately = false;
+  #handshakesMs = 0;
 
   /** `begin` is called with each arrival that may go on; in TLS, once the client has sent its first bytes. */
   constructor(
@@ -71,13 +98,7 @@ export class Arrivals<T> {
     this.#clock = clock;
     this.#awaitsHello = awaitsHello;
     this.#begin = begin;
-    this.#handshakeTurns = new Turns(clock, HANDSHAKES_A_TURN, 1, true);
-    this.#room = new ConnectionRoom(limits, {
-      // If the server has sent bytes, a whole ClientHello has arrived.
-      hasClientHello: ({ tcp }) => tcp.bytesWritten > 0,
-      isIdle: ({ connection }) => connection?.isIdle === true,
-      producerOf: ({ context }) => handlers.producerOf(context),
-    });
+    this.#handshakeTurns = new Turns(clock, () => this.#handshakesNow(), 1, true);
   }
 
   /** Returns the arrival of a TCP connection or of the TLS connection above it. */
@@ -85,24 +106,17 @@ export class Arrivals<T> {
     return this.#byEnds.get(endsOf(socket));
   }
 
-  opened(arrival: Arrival<T>, connection: Connection<T>): void {
-    arrival.phase = 'open';
-    arrival.connection = connection;
-    this.#room.handshakeDone(arrival, !connection.hasOneAnswer);
-  }
-
   destroy(): void {
-    for (const { tcp, connection } of this.#byEnds.values()) (connection ?? tcp).destroy();
+    for (const { tcp, connection } of this.#byEnds.values()) (connection?.socket ?? tcp).destroy();
   }
 
-  /** Closes connections without a handshake since `graceMs`. Called while the server is stopping. */
-  endSilent(nowMs: number, graceMs: number): void {
-    for (const { phase, sinceMs, tcp } of this.#byEnds.values())
-      if ((phase === 'header' || phase === 'hello') && nowMs - sinceMs >= graceMs) tcp.destroy();
+  /** Closes connections that have sent nothing. Called while the server is stopping. */
+  endSilent(): void {
+    for (const { phase, tcp } of this.#byEnds.values()) if (phase === 'header' || phase === 'hello') tcp.destroy();
   }
 
   check(nowMs: number): void {
-    for (const arrival of this.#room.over(nowMs)) this.#evict(arrival);
+    for (const arrival of overLimit(this.#places, this.#limits, nowMs)) this.#evict(arrival);
     for (const arrival of this.#byEnds.values()) {
       const waitedMs = nowMs - arrival.sinceMs;
       if (arrival.phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(arrival, 'proxy_header');
@@ -112,6 +126,7 @@ export class Arrivals<T> {
 
   arrive(tcp: Socket): void {
     tcp.on('error', () => undefined); // A 'close' event follows.
+    this.#arrivedLately = true;
     const { remoteAddress: address } = tcp;
     const { proxyFrom } = this.#limits;
     if (address === undefined) return void tcp.destroy();
@@ -119,45 +134,35 @@ export class Arrivals<T> {
       this.#handlers.connectionFailure('proxy_source', address);
       return void tcp.destroy();
     }
-    const sinceMs = this.#clock.ms();
-    const arrival: Arrival<T> = {
-      tcp,
-      ends: endsOf(tcp),
-      context: this.#handlers.context(),
-      address,
-      phase: proxyFrom === undefined ? 'hello' : 'header',
-      sinceMs,
-      failure: undefined,
-      connection: undefined,
-    };
+    const arrival = new Arrival(tcp, address, this.#handlers.context(), this.#clock.ms());
     this.#byEnds.set(arrival.ends, arrival);
     tcp.once('close', () => this.#left(arrival));
-    this.#evict(this.#room.enter(arrival, address, sinceMs));
+    this.#enter(arrival);
     if (tcp.destroyed) return;
-    if (proxyFrom !== undefined) this.#readProxyHeader(arrival);
-    else this.#goOn(arrival);
+    if (proxyFrom === undefined) return this.#goOn(arrival);
+    arrival.phase = 'header';
+    takeProxyHeader(tcp, (header) => {
+      if (header === undefined) return this.#fail(arrival, 'proxy_header');
+      arrival.address = header.address ?? arrival.address;
+      arrival.sinceMs = this.#clock.ms();
+      arrival.phase = 'hello';
+      this.#goOn(arrival);
+    });
+  }
+
+  #enter(arrival: Arrival<T>): void {
+    this.#places.add(arrival);
+    if (this.#places.size > this.#limits.connectionsMax)
+      this.#evict(victimOf(this.#places, arrival, this.#limits, arrival.sinceMs));
   }
 
   #left(arrival: Arrival<T>): void {
     const { ends, connection, phase, failure, address } = arrival;
-    this.#room.leave(arrival);
+    this.#places.delete(arrival);
     this.#byEnds.delete(ends);
     // A balancer that closes before its header only checked that the port is open.
     if (connection === undefined && (phase !== 'header' || failure !== undefined))
       this.#handlers.connectionFailure(failure ?? 'reset', address);
-  }
-
-  #readProxyHeader(arrival: Arrival<T>): void {
-    takeProxyHeader(arrival.tcp, (header) => {
-      if (header === undefined) return this.#fail(arrival, 'proxy_header');
-      const nowMs = this.#clock.ms();
-      arrival.address = header.address ?? arrival.address;
-      arrival.sinceMs = nowMs;
-      arrival.phase = 'hello';
-      this.#room.leave(arrival);
-      this.#evict(this.#room.enter(arrival, arrival.address, nowMs));
-      this.#goOn(arrival);
-    });
   }
 
   /** A handshake begins once the client has sent its first bytes, in its address's turn. */
@@ -165,31 +170,38 @@ export class Arrivals<T> {
     const { tcp } = arrival;
     if (!this.#awaitsHello) return this.#begin(arrival);
     let helloBytes = 0;
-    const begin = (): void => {
-      if (tcp.destroyed) return;
-      tcp.off('readable', onReadable);
-      arrival.phase = 'handshake';
-      this.#begin(arrival);
-    };
     const onReadable = (): void => {
       // The client ended its side, perhaps while its handshake waited for a turn.
       if (tcp.readableLength === helloBytes) return void tcp.destroy();
       const isQueued = helloBytes > 0;
       helloBytes = tcp.readableLength;
       if (isQueued) return;
-      if (this.#handshakeTurns.take(1)) begin();
-      else this.#handshakeTurns.later(arrival.address, begin);
+      this.#handshakeTurns.later(arrival.address, () => {
+        if (tcp.destroyed) return;
+        tcp.off('readable', onReadable);
+        arrival.phase = 'handshake';
+        this.#begin(arrival);
+      });
     };
     tcp.on('readable', onReadable);
   }
 
-  #evict(arrival: Arrival<T> | undefined): void {
-    if (arrival?.connection === undefined) {
-      if (arrival !== undefined) this.#fail(arrival, 'limit');
-    } else {
-      this.#handlers.connectionFailure('limit', arrival.address);
-      arrival.connection.evict();
-    }
+  /** Returns the number of handshakes that may begin in this turn. */
+  #handshakesNow(): number {
+    const nowMs = this.#clock.ms();
+    const begins = !this.#arrivedLately || nowMs - this.#handshakesMs >= HANDSHAKE_INTERVAL_MS;
+    const count = !begins ? 0 : this.#arrivedLately ? 1 : HANDSHAKES_A_TURN;
+    this.#arrivedLately = false;
+    if (begins) this.#handshakesMs = nowMs;
+    return count;
+  }
+
+  #evict(arrival: Arrival<T>): void {
+    this.#places.delete(arrival);
+    const { connection, address } = arrival;
+    if (connection === undefined) return this.#fail(arrival, 'limit');
+    this.#handlers.connectionFailure('limit', address);
+    connection.evict();
   }
 
   #fail(arrival: Arrival<T>, reason: 'limit' | 'timeout' | 'proxy_header'): void {

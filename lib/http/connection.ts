@@ -2,16 +2,19 @@
 //
 // Invariants: nothing is written after an answer that closes the connection, and nothing is read. A client that is
 // still sending gets the time to read that answer.
+import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
-import { clientCertificateOf, type ClientCertificate } from './client-certificate.ts';
-import { FastPath } from './fast-path.ts';
-import { NodePath } from './node-path.ts';
-import type { Path, PathOwner } from './path.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { CLOSING, type HeadTail } from './respond.ts';
 import type { Turns } from './turns.ts';
+
+export interface ClientCertificate {
+  readonly certificate: X509Certificate;
+  /** OpenSSL's reason for rejecting the certificate; `undefined` if it was accepted. */
+  readonly fault: string | undefined;
+}
 
 export interface ConnectionHandlers<T> {
   /** Must call `respond` of the request once, unless the client is gone. */
@@ -37,9 +40,22 @@ export interface ConnectionHost<T> {
   readonly turns: Turns;
   readonly keepAlive: HeadTail;
   readonly handlers: ConnectionHandlers<T>;
-  /** Node's own listener for new connections. */
-  readonly adopt: (socket: Socket) => void;
-  readonly usesFastPath: boolean;
+}
+
+/** The part that reads requests: the fast path, then node:http. */
+export interface Reader {
+  /** True if a request waits for its answer. */
+  readonly owesAnswer: boolean;
+  /** True if part of a request has arrived. */
+  readonly isArriving: boolean;
+  /** Bytes that are held outside of the socket's streams. */
+  readonly heldBytes: number;
+  /** Called a few times a second. */
+  check?(nowMs: number): void;
+  /** Called at the end of a turn in which the connection was woken. */
+  flush(): void;
+  /** Stops reading, because the last answer has been made. */
+  stop(): void;
 }
 
 /** The time for which input is discarded after our last byte. */
@@ -48,8 +64,12 @@ const LINGER_MS = 1_000;
 const LAST_WRITE_MS = 10_000;
 /** Added to the announced idle timeout, as node does, because a request may already be on its way. */
 const IDLE_SLACK_MS = 1_000;
+/** Memory of a piece of input. It is a separate Buffer, and the client chooses its length: one for each TLS record. */
+const PIECE_BYTES = 256;
+/** Length of a TLS record without its content. */
+const RECORD_BYTES = 22;
 
-export class Connection<T> implements PathOwner {
+export class Connection<T> {
   readonly socket: Socket;
   /** The TCP connection below a TLS connection; otherwise the same as `socket`. */
   readonly tcp: Socket;
@@ -58,18 +78,22 @@ export class Connection<T> implements PathOwner {
   readonly context: T;
   readonly clock: Clock;
   readonly turns: Turns;
+  /** Set right after the connection is made. */
+  declare reader: Reader;
+  /** True once the last answer has been made. */
   isClosing = false;
+  /** True if the connection closes after the answers that it owes. No further request may be handled. */
   isRetiring = false;
   readonly #host: ConnectionHost<T>;
-  #path: Path;
-  #nodePath: NodePath | undefined;
   #requests = 0;
   #isAwake = false;
-  /** The state at the last check that found progress, and its time. */
-  #checkedRequests = 0;
-  #checkedBytes = 0;
+  /** Requests and bytes written when the last check found progress, and its time. */
+  #progress = 0;
   #quietSinceMs: number;
-  #idleSinceMs: number | undefined;
+  /** Bytes received up to the last call of `heldBytes`, and the memory for each byte that arrived before that call. */
+  #seenBytes = 0;
+  #seenTcpBytes = 0;
+  #memoryPerByte = 1;
 
   constructor(socket: Socket, tcp: Socket, host: ConnectionHost<T>, address: string, context: T) {
     this.socket = socket;
@@ -84,50 +108,60 @@ export class Connection<T> implements PathOwner {
     socket.on('error', ignore);
     socket.on('drain', () => this.wake());
     socket.on('close', () => host.handlers.closed?.(this));
-    this.#path = new FastPath(this, host.usesFastPath, (rest, hasEnded) => this.#leaveFastPath(rest, hasEnded));
   }
 
   /** True if an accepted authority signed the client's certificate. */
   get isAuthenticated(): boolean {
     return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
   }
+  /** True if the first answer closes the connection, because the client is not authenticated. */
   get hasOneAnswer(): boolean {
     return this.tcp !== this.socket && !this.isAuthenticated;
   }
+  get producer(): string | undefined {
+    return this.#host.handlers.producerOf(this.context);
+  }
+  /** The producer, for a fair share of each turn and of the memory; empty for an unauthenticated client. */
   get holder(): string {
-    return this.#host.handlers.producerOf(this.context) ?? (this.isAuthenticated ? 'authenticated' : '');
+    return this.producer ?? (this.isAuthenticated ? 'authenticated' : '');
   }
   get isIdle(): boolean {
-    return !this.isClosing && !this.#path.isBusy && this.socket.writableLength === 0;
-  }
-  /** Bytes of requests that are not handled yet and of answers that the client has not read. */
-  get heldBytes(): number {
-    return this.#path.heldBytes + this.socket.readableLength + this.socket.writableLength;
-  }
-  /** `undefined` if node:http has not seen the connection. */
-  get nodePath(): NodePath | undefined {
-    return this.#nodePath;
+    const { owesAnswer, isArriving } = this.reader;
+    return !this.isClosing && !owesAnswer && !isArriving && this.socket.writableLength === 0;
   }
 
-  keepAliveTail(): string {
-    return this.#host.keepAlive.at(this.clock.epochMs());
+  /** Returns the memory of requests that are not handled yet and of answers that the client has not read. */
+  heldBytes(): number {
+    const { readableLength, writableLength, bytesRead } = this.socket;
+    const { bytesRead: tcpBytesRead } = this.tcp;
+    const bytes = bytesRead - this.#seenBytes;
+    if (bytes > 0) {
+      const records = (tcpBytesRead - this.#seenTcpBytes - bytes) / RECORD_BYTES;
+      this.#memoryPerByte = 1 + PIECE_BYTES * Math.min(1, records / bytes);
+      this.#seenBytes = bytesRead;
+      this.#seenTcpBytes = tcpBytesRead;
+    }
+    return this.reader.heldBytes + readableLength * this.#memoryPerByte + writableLength;
   }
-  closingTail(): string {
-    return CLOSING.at(this.clock.epochMs());
+
+  /** Returns the last lines of an answer's head. */
+  tail(isLast: boolean): string {
+    return (isLast ? CLOSING : this.#host.keepAlive).at(this.clock.epochMs());
   }
 
   handle(request: HttpRequest): void {
     this.#requests += 1;
-    this.#idleSinceMs = undefined;
     this.#host.handlers.request(this, request);
   }
 
+  /** Calls the reader's `flush` at the end of this turn. */
   wake(): void {
     if (this.#isAwake) return;
     this.#isAwake = true;
     this.turns.atEnd(this.#flush);
   }
 
+  /** Runs `run`. If it throws, the connection is closed and the failure is logged. */
   guard(run: () => void): void {
     try {
       run();
@@ -137,10 +171,11 @@ export class Connection<T> implements PathOwner {
     }
   }
 
+  /** Closes the connection after `text` and `parts`. `unread`: the client may still be sending. */
   finish(text: string, unread: boolean, parts: readonly Buffer[] = []): void {
     if (this.isClosing) return;
     this.isClosing = true;
-    this.#path.stop();
+    this.reader.stop();
     const { socket } = this;
     if (socket.destroyed) return;
     if (text !== '') socket.write(text, 'latin1');
@@ -170,69 +205,55 @@ export class Connection<T> implements PathOwner {
 
   /** Closes the connection because another one needs its place. */
   evict(): void {
-    if (this.isIdle && this.#host.handlers.producerOf(this.context) !== undefined) this.finish('', false);
+    if (this.isIdle && this.producer !== undefined) this.finish('', false);
     else this.socket.destroy();
-  }
-
-  destroy(): void {
-    this.socket.destroy();
   }
 
   /** Closes the connection if it is quiet for too long. Called a few times a second. */
   check(nowMs: number, limits: IdleLimits): void {
     if (this.isClosing) return;
-    this.guard(() => this.#path.check(nowMs));
+    this.guard(() => this.reader.check?.(nowMs));
+    const { owesAnswer, isArriving } = this.reader;
     const { writableLength, bytesWritten } = this.socket;
-    if (this.#requests !== this.#checkedRequests || bytesWritten !== this.#checkedBytes || this.#isWaitedFor) {
-      this.#checkedRequests = this.#requests;
-      this.#checkedBytes = bytesWritten;
+    const progress = this.#requests + bytesWritten;
+    if (progress !== this.#progress || (owesAnswer && writableLength === 0)) {
+      this.#progress = progress;
       this.#quietSinceMs = nowMs;
       return;
     }
-    const quietMs = nowMs - this.#quietSinceMs;
-    const isStale = quietMs >= limits.idleTimeoutMs + IDLE_SLACK_MS;
-    if (writableLength > 0) {
-      if (isStale) this.socket.destroy();
-      return;
-    }
+    let quietMsMax = limits.idleTimeoutMs + IDLE_SLACK_MS;
     // Node's time limits for a request end sooner.
-    if (this.#path.isArriving) {
-      if (quietMs >= limits.requestTimeoutMs + limits.idleTimeoutMs + IDLE_SLACK_MS) this.socket.destroy();
-      return;
-    }
+    if (isArriving && writableLength === 0) quietMsMax += limits.requestTimeoutMs;
     // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
     // response to the request that it sends next.
-    const isLateStranger = this.#requests === 0 && !this.isAuthenticated && quietMs >= limits.headersTimeoutMs;
-    if (isStale || isLateStranger) this.finish('', false);
+    else if (this.#requests === 0 && !this.isAuthenticated) quietMsMax = Math.min(quietMsMax, limits.headersTimeoutMs);
+    if (nowMs - this.#quietSinceMs < quietMsMax) return;
+    if (this.isIdle) this.finish('', false);
+    else this.socket.destroy();
   }
 
-  /** Closes the connection if it has been idle for `graceMs`. Called while the server is stopping. */
-  endIdle(nowMs: number, graceMs: number): void {
+  /** Closes the connection if it is idle and nothing arrives in this turn. */
+  endIdle(): void {
     if (!this.isIdle) return;
-    this.#idleSinceMs ??= nowMs;
-    if (nowMs - this.#idleSinceMs < graceMs) return;
-    // A request may still arrive in this turn, so check again at its end.
     this.clock.turnEnd(() => {
-      if (this.#idleSinceMs !== undefined && this.isIdle) this.finish('', false);
+      if (this.isIdle) this.finish('', false);
     });
-  }
-
-  /** True if the client waits for an answer that has not been made. */
-  get #isWaitedFor(): boolean {
-    return this.#path.owesAnswer && this.socket.writableLength === 0;
   }
 
   readonly #flush = (): void => {
     this.#isAwake = false;
-    if (!this.isClosing && !this.socket.destroyed) this.guard(() => this.#path.flush());
+    if (!this.isClosing && !this.socket.destroyed) this.guard(() => this.reader.flush());
   };
-
-  #leaveFastPath(rest: Buffer, hasEnded: boolean): void {
-    const path = new NodePath(this);
-    this.#path = path;
-    this.#nodePath = path;
-    path.begin(() => this.#host.adopt(this.socket), rest, hasEnded);
-  }
 }
 
 const ignore = (): void => undefined;
+
+/**
+ * Returns `undefined` if the client sent no certificate. Call this once, right after the handshake: later,
+ * `getPeerX509Certificate()` returns the newest certificate, but `authorized` still refers to the first.
+ */
+function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
+  const certificate = socket.getPeerX509Certificate();
+  if (certificate === undefined) return undefined;
+  return { certificate, fault: socket.authorized ? undefined : String(socket.authorizationError) };
+}

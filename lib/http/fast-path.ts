@@ -6,10 +6,9 @@
 //
 // Invariants: no byte is lost, and answers are written in the order of their requests. Only the beginning of one
 // plain request is held here; all other unread bytes stay in the socket, which is then paused.
-import type { Answer } from './respond.ts';
-import { responseText } from './respond.ts';
-import type { Path, PathOwner } from './path.ts';
+import type { Connection, Reader } from './connection.ts';
 import { parsedBytes, parsePost, PLAIN_BYTES_MAX, type PlainPost } from './plain-post.ts';
+import { responseText, type Answer } from './respond.ts';
 
 /** A request that is not complete after this many pieces, or after this time, goes to node:http. */
 const PIECES_MAX = 16;
@@ -19,8 +18,8 @@ const OWED_MAX = 64;
 /** Answers are written together up to about this many bytes. */
 const WRITE_BYTES = 65_536;
 
-export class FastPath implements Path {
-  readonly #owner: PathOwner;
+export class FastPath<T> implements Reader {
+  readonly #connection: Connection<T>;
   readonly #isOn: boolean;
   readonly #leave: (rest: Buffer, hasEnded: boolean) => void;
   /** The beginning of a request. */
@@ -29,40 +28,34 @@ export class FastPath implements Path {
   #heldSinceMs = 0;
   /** Requests whose answers have not been written, oldest first. */
   readonly #owed: PlainPost[] = [];
-  #isPaused = false;
-  /** True while the socket waits for a later turn. */
-  #isQueued = false;
-  #isLeaving = false;
-  /** True once an answer closes the connection. */
-  #closes = false;
+  /** The socket is paused in all states but `reading`. `queued`: until a later turn. `leaving`: for node:http. */
+  #state: 'reading' | 'paused' | 'queued' | 'leaving' = 'reading';
+  /** True if the client ended its side. */
   #hasEnded = false;
 
   /**
    * `isOn`: false moves the connection on with its first byte. `leave` is called once, after the last answer, with the
-   * unread bytes. `hasEnded`: the client ended its side.
+   * unread bytes.
    */
-  constructor(owner: PathOwner, isOn: boolean, leave: (rest: Buffer, hasEnded: boolean) => void) {
-    this.#owner = owner;
+  constructor(connection: Connection<T>, isOn: boolean, leave: (rest: Buffer, hasEnded: boolean) => void) {
+    this.#connection = connection;
     this.#isOn = isOn;
     this.#leave = leave;
-    owner.socket.on('data', this.#onData);
-    owner.socket.on('end', this.#onEnd);
+    connection.socket.on('data', this.#onData);
+    connection.socket.on('end', this.#onEnd);
   }
 
-  get isBusy(): boolean {
-    return this.#owed.length > 0 || this.isArriving;
-  }
   get owesAnswer(): boolean {
     return this.#owed.length > 0;
   }
   get isArriving(): boolean {
-    return this.#held.length > 0 || this.#isLeaving || this.#owner.socket.readableLength > 0;
+    return this.#held.length > 0 || this.#state === 'leaving' || this.#connection.socket.readableLength > 0;
   }
   get heldBytes(): number {
     return this.#held.length + ANSWER_BYTES * this.#owed.length;
   }
   get isClosed(): boolean {
-    return this.#owner.socket.destroyed;
+    return this.#connection.socket.destroyed;
   }
 
   isLatest(post: PlainPost): boolean {
@@ -70,12 +63,12 @@ export class FastPath implements Path {
   }
 
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void {
-    const owner = this.#owner;
-    if (post.response !== undefined || owner.isClosing) return;
-    post.closes = close || owner.hasOneAnswer;
-    this.#closes ||= post.closes;
-    post.response = responseText(requestId, answer, post.closes ? owner.closingTail() : owner.keepAliveTail());
-    owner.wake();
+    const connection = this.#connection;
+    if (post.response !== undefined || connection.isClosing) return;
+    post.closes = close || connection.hasOneAnswer;
+    connection.isRetiring ||= post.closes;
+    post.response = responseText(requestId, answer, connection.tail(post.closes));
+    connection.wake();
   }
 
   check(nowMs: number): void {
@@ -83,79 +76,68 @@ export class FastPath implements Path {
   }
 
   flush(): void {
-    const owner = this.#owner;
-    const { socket } = owner;
-    while (this.#owed[0]?.response !== undefined && !socket.writableNeedDrain) {
-      if (this.#writeAnswers()) return;
-    }
+    const connection = this.#connection;
+    const { socket } = connection;
+    while (this.#owed[0]?.response !== undefined && !socket.writableNeedDrain) this.#writeAnswers();
     if (socket.writableNeedDrain) return;
     if (this.#owed.length === 0) {
-      if (owner.isRetiring) return owner.finish('', true);
-      if (this.#isLeaving) return this.#left();
-      if (this.#hasEnded) return owner.finish('', false);
+      if (connection.isRetiring) return connection.finish('', true);
+      if (this.#state === 'leaving') return this.#left();
+      if (this.#hasEnded) return connection.finish('', false);
     }
-    if (this.#isPaused && !this.#isQueued && !this.#isLeaving && this.#owed.length < OWED_MAX) {
-      this.#isPaused = false;
+    if (this.#state === 'paused' && this.#owed.length < OWED_MAX) {
+      this.#state = 'reading';
       socket.resume();
     }
   }
 
   stop(): void {
-    this.#owner.socket.off('data', this.#onData);
-    this.#owner.socket.off('end', this.#onEnd);
+    const { socket } = this.#connection;
+    socket.off('data', this.#onData);
+    socket.off('end', this.#onEnd);
     this.#held = NOTHING;
     this.#owed.length = 0;
   }
 
   /**
-   * Writes the answers that are ready, in one write. Returns true if the connection closes after them.
+   * Writes the answers that are ready, in one write.
    *
    * Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is the
    * TLS record and the system call for its answer (BENCH_CASES=overload make bench).
    */
-  #writeAnswers(): boolean {
+  #writeAnswers(): void {
     const owed = this.#owed;
     let text = '';
     let ready = 0;
-    let closes = false;
-    for (; !closes && text.length < WRITE_BYTES; ready += 1) {
+    for (; text.length < WRITE_BYTES; ready += 1) {
       const post = owed[ready];
       if (post?.response === undefined) break;
       text += post.response;
-      ({ closes } = post);
-    }
-    if (closes) {
-      this.#owner.finish(text, true);
-      return true;
+      if (post.closes) return this.#connection.finish(text, true);
     }
     if (ready === owed.length) owed.length = 0;
     else owed.splice(0, ready);
-    this.#owner.socket.write(text, 'latin1');
-    return false;
+    this.#connection.socket.write(text, 'latin1');
   }
 
   readonly #onData = (chunk: Buffer): void => {
     try {
       this.#read(this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]));
     } catch (cause) {
-      this.#owner.guard(() => {
+      this.#connection.guard(() => {
         throw cause;
       });
     }
   };
 
   #read(bytes: Buffer): void {
-    const owner = this.#owner;
+    const connection = this.#connection;
     this.#held = NOTHING;
-    let at = 0;
-    for (let isFirst = true; at < bytes.length; isFirst = false) {
-      if (owner.isClosing) return;
-      if (this.#isFull) return this.#pause(bytes.subarray(at));
-      if (!owner.turns.take(1) && !isFirst) {
-        this.#pause(bytes.subarray(at));
-        this.#isQueued = true;
-        owner.turns.later(owner.holder, this.#goOn);
-        return;
+    for (let at = 0; at < bytes.length && !connection.isClosing;) {
+      if (this.#isFull) return this.#pause('paused', bytes.subarray(at));
+      if (!connection.turns.take(1) && at > 0) {
+        this.#pause('queued', bytes.subarray(at));
+        return connection.turns.later(connection.holder, this.#goOn);
       }
       const post = this.#isOn ? parsePost(bytes, at, this) : 'not plain';
       if (post === 'unfinished') return this.#hold(bytes, at);
@@ -166,26 +148,24 @@ export class FastPath implements Path {
       }
       at += parsedBytes;
       this.#owed.push(post);
-      owner.handle(post);
+      connection.handle(post);
     }
   }
 
   readonly #goOn = (): void => {
-    this.#isQueued = false;
-    if (!this.#owner.isClosing) this.#owner.guard(() => this.flush());
+    this.#state = 'paused';
+    if (!this.#connection.isClosing) this.#connection.guard(() => this.flush());
   };
 
   /** True if no further request may be handled before an answer has been written. */
   get #isFull(): boolean {
-    const { hasOneAnswer, isRetiring, socket } = this.#owner;
-    const { length } = this.#owed;
-    if (this.#closes || isRetiring || socket.writableNeedDrain) return true;
-    return length >= (hasOneAnswer ? 1 : OWED_MAX);
+    const { hasOneAnswer, isRetiring, socket } = this.#connection;
+    return isRetiring || socket.writableNeedDrain || this.#owed.length >= (hasOneAnswer ? 1 : OWED_MAX);
   }
 
-  #pause(rest: Buffer): void {
-    const { socket } = this.#owner;
-    this.#isPaused = true;
+  #pause(state: 'paused' | 'queued' | 'leaving', rest: Buffer): void {
+    const { socket } = this.#connection;
+    this.#state = state;
     socket.pause();
     // A stream does not end before all of its bytes are read, so the end of the input waits, too.
     if (rest.length > 0) socket.unshift(rest);
@@ -195,18 +175,18 @@ export class FastPath implements Path {
   #hold(bytes: Buffer, at: number): void {
     this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
     this.#pieces += 1;
-    if (this.#pieces === 1) this.#heldSinceMs = this.#owner.clock.ms();
+    if (this.#pieces === 1) this.#heldSinceMs = this.#connection.clock.ms();
     if (this.#pieces >= PIECES_MAX || this.#held.length >= PLAIN_BYTES_MAX) this.#beginToLeave();
   }
 
   #beginToLeave(): void {
-    this.#isLeaving = true;
+    this.#state = 'leaving';
     if (!this.#hasEnded) {
-      this.#pause(this.#held);
+      this.#pause('leaving', this.#held);
       this.#held = NOTHING;
     }
-    if (this.#owed.length === 0 && !this.#owner.socket.writableNeedDrain) this.#left();
-    else this.#owner.wake();
+    if (this.#owed.length === 0 && !this.#connection.socket.writableNeedDrain) this.#left();
+    else this.#connection.wake();
   }
 
   #left(): void {
@@ -217,9 +197,9 @@ export class FastPath implements Path {
 
   readonly #onEnd = (): void => {
     this.#hasEnded = true;
-    this.#owner.guard(() => {
+    this.#connection.guard(() => {
       if (this.#held.length > 0) this.#beginToLeave();
-      else this.#owner.wake();
+      else this.#connection.wake();
     });
   };
 }

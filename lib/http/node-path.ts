@@ -7,8 +7,8 @@
 //
 // Invariants: requests are handled one at a time, in order. Nothing is read after the last request.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Connection, Reader } from './connection.ts';
 import { NodeRequest } from './node-request.ts';
-import type { Path, PathOwner } from './path.ts';
 import type { ProtocolFault } from './request.ts';
 import { respond, responseText, type Answer } from './respond.ts';
 import { NODE_COST } from './turns.ts';
@@ -18,8 +18,8 @@ const BODY_SLICE_BYTES = 65_536;
 /** Slice of a body whose end is unknown. node:http needs 2 µs for each of its chunks. */
 const CHUNKED_SLICE_BYTES = 1_024;
 
-export class NodePath implements Path {
-  readonly #owner: PathOwner;
+export class NodePath<T> implements Reader {
+  readonly #connection: Connection<T>;
   /** The request being handled, until its whole answer is written. The requests after it are in `#waiting`. */
   #current: NodeRequest | undefined;
   readonly #waiting: NodeRequest[] = [];
@@ -27,26 +27,21 @@ export class NodePath implements Path {
   #fault: ProtocolFault | 'end of input' | undefined;
   #isReading = false;
   #isQueued = false;
-  /** Requests and slices of chunked bodies since the socket last became readable. */
-  #usedSinceReadable = 0;
-  /** True if the beginning of a head has been read, but not its end. */
+  /** True if the socket became readable: the next slice costs nothing. */
+  #isFresh = true;
   #isInHead = false;
-  /** True if anything but empty lines has been read. */
-  #hasBegun = false;
-  /** The last bytes of the latest slice of a head: the end of a head may be cut. */
-  #sliceEnd: Buffer = NOTHING;
   /** Bytes of the latest body that have been read, without those that arrived with the head. */
   #bodyBytes = 0;
   /** Length of a long answer that is being written. */
   #answerBytes = 0;
 
-  constructor(owner: PathOwner) {
-    this.#owner = owner;
+  constructor(connection: Connection<T>) {
+    this.#connection = connection;
   }
 
   /** Passes the connection to `adopt`, node's own listener. `rest` are the bytes that have not been handled. */
   begin(adopt: () => void, rest: Buffer, hasEnded: boolean): void {
-    const { socket } = this.#owner;
+    const { socket } = this.#connection;
     socket.pause();
     if (rest.length > 0 && !hasEnded) socket.unshift(rest);
     adopt();
@@ -54,82 +49,73 @@ export class NodePath implements Path {
     socket.on('readable', this.#onReadable);
     if (!hasEnded) return;
     // Nothing can be put back into a stream that has ended, so node's listeners get the rest from here.
-    this.#hasBegun = true;
     socket.emit('data', rest);
     socket.emit('end');
   }
 
-  get isBusy(): boolean {
-    return this.owesAnswer || this.isArriving;
-  }
   get owesAnswer(): boolean {
     return this.#current !== undefined || this.#waiting.length > 0;
   }
   get isArriving(): boolean {
-    return this.#isInHead || this.#latest?.isComplete === false || this.#owner.socket.readableLength > 0;
+    return this.#isInHead || this.#latest?.isComplete === false || this.#connection.socket.readableLength > 0;
   }
   get heldBytes(): number {
     return this.#answerBytes;
   }
 
   isLatest(request: NodeRequest): boolean {
-    return this.#latest === request && this.#owner.socket.readableLength === 0;
+    return this.#latest === request && this.#connection.socket.readableLength === 0;
   }
 
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    if (this.#owner.isClosing || this.#latest?.isLast === true) return;
+    const connection = this.#connection;
+    if (connection.isClosing || this.#latest?.isLast === true) return;
     const latest = new NodeRequest(this, message, response, expectsContinue);
     this.#latest = latest;
     this.#isInHead = false;
     this.#bodyBytes = 0;
-    this.#usedSinceReadable += 1;
     response.once('close', () => {
       if (this.#current === latest) this.#current = undefined;
       this.#answerBytes = 0;
-      this.#owner.guard(() => this.#next());
+      connection.guard(() => this.#next());
     });
     this.#waiting.push(latest);
-    this.#next();
+    connection.guard(() => this.#next());
   }
 
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
   faulty(fault: ProtocolFault | 'end of input'): void {
     if (this.#latest?.isLast === true && this.#latest.isComplete) return;
     this.#fault ??= fault;
-    this.#settleFault();
+    if (!this.#connection.socket.destroyed) this.#connection.guard(() => this.#settleFault());
   }
 
   respond(request: NodeRequest, requestId: string, answer: Answer, close: boolean): void {
-    const owner = this.#owner;
-    if (owner.isClosing) return;
-    if (!close && !owner.hasOneAnswer) {
-      if (typeof answer.body !== 'string')
-        this.#answerBytes = answer.body.reduce((bytes, part) => bytes + part.length, 0);
+    const connection = this.#connection;
+    if (connection.isClosing) return;
+    const { body } = answer;
+    if (!close && !connection.hasOneAnswer) {
+      if (typeof body !== 'string') this.#answerBytes = body.reduce((bytes, part) => bytes + part.length, 0);
       respond(request.response, requestId, answer);
-      this.bodyDecided();
+      this.readOn();
       return;
     }
     // Node closes a connection right after its last answer, so a client that is still sending may not get to read it.
     // All earlier answers are written, so this one does not need node.
     const isToHead = request.head.method === 'HEAD';
-    const parts = typeof answer.body === 'string' || isToHead ? [] : answer.body;
-    const text = responseText(requestId, answer, owner.closingTail(), isToHead || parts.length > 0);
-    owner.finish(text, !request.isComplete || request.isLast || owner.socket.readableLength > 0, parts);
+    const parts = typeof body === 'string' || isToHead ? [] : body;
+    const text = responseText(requestId, answer, connection.tail(true), isToHead || parts.length > 0);
+    const unread = !request.isComplete || request.isLast || connection.socket.readableLength > 0;
+    connection.finish(text, unread, parts);
   }
-
-  bodyDecided(): void {
-    this.#readOn();
-  }
-
-  check(): void {}
 
   flush(): void {
-    if (this.#owner.isRetiring && !this.owesAnswer) return this.#owner.finish('', true);
-    this.#readOn();
+    if (this.#connection.isRetiring && !this.owesAnswer) this.#connection.finish('', true);
+    else this.readOn();
   }
 
   stop(): void {
-    const { socket } = this.#owner;
+    const { socket } = this.#connection;
     this.#waiting.length = 0;
     socket.off('readable', this.#onReadable);
     socket.off('end', this.#onEnd);
@@ -137,87 +123,75 @@ export class NodePath implements Path {
     socket.removeAllListeners('data');
   }
 
-  /** Handles the next request. */
-  #next(): void {
-    const owner = this.#owner;
-    if (owner.isClosing) return;
-    if (this.#current === undefined) {
-      if (owner.isRetiring) return owner.finish('', true);
-      this.#current = this.#waiting.shift();
-      if (this.#current !== undefined) owner.handle(this.#current);
-    }
-    if (this.#fault === undefined) this.#readOn();
-    else this.#settleFault();
-  }
-
-  get #mayRead(): boolean {
-    const { isClosing, socket } = this.#owner;
-    if (isClosing || this.#fault !== undefined || this.#isQueued || socket.destroyed) return false;
-    const latest = this.#latest;
-    if (latest === undefined) return true;
-    if (!latest.isComplete) return latest.isBodyDecided || latest.isAnswered;
-    return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
-  }
-
-  #readOn(): void {
+  /** Reads as much as the latest request allows. A request calls this when its body is wanted. */
+  readOn(): void {
     if (this.#isReading) return; // A handler was called from the loop below.
     this.#isReading = true;
-    const { socket, turns, holder } = this.#owner;
+    const { turns, holder } = this.#connection;
     while (this.#mayRead) {
-      if (this.#usedSinceReadable > 1 && !turns.take(NODE_COST)) {
+      if (!this.#isFresh && !turns.take(NODE_COST)) {
         this.#isQueued = true;
         turns.later(holder, this.#goOn);
         break;
       }
-      if (socket.readableLength === 0) {
-        socket.read(); // Lets the stream read on, or end.
-        break;
-      }
-      this.#readSlice();
+      if (!this.#readSlice()) break;
+      this.#isFresh = false;
     }
     this.#isReading = false;
   }
 
-  #readSlice(): void {
-    const { socket } = this.#owner;
+  /** Handles the next request. */
+  #next(): void {
+    const connection = this.#connection;
+    if (connection.isClosing) return;
+    if (this.#current === undefined) {
+      if (connection.isRetiring) return connection.finish('', true);
+      this.#current = this.#waiting.shift();
+      if (this.#current !== undefined) connection.handle(this.#current);
+    }
+    if (this.#fault === undefined) this.readOn();
+    else this.#settleFault();
+  }
+
+  get #mayRead(): boolean {
+    const { isClosing, socket } = this.#connection;
+    if (isClosing || this.#fault !== undefined || this.#isQueued || socket.destroyed) return false;
+    const latest = this.#latest;
+    if (latest === undefined) return true;
+    if (!latest.isComplete) return latest.wantsBody;
+    return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
+  }
+
+  /** Returns false if there is nothing to read. Lets the stream read on, or end, in that case. */
+  #readSlice(): boolean {
+    const { socket } = this.#connection;
     const latest = this.#latest;
     const isInBody = latest?.isComplete === false;
-    const size = Math.min(isInBody ? this.#bodySliceBytes(latest) : HEAD_SLICE_BYTES, socket.readableLength);
-    const slice = socket.read(size) as Buffer | null;
-    if (slice === null) return;
-    if (isInBody) {
-      this.#bodyBytes += size;
-      return;
-    }
-    if (this.#latest === latest) {
-      this.#isInHead ||= slice.some(isNoLineEnd);
-      this.#hasBegun ||= this.#isInHead;
-    } else {
-      const { isComplete = false, head } = this.#latest ?? {};
-      this.#isInHead = isComplete && !endsWithRequest(Buffer.concat([this.#sliceEnd, slice]), head?.contentLength);
-      this.#hasBegun = true;
-    }
-    this.#sliceEnd = slice.subarray(-3);
+    const size = isInBody ? this.#bodySliceBytes(latest) : HEAD_SLICE_BYTES;
+    const slice = socket.read(Math.min(size, socket.readableLength)) as Buffer | null;
+    if (slice === null) return false;
+    if (isInBody) this.#bodyBytes += slice.length;
+    else if (this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+    return true;
   }
 
   #bodySliceBytes(latest: NodeRequest): number {
     const { contentLength } = latest.head;
-    if (contentLength === undefined) {
-      this.#usedSinceReadable += 1;
-      latest.slices += 1;
-      return CHUNKED_SLICE_BYTES;
-    }
-    return Math.min(Math.max(contentLength - this.#bodyBytes, HEAD_SLICE_BYTES), BODY_SLICE_BYTES);
+    if (contentLength !== undefined)
+      return Math.min(Math.max(contentLength - this.#bodyBytes, HEAD_SLICE_BYTES), BODY_SLICE_BYTES);
+    latest.slices += 1;
+    return CHUNKED_SLICE_BYTES;
   }
 
   readonly #goOn = (): void => {
     this.#isQueued = false;
-    this.#owner.guard(() => this.#readOn());
+    this.#isFresh = true;
+    this.#connection.guard(() => this.readOn());
   };
 
   readonly #onReadable = (): void => {
-    this.#usedSinceReadable = 0;
-    this.#owner.guard(() => this.#readOn());
+    this.#isFresh = true;
+    this.#connection.guard(() => this.readOn());
   };
 
   readonly #onEnd = (): void => {
@@ -226,31 +200,14 @@ export class NodePath implements Path {
   };
 
   #settleFault(): void {
-    const owner = this.#owner;
+    const connection = this.#connection;
     const fault = this.#fault;
     const latest = this.#latest;
-    if (fault === undefined || owner.isClosing) return;
+    if (fault === undefined || connection.isClosing) return;
     if (latest?.isComplete === false) {
       if (this.#current !== latest && this.owesAnswer) return;
       // A request whose body ends early gets no answer.
-      if (fault === 'end of input' || latest.isAnswered || !latest.fault(fault)) owner.finish('', true);
-    } else if (!this.owesAnswer) {
-      if (fault === 'timeout' && !this.#hasBegun) owner.finish('', false);
-      else owner.finishWithFault(fault === 'end of input' ? 'malformed' : fault);
-    }
+      if (fault === 'end of input' || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
+    } else if (!this.owesAnswer) connection.finishWithFault(fault === 'end of input' ? 'malformed' : fault);
   }
-}
-
-const NOTHING = Buffer.alloc(0);
-const HEAD_END = Buffer.from('\r\n\r\n');
-const isNoLineEnd = (byte: number): boolean => byte !== 0x0d && byte !== 0x0a;
-
-/** True if the last request in `bytes`, whose head ends there, ends with them, apart from empty lines. */
-function endsWithRequest(bytes: Buffer, contentLength = 0): boolean {
-  const last = bytes.findLastIndex(isNoLineEnd);
-  for (let at = bytes.indexOf(HEAD_END); at !== -1; at = bytes.indexOf(HEAD_END, at + 1)) {
-    const end = at + HEAD_END.length + contentLength;
-    if (end > last && end <= bytes.length) return true;
-  }
-  return false;
 }

@@ -1,6 +1,5 @@
 // A request that node:http has read.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { assert } from './assert.ts';
 import type {
   BodyTaker,
   HeaderField,
@@ -17,12 +16,13 @@ export const FIELDS_MAX = 100;
 /** A body without an announced length may have this many pieces of less than PIECE_BYTES_MIN bytes on average. */
 const PIECES_MAX = 1_024;
 const PIECE_BYTES_MIN = 16;
+/** A body without an announced length gets a buffer of this many times the bytes that have arrived. */
+const GROWTH = 2;
 
 interface Owner {
   isLatest(request: NodeRequest): boolean;
   respond(request: NodeRequest, requestId: string, answer: Answer, close: boolean): void;
-  /** A handler has decided to read or to discard a body that is arriving. */
-  bodyDecided(): void;
+  readOn(): void;
 }
 
 export class NodeRequest implements HttpRequest {
@@ -34,13 +34,11 @@ export class NodeRequest implements HttpRequest {
   isAnswered = false;
   /** Number of slices in which a chunked body was read. Each may have cut a chunk. */
   slices = 0;
-  /** True if the client waits for 100 (Continue). */
-  expectsContinue: boolean;
-  /** True once the body is being read or discarded. */
-  isBodyDecided = false;
   /** True if no request may follow this one: the connection closes after its answer. */
   readonly isLast: boolean;
   readonly #owner: Owner;
+  /** True if the client waits for 100 (Continue). */
+  #expectsContinue: boolean;
   /** `undefined` once the body has been read, refused or abandoned. */
   #taker: BodyTaker | undefined;
   /** The part of the body that has arrived, in a buffer that may have room for more. */
@@ -52,7 +50,7 @@ export class NodeRequest implements HttpRequest {
     this.#owner = owner;
     this.message = message;
     this.response = response;
-    this.expectsContinue = expectsContinue;
+    this.#expectsContinue = expectsContinue;
     this.head = headOf(message);
     // Another protocol may follow an Upgrade (RFC 9110, section 7.8). HTTP/1.0 has no Transfer-Encoding, so a proxy
     // may have found the end of the body elsewhere (RFC 9112, section 6.1).
@@ -63,6 +61,11 @@ export class NodeRequest implements HttpRequest {
 
   get isComplete(): boolean {
     return this.message.complete;
+  }
+
+  /** True if the rest of the body is read or discarded. */
+  get wantsBody(): boolean {
+    return this.#taker !== undefined || this.isAnswered;
   }
 
   get gone(): boolean {
@@ -78,24 +81,22 @@ export class NodeRequest implements HttpRequest {
     if (this.isComplete) return false;
     const { contentLength } = this.head;
     return (
-      this.expectsContinue || (contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0)) > bytes
+      this.#expectsContinue || (contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0)) > bytes
     );
   }
 
   receive(bytesMax: number, taker: BodyTaker): void {
-    assert(this.#taker === undefined, 'a body has one taker');
-    if (this.expectsContinue) {
-      this.expectsContinue = false;
+    if (this.#expectsContinue) {
+      this.#expectsContinue = false;
       this.response.writeContinue();
     }
     this.#taker = taker;
-    this.isBodyDecided = true;
     this.message.on('data', (piece: Buffer) => this.#take(piece, bytesMax));
     this.message.on('end', () => this.#bodyEnds()?.bodyRead(this.#read.subarray(0, this.#bytes)));
     this.message.on('close', () => {
       if (this.#bodyEnds() !== undefined) this.listener?.aborted();
     });
-    this.#owner.bodyDecided();
+    this.#owner.readOn();
   }
 
   /** Reports that the rest of the request cannot be read. Returns false if the request already has an answer. */
@@ -109,7 +110,7 @@ export class NodeRequest implements HttpRequest {
     this.#bodyEnds();
     this.#read = EMPTY;
     // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
-    const last = close || this.isLast || this.expectsContinue || !this.response.shouldKeepAlive;
+    const last = close || this.isLast || this.#expectsContinue || !this.response.shouldKeepAlive;
     this.#owner.respond(this, requestId, answer, last);
   }
 
@@ -153,13 +154,15 @@ export class NodeRequest implements HttpRequest {
   }
 }
 
-/** A body without an announced length gets a buffer of this many times the bytes that have arrived. */
-const GROWTH = 2;
 const EMPTY = Buffer.alloc(0);
 
 function headOf(message: IncomingMessage): RequestHead {
-  const { method = '', url = '', headers, rawHeaders } = message;
+  const { method = '', url = '', headers, headersDistinct } = message;
   const length = headers['content-length'];
+  const requestIds = headersDistinct['x-request-id'];
+  const cloudEventFields = Object.entries(headersDistinct).flatMap(([name, values = []]) =>
+    name.startsWith('ce-') ? values.map((value): HeaderField => [name, value]) : [],
+  );
   return {
     method,
     target: url,
@@ -168,46 +171,25 @@ function headOf(message: IncomingMessage): RequestHead {
     contentEncoding: headers['content-encoding'],
     contentLength: length === undefined ? undefined : Number(length),
     authorization: headers.authorization,
-    cloudEventFields: fieldsThat(rawHeaders, (name) => name.startsWith('ce-')),
+    cloudEventFields: cloudEventFields.length > 0 ? cloudEventFields : undefined,
     // Node joins the values of a repeated field.
     traceparent: headers['traceparent'] as string | undefined,
     tracestate: headers['tracestate'] as string | undefined,
-    requestId: requestIdOf(message),
+    requestId: requestIds?.length === 1 ? requestIds[0] : undefined,
   };
-}
-
-function requestIdOf({ headers, rawHeaders }: IncomingMessage): string | undefined {
-  if (headers['x-request-id'] === undefined) return undefined;
-  const given = fieldsThat(rawHeaders, (name) => name === 'x-request-id');
-  return given?.length === 1 ? given[0]?.[1] : undefined;
-}
-
-function fieldsThat(raw: readonly string[], matches: (name: string) => boolean): readonly HeaderField[] | undefined {
-  let fields: HeaderField[] | undefined;
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at]?.toLowerCase() ?? '';
-    if (matches(name)) (fields ??= []).push([name, raw[at + 1] ?? '']);
-  }
-  return fields;
 }
 
 /** A name, an IPv4 address, or an IPv6 address in brackets, with an optional port (RFC 9112, section 3.2). */
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+;=%-]+)(?::\d{0,5})?$/;
 
-function defectOf({ headers, httpVersionMajor, httpVersionMinor, rawHeaders }: IncomingMessage) {
-  const defect = (name: RequestDefect): RequestDefect => name;
-  if (httpVersionMajor !== 1) return defect('version');
+function defectOf(message: IncomingMessage): RequestDefect | undefined {
+  const { headers, headersDistinct, httpVersionMajor, httpVersionMinor, rawHeaders } = message;
+  const count = (name: string): number => headersDistinct[name]?.length ?? 0;
+  if (httpVersionMajor !== 1) return 'version';
   const coding = headers['transfer-encoding'];
-  if (coding !== undefined && coding.toLowerCase() !== 'chunked') return defect('transferCoding');
-  let [hosts, types, credentials] = [0, 0, 0];
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]?.toLowerCase();
-    if (name === 'host') hosts += 1;
-    else if (name === 'content-type') types += 1;
-    else if (name === 'authorization') credentials += 1;
-  }
-  if (hosts > 1 || (hosts === 0 && httpVersionMinor > 0)) return defect('host');
-  if (headers.host !== undefined && !HOST.test(headers.host)) return defect('host');
-  if (types > 1 || credentials > 1) return defect('repeatedField');
-  return rawHeaders.length > 2 * FIELDS_MAX ? defect('tooManyFields') : undefined;
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') return 'transferCoding';
+  if (count('host') > 1 || (headers.host === undefined && httpVersionMinor > 0)) return 'host';
+  if (headers.host !== undefined && !HOST.test(headers.host)) return 'host';
+  if (count('content-type') > 1 || count('authorization') > 1) return 'repeatedField';
+  return rawHeaders.length > 2 * FIELDS_MAX ? 'tooManyFields' : undefined;
 }

@@ -46,15 +46,6 @@ export class PlainPost implements HttpRequest, RequestHead {
   get target(): string {
     return '/events';
   }
-  get defect(): undefined {
-    return undefined;
-  }
-  get contentEncoding(): undefined {
-    return undefined;
-  }
-  get cloudEventFields(): undefined {
-    return undefined;
-  }
   get gone(): boolean {
     return this.#owner.isClosed;
   }
@@ -121,10 +112,9 @@ export function parsePost(bytes: Buffer, from: number, owner: Owner): PlainPost 
 
 /** Returns false if the request is not plain. */
 function readFields(text: string, post: PlainPost): boolean {
-  let line = REQUEST_LINE.length;
-  let hosts = 0;
+  let host: string | undefined;
   let fields = 0;
-  while (line < text.length) {
+  for (let line = REQUEST_LINE.length; line < text.length; fields += 1) {
     let at = line;
     while (((CLASSES[text.charCodeAt(at)] ?? 0) & TOKEN) !== 0) at += 1;
     if (at === line || text.charCodeAt(at) !== COLON) return false;
@@ -133,65 +123,52 @@ function readFields(text: string, post: PlainPost): boolean {
     while (((CLASSES[text.charCodeAt(at)] ?? 0) & VALUE) !== 0) at += 1;
     if (text.charCodeAt(at) !== CR || text.charCodeAt(at + 1) !== LF) return false;
     if (colon - line === 4 && isNamed(text, line, 'host')) {
-      hosts += 1;
-      if (!HOST.test(valueOf(text, colon, at))) return false;
+      if (host !== undefined) return false;
+      host = valueOf(text, colon, at);
+      if (!HOST.test(host)) return false;
     } else if (!readField(text, line, colon, at, post)) return false;
-    fields += 1;
     line = at + 2;
   }
-  return hosts === 1 && post.contentLength >= 0 && fields <= FIELDS_MAX;
+  return host !== undefined && post.contentLength >= 0 && fields <= FIELDS_MAX;
 }
 
+type Kept = 'contentType' | 'authorization' | 'requestId' | 'traceparent' | 'tracestate';
+
+/** Fields that a plain request may have once. */
+const KEPT: readonly (readonly [name: string, key: Kept])[] = [
+  ['content-type', 'contentType'],
+  ['authorization', 'authorization'],
+  ['x-request-id', 'requestId'],
+  ['traceparent', 'traceparent'],
+  ['tracestate', 'tracestate'],
+];
+/** llhttp treats Proxy-Connection as Connection. */
+const NOT_PLAIN = ['expect', 'upgrade', 'trailer', 'proxy-connection', 'content-encoding', 'transfer-encoding'];
+
 // Fact: a request has six to ten fields; two to four of them matter. Choice: compare only names of a relevant length.
+const KEPT_BY_LENGTH = Array.from({ length: 18 }, (_, length) => KEPT.filter(([name]) => name.length === length));
+const NOT_PLAIN_BY_LENGTH = KEPT_BY_LENGTH.map((_, length) => NOT_PLAIN.filter((name) => name.length === length));
+const NONE = KEPT.slice(0, 0);
+
 /** Stores a field in `post`. Returns false if the field makes the request not plain. */
 function readField(text: string, name: number, colon: number, end: number, post: PlainPost): boolean {
   // The third character alone excludes nearly all other fields.
   if (text.charCodeAt(name + 2) === HYPHEN && isNamed(text, name, 'ce-')) return false;
-  switch (colon - name) {
-    case 6:
-      return !isNamed(text, name, 'expect');
-    case 7:
-      return !isNamed(text, name, 'upgrade') && !isNamed(text, name, 'trailer');
-    case 10:
-      if (isNamed(text, name, 'tracestate')) {
-        if (post.tracestate !== undefined) return false;
-        post.tracestate = valueOf(text, colon, end);
-        return true;
-      }
-      return !isNamed(text, name, 'connection') || valueOf(text, colon, end).toLowerCase() === 'keep-alive';
-    case 11:
-      if (!isNamed(text, name, 'traceparent')) return true;
-      if (post.traceparent !== undefined) return false;
-      post.traceparent = valueOf(text, colon, end);
-      return true;
-    case 12:
-      if (isNamed(text, name, 'content-type')) {
-        if (post.contentType !== undefined) return false;
-        post.contentType = valueOf(text, colon, end);
-      } else if (isNamed(text, name, 'x-request-id')) {
-        if (post.requestId !== undefined) return false;
-        post.requestId = valueOf(text, colon, end);
-      }
-      return true;
-    case 13:
-      if (!isNamed(text, name, 'authorization')) return true;
-      if (post.authorization !== undefined) return false;
-      post.authorization = valueOf(text, colon, end);
-      return true;
-    case 14: {
-      if (!isNamed(text, name, 'content-length')) return true;
-      const length = valueOf(text, colon, end);
-      if (post.contentLength !== -1 || !DIGITS.test(length)) return false;
-      post.contentLength = Number(length);
-      return true;
-    }
-    case 16: // llhttp treats Proxy-Connection as Connection.
-      return !isNamed(text, name, 'proxy-connection') && !isNamed(text, name, 'content-encoding');
-    case 17:
-      return !isNamed(text, name, 'transfer-encoding');
-    default:
-      return true;
+  const length = colon - name;
+  if (length >= KEPT_BY_LENGTH.length) return true;
+  for (const refused of NOT_PLAIN_BY_LENGTH[length] ?? []) if (isNamed(text, name, refused)) return false;
+  for (const [kept, key] of KEPT_BY_LENGTH[length] ?? NONE) {
+    if (!isNamed(text, name, kept)) continue;
+    if (post[key] !== undefined) return false;
+    post[key] = valueOf(text, colon, end);
+    return true;
   }
+  if (length === 10 && isNamed(text, name, 'connection')) return /^keep-alive$/i.test(valueOf(text, colon, end));
+  if (length !== 14 || !isNamed(text, name, 'content-length')) return true;
+  const digits = valueOf(text, colon, end);
+  if (post.contentLength !== -1 || !DIGITS.test(digits)) return false;
+  post.contentLength = Number(digits);
+  return true;
 }
 
 /** Compares case-insensitively. `name` must be lowercase. */

@@ -34,18 +34,18 @@ export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'versi
 /** A header field: its name in lowercase and its value as sent, one character per byte. */
 export type HeaderField = readonly [name: string, value: string];
 
-/** The relevant parts of a request's head. */
+/** The relevant parts of a request's head. The fast path reads only requests without the optional parts. */
 export interface RequestHead {
   readonly method: string;
   readonly target: string;
-  readonly defect: RequestDefect | undefined;
+  readonly defect?: RequestDefect | undefined;
   readonly contentType: string | undefined;
-  readonly contentEncoding: string | undefined;
+  readonly contentEncoding?: string | undefined;
   /** In bytes; `undefined` if none was announced. */
   readonly contentLength: number | undefined;
   readonly authorization: string | undefined;
   /** The fields whose names begin with `ce-` (CloudEvents HTTP binding, section 3.1.3), in order, if any. */
-  readonly cloudEventFields: readonly HeaderField[] | undefined;
+  readonly cloudEventFields?: readonly HeaderField[] | undefined;
   /** `traceparent` and `tracestate` as sent, not validated (W3C Trace Context). */
   readonly traceparent: string | undefined;
   readonly tracestate: string | undefined;

@@ -15,8 +15,10 @@ import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { Arrivals, type Arrival, type ArrivalHandlers, type ArrivalLimits } from './arrivals.ts';
 import { Connection, type ConnectionHandlers, type ConnectionHost, type IdleLimits } from './connection.ts';
+import { FastPath } from './fast-path.ts';
 import { faultOf, handshakeReason } from './faults.ts';
-import { HeldBytes, type HeldLimits } from './held-bytes.ts';
+import { overBudget, type HeldLimits } from './held-bytes.ts';
+import { NodePath } from './node-path.ts';
 import { HeadTail } from './respond.ts';
 import { NODE_COST, Turns } from './turns.ts';
 
@@ -64,13 +66,14 @@ const TLS_OPTIONS = {
 
 export class HttpServer<T> {
   readonly #server: Server | HttpsServer;
-  readonly #isTls: boolean;
   readonly #handlers: ServerHandlers<T>;
   readonly #limits: ServerLimits;
   readonly #host: ConnectionHost<T>;
+  /** Node's own listener for connections on which requests may arrive. */
+  readonly #adopt: (socket: Socket) => void;
+  readonly #usesFastPath: boolean;
   readonly #arrivals: Arrivals<T>;
   readonly #connections = new Map<Socket, Connection<T>>();
-  readonly #held: HeldBytes<Connection<T>>;
   readonly #system: ClockAndRandom;
   #watch: Timer | undefined;
 
@@ -85,44 +88,25 @@ export class HttpServer<T> {
     this.#system = system;
     this.#handlers = handlers;
     this.#limits = limits;
-    this.#isTls = tls !== undefined;
-    const options = {
-      headersTimeout: limits.headersTimeoutMs,
-      requestTimeout: limits.requestTimeoutMs,
-      keepAliveTimeout: limits.idleTimeoutMs,
-      connectionsCheckingInterval: NODE_CHECK_INTERVAL_MS,
-      maxHeaderSize: limits.headerBytesMax,
-      requireHostHeader: false,
-      noDelay: true,
-    };
-    this.#server =
-      tls === undefined
-        ? createHttpServer(options)
-        : createHttpsServer({
-            ...options,
-            ...tls,
-            ...TLS_OPTIONS,
-            // The application checks the certificate: a client with a bad one gets an HTTP answer.
-            requestCert: true,
-            rejectUnauthorized: false,
-            handshakeTimeout: limits.handshakeTimeoutMs,
-          });
-    const beginHandshake = takeListener(this.#server, 'connection');
+    const isTls = tls !== undefined;
+    const server = createServer(tls, limits);
+    this.#server = server;
+    const beginHandshake = takeListener(server, 'connection');
+    this.#adopt = isTls ? takeListener(server, 'secureConnection') : beginHandshake;
+    this.#usesFastPath = isTls && limits.httpReader === 'own';
+    const idleS = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
-      turns: new Turns(clock, REQUESTS_A_TURN, NODE_COST),
-      keepAlive: new HeadTail(
-        `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}\r\n`,
-      ),
+      turns: new Turns(clock, () => REQUESTS_A_TURN, NODE_COST),
+      keepAlive: new HeadTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}\r\n`),
       handlers,
-      adopt: this.#isTls ? takeListener(this.#server, 'secureConnection') : beginHandshake,
-      usesFastPath: this.#isTls && limits.httpReader === 'own',
     };
-    this.#held = new HeldBytes(limits.held);
-    this.#arrivals = new Arrivals(limits, handlers, clock, this.#isTls, (arrival) =>
-      this.#isTls ? beginHandshake(arrival.tcp) : this.#open(arrival, arrival.tcp),
+    this.#arrivals = new Arrivals(limits, handlers, clock, isTls, (arrival) =>
+      isTls ? beginHandshake(arrival.tcp) : this.#open(arrival, arrival.tcp),
     );
-    this.#listen();
+    server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
+    if (isTls) this.#listenForTls(server as HttpsServer);
+    this.#listenForRequests(server as HttpsServer); // Both have these events.
   }
 
   get connections(): Iterable<Connection<T>> {
@@ -160,10 +144,11 @@ export class HttpServer<T> {
     // The method of node:http would also destroy idle connections, even if a request is on its way.
     const closed = new Promise<void>((resolve) => TcpServer.prototype.close.call(this.#server, () => resolve()));
     const { clock } = this.#system;
+    const graceEndMs = clock.ms() + IDLE_GRACE_MS;
     const timer = clock.every(IDLE_CHECK_MS, () => {
-      const now = clock.ms();
-      for (const connection of this.connections) connection.endIdle(now, IDLE_GRACE_MS);
-      this.#arrivals.endSilent(now, IDLE_GRACE_MS);
+      if (clock.ms() < graceEndMs) return;
+      for (const connection of this.connections) connection.endIdle();
+      this.#arrivals.endSilent();
     });
     await closed;
     timer.close();
@@ -174,33 +159,24 @@ export class HttpServer<T> {
     this.#arrivals.destroy();
   }
 
-  #listen(): void {
-    const server = this.#server as HttpsServer; // Both have these events.
-    server.maxHeadersCount = 0; // A limit would drop fields silently; node-request.ts refuses them.
-    // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
-    Object.assign(server, { httpAllowHalfOpen: true });
-    server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
-    if (this.#isTls) this.#listenForTls();
-    const requested = (message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void => {
-      const connection = this.#connections.get(message.socket);
-      connection?.guard(() => connection.nodePath?.requested(message, response, expectsContinue));
+  #listenForRequests(server: HttpsServer): void {
+    const nodePathOf = (socket: Socket): NodePath<T> | undefined => {
+      const reader = this.#connections.get(socket)?.reader;
+      return reader instanceof NodePath ? reader : undefined; // `undefined` in a handshake: see `tlsClientError`.
     };
+    const requested = (message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void =>
+      nodePathOf(message.socket)?.requested(message, response, expectsContinue);
     // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
     server.on('request', (message, response) => requested(message, response, false));
     server.on('checkContinue', (message, response) => requested(message, response, true));
     server.on('checkExpectation', (message, response) => requested(message, response, false));
-    const faulty = (socket: Socket, fault: ReturnType<typeof faultOf>): void => {
-      const connection = this.#connections.get(socket); // `undefined` in a handshake: see `tlsClientError`.
-      if (!socket.destroyed) connection?.guard(() => connection.nodePath?.faulty(fault));
-    };
-    server.on('connect', (_message, socket) => faulty(socket as Socket, 'connect'));
-    server.on('clientError', (error, socket) => faulty(socket as Socket, faultOf(error)));
+    server.on('connect', (_message, socket) => nodePathOf(socket as Socket)?.faulty('connect'));
+    server.on('clientError', (error, socket) => nodePathOf(socket as Socket)?.faulty(faultOf(error)));
     // Without this listener, node destroys connections that are idle between requests. `Connection.check` closes them.
     server.on('timeout', () => undefined);
   }
 
-  #listenForTls(): void {
-    const server = this.#server as HttpsServer;
+  #listenForTls(server: HttpsServer): void {
     server.on('secureConnection', (socket: TLSSocket) => {
       const arrival = this.#arrivals.of(socket);
       if (arrival?.phase !== 'handshake') return void socket.destroy();
@@ -219,9 +195,15 @@ export class HttpServer<T> {
 
   #open(arrival: Arrival<T>, socket: Socket): void {
     const connection = new Connection<T>(socket, arrival.tcp, this.#host, arrival.address, arrival.context);
+    connection.reader = new FastPath(connection, this.#usesFastPath, (rest, hasEnded) => {
+      const nodePath = new NodePath(connection);
+      connection.reader = nodePath;
+      nodePath.begin(() => this.#adopt(socket), rest, hasEnded);
+    });
     this.#connections.set(socket, connection);
     socket.once('close', () => this.#connections.delete(socket));
-    this.#arrivals.opened(arrival, connection);
+    arrival.phase = 'open';
+    arrival.connection = connection;
   }
 
   // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
@@ -229,12 +211,39 @@ export class HttpServer<T> {
   #check(): void {
     const now = this.#system.clock.ms();
     for (const connection of this.connections) connection.check(now, this.#limits);
-    for (const connection of this.#held.over(this.connections)) {
-      this.#handlers.connectionFailure('limit', connection.address);
-      connection.destroy();
+    for (const { address, socket } of overBudget(this.connections, this.#limits.held)) {
+      this.#handlers.connectionFailure('limit', address);
+      socket.destroy();
     }
     this.#arrivals.check(now);
   }
+}
+
+function createServer(tls: SecureContextOptions | undefined, limits: ServerLimits): Server | HttpsServer {
+  const options = {
+    headersTimeout: limits.headersTimeoutMs,
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.idleTimeoutMs,
+    connectionsCheckingInterval: NODE_CHECK_INTERVAL_MS,
+    maxHeaderSize: limits.headerBytesMax,
+    requireHostHeader: false,
+    noDelay: true,
+  };
+  const server =
+    tls === undefined
+      ? createHttpServer(options)
+      : createHttpsServer({
+          ...options,
+          ...tls,
+          ...TLS_OPTIONS,
+          // The application checks the certificate: a client with a bad one gets an HTTP answer.
+          requestCert: true,
+          rejectUnauthorized: false,
+          handshakeTimeout: limits.handshakeTimeoutMs,
+        });
+  server.maxHeadersCount = 0; // A limit would drop fields silently; node-request.ts refuses them.
+  // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
+  return Object.assign(server, { httpAllowHalfOpen: true });
 }
 
 /** Takes node's only listener for an event off its server, and returns it. */

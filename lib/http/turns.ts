@@ -11,7 +11,7 @@ export const NODE_COST = 4;
 
 export class Turns {
   readonly #clock: Clock;
-  readonly #budget: number;
+  readonly #budget: () => number;
   readonly #queuedCost: number;
   readonly #alternates: boolean;
   #takesNewest = false;
@@ -22,13 +22,13 @@ export class Turns {
   readonly #waiting = new Map<string, (() => void)[]>();
 
   /**
-   * `budget` is for each turn. Each call that was queued costs `queuedCost`. `alternates`: every other call is the
+   * `budget` is asked once a turn. Each call that was queued costs `queuedCost`. `alternates`: every other call is the
    * newest of its queue instead of the oldest, so that a long queue delays few new calls.
    */
-  constructor(clock: Clock, budget: number, queuedCost: number, alternates = false) {
+  constructor(clock: Clock, budget: () => number, queuedCost: number, alternates = false) {
     this.#clock = clock;
     this.#budget = budget;
-    this.#left = budget;
+    this.#left = budget();
     this.#queuedCost = queuedCost;
     this.#alternates = alternates;
   }
@@ -47,7 +47,7 @@ export class Turns {
     this.#schedule();
   }
 
-  /** Calls `run` in a later turn. */
+  /** Calls `run` at the end of this turn or of a later one. */
   later(holder: string, run: () => void): void {
     const queue = this.#waiting.get(holder);
     if (queue === undefined) this.#waiting.set(holder, [run]);
@@ -63,7 +63,7 @@ export class Turns {
 
   readonly #end = (): void => {
     this.#isScheduled = false;
-    this.#left = this.#budget;
+    this.#left = this.#budget();
     const ending = this.#ending;
     this.#ending = [];
     for (const run of ending) run();

@@ -1,6 +1,6 @@
 // The identity of a producer: the name and audience in its trusted client certificate.
 import type { X509Certificate } from 'node:crypto';
-import type { ClientCertificate } from '../http/client-certificate.ts';
+import type { ClientCertificate } from '../http/connection.ts';
 import type { ClientTrust } from './client-trust.ts';
 import { comparableName } from '../process/producer-name.ts';
 

@@ -1,33 +1,57 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { ConnectionRoom, HANDSHAKE_FREE_MS } from '../../lib/http/connection-room.ts';
+import { HANDSHAKE_FREE_MS, overLimit, victimOf, type Place, type RoomLimits } from '../../lib/http/connection-room.ts';
+
+interface Named extends Place {
+  readonly name: string;
+  isAuthenticated: boolean | undefined;
+  producer: string | undefined;
+}
 
 /**
- * A room in which connections are names. A name that ends with `+` has sent a ClientHello, and one that ends with `!`
+ * A room in which connections have names. A name that ends with `+` has sent a ClientHello, and one that ends with `!`
  * is busy.
  */
-class Room extends ConnectionRoom<string> {
-  readonly producers: Map<string, string>;
+class Room {
+  readonly places: Named[] = [];
+  readonly #limits: RoomLimits;
 
   constructor(connectionsMax: number, connectionsPerAddressMax = 0) {
-    const producers = new Map<string, string>();
-    super(
-      { connectionsMax, connectionsPerAddressMax },
-      {
-        hasClientHello: (name) => name.endsWith('+'),
-        isIdle: (name) => !name.endsWith('!'),
-        producerOf: (name) => producers.get(name),
-      },
+    this.#limits = { connectionsMax, connectionsPerAddressMax };
+  }
+
+  /** Returns the name of the connection that was closed. */
+  enter(name: string, address: string, nowMs: number): string | undefined {
+    const [hasClientHello, isIdle] = [name.endsWith('+'), !name.endsWith('!')];
+    const place = { address, sinceMs: nowMs, hasClientHello, isAuthenticated: undefined, producer: undefined, isIdle };
+    const newcomer: Named = { name, ...place };
+    this.places.push(newcomer);
+    if (this.places.length <= this.#limits.connectionsMax) return undefined;
+    return this.leave(victimOf(this.places, newcomer, this.#limits, nowMs).name);
+  }
+
+  leave(name: string): string {
+    this.places.splice(
+      this.places.findIndex((place) => place.name === name),
+      1,
     );
-    this.producers = producers;
+    return name;
+  }
+
+  handshakeDone(name: string, isAuthenticated: boolean, producer?: string): void {
+    const place = this.places.find((one) => one.name === name);
+    if (place !== undefined) Object.assign(place, { isAuthenticated, producer });
+  }
+
+  over(nowMs: number): string[] {
+    return overLimit(this.places, this.#limits, nowMs).map(({ name }) => this.leave(name));
   }
 
   /** Admits connections of a producer, which send a request. Returns the connections that were closed. */
   admit(producer: string, ...names: string[]): string[] {
     return names.flatMap((name) => {
       const closed = this.enter(name, '1', 0);
-      this.handshakeDone(name, true);
-      this.producers.set(name, producer);
+      this.handshakeDone(name, true, producer);
       return closed ?? [];
     });
   }

@@ -3,6 +3,7 @@ import { before, describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
 import { createServer } from 'node:https';
 import { takeListener, type ServerLimits } from '../../lib/http/server.ts';
+import { NodePath } from '../../lib/http/node-path.ts';
 import type { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -127,7 +128,7 @@ describe('the server', () => {
       const connection = await open();
       connection.write(postText('body'));
       await eventually('it has arrived', () => requests.length === 1);
-      assert.equal([...server.connections][0]?.nodePath === undefined, httpReader === 'own');
+      assert.equal([...server.connections][0]?.reader instanceof NodePath, httpReader === 'node');
     }
   });
 });
