@@ -2,14 +2,7 @@
 //
 // A failed startup is reported in the log if the log is JSON, and otherwise as a sentence on standard error.
 import type { AddressInfo } from 'node:net';
-import {
-  addressText,
-  errno,
-  processEnvironment,
-  type BindAddress,
-  type Environment,
-  type ReadConfig,
-} from '../lib/process/env.ts';
+import { errno, processEnvironment, type Environment, type ReadConfig } from '../lib/process/env.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
 import {
   configurationFailure,
@@ -20,7 +13,7 @@ import {
   version,
   versionLine,
 } from '../lib/process/program.ts';
-import type { Program } from '../lib/process/setting.ts';
+import { addressText, type BindAddress, type Program } from '../lib/process/setting.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { shownSettings } from '../lib/process/settings-text.ts';
 import { onStopSignals, signalExit } from './early-signals.ts';

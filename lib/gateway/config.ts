@@ -2,8 +2,9 @@
 // meanings, defaults and bounds. One report contains all problems.
 import { BlockList, isIP } from 'node:net';
 import type { TlsFiles } from '../identity/tls-material.ts';
-import { addressText, isLoopback, Settings, type Environment } from '../process/env.ts';
+import { Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
+import { addressText, isLoopback } from '../process/setting.ts';
 
 /** The source of TLS material: files, or development certificates in the state folder. */
 export type TlsSource = ({ readonly kind: 'files' } & TlsFiles) | { readonly kind: 'development' };

@@ -4,26 +4,13 @@
 // masked) and the expectation, so that an operator can correct all of them at once. An unknown key with the project's
 // prefix causes a warning.
 import { readFileSync } from 'node:fs';
-import { isIPv6 } from 'node:net';
 import type { LogLevel } from './log.ts';
 import { textOf } from './operator-file.ts';
-import type { Program, Setting, UriSetting } from './setting.ts';
+import type { PlainSetting, Program, UriSetting } from './setting.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
 import { expectedUri, isUnencrypted, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** An address to listen on. Port 0 means any free port. */
-export interface BindAddress {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** True if only this machine can connect to the address. */
-export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host);
-
-export const addressText = ({ host, port }: BindAddress): string =>
-  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 
 export interface EnvReport {
   /** Lines such as `KEY=value: expected 1 or 0`. If there are any, the process must not start. */
@@ -38,20 +25,8 @@ export interface ReadConfig<C> {
   readonly log: LogLevel;
 }
 
-/** The type of a setting's value. A URI is undefined if unset or invalid, other values if they have no default. */
-export type Value<S extends Setting> = S extends { readonly kind: 'integer'; readonly default: infer D }
-  ? number | Extract<D, undefined>
-  : S extends { readonly kind: 'choice'; readonly default: infer T }
-    ? T
-    : S extends { readonly kind: 'flag' }
-      ? boolean
-      : S extends UriSetting
-        ? string | undefined
-        : S extends { readonly kind: 'address'; readonly default: infer D }
-          ? BindAddress | Extract<D, undefined>
-          : S extends { readonly kind: 'text'; readonly default: infer D }
-            ? string | Extract<D, undefined>
-            : never;
+/** The type of a setting's value. A URI is undefined if it is unset or invalid. */
+type Value<S> = S extends { readonly default: infer V } ? V : string | undefined;
 
 export function processEnvironment(): Environment {
   return { ...process.env };
@@ -71,11 +46,11 @@ export class Settings {
 
   constructor(environment: Environment, program: Program) {
     this.#environment = environment;
-    for (const [key, setting] of settingsOf(program)) {
-      const parsed =
-        setting.kind === 'uri' ? this.#uri(key, setting, program) : this.#parse(key, setting, this.#text(key));
-      this.#values.set(key, parsed);
-    }
+    for (const [key, setting] of settingsOf(program))
+      this.#values.set(
+        key,
+        'schemes' in setting ? this.#uri(key, setting, program) : (this.#parsed(key, setting) ?? setting.default),
+      );
   }
 
   get<K extends Key>(key: K): Value<(typeof SETTINGS)[K]> {
@@ -130,33 +105,11 @@ export class Settings {
     return value === '' ? undefined : value;
   }
 
-  #parse(key: Key, setting: Exclude<Setting, UriSetting>, text: string | undefined): unknown {
-    const fallback = defaultOf(setting);
-    if (text === undefined) return fallback;
-    switch (setting.kind) {
-      case 'text':
-        return text;
-      case 'integer': {
-        const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-        if (number >= setting.min && number <= setting.max) return number;
-        this.problem(key, `expected a whole number from ${setting.min} to ${setting.max}`);
-        return fallback;
-      }
-      case 'choice':
-        if (setting.choices.includes(text)) return text;
-        this.problem(key, `expected one of ${setting.choices.join(', ')}`);
-        return fallback;
-      case 'flag':
-        if (text === '1' || text === '0') return text === '1';
-        this.problem(key, 'expected 1 or 0');
-        return fallback;
-      case 'address': {
-        const parsed = addressOf(text);
-        if (parsed !== undefined) return parsed;
-        this.problem(key, 'expected host:port or [v6-address]:port, with a port from 0 to 65535');
-        return fallback;
-      }
-    }
+  #parsed(key: Key, { parse, expected }: PlainSetting<unknown>): unknown {
+    const text = this.#text(key);
+    const value = text === undefined ? undefined : parse(text);
+    if (text !== undefined && value === undefined) this.problem(key, `expected ${expected}`);
+    return value;
   }
 
   /** Returns the URI from `key`, or from the file that `key_FILE` names, such as a mounted secret. */
@@ -192,21 +145,6 @@ export class Settings {
     }
     return null;
   }
-}
-
-function defaultOf(setting: Exclude<Setting, UriSetting>): unknown {
-  if (setting.kind === 'flag') return false;
-  if (setting.kind === 'address') return setting.default === undefined ? undefined : addressOf(setting.default);
-  return setting.default;
-}
-
-/** Parses `host:port` or `[v6]:port`. The host is required. */
-function addressOf(text: string): BindAddress | undefined {
-  const match = /^(?:\[([^\]]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text);
-  const port = Number(match?.[3] ?? Number.NaN);
-  const v6 = match?.[1];
-  const host = v6 ?? match?.[2];
-  return host !== undefined && (v6 === undefined || isIPv6(v6)) && port <= 65535 ? { host, port } : undefined;
 }
 
 const PREFIX = 'INGEST_';

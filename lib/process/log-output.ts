@@ -1,8 +1,8 @@
 // Writes log lines to standard output without ever waiting for its reader.
 //
-// Lines that do not fit into the pipe wait in memory, up to a limit; then the oldest are dropped and counted. pino's own
-// destination sleeps in the event loop if the pipe is full, or else drops the newest lines, and its last lines overtake
-// earlier ones when the process exits.
+// Lines that do not fit into the pipe wait in memory, up to a limit; then the oldest are dropped and counted. pino's
+// own destination sleeps in the event loop if the pipe is full, or else drops the newest lines, and its last lines
+// overtake earlier ones when the process exits.
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import type { Clock, Timer } from './clock.ts';
 
@@ -14,12 +14,10 @@ const PIECE_CHARACTERS = 1 << 16;
 const EXIT_FLUSH_MS = 1_000;
 const NOTHING = new Uint8Array();
 
-/** Formats a line, which pino writes as JSON. */
-type LineFormat = (json: string) => string;
-
 export class LogOutput {
   readonly #clock: Clock;
-  #lineOf: LineFormat = (json) => json;
+  /** Formats a line, which pino writes as JSON. */
+  readonly #lineOf: (json: string) => string;
   readonly #fd = ownStdout();
   /** The rest of a piece that was written in part. It is never dropped, because half of a line has been written. */
   #rest: Uint8Array = NOTHING;
@@ -28,14 +26,14 @@ export class LogOutput {
   #lost = 0;
   #retry: Timer | undefined;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, lineOf: (json: string) => string) {
     this.#clock = clock;
+    this.#lineOf = lineOf;
     process.on('exit', () => this.#flush());
   }
 
-  write(json: string, lineOf: LineFormat): void {
-    this.#lineOf = lineOf;
-    const line = lineOf(json);
+  write(json: string): void {
+    const line = this.#lineOf(json);
     this.#waiting.push(line);
     this.#characters += line.length;
     while (this.#characters > WAITING_CHARACTERS_MAX && this.#waiting.length > 1) {
@@ -96,8 +94,8 @@ export class LogOutput {
 }
 
 /**
- * Opens standard output again if it is a pipe or a terminal. Whether a write waits is a property of the open file, which
- * processes share: another one that ends would make this one's writes wait.
+ * Opens standard output again if it is a pipe or a terminal. Whether a write waits is a property of the open file,
+ * which processes share: another one that ends would make this one's writes wait.
  */
 function ownStdout(): number {
   try {

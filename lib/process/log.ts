@@ -29,9 +29,7 @@ export function createLog(name: string, level: LogLevel): Log {
     serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  const lineOf = logsText() ? textLine : printableLines;
-  const output = (standardOutput ??= new LogOutput(SYSTEM.clock));
-  return pino(settings, { write: (json) => output.write(json, lineOf) });
+  return pino(settings, (standardOutput ??= new LogOutput(SYSTEM.clock, logsText() ? textLine : printableLines)));
 }
 
 /** Removes `input` and `base`, where the error for a malformed URL contains the whole URL, including its password. */

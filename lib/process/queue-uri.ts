@@ -43,22 +43,36 @@ export const isDispatcher = (uri: string): boolean => /^dispatchers?:/.test(uri)
 /** Returns the address, or the problem as text (`expected …`). The URI must have passed the checks in env.ts. */
 export function queueAddress(uri: string): QueueAddress | string {
   const list = listUri(uri);
-  if (isDispatcher(uri)) return dispatcherAddress(uri);
-  const kind = /^rediss?\+(sentinel|cluster):$/.exec(list?.scheme ?? '')?.[1];
-  if (kind === undefined && (list?.hosts.length ?? 1) > 1)
-    return 'expected one host: several are for redis+sentinel://, redis+cluster:// and dispatcher://';
-  if (list === undefined || (kind !== 'sentinel' && kind !== 'cluster'))
-    return serverFault(uri) ?? { kind: 'server', uri };
+  if (list === undefined) return 'expected the URI of a queue';
+  if (uri.includes('#')) return 'expected no #: in a password it is written %23';
   const { username, password, pathname, searchParams } = new URL(list.of('host'));
+  const scheme = /^(?:rediss|dispatchers)/.test(uri) ? 'rediss' : 'redis';
+  const kind = /^rediss?\+(sentinel|cluster):$/.exec(list.scheme)?.[1];
+  const [parameter] = [...searchParams.keys()].filter((name) => name !== 'db' || kind !== 'sentinel');
+  if (isDispatcher(uri)) {
+    const [one, other, ...more] = list.hosts.map((host) => list.of(host).replace(list.scheme, `${scheme}:`));
+    if (one === undefined || other === undefined || more.length > 0)
+      return 'expected two hosts, of ingest-a and of ingest-b: dispatcher://host-a:6379,host-b:6379';
+    if (uri.includes('?')) return 'expected no ? after the hosts';
+    if (!/^\/?$/.test(pathname)) return 'expected no path: both queues are in database 0';
+    return { kind: 'dispatcher', uris: [one, other] };
+  }
+  if (kind !== 'sentinel' && kind !== 'cluster') {
+    if (parameter !== undefined)
+      return `expected no ${parameter} after the ?: a database is written redis://host:port/3`;
+    // Anything unexpected is a problem, so that no part of the URI is silently ignored.
+    if (uri.includes('?')) return 'expected no ? after the host';
+    if (!/^\/?\d{0,5}$/.test(pathname))
+      return 'expected nothing after the host but the number of a database: redis://host:port/3';
+    return { kind: 'server', uri };
+  }
   const masterName = decodeURIComponent(pathname.slice(1));
   const db = searchParams.get('db') ?? '';
-  const others = [...searchParams.keys()].filter((name) => name !== 'db' || kind === 'cluster');
-  if (others.length > 0) return `expected no ${others[0]} after the ?`;
+  if (parameter !== undefined) return `expected no ${parameter} after the ?`;
   if (kind === 'cluster' && masterName !== '') return 'expected no path: a Redis Cluster has one database, 0';
   if (kind === 'sentinel' && !/^[^/]+$/.test(masterName))
     return 'expected the name of the master, as Sentinel knows it, after the hosts: /<master name>';
   if (!/^\d{0,5}$/.test(db)) return 'expected the number of a database: ?db=0';
-  const scheme = list.scheme.startsWith('rediss') ? 'rediss' : 'redis';
   const user = username === '' && password === '' ? '' : `${username}${password === '' ? '' : `:${password}`}@`;
   const hosts = list.hosts.map((host) => (/:\d+$/.test(host) ? host : `${host}:${DEFAULT_PORT[kind]}`));
   return {
@@ -68,34 +82,4 @@ export function queueAddress(uri: string): QueueAddress | string {
     uriOf: (host, anonymous = false) =>
       `${scheme}://${anonymous ? '' : user}${host}${db === '' || anonymous ? '' : `/${db}`}`,
   };
-}
-
-function dispatcherAddress(uri: string): QueueAddress | string {
-  const list = listUri(uri);
-  const url = list === undefined ? undefined : new URL(list.of('host'));
-  if (list?.hosts.length !== 2 || url === undefined)
-    return 'expected two hosts, of ingest-a and of ingest-b: dispatcher://host-a:6379,host-b:6379';
-  if (uri.includes('?')) return 'expected no ? after the hosts';
-  if (!/^\/?$/.test(url.pathname)) return 'expected no path: both queues are in database 0';
-  const scheme = list.scheme === 'dispatchers:' ? 'rediss' : 'redis';
-  const of = (host: string): string => list.of(host).replace(/^[a-z]+:/, `${scheme}:`);
-  return { kind: 'dispatcher', uris: list.hosts.map(of) as [string, string] };
-}
-
-const DATABASE = 'a database is written redis://host:port/3';
-
-/**
- * Returns the problem in the URI of one server, or undefined. Anything unexpected after the host is a problem, so
- * that no part of the URI is silently ignored.
- */
-function serverFault(uri: string): string | undefined {
-  const { protocol, pathname, searchParams } = new URL(uri);
-  const isRedis = /^rediss?:$/.test(protocol);
-  const [parameter] = searchParams.keys();
-  if (uri.includes('#')) return 'expected no #: in a password it is written %23';
-  if (parameter !== undefined) return `expected no ${parameter} after the ?${isRedis ? `: ${DATABASE}` : ''}`;
-  if (uri.includes('?')) return 'expected no ? after the host';
-  if (isRedis && !/^\/?\d{0,5}$/.test(pathname))
-    return 'expected nothing after the host but the number of a database: redis://host:port/3';
-  return undefined;
 }

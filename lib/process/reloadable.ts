@@ -1,9 +1,9 @@
 // Reloads files when their content changes. If the new content is refused, the last good content stays in use.
 //
 // A mounted secret changes through a symbolic link two folders up, and editors replace files, so file system events
-// are not reliable. Twice a second, the few small files are therefore read unless their metadata shows that they
-// have not changed for a while, and their contents are compared. A change takes effect only after two identical reads: half of a list of authorities is valid PEM, and using it would
-// close the connections of producers whose authorities are in the other half.
+// are not reliable. Twice a second, the few small files are therefore read unless their metadata shows that they have
+// not changed for a while. A change takes effect only after two identical reads: half of a list of authorities is valid
+// PEM, and using it would close the connections of producers whose authorities are in the other half.
 import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,41 +1,112 @@
-// The kinds of settings in the table in settings.ts. env.ts parses their values.
+// The kinds of settings in the table in settings.ts.
+import { isIPv6 } from 'node:net';
 
 export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send'] as const;
 export type Program = (typeof PROGRAMS)[number];
 
+/** An address to listen on. Port 0 means any free port. */
+export interface BindAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** A setting with a value of the type V. The texts `initially` and `values` are for --help, `expected` for problems. */
+export interface PlainSetting<V> {
+  readonly programs: readonly Program[];
+  readonly default: V;
+  readonly initially: string;
+  readonly values: string;
+  readonly expected: string;
+  /** Returns undefined for a text that is not permitted. */
+  readonly parse: (text: string) => V | undefined;
+}
+
+/** A URI with one of `schemes`, which include the colon. The programs in `required` do not start without the URI. */
+export interface UriSetting {
+  readonly programs: readonly Program[];
+  readonly schemes: readonly string[];
+  readonly required: readonly Program[];
+}
+
+export type Setting = UriSetting | PlainSetting<unknown>;
+
+export const uri = (
+  programs: readonly Program[],
+  schemes: readonly string[],
+  required: readonly Program[],
+): UriSetting => ({ programs, schemes, required });
+
 /** A whole number. A key that ends in `_MS`, `_BYTES` or `_BYTES_MAX` names its unit. */
-export const integer = <const D extends number | undefined>(
+export const integer = <D extends number | undefined>(
   programs: readonly Program[],
   fallback: D,
   [min, max]: readonly [number, number],
-) => ({ kind: 'integer', programs, default: fallback, min, max }) as const;
+): PlainSetting<number | D> => ({
+  programs,
+  default: fallback,
+  initially: String(fallback ?? 'none'),
+  values: `${min} to ${max}`,
+  expected: `a whole number from ${min} to ${max}`,
+  parse: (text) => (/^\d{1,15}$/.test(text) && min <= Number(text) && Number(text) <= max ? Number(text) : undefined),
+});
 
 export const choice = <const T extends string>(
   programs: readonly Program[],
   choices: readonly T[],
   fallback: NoInfer<T>,
-) => ({ kind: 'choice', programs, default: fallback, choices }) as const;
+): PlainSetting<T> => ({
+  programs,
+  default: fallback,
+  initially: fallback,
+  values: choices.join(', '),
+  expected: `one of ${choices.join(', ')}`,
+  parse: (text) => choices.find((one) => one === text),
+});
 
-/** An address, `host:port` or `[v6]:port`. Port 0 means any free port. */
-export const address = <const D extends string | undefined>(programs: readonly Program[], fallback: D) =>
-  ({ kind: 'address', programs, default: fallback }) as const;
-
-/** A URI with one of `schemes`, which include the colon. The programs in `required` do not start without the URI. */
-export const uri = (programs: readonly Program[], schemes: readonly string[], required: readonly Program[]) =>
-  ({ kind: 'uri', programs, schemes, required }) as const;
-
-/** A flag, `1` or `0`. The default is `0`. */
-export const flag = (programs: readonly Program[]) => ({ kind: 'flag', programs }) as const;
+export const flag = (programs: readonly Program[]): PlainSetting<boolean> => ({
+  programs,
+  default: false,
+  initially: '0',
+  values: '0 or 1',
+  expected: '1 or 0',
+  parse: (text) => (text === '1' || text === '0' ? text === '1' : undefined),
+});
 
 /** Any text that is not empty. The program's config.ts checks everything else. */
-export const text = <const D extends string | undefined>(programs: readonly Program[], fallback: D) =>
-  ({ kind: 'text', programs, default: fallback }) as const;
+export const text = <D extends string | undefined>(
+  programs: readonly Program[],
+  fallback: D,
+): PlainSetting<string | D> => ({
+  programs,
+  default: fallback,
+  initially: fallback ?? 'none',
+  values: '',
+  expected: 'a text',
+  parse: (given) => given,
+});
 
-export type UriSetting = ReturnType<typeof uri>;
-export type Setting =
-  | UriSetting
-  | ReturnType<typeof integer>
-  | ReturnType<typeof choice>
-  | ReturnType<typeof address>
-  | ReturnType<typeof flag>
-  | ReturnType<typeof text>;
+export const address = <D extends BindAddress | undefined>(
+  programs: readonly Program[],
+  fallback: D,
+): PlainSetting<BindAddress | D> => ({
+  programs,
+  default: fallback,
+  initially: fallback === undefined ? 'none' : addressText(fallback),
+  values: 'host:port or [v6]:port, port 0 for any free one',
+  expected: 'host:port or [v6-address]:port, with a port from 0 to 65535',
+  parse: addressOf,
+});
+
+/** Parses `host:port` or `[v6]:port`. The host is required. */
+function addressOf(text: string): BindAddress | undefined {
+  const [, v6, name, digits] = /^(?:\[([^\]]+)\]|([^:[\]\s/]+)):(\d{1,5})$/.exec(text) ?? [];
+  const host = v6 ?? name;
+  const port = Number(digits);
+  return host !== undefined && (v6 === undefined || isIPv6(v6)) && port <= 65535 ? { host, port } : undefined;
+}
+
+export const addressText = ({ host, port }: BindAddress): string =>
+  host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+
+/** True if only this machine can connect to the address. */
+export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host);

@@ -26,8 +26,8 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
     'append-only file, it is not ready until the rewrite has finished',
   INGEST_WAREHOUSE_URI:
     'the warehouse: `sqlite:<path>`, percent-encoded, or `postgres://user:password@host/database`, with ' +
-    '`?sslmode=verify-full` over TLS (`require` and `verify-ca` verify the name of the server too; `sslrootcert`: the ' +
-    "path of the server's authority, `sslcert` and `sslkey`: a client certificate); " +
+    '`?sslmode=verify-full` over TLS (`require` and `verify-ca` verify the name of the server too; `sslrootcert`: ' +
+    "the path of the server's authority, `sslcert` and `sslkey`: a client certificate); " +
     'without it, the gateway looks up events only in the queue, which keeps them for 24 hours',
   INGEST_STATE_DIR:
     'folder for development certificates and embedded data; `run.json` there names the queue and the warehouse of a ' +
@@ -81,8 +81,8 @@ export const MEANINGS: Readonly<Record<Key, string>> = {
     'header, version 2, before each handshake; the gateway closes all other connections. ' +
     "Limits, log lines and spans then use the client's address",
   INGEST_HTTP_READER:
-    '`node` switches off the fast path for whole plain events, which saves about 20 µs of CPU time per event. Use it ' +
-    'if the fast path has a bug',
+    '`node` switches off the fast path for whole plain events, which saves about 20 µs of CPU time per event. ' +
+    'Use it if the fast path has a bug',
   INGEST_REQUEST_TIMEOUT_MS: 'time limit for a whole request; its head must arrive within half of it',
   INGEST_IDLE_TIMEOUT_MS: 'time limit for a connection between requests',
   INGEST_ENQUEUE_TIMEOUT_MS:
@@ -148,12 +148,9 @@ export function environmentFile(program: Program): string {
 
 /** Returns the settings of this program that are set in the environment, with secrets masked. */
 export function shownSettings(environment: Environment, program: Program): Readonly<Record<string, string>> {
-  const given = settingsOf(program).flatMap(([key, { kind }]) =>
-    (kind === 'uri' ? [key, `${key}_FILE`] : [key]).map((name) => [name, environment[name] ?? ''] as const),
-  );
-  return Object.fromEntries(
-    given.filter(([, value]) => value !== '').map(([key, value]) => [key, maskedValue(key, value)]),
-  );
+  const names = settingsOf(program).flatMap(([key, setting]) => ('schemes' in setting ? [key, `${key}_FILE`] : [key]));
+  const given = names.map((name) => [name, environment[name] ?? ''] as const).filter(([, value]) => value !== '');
+  return Object.fromEntries(given.map(([key, value]) => [key, maskedValue(key, value)]));
 }
 
 /** Returns all settings as Markdown lists for deploy/configure.md. */
@@ -171,7 +168,7 @@ ${advanced.map(definition).join('\n')}`;
 /** Returns a list item: the key, its default, its values, the programs that read it, and its meaning. */
 function definition(key: Key): string {
   const setting: Setting = SETTINGS[key];
-  const fallback = defaultText(setting, undefined);
+  const fallback = defaultText(setting);
   const isWord = fallback === 'none' || fallback.startsWith('required');
   const initially = isWord ? fallback.replace('none', 'no default') : `default \`${fallback}\``;
   const facts = [initially, valuesText(key, setting)].filter((fact) => fact !== '').join('; ');
@@ -181,44 +178,19 @@ function definition(key: Key): string {
 }
 
 /** Returns the default, or a text that is true for all programs if `program` is undefined. */
-function defaultText(setting: Setting, program: Program | undefined): string {
-  if (setting.kind === 'uri') {
-    const required = program === undefined ? setting.required.length > 0 : setting.required.includes(program);
-    if (!required) return 'none';
-    const everywhere = program !== undefined || setting.required.length === setting.programs.length;
-    return everywhere ? 'required' : `required by ${setting.required.join(', ')}`;
-  }
-  if (setting.kind === 'flag') return '0';
-  return setting.default === undefined ? 'none' : String(setting.default);
+function defaultText(setting: Setting, program?: Program): string {
+  if (!('schemes' in setting)) return setting.initially;
+  const { required, programs } = setting;
+  if (program !== undefined) return required.includes(program) ? 'required' : 'none';
+  if (required.length === programs.length) return 'required';
+  return required.length === 0 ? 'none' : `required by ${required.join(', ')}`;
 }
 
 function valuesText(key: Key, setting: Setting): string {
-  switch (setting.kind) {
-    case 'integer': {
-      const [, unit = ''] = /_(MS|BYTES)(?:_MAX)?$/.exec(key) ?? [];
-      return `${setting.min} to ${setting.max} ${unit.toLowerCase()}`.trimEnd();
-    }
-    case 'choice':
-      return setting.choices.join(', ');
-    case 'flag':
-      return '0 or 1';
-    case 'address':
-      return 'host:port or [v6]:port, port 0 for any free one';
-    case 'uri':
-    case 'text':
-      return '';
-  }
+  if ('schemes' in setting) return '';
+  const unit = /_(MS|BYTES)(?:_MAX)?$/.exec(key)?.[1] ?? '';
+  return `${setting.values} ${unit.toLowerCase()}`.trim();
 }
 
-function wrapped(text: string, indent = INDENT): string {
-  const lines: string[] = [];
-  let line = indent;
-  for (const word of text.split(' ')) {
-    if (line.length + word.length > WIDTH) {
-      lines.push(line.trimEnd());
-      line = indent;
-    }
-    line += `${word} `;
-  }
-  return [...lines, line.trimEnd()].join('\n');
-}
+const wrapped = (text: string, indent = INDENT): string =>
+  text.replaceAll(new RegExp(`(.{1,${WIDTH - indent.length}})(?: |$)`, 'g'), `${indent}$1\n`).trimEnd();

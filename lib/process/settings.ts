@@ -35,7 +35,7 @@ export const SETTINGS = Object.freeze({
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info'),
   OTEL_EXPORTER_OTLP_ENDPOINT: text(DAEMONS, undefined),
 
-  INGEST_GATEWAY_ADDR: address(GATEWAY, '127.0.0.1:8443'),
+  INGEST_GATEWAY_ADDR: address(GATEWAY, { host: '127.0.0.1', port: 8443 }),
   INGEST_GATEWAY_REUSE_PORT: flag(GATEWAY),
   INGEST_ADMIN_ADDR: address(GATEWAY, undefined),
   INGEST_ADMIN_ONLY: flag(GATEWAY),
@@ -66,7 +66,7 @@ export const SETTINGS = Object.freeze({
   INGEST_DRAIN_DELAY_MS: integer(GATEWAY, 200, [0, HOUR_MS]),
   INGEST_SHED_MS: integer(GATEWAY, 200, TIME),
 
-  INGEST_CONSUMER_ADDR: address(CONSUMER, '127.0.0.1:9464'),
+  INGEST_CONSUMER_ADDR: address(CONSUMER, { host: '127.0.0.1', port: 9464 }),
   INGEST_SCHEMAS_DIR: text(CONSUMER, undefined),
   INGEST_CONSUMER_BATCH_MAX: integer(CONSUMER, 500, [1, 10_000]),
   INGEST_CONSUMER_REPLICAS_MAX: integer(CONSUMER, 6, [1, 1_000]),
@@ -92,7 +92,7 @@ export const FIRST_KEYS: readonly Key[] = [
 
 /** All keys, including the `_URI_FILE` forms. */
 export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>
-  SETTINGS[key].kind === 'uri' ? [key, `${key}_FILE`] : [key],
+  'schemes' in SETTINGS[key] ? [key, `${key}_FILE`] : [key],
 );
 
 export function settingsOf(program: Program): readonly (readonly [Key, Setting])[] {

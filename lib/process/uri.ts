@@ -1,6 +1,6 @@
 // Parses URIs in settings, including lists of hosts. Finds mistakes in them and masks their secrets.
 
-/** A URI with several hosts: `scheme://[user:password@]host:port,host:port/path?query`. */
+/** A URI with one or more hosts: `scheme://[user:password@]host:port,host:port/path?query#fragment`. */
 interface ListUri {
   /** The scheme, including the colon. */
   readonly scheme: string;
@@ -9,15 +9,13 @@ interface ListUri {
   of(host: string): string;
 }
 
-/** Parses a URI with one or more hosts. Returns undefined for anything else. */
 export function listUri(text: string): ListUri | undefined {
-  const match = /^([a-z][a-z0-9+.-]*:)\/\/(?:([^/?#@]*)@)?([^/?#@]+)(\/[^?#]*)?(\?[^#]*)?$/i.exec(text);
+  const match = /^([a-z][a-z0-9+.-]*:)\/\/([^/?#]*@)?([^/?#@]+)([/?#].*)?$/i.exec(text);
   if (match === null) return undefined;
-  const [, scheme = '', user, hosts = '', path = '', query = ''] = match;
+  const [, scheme = '', user = '', hosts = '', rest = ''] = match;
   const list = hosts.split(',');
-  const of = (host: string): string => `${scheme}//${user === undefined ? '' : `${user}@`}${host}${path}${query}`;
-  const good = list.every((host) => host !== '' && isUrl(of(host)));
-  return good ? { scheme, hosts: list, of } : undefined;
+  const of = (host: string): string => `${scheme}//${user}${host}${rest}`;
+  return list.every((host) => host !== '' && isUrl(of(host))) ? { scheme, hosts: list, of } : undefined;
 }
 
 const isUrl = (text: string): boolean => URL.canParse(text) && new URL(text).hostname !== '';
@@ -35,21 +33,26 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
   // Drivers stop parsing at a blank, and their errors would show the text before it, perhaps half of a password.
   if (/\s/.test(value)) return 'expected no blank: in a user, a password or a path it is written %20';
   const scheme = schemes.find((name) => value.startsWith(name));
-  const cannotDecode = 'expected user, password and path to be percent-encoded: a % itself is written %25';
-  // sqlite:<path> has no authority, so the URL class cannot parse every path.
-  if (scheme === SQLITE && value.length > scheme.length) return isPercentEncoded([value]) ? undefined : cannotDecode;
-  const url = scheme === undefined || scheme === SQLITE ? undefined : urlOf(value, scheme);
-  // An unescaped `#`, `/` or `?` ends the part of a URI that contains user, password and host.
-  const isCut = url === undefined ? /[#/?].*@/.test(value.slice((scheme ?? '').length + 2)) : isCutByPassword(url);
-  if (scheme !== undefined && isCut)
+  const isSqlite = scheme === SQLITE && value.length > scheme.length;
+  if (scheme !== undefined && !isSqlite && isCut(value))
     return 'expected user and password to be percent-encoded: # is written %23, / %2F and ? %3F';
-  if (url === undefined) return isPostgres(value) && isList(value) ? ONE_HOST : expectedUri(schemes);
-  if (!isPercentEncoded([url.username, url.password, url.pathname])) return cannotDecode;
-  return isPostgres(value) ? postgresFault(url) : undefined;
+  const hosts = scheme === undefined || isSqlite ? undefined : listUri(value)?.hosts;
+  if (hosts !== undefined && hosts.length > 1 && !/^[a-z]+\+|^dispatcher/.test(value))
+    return isPostgres(value) ? ONE_HOST : SEVERAL_HOSTS;
+  if (hosts === undefined && !isSqlite) return expectedUri(schemes);
+  if (!isPercentEncoded(value))
+    return 'expected user, password and path to be percent-encoded: a % itself is written %25';
+  return isPostgres(value) ? postgresFault(new URL(value)) : undefined;
 }
 
+/**
+ * True if an @ follows the part of a URI that contains user, password and host. An unescaped `#`, `/` or `?` ends that
+ * part, so it is really a part of a user or password.
+ */
+const isCut = (uri: string): boolean => /^[^/]*\/\/[^#/?]*[#/?].*@/.test(uri);
+
 const isPostgres = (uri: string): boolean => /^postgres(?:ql)?:/.test(uri);
-const isList = (uri: string): boolean => (listUri(uri)?.hosts.length ?? 0) > 1;
+const SEVERAL_HOSTS = 'expected one host: several are for redis+sentinel://, redis+cluster:// and dispatcher://';
 const ONE_HOST = 'expected one host: several hosts are not supported';
 
 /** The parameters of a PostgreSQL URI that are supported; the driver ignores names that it does not know. */
@@ -78,36 +81,26 @@ export function isUnencrypted(uri: string): boolean {
   return !isHere && (searchParams.get('sslmode') ?? 'disable') === 'disable' && !searchParams.has('sslrootcert');
 }
 
-/** Parses the URI with only its first host if the scheme allows several. Returns undefined if it is malformed. */
-function urlOf(value: string, scheme: string): URL | undefined {
-  const list = /\+|^dispatcher/.test(scheme) ? listUri(value) : undefined;
-  const one = list === undefined ? value : list.of(list.hosts[0] ?? '');
-  return one.startsWith(`${scheme}//`) && isUrl(one) ? new URL(one) : undefined;
-}
-
 export const sqlitePath = (uri: string): string | undefined =>
   uri.startsWith(SQLITE) ? decodeURIComponent(uri.slice(SQLITE.length)) : undefined;
 
 export const sqliteUri = (path: string): string => `${SQLITE}${path.split('/').map(encodeURIComponent).join('/')}`;
 
-function isPercentEncoded(parts: readonly string[]): boolean {
+function isPercentEncoded(text: string): boolean {
   try {
-    for (const part of parts) decodeURIComponent(part);
+    decodeURIComponent(text);
     return true;
   } catch {
     return false;
   }
 }
 
-/** True if an @ follows the host, so the "host" is really part of a user or password that is not percent-encoded. */
-const isCutByPassword = ({ pathname, search, hash }: URL): boolean => /@/.test(pathname + search + hash);
-
 /** Returns the value of `key` in quotes, for messages. Passwords, tokens and malformed URIs are masked. */
 export const shown = (key: string, value: string): string => JSON.stringify(maskedValue(key, value));
 
 /** Masks passwords in all settings, because any of them may be a URL that contains one. */
 export const maskedValue = (key: string, value: string): string =>
-  key.endsWith('_URI') || (value.includes('://') && value !== maskedUri(value)) ? maskedUri(value) : value;
+  key.endsWith('_URI') || value.includes('://') ? maskedUri(value) : value;
 
 /** A placeholder for a list of hosts, which the URL class cannot parse. */
 const HOSTS = 'list-of-hosts';
@@ -116,15 +109,13 @@ const HOSTS = 'list-of-hosts';
 export function maskedUri(value: string): string {
   if (value.startsWith(SQLITE)) return value;
   if (/\s/.test(value)) return '***';
-  // If the slashes are missing (`redis:user:password@host`), the password cannot be found, so the URI is masked.
-  if (!URL.canParse(value) || new URL(value).host === '') {
-    const list = value.includes(',') ? listUri(value) : undefined;
-    return list === undefined ? '***' : maskedUri(list.of(HOSTS)).replace(HOSTS, list.hosts.join(','));
-  }
-  const url = new URL(value);
-  if (isCutByPassword(url)) return `${url.protocol}//***`;
+  if (isCut(value)) return `${/^[a-z+]+:/i.exec(value)?.[0] ?? ''}//***`;
+  // If a part is missing (`redis:user:password@host`), the password cannot be found, so the URI is masked.
+  const list = listUri(value);
+  if (list === undefined) return '***';
+  const url = new URL(list.of(HOSTS));
   if (url.password !== '') url.password = '***';
   if (url.search !== '') url.search = '?***';
   if (url.hash !== '') url.hash = '#***';
-  return url.href;
+  return url.href.replace(HOSTS, list.hosts.join(','));
 }

@@ -3,7 +3,8 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { addressText, isLoopback, Settings, type Environment } from '../../lib/process/env.ts';
+import { Settings, type Environment } from '../../lib/process/env.ts';
+import { addressText, isLoopback } from '../../lib/process/setting.ts';
 import { maskedUri, shown, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
 import type { Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
@@ -374,6 +375,7 @@ describe('a URI', () => {
       'rediss+sentinel://user:***@s1:26379,s2:26379/main?***',
     );
     assert.equal(maskedUri('redis+cluster://:hunter2@h1:1,h2:2'), 'redis+cluster://:***@h1:1,h2:2');
+    assert.equal(maskedUri('redis+cluster://u:hun@ter2@h1:1,h2:2'), 'redis+cluster://u:***@h1:1,h2:2');
     assert.equal(shown('INGEST_LOG_LEVEL', 'loud'), '"loud"');
     assert.equal(shown('INGEST_WAREHOUSE_URI', 'sqlite:a b/c.db'), '"sqlite:a b/c.db"');
   });

@@ -73,7 +73,7 @@ describe('the URI of a queue', () => {
       kind: 'dispatcher',
       uris: ['rediss://u:p%40@h1/', 'rediss://u:p%40@[::1]:2/'],
     });
-    for (const uri of ['dispatcher://h1', 'dispatcher://h1,h2,h3', 'dispatcher://h1:1,'])
+    for (const uri of ['dispatcher://h1', 'dispatcher://h1,h2,h3'])
       assert.match(fault(uri), /^expected two hosts/, uri);
     assert.match(fault('dispatcher://h1,h2/3'), /^expected no path/);
     assert.match(fault('dispatcher://h1,h2?db=3'), /^expected no \?/);
@@ -83,7 +83,6 @@ describe('the URI of a queue', () => {
     assert.match(fault('redis+sentinel://s1,s2'), /name of the master/);
     assert.match(fault('redis+sentinel://s1/m?db=x'), /number of a database/);
     assert.match(fault('redis+cluster://h1,h2/1'), /one database/);
-    assert.match(fault('redis://h1:1,h2:1'), /one host/);
     assert.match(fault('redis+cluster://h1?db=1'), /no db/);
     assert.match(fault('redis://host?db=3'), /no db after the \?: a database is written redis:\/\/host:port\/3/);
     assert.match(fault('rediss://[::1]:1/?protocol=3&db=1'), /no protocol after the \?/);
@@ -117,7 +116,8 @@ describe('the URI of a queue', () => {
   it('may have several hosts, but not an empty one', () => {
     const read = (uri: string): unknown => new Settings({ INGEST_QUEUE_URI: uri }, 'gateway').report().problems.length;
     assert.equal(read('redis+cluster://user:p@h1:1,h2:2,[::1]:3'), 0);
-    assert.equal(read('redis+cluster://h1:1,,h2'), 1);
+    for (const uri of ['redis://h1:1,h2:1', 'redis+cluster://h1:1,,h2', 'dispatcher://h1:1,'])
+      assert.equal(read(uri), 1);
     assert.equal(read('redis+cluster://h1:99999'), 1);
     assert.equal(read('redis+cluster://us%er:p@h1'), 1);
   });
