@@ -1,0 +1,248 @@
+// How programs start, refuse to start, and check themselves.
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, it } from 'node:test';
+import { queueAndProducer } from '../support/file-gateway.ts';
+import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
+import { openLink } from '../support/link.ts';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { Program, type ProgramName } from '../support/program.ts';
+import { rule } from '../support/redis-rights.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+type Env = Readonly<Record<string, string>>;
+
+const { redis, pki } = await queueAndProducer();
+
+const warehouse = (): Env => ({ INGEST_WAREHOUSE_URI: `sqlite:${temporaryFolder()}/warehouse.db` });
+
+const started = (name: ProgramName, env: Env = {}, args: readonly string[] = []): Program =>
+  new Program(name, {
+    args,
+    env: {
+      ...{ INGEST_QUEUE_URI: redis.uri, INGEST_STATE_DIR: temporaryFolder(), ...pki.environment },
+      ...{ INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_CONSUMER_ADDR: '127.0.0.1:0' },
+      ...env,
+    },
+  });
+
+async function assertEnds(program: Program, code: number, words: RegExp): Promise<void> {
+  assert.equal(await program.ended, code, program.output);
+  assert.match(program.output, words);
+  assert.doesNotMatch(program.output, /hunter2|listening on|\n {4}at /, 'no password, no stack, and it did not listen');
+}
+
+/** A server that accepts connections and never sends a byte. */
+async function silentServer(): Promise<{ readonly uri: string; readonly asked: Promise<unknown> }> {
+  const server = createServer();
+  atEnd(() => void server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const uri = `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { uri, asked: once(server, 'connection') };
+}
+
+describe('a gateway', () => {
+  it('exits with 3 if an address is in use, and names the setting', async () => {
+    const address = (await silentServer()).uri.slice('redis://'.length);
+    await Promise.all(
+      ['INGEST_GATEWAY_ADDR', 'INGEST_ADMIN_ADDR'].map((key) =>
+        assertEnds(started('ingest-gateway', { [key]: address }), 3, new RegExp(`${key}=${address}.*EADDRINUSE`)),
+      ),
+    );
+  });
+
+  it('logs its address, also through a symbolic link, keeps the process id, and exits with 0 on SIGINT', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'bin'));
+    symlinkSync(GATEWAY, join(folder, 'bin', 'gateway'));
+    const child = new TestProcess('/bin/sh', ['-c', 'cd "$1" && exec bin/gateway', 'sh', folder], {
+      ...{ INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_STATE_DIR: temporaryFolder() },
+      ...pki.environment,
+    });
+    const line = await child.line(/"msg":"listening on https:\/\/127\.0\.0\.1:[1-9]\d*"/);
+    assert.equal((JSON.parse(line) as { pid: number }).pid, child.child.pid);
+    child.signal('SIGINT');
+    assert.deepEqual(await child.exited(), { code: 0, signal: null });
+    assert.match(child.lines.at(-1) ?? '', /"msg":"stopped"/);
+  });
+
+  it('logs text on a terminal', { tags: ['long'] }, async () => {
+    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', NO_COLOR: '1', ...pki.environment };
+    const terminal = new TestProcess('script', ['-qefc', `exec ${GATEWAY}`, '/dev/null'], env);
+    assert.match(await terminal.line(/listening on/), /INFO {2}ingest-gateway listening on/);
+  });
+
+  it('with INGEST_QUEUE_DURABILITY=require refuses a queue that may lose events', { tags: ['long'] }, async () => {
+    const forgetful = await TestRedis.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
+    const env = { INGEST_QUEUE_URI: forgetful.uri, INGEST_QUEUE_DURABILITY: 'require' };
+    await assertEnds(started('ingest-gateway', env), 4, /noeviction.*appendonly/);
+    const warned = await TestGateway.start(forgetful, pki);
+    assert.match(warned.output, /"level":"warn".*noeviction/);
+  });
+
+  it('checks a required durability again after a reconnect', async () => {
+    const [safe, unsafe] = await Promise.all([TestRedis.start(), TestRedis.start(['--appendonly', 'no'])]);
+    const link = await openLink({ port: safe.port, host: '127.0.0.1' });
+    atEnd(() => link.close());
+    const env = { INGEST_QUEUE_DURABILITY: 'require' };
+    const gateway = await TestGateway.start({ uri: `redis://127.0.0.1:${link.port}` }, pki, env);
+    const client = gateway.client(await pki.producer('careful'));
+    const moveTo = ({ port }: TestRedis): void => {
+      link.cut();
+      link.retarget({ port, host: '127.0.0.1' });
+      link.mend();
+    };
+    assert.equal((await client.post(event('one'))).status, 202);
+    moveTo(unsafe);
+    await gateway.line(/INGEST_QUEUE_DURABILITY=require: the append-only file is off/);
+    assert.equal((await client.post(event('two'))).status, 503);
+    assert.equal(await unsafe.length(), 0);
+    moveTo(safe);
+    await eventually('it accepts again', async () => (await client.post(event('two'))).status === 202);
+  });
+});
+
+describe('a daemon that waits for its queue', () => {
+  for (const name of ['ingest-gateway', 'ingest-consumer'] as const)
+    it(`${name} survives SIGHUP and stops cleanly on SIGTERM`, { tags: ['long'] }, async () => {
+      const { uri, asked } = await silentServer();
+      const program = started(name, { INGEST_QUEUE_URI: uri, ...warehouse() });
+      await asked;
+      program.signal('SIGHUP');
+      program.signal('SIGTERM');
+      assert.equal(await program.ended, 0, program.output);
+    });
+
+  it('does not report success for an interrupted check', async () => {
+    const { uri, asked } = await silentServer();
+    const program = started('ingest-consumer', { INGEST_QUEUE_URI: uri, ...warehouse() }, ['--check=connect']);
+    await asked;
+    program.signal('SIGTERM');
+    assert.equal(await program.ended, 143, program.output);
+  });
+});
+
+it('a consumer of a read-only replica reports that, and lands once it is a master', { tags: ['long'] }, async () => {
+  const server = await TestRedis.start();
+  await server.command('XADD', 'ingest', '*', 'producer', 'p', 'body', event('one'));
+  await server.command('REPLICAOF', '127.0.0.1', String(await freePort()));
+  const consumer = started('ingest-consumer', { INGEST_QUEUE_URI: server.uri, ...warehouse() });
+  const url = await consumer.listening();
+  await eventually('it says why', async () => /READONLY/.test(await (await fetch(`${url}/health/ready`)).text()));
+  await server.command('REPLICAOF', 'NO', 'ONE');
+  const replica = { program: consumer, url };
+  await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1);
+});
+
+describe('under the documented rights of Redis users', () => {
+  const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
+
+  it('the check passes and names a missing right, and events are accepted, found, land, and leave the queue', async () => {
+    for (const name of ['ingest-gateway', 'ingest-consumer'])
+      await redis.command('ACL', 'SETUSER', name, 'reset', 'on', ...rule(name));
+    await redis.command('ACL', 'SETUSER', 'few', 'reset', 'on', ...rule('ingest-consumer'), '-xack');
+    const few = started('ingest-consumer', { INGEST_QUEUE_URI: uriOf('few'), ...warehouse() }, ['--check=connect']);
+    await assertEnds(few, 4, /lacks rights that this program needs: xack on ingest/);
+    const good = started('ingest-gateway', { INGEST_QUEUE_URI: uriOf('ingest-gateway') }, ['--check=connect']);
+    assert.equal(await good.ended, 0, good.output);
+    await redis.command('ACL', 'LOG', 'RESET');
+    await redis.command('XADD', 'ingest', String(Date.now() - 25 * 3_600_000), 'producer', 'p', 'body', event('old'));
+    const store = sqliteStore();
+    const pipeline = await Pipeline.start({
+      ...{ queueUri: uriOf('ingest-gateway'), warehouseUri: store.uri, replicas: 0 },
+      env: PATIENT,
+    });
+    const { program } = await pipeline.startConsumer({ INGEST_QUEUE_URI: uriOf('ingest-consumer') });
+    assert.equal((await pipeline.post(event('one'))).status, 202);
+    assert.equal((await pipeline.post(event('one'))).body['duplicate'], true);
+    await eventually('both have landed', async () => (await store.count()) === 2);
+    assert.equal((await pipeline.find('one')).status, 200);
+    program.signal('SIGTERM');
+    assert.equal(await program.ended, 0);
+    await pipeline.stop();
+    assert.deepEqual(await redis.command('ACL', 'LOG'), [], 'nothing was refused');
+  });
+});
+
+describe('--check', () => {
+  it('exits with 2 for a wrong configuration, 4 without the queue, and 5 without the warehouse', async () => {
+    const nobody = `u:hunter2@127.0.0.1:${await freePort()}`;
+    const cases: readonly (readonly [Env, number, RegExp])[] = [
+      [{ INGEST_QUEUE_URI: 'u:hunter2@queue' }, 2, /INGEST_QUEUE_URI/],
+      [{ INGEST_QUEUE_URI: `redis://${nobody}` }, 4, /INGEST_QUEUE_URI=redis:\/\/u:\*\*\*@.*ECONNREFUSED/],
+      [{ INGEST_WAREHOUSE_URI: `postgres://${nobody}/d` }, 5, /INGEST_WAREHOUSE_URI=postgres:\/\/u:\*\*\*@.*REFUSED/],
+    ];
+    await Promise.all(
+      cases.map(([env, ...wanted]) => assertEnds(started('ingest-gateway', env, ['--check=connect']), ...wanted)),
+    );
+  });
+
+  it('of a gateway warns of settings that work together badly, and of a consumer of a folder without schemas', async () => {
+    const producers = pki.write('producers.json', '{"producers":{"spiffe://shop/web":{"audience":["other"]}}}');
+    const bad = {
+      ...{ INGEST_BODY_BYTES_MAX: '2000', INGEST_IN_FLIGHT_BYTES_MAX: '1000', INGEST_PRODUCERS_FILE: producers },
+      ...{ INGEST_GATEWAY_ADDR: '127.0.0.1:9', INGEST_ADMIN_ADDR: '127.0.0.1:9', INGEST_CONSUMER_ADDR: '127.0.0.1:9' },
+      INGEST_PROXY_FROM: '10.0.0.1, 0.0.0.0/0, ::/0',
+    };
+    const warningsOf = async (name: ProgramName, env: Env): Promise<string[]> => {
+      const program = started(name, env, ['--check']);
+      assert.equal(await program.ended, 0, program.output);
+      return program.output.split('\n').filter((line) => line.includes('warning: '));
+    };
+    const [warnings, none, schemas] = await Promise.all([
+      warningsOf('ingest-gateway', bad),
+      warningsOf('ingest-gateway', { INGEST_ADMIN_ADDR: '127.0.0.1:8', INGEST_PROXY_FROM: '10.0.0.0/8' }),
+      warningsOf('ingest-consumer', { ...warehouse(), INGEST_SCHEMAS_DIR: temporaryFolder() }),
+    ]);
+    for (const pattern of [
+      /INGEST_BODY_BYTES_MAX \(2000\).*INGEST_IN_FLIGHT_BYTES_MAX \(1000\)/,
+      /INGEST_ADMIN_ADDR and INGEST_GATEWAY_ADDR/,
+      /INGEST_ADMIN_ADDR and INGEST_CONSUMER_ADDR/,
+      /INGEST_PROXY_FROM=0\.0\.0\.0\/0/,
+      /INGEST_PROXY_FROM=::\/0.*INGEST_CONNECTIONS_PER_ADDRESS_MAX/,
+      /INGEST_PRODUCERS_FILE=.*spiffe:\/\/shop\/web.*INGEST_AUDIENCE/,
+    ])
+      assert.ok(
+        warnings.some((line) => pattern.test(line)),
+        `${pattern} in ${warnings.join('\n')}`,
+      );
+    assert.deepEqual(none, []);
+    assert.match(schemas.join('\n'), /^[^\n]*warning: INGEST_SCHEMAS_DIR=.*$/);
+  });
+
+  it(
+    'of a SQLite file passes if it can be created or migrated, and does not change it',
+    { tags: ['long'] },
+    async () => {
+      const folder = temporaryFolder();
+      writeFileSync(join(folder, 'file'), '');
+      const other = temporaryFolder();
+      const database = new DatabaseSync(`${other}/newer file.db`);
+      database.exec('PRAGMA user_version = 99');
+      database.close();
+      const cases: readonly (readonly [string, number, RegExp])[] = [
+        [`${folder}/yet.db`, 0, /no file yet/],
+        [`${folder}/file`, 0, /no tables yet/],
+        [`${folder}/missing/yet.db`, 5, /ENOENT/],
+        [`${folder}/file/yet.db`, 5, /ENOTDIR/],
+        [folder, 5, /is a directory/],
+        [`${other}/newer%20file.db`, 5, /=sqlite:[^ ]*newer%20file.db: the schema has version 99/],
+      ];
+      await Promise.all(
+        cases.map(([path, ...wanted]) =>
+          assertEnds(
+            started('ingest-consumer', { INGEST_WAREHOUSE_URI: `sqlite:${path}` }, ['--check=connect']),
+            ...wanted,
+          ),
+        ),
+      );
+      assert.deepEqual(readdirSync(folder), ['file']);
+    },
+  );
+});
