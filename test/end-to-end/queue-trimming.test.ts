@@ -28,19 +28,6 @@ async function append(redis: TestRedis, ageHours: number, count: number, bodyByt
   return (await redis.command('EVAL', script, '1', 'ingest', ...args)) as string[];
 }
 
-async function land(redis: TestRedis, { acknowledge = true } = {}): Promise<void> {
-  await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '0', 'MKSTREAM').catch(() => undefined);
-  const script = `local read = redis.call('XREADGROUP', 'GROUP', ARGV[1], 'hand', 'COUNT', 1000000, 'STREAMS', KEYS[1], '>')
-    if ARGV[2] == 'no' or not read then return end
-    for _, entry in ipairs(read[1][2]) do redis.call('XACK', KEYS[1], ARGV[1], entry[1]) end`;
-  await redis.command('EVAL', script, '1', 'ingest', GROUP, acknowledge ? 'yes' : 'no');
-}
-
-const names = async (redis: TestRedis): Promise<string[]> => (await redis.entries()).map(({ entry }) => entry);
-
-const becomes = (gateway: TestGateway, name: string, value: number): Promise<unknown> =>
-  eventually(`${name} is ${value}`, async () => (await gateway.metric(name)) === value);
-
 describe('the queue', () => {
   it('accepts events again without help if it is full of landed events past retention', async () => {
     const redis = await TestRedis.start();
@@ -53,7 +40,7 @@ describe('the queue', () => {
     );
     await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     await append(redis, 26, 20_000, 300);
-    await land(redis);
+    await redis.command('XGROUP', 'CREATE', 'ingest', GROUP, '$').catch(() => redis.land());
     const info = String(await redis.command('INFO', 'memory'));
     const used = Number(/^used_memory:(\d+)/m.exec(info)?.[1]);
     await redis.command('CONFIG', 'SET', 'maxmemory', String(used - 1_000_000));
@@ -61,44 +48,20 @@ describe('the queue', () => {
     await eventually('the old ones are gone', async () => (await redis.length()) === 1);
   });
 
-  it('is trimmed by a consumer if no gateway runs', { tags: ['long'] }, async () => {
-    const redis = await TestRedis.start();
-    await append(redis, 25, 500);
-    const young = await append(redis, 23, 5);
-    const pipeline = new Pipeline({ queueUri: redis.uri, warehouseUri: `sqlite:${temporaryFolder()}/warehouse.db` });
-    await pipeline.startConsumer();
-    await eventually('the old ones are gone', async () => (await redis.length()) <= 5);
-    assert.deepEqual(await names(redis), young);
-    await pipeline.stop();
-  });
-
   it('keeps everything before a consumer has read it, and gateways show the lag', async () => {
     const redis = await TestRedis.start();
     const old = await append(redis, 30, 300);
     const gateway = await TestGateway.start(redis, pki);
-    await becomes(gateway, 'ingest_queue_lag_events', 300);
+    await eventually('the lag is seen', async () => (await gateway.metric('ingest_queue_lag_events')) === 300);
     assert.ok(Math.abs((await gateway.metric('ingest_queue_oldest_unlanded_seconds')) - 30 * 3_600) < 60);
-    assert.deepEqual(await names(redis), old);
+    assert.deepEqual(
+      (await redis.entries()).map(({ entry }) => entry),
+      old,
+    );
     assert.ok((await gateway.metric('ingest_queue_memory_bytes')) > 0);
     const groups = (await redis.command('XINFO', 'GROUPS', 'ingest')) as string[][];
     assert.ok(groups[0]?.includes(GROUP));
   });
-
-  it(
-    'tells its lag where the warehouse was never there, and that the consumer is not ready',
-    { tags: ['long'] },
-    async () => {
-      const redis = await TestRedis.start();
-      const pipeline = new Pipeline({ queueUri: redis.uri, warehouseUri: 'postgres://u@127.0.0.1:1/nowhere' });
-      const replica = await pipeline.startConsumer();
-      await append(redis, 30, 40);
-      await eventually('the lag is known', async () => (await metricOf(replica, 'ingest_queue_lag_events')) === 40);
-      assert.ok((await metricOf(replica, 'ingest_queue_oldest_unlanded_seconds')) > 29 * 3_600);
-      assert.equal(await metricOf(replica, 'ingest_consumer_ready'), 0);
-      assert.equal(await metricOf(replica, 'ingest_warehouse_available'), 0);
-      await pipeline.stop();
-    },
-  );
 
   it(
     'loses nothing while the clock of Redis is a day or ten days ahead and is set back',

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { queueAndProducer } from '../support/file-gateway.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
-import { event, TestGateway } from '../support/gateway.ts';
+import { queueAndProducer } from '../support/file-gateway.ts';
+import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -11,21 +11,27 @@ import { askRaw, postText, replies, requestText } from '../support/wire.ts';
 
 const { redis, pki, producer } = await queueAndProducer();
 
-async function assertCleanExit(gateway: TestGateway): Promise<void> {
-  assert.deepEqual(await gateway.exited(), { code: 0, signal: null }, gateway.output);
+async function assertExits(gateway: TestGateway, code = 0): Promise<void> {
+  assert.deepEqual(await gateway.exited(), { code, signal: null }, gateway.output);
   assertNoBugs(gateway);
 }
 
+/** Opens a connection with half of an event in flight. */
+async function halfSent(gateway: TestGateway): Promise<RawConnection> {
+  const half = await gateway.socket(producer);
+  half.write(requestText('POST /events', ['Content-Type: application/json', 'Content-Length: 100'], '{'));
+  await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+  return half;
+}
+
 describe('SIGTERM', () => {
-  it('under load resets no request and loses no accepted event', async (t) => {
+  it('under load resets no request and loses no accepted event', async () => {
     const gateway = await TestGateway.start(redis, pki);
     const before = await redis.length();
     const load = new Load(gateway.client(producer), 'stopping', 32);
     await load.more(500);
-    const start = performance.now();
     gateway.signal('SIGTERM');
-    await assertCleanExit(gateway);
-    t.diagnostic(`stopped after ${Math.round(performance.now() - start)} ms with ${load.accepted.length} events`);
+    await assertExits(gateway);
     await load.stop();
     assert.deepEqual(load.statuses, [202]);
     // New connections fail after the gateway has stopped listening, but no request that was sent may fail.
@@ -36,50 +42,37 @@ describe('SIGTERM', () => {
     assert.equal(await redis.length(), before + load.accepted.length);
   });
 
-  it(
-    'answers all requests that arrived before it, in order, and closes the connection',
-    { tags: ['long'] },
-    async () => {
-      // With a shorter timeout, the requests would be answered before the test sees them in flight.
-      const gateway = await TestGateway.start(redis, pki);
-      const connection = await gateway.socket(producer);
-      await askRaw(connection, postText(event('pipelined')));
-      await redis.signal('SIGSTOP');
-      connection.write(
-        ['a', 'b', 'c'].map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''),
-      );
-      await eventually('they are in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 3);
-      gateway.signal('SIGTERM');
-      await gateway.line(/"stopping"/);
-      await redis.signal('SIGCONT');
-      const all = (await replies(connection, 4)).slice(1);
-      assert.deepEqual(
-        all.map(({ headers }) => headers['x-request-id']),
-        ['a', 'b', 'c'],
-      );
-      for (const { status } of all) assert.ok(status === 202 || status === 503);
-      assert.equal(all.at(-1)?.headers['connection'], 'close');
-      await assertCleanExit(gateway);
-    },
-  );
+  it('answers all requests that arrived before it, in order, and closes', { tags: ['long'] }, async () => {
+    const gateway = await TestGateway.start(redis, pki);
+    const connection = await gateway.socket(producer);
+    await askRaw(connection, postText(event('pipelined')));
+    await redis.signal('SIGSTOP');
+    const names = ['a', 'b', 'c'];
+    connection.write(names.map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''));
+    await eventually('they are in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 3);
+    gateway.signal('SIGTERM');
+    await gateway.line(/"stopping"/);
+    await redis.signal('SIGCONT');
+    const all = (await replies(connection, 4)).slice(1);
+    assert.deepEqual(
+      all.map(({ headers }) => headers['x-request-id']),
+      names,
+    );
+    for (const { status } of all) assert.ok(status === 202 || status === 503);
+    assert.equal(all.at(-1)?.headers['connection'], 'close');
+    await assertExits(gateway);
+  });
 
   it('makes readiness report draining, closes idle connections, and waits for a request in flight', async () => {
     const gateway = await TestGateway.start(redis, pki);
-    const [idle, silent, slow] = [
-      await gateway.socket(producer),
-      await gateway.socket(producer),
-      await gateway.socket(producer),
-    ];
+    const [idle, silent, slow] = await Promise.all([1, 2, 3].map(() => gateway.socket(producer)));
+    assert.ok(idle !== undefined && silent !== undefined && slow !== undefined);
     assert.equal((await askRaw(idle, postText(event('idle')))).status, 202);
-    const body = event('slow');
-    slow.write(
-      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 5)}`,
-    );
-    const probe = async () => askRaw(await gateway.socket(), requestText('GET /health/ready'));
-    assert.equal((await probe()).status, 200);
+    const text = postText(event('slow'));
+    slow.write(text.slice(0, -5));
     gateway.signal('SIGTERM');
     const draining = await eventually('it says so', async () => {
-      const answer = await probe();
+      const answer = await askRaw(await gateway.socket(), requestText('GET /health/ready'));
       return answer.status !== 200 && answer;
     });
     assert.deepEqual(
@@ -88,33 +81,27 @@ describe('SIGTERM', () => {
     );
     await Promise.all([idle.untilClosed(), silent.untilClosed()]);
     assert.equal(gateway.child.exitCode, null);
-    slow.write(body.slice(5));
+    slow.write(text.slice(-5));
     assert.equal((await replies(slow, 1))[0]?.status, 202);
-    await assertCleanExit(gateway);
+    await assertExits(gateway);
     assert.equal(idle.error, undefined);
   });
 
   it('waits for a half-sent request no longer than the drain timeout', { tags: ['long'] }, async () => {
-    const gateway = await TestGateway.start(redis, pki, {
-      INGEST_ENQUEUE_TIMEOUT_MS: '500',
-      INGEST_DRAIN_TIMEOUT_MS: '1000',
-    });
-    const half = await gateway.socket(producer);
-    half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
-    await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+    const env = { INGEST_ENQUEUE_TIMEOUT_MS: '500', INGEST_DRAIN_TIMEOUT_MS: '1000' };
+    const gateway = await TestGateway.start(redis, pki, env);
+    await halfSent(gateway);
     const start = performance.now();
     gateway.signal('SIGTERM');
-    assert.deepEqual(await gateway.exited(), { code: 1, signal: null }, gateway.output);
-    assert.ok(performance.now() - start > 500, 'not at once');
-    assert.match(gateway.output, /drain timeout has passed: 1 requests were cut off/);
+    await assertExits(gateway, 1);
+    assert.ok(performance.now() - start > 500);
+    assert.match(gateway.output, /1 requests were cut off/);
   });
 
   it('ends in time while the queue is frozen, and answers 503', { tags: ['long'] }, async () => {
     const own = await TestRedis.start();
-    const gateway = await TestGateway.start(own, pki, {
-      INGEST_ENQUEUE_TIMEOUT_MS: '500',
-      INGEST_DRAIN_TIMEOUT_MS: '120000',
-    });
+    const env = { INGEST_ENQUEUE_TIMEOUT_MS: '500', INGEST_DRAIN_TIMEOUT_MS: '120000' };
+    const gateway = await TestGateway.start(own, pki, env);
     const connection = await gateway.socket(producer);
     assert.equal((await askRaw(connection, postText(event('before')))).status, 202);
     await own.signal('SIGSTOP');
@@ -122,21 +109,35 @@ describe('SIGTERM', () => {
     const start = performance.now();
     gateway.signal('SIGTERM');
     assert.equal((await replies(connection, 2))[1]?.status, 503);
-    await assertCleanExit(gateway);
-    assert.ok(performance.now() - start < WITHIN_MS, 'a frozen queue held it up');
+    await assertExits(gateway);
+    assert.ok(performance.now() - start < WITHIN_MS);
   });
+
+  it(
+    'makes a gateway accept connections for INGEST_DRAIN_DELAY_MS while it is draining',
+    { tags: ['long'] },
+    async () => {
+      const delayMs = 4_000;
+      const env = { INGEST_DRAIN_TIMEOUT_MS: '60000', INGEST_DRAIN_DELAY_MS: String(delayMs) };
+      const gateway = await TestGateway.start(redis, pki, env);
+      const startMs = performance.now();
+      gateway.signal('SIGTERM');
+      const ready = async (): Promise<number> => (await gateway.client().ask({ path: '/health/ready' })).status;
+      await eventually('it is draining', async () => (await ready()) === 503);
+      assert.equal((await gateway.client(producer).post(event('while-draining'))).status, 202);
+      await assertExits(gateway);
+      assert.ok(performance.now() - startMs >= delayMs);
+    },
+  );
 });
 
 it('a second signal ends the process immediately with the code of that signal', async () => {
   const gateway = await TestGateway.start(redis, pki, { INGEST_DRAIN_TIMEOUT_MS: '120000' });
-  const half = await gateway.socket(producer);
-  half.write('POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{');
-  await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
+  await halfSent(gateway);
   gateway.signal('SIGTERM');
   await gateway.line(/"stopping"/);
   const start = performance.now();
   gateway.signal('SIGINT');
-  assert.deepEqual(await gateway.exited(), { code: 130, signal: null });
+  await assertExits(gateway, 130);
   assert.ok(performance.now() - start < WITHIN_MS, 'before the drain timeout');
-  assertNoBugs(gateway);
 });

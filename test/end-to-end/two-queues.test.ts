@@ -1,13 +1,12 @@
 // With INGEST_QUEUE_URI=dispatcher://a,b, one gateway uses two queues (RFC 014).
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { idsOf } from '../support/queue-ids.ts';
 import { event, TestGateway, type Reply, type TestClient } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { Program } from '../support/program.ts';
+import { Pki } from '../support/pki.ts';
+import { Program, type ProgramName } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
 import { assertProblem } from '../support/verdicts.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
@@ -15,12 +14,9 @@ const STREAMS = ['ingest-a', 'ingest-b'] as const;
 /** The default limit would shed slow events on a busy machine. */
 const SLOW = { INGEST_SHED_MS: '5000' } as const;
 
-let pki: Pki;
-let shop: ClientCertificate;
-before(async () => {
-  pki = await Pki.create();
-  shop = await pki.producer('shop');
-});
+const pki = await Pki.create();
+const shop = await pki.producer('shop');
+const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
 
 const uriOf = (even: number, odd: number, user = ''): string =>
   `dispatcher://${user}127.0.0.1:${even},127.0.0.1:${odd}`;
@@ -28,45 +24,37 @@ const uriOf = (even: number, odd: number, user = ''): string =>
 const gatewayOf = (uri: string, env: Readonly<Record<string, string>> = {}): Promise<TestGateway> =>
   TestGateway.start({ uri }, pki, { INGEST_ENQUEUE_TIMEOUT_MS: '', ...SLOW, ...env });
 
-function unstarted(uri: string, args: readonly string[] = []): Program {
-  const env = { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_QUEUE_URI: uri, ...pki.environment };
-  return new Program('ingest-gateway', { env, args });
+/** Returns the first `count` ids that belong to queue 0 (`ingest-a`) or queue 1 (`ingest-b`). */
+function idsOf(queue: 0 | 1, prefix: string, count: number): string[] {
+  const ids: string[] = [];
+  for (let at = 0; ids.length < count; at += 1)
+    if (partitionOf(`${prefix}-${at}`, 2) === queue) ids.push(`${prefix}-${at}`);
+  return ids;
 }
 
 function assertShed(reply: Reply, id: string): void {
   assert.equal(reply.status, 202, reply.body);
   assert.deepEqual(reply.json, { id, status: 'shed', code: 'INGEST_SHED', retryable: true });
-  assert.equal(reply.headers['content-type'], 'application/json');
   assert.ok(Number(reply.headers['retry-after']) >= 1);
-  assert.ok(reply.headers['x-request-id']);
 }
 
 const deliver = (client: TestClient, id: string): Promise<Reply> =>
-  eventually(
-    `${id} is accepted`,
-    async () => {
-      const reply = await client.post(event(id)).catch(() => undefined);
-      if (reply === undefined) return undefined;
-      if (reply.json?.['status'] !== 'accepted') assert.equal(reply.json?.['retryable'], true, reply.body);
-      return reply.json?.['status'] === 'accepted' ? reply : undefined;
-    },
-    60_000,
-  );
+  eventually(`${id} is accepted`, async () => {
+    const reply = await client.post(event(id)).catch(() => undefined);
+    if (reply?.json?.['status'] === 'accepted') return reply;
+    if (reply !== undefined) assert.equal(reply.json?.['retryable'], true, reply.body);
+    return undefined;
+  });
 
-async function assertExit(program: Program, code: number, pattern: RegExp): Promise<void> {
-  assert.equal(await program.ended, code, program.output);
-  assert.match(program.output, pattern);
+async function assertOnce(ids: readonly string[]): Promise<void> {
+  const stored = (await servers[0].entries('ingest-a')).map(({ fields }) => fields['body']);
+  for (const id of ids) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
 }
 
-describe('a gateway with two queues', () => {
-  let servers: readonly [TestRedis, TestRedis];
-  let gateway: TestGateway;
-  let client: TestClient;
-  before(async () => {
-    servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
-    gateway = await gatewayOf(uriOf(servers[0].port, servers[1].port));
-    client = gateway.client(shop);
-  });
+describe('a gateway with two queues', async () => {
+  const uri = uriOf(servers[0].port, servers[1].port);
+  const gateway = await gatewayOf(uri);
+  const client = gateway.client(shop);
 
   it('uses the queue that the hash of the id selects, for events, lookups, repeats and conflicts', async () => {
     const ids = [...Array.from({ length: 40 }, (_, at) => `plain-${at}`), 'é'.repeat(200), 'x'.repeat(256)];
@@ -81,7 +69,6 @@ describe('a gateway with two queues', () => {
     const other = gateway.client(await pki.producer('other'));
     for (const id of ids.slice(-4)) {
       assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted', duplicate: true });
-      assert.equal((await client.post(event(id, { n: 1 }))).json?.['differs'], true);
       assertProblem(await other.post(event(id)), 409, 'EVENT_ID_CONFLICT');
       assert.deepEqual((await client.find(id)).json?.['event'], { id, type: 'test.event' });
     }
@@ -107,55 +94,69 @@ describe('a gateway with two queues', () => {
     assert.equal(await gateway.metric('ingest_errors_total'), errors + 1, 'the failed look-up');
     await servers[0].start();
     for (const id of even) await deliver(client, id);
-    const stored = (await servers[0].entries('ingest-a')).map(({ fields }) => fields['body']);
-    for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
+    await assertOnce(even);
   });
 
   it('answers within INGEST_SHED_MS while a queue is frozen, and a repeat is accepted or a duplicate', async () => {
-    const shedMs = 1_000;
-    const frozen = await gatewayOf(uriOf(servers[0].port, servers[1].port), { INGEST_SHED_MS: String(shedMs) });
+    const shedMs = 500;
+    const frozen = await gatewayOf(uri, { INGEST_SHED_MS: String(shedMs) });
     const impatient = frozen.client(shop);
-    const [even, odd] = [idsOf(0, 'frozen', 30), idsOf(1, 'frozen', 30)];
+    const [even, odd] = [idsOf(0, 'frozen', 6), idsOf(1, 'frozen', 6)];
     await Promise.all([...idsOf(0, 'warm', 4), ...idsOf(1, 'warm', 4)].map((id) => deliver(impatient, id)));
+    const before = await frozen.metric('ingest_shed_total');
     await servers[0].signal('SIGSTOP');
     try {
       for (const [at, id] of even.entries()) {
         const start = performance.now();
         assertShed(await impatient.post(event(id)), id);
-        assert.ok(performance.now() - start < 4 * shedMs, `event ${at}`);
+        assert.ok(performance.now() - start < 6 * shedMs, `event ${at}`);
       }
       for (const id of odd) assert.equal((await deliver(impatient, id)).json?.['status'], 'accepted');
-      assert.equal(await frozen.metric('ingest_shed_total'), even.length);
+      assert.ok((await frozen.metric('ingest_shed_total')) >= before + even.length);
     } finally {
       await servers[0].signal('SIGCONT');
     }
     for (const id of even) await deliver(impatient, id);
-    const stored = (await servers[0].entries('ingest-a')).map(({ fields }) => fields['body']);
-    for (const id of even) assert.equal(stored.filter((body) => body === event(id)).length, 1, id);
+    await assertOnce(even);
   });
 
   it('lands each event once even if another gateway is killed, and ingest-admin shows both streams', async () => {
-    const queue = { INGEST_QUEUE_URI: uriOf(servers[0].port, servers[1].port) };
     const store = sqliteStore();
-    const env = { ...queue, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' };
+    const env = { INGEST_QUEUE_URI: uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' };
     const consumer = new Program('ingest-consumer', { env });
-    atEnd(() => consumer.kill());
-    const killed = await gatewayOf(queue.INGEST_QUEUE_URI);
+    const killed = await gatewayOf(uri);
     const ids = Array.from({ length: 100 }, (_, at) => `landing-${at}`);
     const one = killed.client(shop);
     await Promise.all(ids.slice(0, 50).map((id, at) => deliver(at % 2 === 0 ? one : client, id)));
     killed.signal('SIGKILL');
     await Promise.all(ids.map((id) => deliver(client, id)));
-    const landed = async (): Promise<string[]> => {
-      const rows = await store.events();
-      return rows.map(({ id }) => id).filter((id) => id.startsWith('landing-'));
-    };
-    await eventually('all have landed', async () => (await landed()).length >= ids.length, 60_000);
+    const landed = async (): Promise<string[]> =>
+      (await store.events()).map(({ id }) => id).filter((id) => id.startsWith('landing-'));
+    await eventually('all have landed', async () => (await landed()).length >= ids.length);
     assert.deepEqual((await landed()).sort(), ids.toSorted());
     assert.deepEqual(await store.quarantine(), []);
     const status = new Program('ingest-admin', { env, args: ['status'] });
     assert.equal(await status.ended, 0, status.output);
     for (const stream of STREAMS) assert.match(status.output, new RegExp(`^ {2}${stream} +\\d`, 'm'));
+    await consumer.kill();
+  });
+
+  it('exits with 2 if the hosts are swapped, and so do consumer and ingest-admin', async () => {
+    const fresh = await TestRedis.start();
+    const swapped = uriOf(servers[1].port, servers[0].port);
+    const refused = async (name: ProgramName, to: string, words: RegExp, args: readonly string[] = []) => {
+      const env = { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_QUEUE_URI: to, INGEST_WAREHOUSE_URI: sqliteStore().uri };
+      const program = new Program(name, { env: { ...env, ...pki.environment }, args });
+      assert.equal(await program.ended, 2, program.output);
+      assert.match(program.output, words);
+    };
+    await Promise.all([
+      refused('ingest-gateway', swapped, /the hosts are swapped/),
+      refused('ingest-gateway', uriOf(servers[1].port, fresh.port), /the server for ingest-a holds the queue ingest-b/),
+      refused('ingest-consumer', swapped, /the hosts are swapped/),
+      refused('ingest-admin', swapped, /the hosts are swapped/, ['status']),
+    ]);
+    assert.deepEqual(await fresh.command('KEYS', '*'), [], 'nothing was left on the new server');
   });
 
   it('is not ready while both queues are down', async () => {
@@ -167,45 +168,22 @@ describe('a gateway with two queues', () => {
   });
 });
 
-describe('the start of a gateway with two queues', { concurrency: true }, () => {
-  it('succeeds with one queue down, and sheds the events of that queue', async () => {
-    const [redis, absent] = [await TestRedis.start(), await freePort()];
-    const client = (await gatewayOf(uriOf(absent, redis.port))).client(shop);
-    const [even = '', odd = ''] = [idsOf(0, 'half', 1)[0], idsOf(1, 'half', 1)[0]];
-    assertShed(await client.post(event(even)), even);
-    assert.deepEqual((await client.post(event(odd))).json, { id: odd, status: 'accepted' });
-  });
+it('a gateway of two queues starts with one down, and exits with 4 with both down', async () => {
+  const [absent, absentToo] = [await freePort(), await freePort()];
+  const env = { INGEST_QUEUE_URI: uriOf(absent, absentToo), INGEST_GATEWAY_ADDR: '127.0.0.1:0', ...pki.environment };
+  const both = new Program('ingest-gateway', { env });
+  const client = (await gatewayOf(uriOf(absent, servers[1].port))).client(shop);
+  const [even = '', odd = ''] = [idsOf(0, 'half', 1)[0], idsOf(1, 'half', 1)[0]];
+  assertShed(await client.post(event(even)), even);
+  assert.deepEqual((await client.post(event(odd))).json, { id: odd, status: 'accepted' });
+  assert.equal(await both.ended, 4, both.output);
+});
 
-  it('exits with 4 if both queues are down', async () => {
-    const both = unstarted(uriOf(await freePort(), await freePort()));
-    await assertExit(both, 4, /INGEST_QUEUE_URI=dispatcher:\S+ the queue takes no events/);
-  });
-
-  it('exits with 2 if the hosts are swapped, and so do consumer and ingest-admin', async () => {
-    const [even, odd, fresh] = await Promise.all([TestRedis.start(), TestRedis.start(), TestRedis.start()]);
-    const gateway = await gatewayOf(uriOf(even.port, odd.port));
-    gateway.signal('SIGTERM');
-    await gateway.exited();
-    const swapped = uriOf(odd.port, even.port);
-    const pattern = /INGEST_QUEUE_URI=dispatcher:\S+ .*the hosts are swapped/;
-    const env = { INGEST_QUEUE_URI: swapped, INGEST_WAREHOUSE_URI: sqliteStore().uri };
-    await Promise.all([
-      assertExit(unstarted(swapped), 2, pattern),
-      assertExit(unstarted(uriOf(odd.port, fresh.port)), 2, /the server for ingest-a holds the queue ingest-b/),
-      assertExit(new Program('ingest-consumer', { env }), 2, pattern),
-      assertExit(new Program('ingest-admin', { env, args: ['status'] }), 2, /the hosts are swapped/),
-    ]);
-    assert.deepEqual(await fresh.command('KEYS', '*'), [], 'nothing was left on the new server');
-  });
-
-  it('accepts one server twice, logs in with user and password, and shows neither', async () => {
-    const redis = await TestRedis.start();
-    await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
-    const user = (password: string): string => `shop:${encodeURIComponent(password)}@`;
-    const gateway = await gatewayOf(uriOf(redis.port, redis.port, user('p@ss/w:rd')));
-    const client = gateway.client(shop);
-    for (const id of [...idsOf(0, 'once', 3), ...idsOf(1, 'once', 3)]) await deliver(client, id);
-    assert.deepEqual([await redis.length('ingest-a'), await redis.length('ingest-b')], [3, 3]);
-    assert.doesNotMatch(gateway.output, /p@ss|p%40ss/);
-  });
+it('a gateway accepts one server twice, logs in with user and password, and shows neither', async () => {
+  const redis = await TestRedis.start();
+  await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
+  const gateway = await gatewayOf(uriOf(redis.port, redis.port, `shop:${encodeURIComponent('p@ss/w:rd')}@`));
+  for (const id of [...idsOf(0, 'once', 3), ...idsOf(1, 'once', 3)]) await deliver(gateway.client(shop), id);
+  assert.deepEqual([await redis.length('ingest-a'), await redis.length('ingest-b')], [3, 3]);
+  assert.doesNotMatch(gateway.output, /p@ss|p%40ss/);
 });

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { event, PATIENT } from '../support/gateway.ts';
+import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { Program } from '../support/program.ts';
+import { TestRedis } from '../support/redis.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
+
+describe('INGEST_SCHEMAS_DIR', () => {
+  it('quarantines events that do not match, and lands them by a replay once the schema is corrected', async () => {
+    const folder = temporaryFolder();
+    const write = (type: string): void =>
+      writeFileSync(join(folder, 'test.event.json'), JSON.stringify({ properties: { n: { type } } }));
+    write('integer');
+    const [redis, store] = [await TestRedis.start(['--appendonly', 'no']), sqliteStore()];
+    const [queueUri, warehouseUri] = [redis.uri, store.uri];
+    const pipeline = await Pipeline.start({ queueUri, warehouseUri, env: { ...PATIENT, INGEST_SCHEMAS_DIR: folder } });
+    atEnd(() => pipeline.stop());
+    const [replica = assert.fail()] = pipeline.replicas;
+    for (const body of [event('good', { n: 1 }), event('bad', { n: 'x' }), '{"id":"other","type":"other"}'])
+      assert.equal((await pipeline.post(body)).status, 202);
+    await eventually('all landed', async () => (await store.count()) === 2 && (await store.quarantine()).length === 1);
+    const { body } = await pipeline.find('bad');
+    assert.deepEqual([body['status'], body['reason']], ['rejected', 'schema: /n must be integer']);
+    for (const result of ['matched', 'unmatched', 'unschematized'])
+      assert.equal(await metricOf(replica, `ingest_schema_events_total{result="${result}"}`), 1, result);
+
+    const replay = (): Program['ended'] =>
+      new Program('ingest-admin', {
+        args: ['quarantine', 'replay', '--reason', 'schema', '--yes'],
+        env: { INGEST_QUEUE_URI: queueUri, INGEST_WAREHOUSE_URI: warehouseUri },
+      }).ended;
+    assert.equal(await replay(), 1, 'nothing was mended');
+    write('string');
+    await replica.program.line(/files reloaded and in use/);
+    assert.equal(await replay(), 0);
+    assert.deepEqual([(await pipeline.find('bad')).body['status'], await store.quarantine()], ['landed', []]);
+
+    // The schema now refuses an event that has landed. The consumer reads three events and two replays again.
+    await redis.command('XGROUP', 'SETID', 'ingest', 'warehouse', '0');
+    await eventually(
+      'it was read again',
+      async () => (await metricOf(replica, 'ingest_consumer_duplicates_total')) === 5,
+    );
+    assert.deepEqual([await store.count(), await store.quarantine()], [3, []]);
+  });
+
+  it('loads the schema libraries only if it is set', async () => {
+    const hooks = `import { registerHooks } from 'node:module';
+      registerHooks({ resolve(name, context, next) {
+        if (/^ajv($|\\/)/.test(name)) throw new Error('no ' + name);
+        return next(name, context);
+      } });`;
+    const env = {
+      INGEST_QUEUE_URI: 'redis://localhost',
+      INGEST_WAREHOUSE_URI: 'sqlite:unused.db',
+      NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(hooks)}"`,
+    };
+    const check = (more: object): Program =>
+      new Program('ingest-consumer', { args: ['--check'], env: { ...env, ...more } });
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'a.json'), '{}');
+    const [without, having] = [check({}), check({ INGEST_SCHEMAS_DIR: folder })];
+    assert.equal(await without.ended, 0, without.output);
+    assert.notEqual(await having.ended, 0);
+    assert.match(having.output, /does not start/);
+  });
+});
