@@ -139,14 +139,11 @@ for (const mode of [Mode.BINARY, Mode.STRUCTURED])
     const emit = emitterFor(
       async (message: Message) => {
         // The SDK leaves the encoding of header values to its caller.
-        const headers = Object.entries(message.headers).map(([name, value]) => [
-          name,
-          name === 'content-type' ? String(value) : encodeURI(String(value)),
-        ]);
+        const headers: Record<string, string> = {};
+        for (const [name, value] of Object.entries(message.headers))
+          headers[name] = name === 'content-type' ? String(value) : encodeURI(String(value));
         const body = message.body === undefined ? {} : { body: Buffer.from(message.body as string) };
-        replies.push(
-          await client.ask({ method: 'POST', path: '/events', ...body, headers: Object.fromEntries(headers) }),
-        );
+        replies.push(await client.ask({ method: 'POST', path: '/events', ...body, headers }));
       },
       { mode },
     );
@@ -161,9 +158,9 @@ for (const mode of [Mode.BINARY, Mode.STRUCTURED])
     for (const one of events) {
       await emit(one);
       assert.deepEqual(replies.at(-1)?.json, { id: one.id, status: 'accepted' }, replies.at(-1)?.body);
-      const found = (await client.find(one.id)).json?.['event'];
+      const found = JSON.stringify((await client.find(one.id)).json?.['event'] ?? null);
       const headers = { 'content-type': 'application/cloudevents+json' };
-      const back = HTTP.toEvent({ headers, body: JSON.stringify(found) }) as CloudEvent<unknown>;
+      const back = HTTP.toEvent({ headers, body: found }) as CloudEvent<unknown>;
       assert.ok(back.validate());
       for (const attribute of ['id', 'source', 'type', 'subject', 'time', 'specversion', 'comexampleextension'])
         assert.deepEqual(back[attribute], one[attribute], attribute);
@@ -171,7 +168,7 @@ for (const mode of [Mode.BINARY, Mode.STRUCTURED])
       const bytes = (value: unknown): unknown =>
         typeof value === 'string' || ArrayBuffer.isView(value) ? [...Buffer.from(value as string)] : value;
       assert.deepEqual(bytes(back.data), bytes(one.data));
-      const repeat = await client.post(JSON.stringify(found), headers);
+      const repeat = await client.post(found, headers);
       assert.deepEqual(
         repeat.json,
         { id: one.id, status: 'accepted', duplicate: true },
