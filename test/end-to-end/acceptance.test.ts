@@ -157,7 +157,7 @@ for (const mode of [Mode.BINARY, Mode.STRUCTURED])
     ].map((more, at) => new CloudEvent<unknown>({ ...common, ...more, id: `${mode}-${at}` }));
     for (const one of events) {
       await emit(one);
-      assert.deepEqual(replies.at(-1)?.json, { id: one.id, status: 'accepted' }, replies.at(-1)?.body);
+      assert.deepEqual(replies.at(-1)?.json, { id: one.id, status: 'accepted' });
       const found = JSON.stringify((await client.find(one.id)).json?.['event'] ?? null);
       const headers = { 'content-type': 'application/cloudevents+json' };
       const back = HTTP.toEvent({ headers, body: found }) as CloudEvent<unknown>;
