@@ -15,13 +15,14 @@ import {
   storableText,
   type ComparedRow,
   type LandedBefore,
+  type LandingEvent,
+  type LandingOutcome,
   type QuarantinedEntry,
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { bodyAt, textAt, VERDICT, type LandingColumns } from './columns.ts';
-import { busy, openFile, prepareFile, refuses, type Step } from './file.ts';
+import { busy, openFile, prepareFile, refuses } from './file.ts';
 
 // Casting a blob to TEXT does not change its bytes (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
@@ -54,40 +55,35 @@ export interface SqliteWarehouseOptions {
   readonly path: string;
   /** Opens an existing file for lookups only. */
   readonly readOnly?: boolean;
-  readonly steps?: readonly Step[];
 }
 
 export class Database {
   readonly #clock: Clock;
   readonly #path: string;
   readonly #readOnly: boolean;
-  readonly #steps: readonly Step[] | undefined;
   #handle: Handle | undefined;
 
-  constructor({ clock, path, readOnly = false, steps }: SqliteWarehouseOptions & { readonly clock: Clock }) {
+  constructor({ clock, path, readOnly = false }: SqliteWarehouseOptions & { readonly clock: Clock }) {
     this.#clock = clock;
     this.#path = path;
-    this.#steps = steps;
     this.#readOnly = readOnly;
   }
 
   prepare(): Promise<string | undefined> {
-    return prepareFile(this.#path, this.#clock, this.#steps);
+    return prepareFile(this.#path, this.#clock);
   }
 
-  /** Returns a VERDICT for each event. */
-  land(batch: LandingColumns): Uint8Array {
+  land(batch: readonly LandingEvent[]): readonly LandingOutcome[] {
     return this.#using((open) =>
       transaction(open, () => {
         const landedAt = isoTime(this.#clock.epochMs());
-        const count = batch.acceptedAtMs.length;
-        const verdicts = new Uint8Array(count);
-        for (let from = 0; from < count; from += ROWS_AT_ONCE) {
-          const to = Math.min(from + ROWS_AT_ONCE, count);
-          if (to - from === ROWS_AT_ONCE && landNew(open, batch, from, landedAt)) continue;
-          for (let at = from; at < to; at += 1) verdicts[at] = landOne(open, batch, at, landedAt);
+        const outcomes: LandingOutcome[] = [];
+        for (let from = 0; from < batch.length; from += ROWS_AT_ONCE) {
+          const events = batch.slice(from, from + ROWS_AT_ONCE);
+          const areNew = events.length === ROWS_AT_ONCE && landNew(open, events, landedAt);
+          for (const event of events) outcomes.push(areNew ? 'landed' : landOne(open, event, landedAt));
         }
-        return verdicts;
+        return outcomes;
       }),
     );
   }
@@ -170,25 +166,14 @@ function transaction<T>(open: Handle, work: () => T): T {
 }
 
 const rowOf = (
-  batch: LandingColumns,
-  at: number,
+  { id, type, producer, acceptedAtMs, body, traceparent }: LandingEvent,
   landedAt: string,
-): [string, string, string, string, string, Uint8Array, string | null] => [
-  textAt(batch.ids, at),
-  textAt(batch.types, at),
-  textAt(batch.producers, at),
-  isoTime(batch.acceptedAtMs[at] ?? 0),
-  landedAt,
-  bodyAt(batch, at),
-  textAt(batch.traceparents, at) || null,
-];
+): readonly SQLInputValue[] => [id, type, producer, isoTime(acceptedAtMs), landedAt, body, traceparent ?? null];
 
 /** Inserts ROWS_AT_ONCE rows, or inserts none and returns false. */
-function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: string): boolean {
-  const values: SQLInputValue[] = [];
-  for (let at = from; at < from + ROWS_AT_ONCE; at += 1) values.push(...rowOf(batch, at, landedAt));
+function landNew(open: Handle, events: readonly LandingEvent[], landedAt: string): boolean {
   try {
-    statement(open, LAND_NEW).run(...values);
+    statement(open, LAND_NEW).run(...events.flatMap((event) => rowOf(event, landedAt)));
     return true;
   } catch (cause) {
     // A violated constraint undoes only its statement, and the transaction continues (sqlite.org/lang_conflict.html,
@@ -198,14 +183,11 @@ function landNew(open: Handle, batch: LandingColumns, from: number, landedAt: st
   }
 }
 
-function landOne(open: Handle, batch: LandingColumns, at: number, landedAt: string): number {
-  const row = rowOf(batch, at, landedAt);
-  if (statement(open, LAND).run(...row).changes === 1) return VERDICT.landed;
-  const [id, , producer, , , bytes] = row;
-  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const compared = comparedRow(open, { id, producer, body });
+function landOne(open: Handle, event: LandingEvent, landedAt: string): LandingOutcome {
+  if (statement(open, LAND).run(...rowOf(event, landedAt)).changes === 1) return 'landed';
+  const compared = comparedRow(open, event);
   if (compared === undefined) throw new Error('a row vanished while its batch landed');
-  return VERDICT[repeatOutcome(body, compared)];
+  return repeatOutcome(event.body, compared);
 }
 
 function comparedRow(open: Handle, { id, producer, body }: LandedBefore): ComparedRow | undefined {

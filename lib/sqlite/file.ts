@@ -12,21 +12,14 @@ const BUSY_TIMEOUT_MS = 2_000;
 const PREPARE_TIMEOUT_MS = 10_000;
 const PREPARE_RETRY_MS = 50;
 
-export interface Step {
-  readonly version: number;
-  readonly sql: string;
-}
-
 /** The code of a quarantine reason. An index uses the same expression. */
 export const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 
 // Times are RFC 3339 text in UTC, so that people can read them. A NUL in a producer's name is refused, as in
 // PostgreSQL. Ids are compared byte by byte, because SQLite's default collation is BINARY. Steps are additive; see
 // lib/postgres/migrations.ts.
-export const STEPS: readonly Step[] = [
-  {
-    version: 1,
-    sql: `
+export const STEPS: readonly string[] = [
+  `
     CREATE TABLE events (
       id          TEXT NOT NULL PRIMARY KEY,
       type        TEXT NOT NULL,
@@ -57,13 +50,10 @@ export const STEPS: readonly Step[] = [
       what    TEXT NOT NULL,
       changed INTEGER
     ) STRICT;`,
-  },
-  {
-    version: 2,
-    sql: `CREATE INDEX events_quarantine_code ON events_quarantine (${CODE}, quarantined_at, entry);`,
-  },
+  `CREATE INDEX events_quarantine_code ON events_quarantine (${CODE}, quarantined_at, entry);`,
 ];
-const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
+/** The version of a schema is the number of its steps. */
+const KNOWN = STEPS.length;
 
 /** `errcode` is the extended result code (sqlite.org/rescode.html). */
 type SqliteError = Error & { readonly errcode: number };
@@ -81,15 +71,11 @@ export const busy = (cause: unknown): boolean => hasCode(cause, [5, 6]);
 export const refuses = (cause: unknown): cause is SqliteError => hasCode(cause, [18, 19, 20]);
 
 /** Creates or migrates the file; see Warehouse.prepare. */
-export async function prepareFile(
-  path: string,
-  clock: Clock,
-  steps: readonly Step[] = STEPS,
-): Promise<string | undefined> {
+export async function prepareFile(path: string, clock: Clock): Promise<string | undefined> {
   const deadline = clock.ms() + PREPARE_TIMEOUT_MS;
   for (;;) {
     try {
-      return makeSchema(path, steps);
+      return makeSchema(path);
     } catch (cause) {
       if (!busy(cause) || clock.ms() >= deadline) throw cause;
       await clock.sleep(PREPARE_RETRY_MS);
@@ -124,7 +110,7 @@ export function fileFault(path: string): string | undefined {
 export function inspectSqlite(path: string): number {
   const database = openFile(path, true);
   try {
-    return knownVersion(database, path, STEPS);
+    return knownVersion(database, path);
   } finally {
     database.close();
   }
@@ -133,15 +119,15 @@ export function inspectSqlite(path: string): number {
 /** Only the owner may read the bodies in the file. SQLite gives the write-ahead log the same mode. */
 const FILE_MODE = 0o600;
 
-function makeSchema(path: string, steps: readonly Step[]): string | undefined {
+function makeSchema(path: string): string | undefined {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) closeSync(openSync(path, 'a', FILE_MODE));
   const database = openFile(path, false);
   try {
     database.exec('PRAGMA journal_mode = WAL');
-    const found = knownVersion(database, path, steps);
-    if (found >= newestOf(steps)) return undefined;
+    const found = knownVersion(database, path);
+    if (found >= KNOWN) return undefined;
     try {
-      migrate(database, path, steps);
+      migrate(database, path);
       return undefined;
     } catch (cause) {
       if (found > 0 && busy(cause)) return 'it waits for another process that writes to the file';
@@ -153,24 +139,23 @@ function makeSchema(path: string, steps: readonly Step[]): string | undefined {
 }
 
 /** If this throws, the caller closes the file, which rolls back the transaction. */
-function migrate(database: DatabaseSync, path: string, steps: readonly Step[]): void {
+function migrate(database: DatabaseSync, path: string): void {
   database.exec('BEGIN IMMEDIATE');
-  const found = knownVersion(database, path, steps);
-  for (const { version, sql } of steps) if (version > found) database.exec(sql);
-  database.exec(`PRAGMA user_version = ${Math.max(found, newestOf(steps))}; COMMIT`);
+  const found = knownVersion(database, path);
+  for (const sql of STEPS.slice(found)) database.exec(sql);
+  database.exec(`PRAGMA user_version = ${Math.max(found, KNOWN)}; COMMIT`);
 }
 
 const COLUMNS = `
   SELECT tables.name AS "table", columns.name AS name, columns."notnull" AND columns.dflt_value IS NULL AS required
   FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'`;
 
-function knownVersion(database: DatabaseSync, path: string, steps: readonly Step[]): number {
+function knownVersion(database: DatabaseSync, path: string): number {
   const found = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
-  const known = newestOf(steps);
-  const why = found < known ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
+  const why = found < KNOWN ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
   if (why === undefined) return found;
-  if (found === known) throw tablesDiffer(sqliteUri(path), why);
+  if (found === KNOWN) throw tablesDiffer(sqliteUri(path), why);
   throw new WarehouseMisconfigured(
-    `${sqliteUri(path)}: the schema has version ${found}, and this program knows ${known}: ${why}`,
+    `${sqliteUri(path)}: the schema has version ${found}, and this program knows ${KNOWN}: ${why}`,
   );
 }

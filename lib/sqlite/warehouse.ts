@@ -7,9 +7,9 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
-import { columnsOf, landingsOf } from './columns.ts';
 import type { SqliteWarehouseOptions } from './database.ts';
-import type { Methods, WorkerReply } from './worker.ts';
+import { messageOf } from './message.ts';
+import type { Methods, WorkerCall, WorkerReply } from './worker.ts';
 
 interface Pending {
   readonly resolve: (value: unknown) => void;
@@ -20,9 +20,9 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
   const thread = new Thread(options);
   return {
     prepare: () => thread.ask('prepare', []),
-    land: async (batch) => {
-      const columns = columnsOf(batch);
-      return landingsOf(await thread.ask('land', [columns], [columns.bodies.buffer]));
+    land: (batch) => {
+      const message = messageOf(batch);
+      return thread.ask('land', [message], [message.bodies.buffer]);
     },
     quarantine: (entries) => thread.ask('quarantine', [copiesOf(entries)]),
     release: (rows) => thread.ask('release', [rows]),
@@ -41,9 +41,15 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
   };
 }
 
-/** Copies each body out of its block, because a message would copy the whole block: see columns.ts. */
+/** Copies each body out of its block, because a message would copy the whole block: see message.ts. */
 const copiesOf = <T extends { readonly body: Buffer }>(entries: readonly T[]): T[] =>
   entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
+
+const KINDS: Readonly<Record<string, new (message: string, options: ErrorOptions) => Error>> = {
+  BatchRefused,
+  TablesDiffer,
+  WarehouseMisconfigured,
+};
 
 /** Starts the worker on the first call. The worker keeps the process alive only while a call is pending. */
 class Thread {
@@ -67,7 +73,8 @@ class Thread {
     return new Promise((resolve, reject) => {
       this.#pending.set(number, { resolve: resolve as Pending['resolve'], reject });
       worker.ref();
-      worker.postMessage({ number, call: { method, given } }, moved);
+      const call: WorkerCall = { number, method, given };
+      worker.postMessage(call, moved);
     });
   }
 
@@ -90,11 +97,12 @@ class Thread {
   }
 
   #settle(reply: WorkerReply): void {
-    const pending = this.#pending.get(reply.call);
-    this.#pending.delete(reply.call);
+    const pending = this.#pending.get(reply.number);
+    this.#pending.delete(reply.number);
     if (this.#pending.size === 0) this.#worker?.unref();
-    if ('value' in reply) pending?.resolve(reply.value);
-    else pending?.reject(errorOf(reply));
+    if ('value' in reply) return pending?.resolve(reply.value);
+    const { kind, error } = reply;
+    pending?.reject(new (KINDS[kind] ?? Error)(error.message, { cause: error.cause }));
   }
 
   #lost(worker: Worker, cause: unknown): void {
@@ -103,10 +111,4 @@ class Thread {
     for (const { reject } of this.#pending.values()) reject(cause instanceof Error ? cause : new Error(String(cause)));
     this.#pending.clear();
   }
-}
-
-function errorOf({ message, refused, misconfigured, differs }: Extract<WorkerReply, { message: string }>): Error {
-  if (refused !== undefined) return new BatchRefused(refused, { cause: new Error(message) });
-  if (differs === true) return new TablesDiffer(message);
-  return misconfigured === true ? new WarehouseMisconfigured(message) : new Error(message);
 }

@@ -7,7 +7,6 @@ import { BatchRefused, BatchTooSlow, type Warehouse, type WarehouseLookup } from
 import type { WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
-import { columnsOf, landingsOf } from '../../lib/sqlite/columns.ts';
 import { Database } from '../../lib/sqlite/database.ts';
 import type { Marks } from './marks.ts';
 import { actor, START_EPOCH_MS, type Actor, type Schedule } from './schedule.ts';
@@ -134,7 +133,7 @@ export class Store {
               this.#marks.reach('a batch was refused for what it holds');
               throw new BatchRefused('poison');
             }
-            const outcomes = landingsOf(this.#database.land(columnsOf(batch)));
+            const outcomes = this.#database.land(batch);
             if (outcomes.includes('duplicate')) this.#marks.reach('a row was there already');
             return outcomes;
           },
