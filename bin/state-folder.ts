@@ -2,9 +2,9 @@
 // shared append-only file. `run.json` contains the URIs of the queue and the warehouse, so that ingest-admin can find
 // them when it is run in another terminal.
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { createClient } from 'redis';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -65,18 +65,15 @@ export async function holdFolder(folder: string) {
 }
 
 /** True if a Redis server at `uri` stores its data in `folder`. */
-function isServing(uri: string, folder: string): Promise<boolean> {
-  const { hostname, port } = new URL(uri);
-  return new Promise((found) => {
-    const socket = connect(Number(port), hostname, () => socket.write('CONFIG GET dir\r\n'));
-    socket.setTimeout(1_000, () => socket.destroy());
-    let reply = '';
-    socket.setEncoding('utf8').on('data', (text: string) => {
-      reply += text;
-      if (reply.includes(`\n${folder}\r\n`)) socket.destroy();
-      else if (reply.split('\r\n').length > 5 || reply.startsWith('-')) socket.destroy();
-    });
-    socket.on('error', () => undefined);
-    socket.on('close', () => found(reply.includes(`\n${folder}\r\n`)));
-  });
+async function isServing(uri: string, folder: string): Promise<boolean> {
+  const client = createClient({ url: uri, socket: { reconnectStrategy: false, connectTimeout: 1_000 } });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    return (await client.configGet('dir'))['dir'] === folder;
+  } catch {
+    return false;
+  } finally {
+    if (client.isOpen) client.destroy();
+  }
 }

@@ -4,7 +4,7 @@ import { BlockList, isIP } from 'node:net';
 import type { TlsFiles } from '../identity/tls-material.ts';
 import { Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
-import { addressText, isLoopback } from '../process/setting.ts';
+import { isLoopback } from '../process/setting.ts';
 
 /** The source of TLS material: files, or development certificates in the state folder. */
 export type TlsSource = ({ readonly kind: 'files' } & TlsFiles) | { readonly kind: 'development' };
@@ -66,14 +66,13 @@ export function readGatewayConfig(environment: Environment) {
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, timeoutKey, config);
-  checkCompany(settings, environment);
+  checkCompany(settings);
   return settings.read(config);
 }
 
 /** Reports combinations that cannot work, and warns of those that work but are rarely intended. */
-function checkCompany(settings: Settings, environment: Environment): void {
-  const admin = settings.get('INGEST_ADMIN_ADDR');
-  if (settings.get('INGEST_ADMIN_ONLY') && admin === undefined)
+function checkCompany(settings: Settings): void {
+  if (settings.get('INGEST_ADMIN_ONLY') && settings.get('INGEST_ADMIN_ADDR') === undefined)
     settings.problem(
       'INGEST_ADMIN_ONLY',
       'expected INGEST_ADMIN_ADDR with it: otherwise nothing serves health and metrics',
@@ -85,14 +84,6 @@ function checkCompany(settings: Settings, environment: Environment): void {
       `INGEST_BODY_BYTES_MAX (${bodyBytes}) is more than INGEST_IN_FLIGHT_BYTES_MAX (${inFlightBytes}): ` +
         'an event longer than that is admitted only while no other event is in flight',
     );
-  if (admin === undefined || admin.port === 0) return;
-  const others = {
-    INGEST_GATEWAY_ADDR: addressText(settings.get('INGEST_GATEWAY_ADDR')),
-    INGEST_CONSUMER_ADDR: environment['INGEST_CONSUMER_ADDR'],
-  };
-  for (const [key, other] of Object.entries(others))
-    if (other === addressText(admin))
-      settings.warning(`INGEST_ADMIN_ADDR and ${key} are the same address, ${other}: only one of them can be bound`);
 }
 
 function tlsSource(settings: Settings): TlsSource {
@@ -109,9 +100,8 @@ function tlsSource(settings: Settings): TlsSource {
     const why = anySet
       ? 'expected a PEM file: certificate, key and client CA are set together or not at all'
       : `expected a PEM file: ${address.host} is not a loopback address, so no development certificates are made`;
-    if (cert === undefined) settings.problem('INGEST_TLS_CERT', why);
-    if (key === undefined) settings.problem('INGEST_TLS_KEY', why);
-    if (clientCa === undefined) settings.problem('INGEST_TLS_CLIENT_CA', why);
+    for (const one of ['INGEST_TLS_CERT', 'INGEST_TLS_KEY', 'INGEST_TLS_CLIENT_CA'] as const)
+      if (!settings.given(one)) settings.problem(one, why);
   }
   return { kind: 'development' };
 }
@@ -120,20 +110,21 @@ function proxyFrom(settings: Settings): BlockList | undefined {
   const from = settings.get('INGEST_PROXY_FROM');
   if (from === undefined) return undefined;
   const list = new BlockList();
-  for (const item of from.split(',')) {
-    const [, address = '', prefix] = /^([0-9A-Fa-f.:]+)(?:\/(\d{1,3}))?$/.exec(item.trim()) ?? [];
+  for (const item of from.split(',').map((one) => one.trim())) {
+    const [, address = '', prefix] = /^([0-9A-Fa-f.:]+)(?:\/(\d{1,3}))?$/.exec(item) ?? [];
     const version = isIP(address);
     const bits = version === 6 ? 128 : 32;
-    if (version === 0 || Number(prefix ?? 0) > bits)
+    const length = Number(prefix ?? bits);
+    if (version === 0 || length > bits)
       settings.problem(
         'INGEST_PROXY_FROM',
         `expected addresses or networks such as 10.0.0.0/8, separated by commas, not ${JSON.stringify(item)}`,
       );
-    else list.addSubnet(address, Number(prefix ?? bits), version === 6 ? 'ipv6' : 'ipv4');
-    if (version !== 0 && prefix !== undefined && Number(prefix) === 0)
+    else list.addSubnet(address, length, version === 6 ? 'ipv6' : 'ipv4');
+    if (version !== 0 && length === 0)
       settings.warning(
-        `INGEST_PROXY_FROM=${item.trim()}: every client may name any address, and ` +
-          'INGEST_CONNECTIONS_PER_ADDRESS_MAX and the log rely on it; name only the balancers',
+        `INGEST_PROXY_FROM=${item}: every client may name any address, and INGEST_CONNECTIONS_PER_ADDRESS_MAX and ` +
+          'the log rely on it; name only the balancers',
       );
   }
   return list;
@@ -191,17 +182,15 @@ function checkDeadlines(
   config: Readonly<Record<'enqueueTimeoutMs' | 'requestTimeoutMs' | 'drainTimeoutMs', number>>,
 ): void {
   const { enqueueTimeoutMs, requestTimeoutMs, drainTimeoutMs } = config;
-  if (enqueueTimeoutMs >= requestTimeoutMs) {
+  if (enqueueTimeoutMs >= requestTimeoutMs)
     settings.problem(
       timeoutKey,
       `expected less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): ` +
         `an answer's deadline must be longer than the queue's`,
     );
-  }
-  if (enqueueTimeoutMs >= drainTimeoutMs) {
+  if (enqueueTimeoutMs >= drainTimeoutMs)
     settings.problem(
       'INGEST_DRAIN_TIMEOUT_MS',
       `expected more than ${timeoutKey} (${enqueueTimeoutMs}): a stop waits for the queue's answers`,
     );
-  }
 }

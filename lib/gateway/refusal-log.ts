@@ -1,14 +1,13 @@
 // Logs refused requests and failed handshakes at level `info`: one line per minute for each pair of producer and
 // code, and one line per minute for handshakes. No line contains a body.
 //
-// The first refusal of a pair is logged immediately. Later ones are counted and logged together at the end of the
+// The first refusal of a pair is logged immediately. Later ones are counted and logged together at the end of each
 // minute. A pair without a refusal for a minute is forgotten.
 import type { ClientCertificate } from '../http/connection.ts';
 import type { Clock, Timer } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 
 const INTERVAL_MS = 60_000;
-const CHECK_INTERVAL_MS = 5_000;
 const PAIRS_MAX = 1_000;
 
 export interface RefusedClient {
@@ -23,19 +22,16 @@ interface Pair extends RefusedClient {
   readonly code: string;
   /** Number of refusals that are not logged yet. */
   count: number;
-  dueMs: number;
 }
 
 export class RefusalLog {
   readonly #log: Log;
   readonly #pairs = new Map<string, Pair>();
-  readonly #clock: Clock;
   readonly #timer: Timer;
 
   constructor(log: Log, clock: Clock) {
     this.#log = log;
-    this.#clock = clock;
-    this.#timer = clock.every(CHECK_INTERVAL_MS, () => this.#logDue(clock.ms()));
+    this.#timer = clock.every(INTERVAL_MS, () => this.#logCounts());
     this.#timer.unref();
   }
 
@@ -44,37 +40,30 @@ export class RefusalLog {
     const { address, clientCertificate } = client;
     const key = `${producer ?? ''}\0${code}`;
     const known = this.#pairs.get(key);
-    if (known !== undefined) {
-      known.count += 1;
-      known.address = address;
-      known.clientCertificate = clientCertificate;
-    } else if (this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
-      this.refused('(others)', status, code, client);
-    } else {
-      const pair = { address, clientCertificate, status, producer, code, count: 1, dueMs: 0 };
+    if (known !== undefined) Object.assign(known, { address, clientCertificate, count: known.count + 1 });
+    else if (this.#pairs.size >= PAIRS_MAX && producer !== '(others)') this.refused('(others)', status, code, client);
+    else {
+      const pair = { address, clientCertificate, status, producer, code, count: 1 };
       this.#pairs.set(key, pair);
-      this.#logPair(pair, this.#clock.ms());
+      this.#logPair(pair);
     }
   }
 
   /** Logs all refusals that are not logged yet. */
   close(): void {
     this.#timer.close();
-    this.#logDue(Number.POSITIVE_INFINITY);
+    this.#logCounts();
   }
 
-  #logDue(now: number): void {
-    for (const [key, pair] of this.#pairs) {
-      if (now < pair.dueMs) continue;
+  #logCounts(): void {
+    for (const [key, pair] of this.#pairs)
       if (pair.count === 0) this.#pairs.delete(key);
-      else this.#logPair(pair, now);
-    }
+      else this.#logPair(pair);
   }
 
-  #logPair(pair: Pair, now: number): void {
+  #logPair(pair: Pair): void {
     const { producer, status, code, count } = pair;
     pair.count = 0;
-    pair.dueMs = now + INTERVAL_MS;
     this.#log.info({ producer, ...clientFields(pair, status), code, count }, 'requests refused');
   }
 }
@@ -91,7 +80,8 @@ const ADDRESSES_MAX = 1_000;
 export const ADDRESSES_NAMED_MAX = 10;
 
 const PROXY_HINT =
-  'the balancers of INGEST_PROXY_FROM must send a PROXY protocol header, version 2; the stream module of nginx sends version 1';
+  'the balancers of INGEST_PROXY_FROM must send a PROXY protocol header, version 2; ' +
+  'the stream module of nginx sends version 1';
 
 /** Logs the number of failed handshakes by reason and by address. The minute begins with the first failure. */
 export class HandshakeLog {
