@@ -7,22 +7,18 @@ import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import type { Clock, Timer } from './clock.ts';
 
 const STDOUT = 1;
-const WAITING_CHARACTERS_MAX = 1 << 20;
+const WAITING_BYTES_MAX = 1 << 20;
 const RETRY_MS = 20;
-/** Lines are written in pieces of this many characters while many wait. */
-const PIECE_CHARACTERS = 1 << 16;
 const EXIT_FLUSH_MS = 1_000;
-const NOTHING = new Uint8Array();
 
 export class LogOutput {
   readonly #clock: Clock;
   /** Formats a line, which pino writes as JSON. */
   readonly #lineOf: (json: string) => string;
   readonly #fd = ownStdout();
-  /** The rest of a piece that was written in part. It is never dropped, because half of a line has been written. */
-  #rest: Uint8Array = NOTHING;
-  #waiting: string[] = [];
-  #characters = 0;
+  /** The first line may have been written in part, so it is never dropped. */
+  #waiting: Buffer[] = [];
+  #bytes = 0;
   #lost = 0;
   #retry: Timer | undefined;
 
@@ -33,11 +29,11 @@ export class LogOutput {
   }
 
   write(json: string): void {
-    const line = this.#lineOf(json);
+    const line = Buffer.from(this.#lineOf(json));
     this.#waiting.push(line);
-    this.#characters += line.length;
-    while (this.#characters > WAITING_CHARACTERS_MAX && this.#waiting.length > 1) {
-      this.#characters -= this.#waiting.shift()?.length ?? 0;
+    this.#bytes += line.length;
+    while (this.#bytes > WAITING_BYTES_MAX && this.#waiting.length > 2) {
+      this.#bytes -= this.#waiting.splice(1, 1)[0]?.length ?? 0;
       this.#lost += 1;
     }
     if (this.#retry === undefined) this.#send();
@@ -52,37 +48,31 @@ export class LogOutput {
 
   /** Writes as much as the reader takes. Returns true if nothing waits. */
   #sent(): boolean {
-    while (this.#rest.length > 0 || this.#waiting.length > 0) {
-      if (this.#rest.length === 0) this.#rest = this.#nextPiece();
+    for (let line = this.#waiting[0]; line !== undefined; line = this.#waiting[0]) {
       try {
-        this.#rest = this.#rest.subarray(writeSync(this.#fd, this.#rest));
+        const count = writeSync(this.#fd, line);
+        this.#bytes -= count;
+        if (count < line.length) this.#waiting[0] = line.subarray(count);
+        else if (this.#lost === 0) this.#waiting.shift();
+        else this.#waiting[0] = this.#lossLine();
       } catch (cause) {
         if ((cause as NodeJS.ErrnoException).code === 'EAGAIN') return false;
         // The reader is gone, or the disk is full. The next line is an attempt again.
-        this.#lost += this.#waiting.length + 1;
-        [this.#rest, this.#waiting, this.#characters] = [NOTHING, [], 0];
+        this.#lost += this.#waiting.length;
+        [this.#waiting, this.#bytes] = [[], 0];
       }
     }
     return true;
   }
 
-  #nextPiece(): Uint8Array {
-    let count = 0;
-    let characters = 0;
-    while (count < this.#waiting.length && (count === 0 || characters < PIECE_CHARACTERS))
-      characters += this.#waiting[count++]?.length ?? 0;
-    const piece = this.#waiting.splice(0, count).join('');
-    this.#characters -= characters;
-    const loss = this.#lost === 0 ? '' : this.#lossLine();
-    this.#lost = 0;
-    return Buffer.from(loss + piece);
-  }
-
-  #lossLine(): string {
+  #lossLine(): Buffer {
     const time = new Date(this.#clock.epochMs()).toISOString();
     const msg = `standard output could not be written in time: ${this.#lost} log lines are lost`;
-    const line = { level: 'warn', time, pid: process.pid, name: process.title, lost: this.#lost, msg };
-    return this.#lineOf(`${JSON.stringify(line)}\n`);
+    const fields = { level: 'warn', time, pid: process.pid, name: process.title, lost: this.#lost, msg };
+    const line = Buffer.from(this.#lineOf(`${JSON.stringify(fields)}\n`));
+    this.#lost = 0;
+    this.#bytes += line.length;
+    return line;
   }
 
   /** Waits for the reader for a limited time, because the process ends. */

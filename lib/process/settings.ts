@@ -27,21 +27,24 @@ const QUEUES = [
 
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(BOTH_ENDS, QUEUES, DAEMONS),
-  INGEST_QUEUE_PARTITIONS: integer(BOTH_ENDS, 8, [1, 256]),
-  INGEST_QUEUE_REPLICAS: integer(['gateway', 'admin'], 0, [0, 100]),
   INGEST_QUEUE_DURABILITY: choice(GATEWAY, ['warn', 'require'], 'warn'),
   INGEST_WAREHOUSE_URI: uri(BOTH_ENDS, ['sqlite:', 'postgres:', 'postgresql:'], CONSUMER),
+  INGEST_GATEWAY_ADDR: address(GATEWAY, { host: '127.0.0.1', port: 8443 }),
+  INGEST_ADMIN_ADDR: address(GATEWAY, undefined),
+  INGEST_TLS_CERT: text(GATEWAY, undefined),
+  INGEST_TLS_KEY: text(GATEWAY, undefined),
+  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined),
+  INGEST_PRODUCERS_FILE: text(GATEWAY, undefined),
+  INGEST_CONSUMER_ADDR: address(CONSUMER, { host: '127.0.0.1', port: 9464 }),
+
+  INGEST_QUEUE_PARTITIONS: integer(BOTH_ENDS, 8, [1, 256]),
+  INGEST_QUEUE_REPLICAS: integer(['gateway', 'admin'], 0, [0, 100]),
   INGEST_STATE_DIR: text(['gateway', 'send', 'admin'], '.ingest'),
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info'),
   OTEL_EXPORTER_OTLP_ENDPOINT: text(DAEMONS, undefined),
 
-  INGEST_GATEWAY_ADDR: address(GATEWAY, { host: '127.0.0.1', port: 8443 }),
   INGEST_GATEWAY_REUSE_PORT: flag(GATEWAY),
-  INGEST_ADMIN_ADDR: address(GATEWAY, undefined),
   INGEST_ADMIN_ONLY: flag(GATEWAY),
-  INGEST_TLS_CERT: text(GATEWAY, undefined),
-  INGEST_TLS_KEY: text(GATEWAY, undefined),
-  INGEST_TLS_CLIENT_CA: text(GATEWAY, undefined),
   INGEST_TLS_CLIENT_CRL: text(GATEWAY, undefined),
   INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway'),
   INGEST_TOKEN_JWKS: text(GATEWAY, undefined),
@@ -49,7 +52,6 @@ export const SETTINGS = Object.freeze({
   INGEST_TOKEN_REQUIRED: flag(GATEWAY),
 
   INGEST_PRODUCER_RATE_MAX: integer(GATEWAY, undefined, [1, 1_000_000]),
-  INGEST_PRODUCERS_FILE: text(GATEWAY, undefined),
 
   INGEST_BODY_BYTES_MAX: integer(GATEWAY, 262_144, [1, 64 << 20]),
   INGEST_EVENT_ID: choice(GATEWAY, ['id', 'source+id'], 'id'),
@@ -66,7 +68,6 @@ export const SETTINGS = Object.freeze({
   INGEST_DRAIN_DELAY_MS: integer(GATEWAY, 200, [0, HOUR_MS]),
   INGEST_SHED_MS: integer(GATEWAY, 200, TIME),
 
-  INGEST_CONSUMER_ADDR: address(CONSUMER, { host: '127.0.0.1', port: 9464 }),
   INGEST_SCHEMAS_DIR: text(CONSUMER, undefined),
   INGEST_CONSUMER_BATCH_MAX: integer(CONSUMER, 500, [1, 10_000]),
   INGEST_CONSUMER_REPLICAS_MAX: integer(CONSUMER, 6, [1, 1_000]),
@@ -77,18 +78,7 @@ export type Key = keyof typeof SETTINGS;
 export const KEYS = Object.keys(SETTINGS) as readonly Key[];
 
 /** The settings that every operator needs. deploy/configure.md lists the others as advanced. */
-export const FIRST_KEYS: readonly Key[] = [
-  'INGEST_QUEUE_URI',
-  'INGEST_QUEUE_DURABILITY',
-  'INGEST_WAREHOUSE_URI',
-  'INGEST_GATEWAY_ADDR',
-  'INGEST_ADMIN_ADDR',
-  'INGEST_TLS_CERT',
-  'INGEST_TLS_KEY',
-  'INGEST_TLS_CLIENT_CA',
-  'INGEST_PRODUCERS_FILE',
-  'INGEST_CONSUMER_ADDR',
-];
+export const FIRST_KEYS = KEYS.slice(0, 10);
 
 /** All keys, including the `_URI_FILE` forms. */
 export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { Settings } from '../../lib/process/env.ts';
 import type { Program, Setting } from '../../lib/process/setting.ts';
 import { FIRST_KEYS, KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
-import { daemonHelp, environmentFile, MEANINGS, settingsHelp, settingsLists } from '../../lib/process/settings-text.ts';
+import { daemonHelp, environmentFile, MEANINGS, settingsLists } from '../../lib/process/settings-text.ts';
 
 const PAGE = readFileSync(new URL('../../deploy/configure.md', import.meta.url), 'utf8');
 const DAEMONS: readonly Program[] = ['gateway', 'consumer'];
@@ -75,33 +75,21 @@ describe('the table of settings', () => {
   }
 
   it('is in --help, with default, values and meaning of each key, in lines of at most 110 characters', () => {
-    const help = settingsHelp('gateway');
+    const help = daemonHelp('gateway', { summary: 'accepts events', connected: 'both', exits: '4 no queue' });
+    assert.ok(help.startsWith('ingest-gateway: accepts events\n'));
     for (const row of [
-      'Settings, from the environment (a key ending in _URI also as _URI_FILE, the path of a file that holds it):\n',
       '  INGEST_WAREHOUSE_URI (default: none)\n      the warehouse: sqlite:<path>, percent-encoded, or postgres://',
       '  INGEST_QUEUE_URI (required)\n      the queue: redis://[user:password@]host:port[/db],',
       '  INGEST_GATEWAY_ADDR (default: 127.0.0.1:8443; host:port or [v6]:port, port 0 for any free one)\n      ',
       '  INGEST_TOKEN_REQUIRED (default: 0; 0 or 1)\n      ',
       '  INGEST_ENQUEUE_TIMEOUT_MS (default: 150; 1 to 3600000 ms)\n      ',
-      '  INGEST_QUEUE_PARTITIONS (default: 8; 1 to 256)\n' +
-        "      partitions of a queue on a Redis Cluster, fixed for the queue's life: a number that differs from the\n" +
-        "      queue's is refused (exit 2)\n",
       '  INGEST_LOG_LEVEL (default: info; debug, info, warn, error)\n      the least severe level that is logged,',
     ])
       assert.ok(help.includes(row), row);
-    for (const line of help.split('\n').slice(1)) assert.ok(line.length <= 110 && line === line.trimEnd(), line);
-  });
-
-  it('is in --help after the name and the summary of the program', () => {
-    const help = daemonHelp('consumer', { summary: 'lands events', connected: 'both', exits: '4 no queue' });
-    assert.match(help, /^ingest-consumer: lands events\n/);
-    assert.ok(help.includes('  INGEST_WAREHOUSE_URI (required)\n'));
+    for (const line of help.split('\n')) assert.ok(line.length <= 110 && line === line.trimEnd(), line);
   });
 
   it('is an environment file with each meaning before its setting', () => {
-    assert.match(
-      environmentFile('gateway'),
-      /^#INGEST_QUEUE_URI=\n\n# partitions of a queue .*\n# .*\n#INGEST_QUEUE_PARTITIONS=8\n\n/m,
-    );
+    assert.match(environmentFile('gateway'), /^# partitions of a queue .*\n# .*\n#INGEST_QUEUE_PARTITIONS=8\n\n/m);
   });
 });
