@@ -1,9 +1,8 @@
-// Accepting calls that replicas must acknowledge: a WAIT follows each call.
+// Accepting calls that replicas must acknowledge: a write and a WAIT follow each call.
 //
 // Invariant: a reply is returned only after `replicas` replicas have everything that the master had written when it
-// ran the call. A call that wrote nothing (all its ids were known, or it is a probe) does not show when those ids
-// were written, and whether WAIT covers them depends on the server's version. So another write and a second WAIT
-// follow.
+// ran the call. The write is necessary, because WAIT covers the last write of its connection, and a call whose ids are
+// all known writes nothing.
 //
 // Fact: WAIT blocks every later command on its connection. One connection with calls of 9 events loses half of the
 // throughput. Choice: CONNECTIONS take turns. Lookups use the queue's own connection.
@@ -18,11 +17,6 @@ import { NoConnection } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 
 export const CONNECTIONS = 4;
-
-/** Too few replicas acknowledged in time. The event is on the master, but a failover may lose it. */
-class NotReplicated extends Error {
-  override readonly name = 'NotReplicated';
-}
 
 /** WAIT may use this share of a call's timeout. */
 const WAIT_SHARE = 0.6;
@@ -53,26 +47,14 @@ export class ReplicatedSender implements Server {
     for (const connection of this.#options.connections) connection.open();
   }
 
-  /** `command` must call accept.lua, because the reply shows whether it wrote anything. */
   async send(command: readonly Argument[]): Promise<RedisValue> {
     const connection = this.#next();
-    const answer = connection.send(command);
-    const waited = this.#waited(connection);
-    waited.catch(() => undefined);
-    const reply = await answer;
-    let count = await waited;
-    if (count >= this.#options.replicas && !String(reply).includes('0')) {
-      const marked = connection.send(this.#mark);
-      const again = this.#waited(connection);
-      again.catch(() => undefined);
-      await marked;
-      count = await again;
-    }
-    if (count >= this.#options.replicas) return reply;
-    const [fault] = replicationFaults(await serverInfo(connection), this.#options.replicas);
-    throw new NotReplicated(
-      fault ?? `${count} of ${this.#options.replicas} replicas acknowledged within ${this.#waitMs} ms`,
-    );
+    const [reply, , count] = await Promise.all([command, this.#mark, this.#wait].map((one) => connection.send(one)));
+    const { replicas } = this.#options;
+    if (Number(count) >= replicas) return reply ?? null;
+    // The event is on the master, but a failover may lose it.
+    const [fault] = replicationFaults(await serverInfo(connection), replicas);
+    throw new Error(fault ?? `${String(count)} of ${replicas} replicas acknowledged within ${this.#waitMs} ms`);
   }
 
   restart(reason: string): void {
@@ -83,17 +65,12 @@ export class ReplicatedSender implements Server {
     for (const connection of this.#options.connections) connection.close();
   }
 
-  async #waited(connection: RedisConnection): Promise<number> {
-    return (await connection.send(this.#wait)) as number;
-  }
-
   #next(): RedisConnection {
-    const { connections } = this.#options;
-    for (let tried = 0; tried < connections.length; tried += 1) {
-      this.#turn = (this.#turn + 1) % connections.length;
-      const connection = connections[this.#turn];
-      if (connection?.ready === true) return connection;
-    }
-    throw new NoConnection(`there is no connection to the queue (${connections[0]?.lastError})`);
+    const ready = this.#options.connections.filter((connection) => connection.ready);
+    this.#turn += 1;
+    const next = ready[this.#turn % ready.length];
+    if (next === undefined)
+      throw new NoConnection(`there is no connection to the queue (${this.#options.connections[0]?.lastError})`);
+    return next;
   }
 }

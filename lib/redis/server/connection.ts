@@ -91,10 +91,7 @@ export class RedisConnection {
 
   /** Sends commands whose replies stay bytes. */
   readonly bytes: Sender<RedisBytes> = {
-    send: (command) =>
-      this.#state === 'ready' && this.#client !== undefined
-        ? this.#client.sendForBytes(command).catch(this.#refused)
-        : Promise.reject(this.#offline()),
+    send: (command) => this.#usable?.sendForBytes(command).catch(this.#refused) ?? this.#offline(),
   };
 
   get ready(): boolean {
@@ -140,12 +137,15 @@ export class RedisConnection {
 
   /** Sends one command, or rejects immediately if the connection is not ready. Sets no time limit. */
   send(command: readonly Argument[]): Promise<RedisValue> {
-    if (this.#state !== 'ready' || this.#client === undefined) return Promise.reject(this.#offline());
-    return this.#client.send(command).catch(this.#refused);
+    return this.#usable?.send(command).catch(this.#refused) ?? this.#offline();
   }
 
-  #offline(): NoConnection {
-    return new NoConnection(`there is no connection to the queue (${this.#lastError})`);
+  get #usable(): Client | undefined {
+    return this.ready ? this.#client : undefined;
+  }
+
+  #offline(): Promise<never> {
+    return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
   }
 
   restart(reason: string, waiting = false): void {

@@ -21,7 +21,7 @@ export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom):
   return { find: shared(() => masterByMost(address, system)), watchMs: WATCH_MS };
 }
 
-function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {
+async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {
   const master = async (server: Server): Promise<string> => {
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
       readonly [host: string, port: string] | null;
@@ -36,29 +36,22 @@ function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: Cloc
     });
   const votes = new Map<string, number>();
   const causes: unknown[] = [];
-  return new Promise((resolve, reject) => {
-    const end = (): void => {
-      const [most] = [...votes].sort(([, one], [, other]) => other - one);
-      if (most === undefined) reject(reasonFor(causes));
-      else resolve(most[0]);
-    };
-    let left = hosts.length;
-    for (const host of hosts)
-      ask(host)
-        .then(
-          (uri) => {
-            const count = (votes.get(uri) ?? 0) + 1;
-            votes.set(uri, count);
-            // A frozen or isolated sentinel must not delay the lookup.
-            if (count > hosts.length / 2) end();
-          },
-          (cause: unknown) => causes.push(cause),
-        )
-        .finally(() => {
-          left -= 1;
-          if (left === 0) end();
-        });
+  // A frozen or isolated sentinel must not delay the lookup.
+  const { promise: majority, resolve } = Promise.withResolvers<void>();
+  const asked = hosts.map(async (host) => {
+    try {
+      const uri = await ask(host);
+      const count = (votes.get(uri) ?? 0) + 1;
+      votes.set(uri, count);
+      if (count > hosts.length / 2) resolve();
+    } catch (cause) {
+      causes.push(cause);
+    }
   });
+  await Promise.race([majority, Promise.all(asked)]);
+  const [most] = [...votes].sort(([, one], [, other]) => other - one);
+  if (most === undefined) throw reasonFor(causes);
+  return most[0];
 }
 
 function reasonFor(causes: readonly unknown[]): Error {
