@@ -1,22 +1,56 @@
-// Checks events in a thread of their own, so that no schema can hold the event loop.
+// Checks events in a thread of their own (schema-worker.ts), so that no schema can hold the event loop.
 //
-//   batches of all types ─▶ thread ─▶ problems        a batch that takes too long makes its types suspect
-//   events of a suspect type, one by one ─▶ thread    an event that takes too long goes to quarantine
-//
-// A type whose events took too long STRIKES_MAX times within STRIKES_MS has no usable schema until its file changes.
-// Batches and suspect types take turns, so a slow type does not delay the others for longer than a turn.
+// The thread checks a batch until a check takes longer than EVENT_MS or needs too much memory, or until its turn is
+// over. The event of such a check goes to quarantine. A type to which that happens STRIKES_MAX times within STRIKES_MS
+// has no usable schema until its file changes. The rest of a batch is checked later, the type that ended it last.
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import type { Clock } from '../process/clock.ts';
-import { NO_USABLE_SCHEMA, SchemaThread, type CheckedBody, type SchemaFiles } from './schema-thread.ts';
 
-const BATCH_MS = 1_000;
+export const NO_USABLE_SCHEMA = 'no usable schema';
+/** The limit of one check. */
+export const EVENT_MS = 100;
+const TOO_SLOW = `the check of this event takes longer than ${EVENT_MS} ms, or needs too much memory`;
+
 const BATCH_EVENTS_MAX = 256;
-const EVENT_MS = 100;
-const TURN_MS = 1_000;
 const STRIKES_MAX = 3;
 const STRIKES_MS = 60_000;
 const RESTART_PAUSE_MS = 1_000;
+/** The thread is given up if its step does not change for this long. */
+const STEP_MS = 30_000;
+/** Bounds the memory of the thread in MiB. An event of 4 MiB that consists of small objects needs about half of it. */
+const LIMITS = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 16 };
 
 export type Problems = readonly string[];
+
+/** The content of the files in a folder, by name. */
+export type SchemaFiles = ReadonlyMap<string, Uint8Array>;
+
+export interface ThreadData {
+  readonly sets: readonly { readonly files: SchemaFiles; readonly names: readonly string[] }[];
+  readonly skipped: readonly string[];
+  /** While schemas are loaded, the number of the current file in all sets, from 1. Later, the index of the event. */
+  readonly step: Int32Array;
+}
+
+/** `bodies` is one block; body n ends before `ends[n]`. */
+export interface CheckRequest {
+  readonly names: readonly string[];
+  readonly ends: Float64Array;
+  readonly bodies: Uint8Array<ArrayBuffer>;
+}
+
+/** The first `done` events were checked. The check of event `slow` was given up. */
+export interface Checked {
+  readonly done: number;
+  readonly slow: number | undefined;
+  readonly problems: ReadonlyMap<number, Problems>;
+}
+
+interface CheckedBody {
+  readonly name: string;
+  readonly body: Buffer;
+}
 
 interface Item extends CheckedBody {
   readonly settle: (problems: Problems) => void;
@@ -30,8 +64,6 @@ interface Schema {
   /** Times at which an event took too long. */
   strikes: readonly number[];
   struck: boolean;
-  /** Events to check one by one; `undefined` while the type is not suspect. */
-  suspects: Item[] | undefined;
 }
 
 /** The files of a folder of schemas. */
@@ -50,9 +82,8 @@ export class SchemaChecker {
   /** Called with the file of a type that has lost its schema. */
   onStruck: (name: string) => void = () => undefined;
   readonly #clock: Clock;
-  /** In the order of turns. */
-  readonly #schemas: Map<string, Schema>;
-  #thread: SchemaThread | undefined;
+  readonly #schemas: ReadonlyMap<string, Schema>;
+  #thread: Thread | undefined;
   #waiting: Item[] = [];
   #running = false;
   #closed = false;
@@ -60,14 +91,14 @@ export class SchemaChecker {
   /** Loads schemas. If a file is unusable, the last good schema of its type stays. Without files, no thread starts. */
   static async load({ clock, files, unreadable, last }: Loading): Promise<SchemaChecker> {
     const names = [...files.keys()];
-    const first = names.length === 0 ? undefined : await SchemaThread.load([{ files, names }], clock);
+    const first = names.length === 0 ? undefined : await startThread([{ files, names }], clock);
     const faults = new Map([...unreadable, ...(first?.faults ?? [])]);
     const schemas = [...names, ...unreadable.keys()].map((name): Schema => {
       const before = last === undefined ? undefined : last.#schemas.get(name);
       const isSame = Buffer.compare(before?.source?.get(name) ?? NOTHING, files.get(name) ?? NOTHING) === 0;
       const kept = before?.struck === true ? undefined : before?.source;
       const source = faults.has(name) ? kept : files;
-      return { name, source, strikes: [], struck: before?.struck === true && isSame, suspects: undefined };
+      return { name, source, strikes: [], struck: before?.struck === true && isSame };
     });
     const keepsOld = schemas.some(({ source }) => source !== undefined && source !== files);
     if (keepsOld) first?.thread.end();
@@ -78,7 +109,7 @@ export class SchemaChecker {
     clock: Clock,
     faults: ReadonlyMap<string, string>,
     schemas: readonly Schema[],
-    thread: SchemaThread | undefined,
+    thread: Thread | undefined,
   ) {
     this.#clock = clock;
     this.faults = faults;
@@ -93,7 +124,7 @@ export class SchemaChecker {
 
   /** The number of types without a usable schema. */
   get unusable(): number {
-    return [...this.#schemas.values()].filter((schema) => !isUsable(schema)).length;
+    return this.names.filter((name) => !this.#isUsable(name)).length;
   }
 
   has(name: string): boolean {
@@ -102,22 +133,9 @@ export class SchemaChecker {
 
   /** Resolves with the problems of each event, none if it matches. */
   check(events: readonly CheckedBody[]): Promise<readonly Problems[]> {
-    return new Promise((resolve) => {
-      const problems = new Array<Problems>(events.length);
-      let left = events.length;
-      if (left === 0) resolve(problems);
-      for (const [at, event] of events.entries()) {
-        const settle = (found: Problems): void => {
-          problems[at] = found;
-          left -= 1;
-          if (left === 0) resolve(problems);
-        };
-        const schema = this.#schemas.get(event.name);
-        if (schema === undefined || !isUsable(schema)) settle([NO_USABLE_SCHEMA]);
-        else (schema.suspects ?? this.#waiting).push({ ...event, settle });
-      }
-      void this.#run();
-    });
+    const checked = events.map((event) => new Promise<Problems>((settle) => this.#waiting.push({ ...event, settle })));
+    void this.#run();
+    return Promise.all(checked);
   }
 
   /** Ends the thread once all events are checked. */
@@ -126,79 +144,59 @@ export class SchemaChecker {
     if (!this.#running) this.#thread?.end();
   }
 
+  #isUsable(name: string): boolean {
+    const { source, struck = true } = this.#schemas.get(name) ?? {};
+    return source !== undefined && !struck;
+  }
+
   async #run(): Promise<void> {
     if (this.#running) return;
     this.#running = true;
-    for (;;) {
-      const batch = this.#waiting.splice(0, BATCH_EVENTS_MAX);
-      if (batch.length > 0) await this.#checkBatch(batch);
-      const suspect = [...this.#schemas.values()].find(({ suspects = [] }) => suspects.length > 0);
-      if (suspect !== undefined) await this.#checkSuspect(suspect);
-      else if (this.#waiting.length === 0) break;
-    }
+    while (this.#waiting.length > 0) await this.#checkBatch();
     this.#running = false;
     if (this.#closed) this.#thread?.end();
   }
 
-  async #checkBatch(batch: readonly Item[]): Promise<void> {
-    if (await this.#checked(batch, BATCH_MS)) return;
-    for (const item of batch) {
-      const schema = this.#schemas.get(item.name);
-      if (schema !== undefined) (schema.suspects ??= []).push(item);
+  async #checkBatch(): Promise<void> {
+    const [batch = [], others = []] = Array.from({ length: 2 }, () => [] as Item[]);
+    for (const item of this.#waiting.splice(0, BATCH_EVENTS_MAX))
+      (this.#isUsable(item.name) ? batch : others).push(item);
+    for (const { settle } of others) settle([NO_USABLE_SCHEMA]);
+    if (batch.length === 0) return;
+    this.#thread ??= await this.#restarted();
+    const { done, slow, problems } = await this.#thread.check(batch);
+    for (const [at, { settle }] of batch.slice(0, done).entries()) settle(problems.get(at) ?? []);
+    if (done === batch.length) return;
+    const last = batch[slow ?? done];
+    if (slow !== undefined && last !== undefined) {
+      last.settle([TOO_SLOW]);
+      this.#strike(last.name);
     }
+    if (this.#thread.hasEnded) this.#thread = undefined;
+    const rest = [...batch.slice(done).filter((_, at) => done + at !== slow), ...this.#waiting];
+    this.#waiting = [
+      ...rest.filter(({ name }) => name !== last?.name),
+      ...rest.filter(({ name }) => name === last?.name),
+    ];
   }
 
-  /** Checks events of one type, one by one, for up to a turn. */
-  async #checkSuspect(schema: Schema): Promise<void> {
-    // The next turn is another type's.
-    this.#schemas.delete(schema.name);
-    this.#schemas.set(schema.name, schema);
-    const items = schema.suspects ?? [];
-    const startMs = this.#clock.ms();
-    const elapsedMs = (): number => this.#clock.ms() - startMs;
-    let count = 0;
-    for (; !schema.struck && elapsedMs() < TURN_MS; count += 1) {
-      const item = items[count];
-      if (item === undefined) break;
-      if (await this.#checked([item], EVENT_MS)) continue;
-      item.settle([`the check of this event takes longer than ${EVENT_MS} ms, or needs too much memory`]);
-      this.#strike(schema);
-    }
-    items.splice(0, count);
-    // The type stays suspect while a batch of its events could take too long.
-    if (items.length === 0 && elapsedMs() * BATCH_EVENTS_MAX <= count * BATCH_MS) schema.suspects = undefined;
-    if (schema.struck) for (const { settle } of items.splice(0)) settle([NO_USABLE_SCHEMA]);
-  }
-
-  #strike(schema: Schema): void {
+  #strike(name: string): void {
+    const schema = this.#schemas.get(name);
+    if (schema === undefined) return;
     const now = this.#clock.ms();
     schema.strikes = [...schema.strikes.filter((atMs) => now - atMs < STRIKES_MS), now];
     if (schema.strikes.length < STRIKES_MAX) return;
     schema.struck = true;
-    this.onStruck(schema.name);
+    this.onStruck(name);
   }
 
-  /** Returns false, with a new thread for the next call, if the check took too long. */
-  async #checked(items: readonly Item[], limitMs: number): Promise<boolean> {
-    this.#thread ??= await this.#restarted();
-    const problems = await this.#thread.check(items, limitMs);
-    if (problems === undefined) {
-      this.#thread.end();
-      this.#thread = undefined;
-      return false;
-    }
-    for (const [at, { settle }] of items.entries()) settle(problems[at] ?? []);
-    return true;
-  }
-
-  async #restarted(): Promise<SchemaThread> {
-    const names = new Map<SchemaFiles, string[]>();
-    for (const { name, source, struck } of this.#schemas.values())
-      if (source !== undefined && !struck) names.set(source, [...(names.get(source) ?? []), name]);
-    const sets = Array.from(names, ([files, some]) => ({ files, names: some }));
+  async #restarted(): Promise<Thread> {
+    const usable = [...this.#schemas.values()].filter(({ name }) => this.#isUsable(name));
+    const sets = Map.groupBy(usable, ({ source }) => source as SchemaFiles);
     for (;;) {
       try {
-        return (await SchemaThread.load(sets, this.#clock)).thread;
+        const names = Array.from(sets, ([files, some]) => ({ files, names: some.map(({ name }) => name) }));
+        return (await startThread(names, this.#clock)).thread;
       } catch {
         await this.#clock.sleep(RESTART_PAUSE_MS);
       }
@@ -208,4 +206,78 @@ export class SchemaChecker {
 
 const NOTHING = Buffer.alloc(0);
 
-const isUsable = ({ source, struck }: Schema): boolean => source !== undefined && !struck;
+/** Compiles schemas. A file that takes too long has a fault. Rejects if the thread does not start. */
+async function startThread(sets: ThreadData['sets'], clock: Clock) {
+  const slow = new Map<string, string>();
+  for (;;) {
+    const thread = new Thread({ sets, skipped: [...slow.keys()] }, clock);
+    const faults = await thread.next<readonly (readonly [name: string, fault: string])[]>();
+    if (faults !== undefined) return { thread, faults: new Map([...slow, ...faults]) };
+    thread.end();
+    const name = sets.flatMap(({ files }) => [...files.keys()])[thread.step - 1];
+    if (name === undefined) throw new Error('the thread that checks schemas does not start');
+    slow.set(name, 'takes too long or too much memory to compile');
+  }
+}
+
+/** One life of the thread. */
+class Thread {
+  readonly #worker: Worker;
+  readonly #clock: Clock;
+  readonly #step = new Int32Array(new SharedArrayBuffer(4));
+  #settle: (reply?: unknown) => void = () => undefined;
+  hasEnded = false;
+
+  constructor(data: Omit<ThreadData, 'step'>, clock: Clock) {
+    this.#clock = clock;
+    const file = new URL(`./schema-worker${extname(import.meta.filename)}`, import.meta.url);
+    this.#worker = new Worker(file, { workerData: { ...data, step: this.#step }, resourceLimits: LIMITS });
+    this.#worker.unref();
+    this.#worker.on('message', (reply) => this.#settle(reply));
+    this.#worker.on('error', () => this.end());
+    this.#worker.on('exit', () => this.end());
+  }
+
+  get step(): number {
+    return this.#step[0] ?? 0;
+  }
+
+  /** If the thread ends, nothing but the event at fault is known. */
+  async check(events: readonly CheckedBody[]): Promise<Checked> {
+    const bodies = new Uint8Array(events.reduce((bytes, { body }) => bytes + body.length, 0));
+    const ends = new Float64Array(events.length);
+    let end = 0;
+    for (const [at, { body }] of events.entries()) {
+      bodies.set(body, end);
+      end += body.length;
+      ends[at] = end;
+    }
+    const request: CheckRequest = { names: events.map(({ name }) => name), ends, bodies };
+    this.#step[0] = 0;
+    this.#worker.postMessage(request, [bodies.buffer]);
+    return (await this.next<Checked>()) ?? { done: 0, slow: this.step, problems: new Map() };
+  }
+
+  /** Resolves with the next reply, or with `undefined` if the thread ends. A pending call keeps the process alive. */
+  async next<Reply>(): Promise<Reply | undefined> {
+    if (this.hasEnded) return undefined;
+    this.#worker.ref();
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    this.#settle = resolve;
+    let step = this.step;
+    const watch = this.#clock.every(STEP_MS, () => {
+      if (step === this.step) this.end();
+      step = this.step;
+    });
+    const reply = await promise;
+    watch.close();
+    this.#worker.unref();
+    return reply as Reply | undefined;
+  }
+
+  end(): void {
+    this.hasEnded = true;
+    this.#settle();
+    void this.#worker.terminate();
+  }
+}

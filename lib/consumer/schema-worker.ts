@@ -1,41 +1,81 @@
-// The thread that compiles schemas and checks events. Nothing in it has a limit of its own: schema-thread.ts ends it if
-// it takes too long, and node if it needs too much memory.
+// The thread that compiles schemas and checks events. Node interrupts a step that takes too long (node:vm); if the
+// thread needs too much memory, it ends. schema-checker.ts learns the current step from the shared number `step`.
 //
 // `format` is an annotation, as in JSON Schema 2020-12. Only the first problem of an event is reported, with the
 // problems of its alternatives.
+import { createContext, Script } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
 import { printable } from '../process/printable.ts';
-import { NO_USABLE_SCHEMA, type CheckRequest, type SchemaReply, type SchemaSets } from './schema-thread.ts';
+import { EVENT_MS, NO_USABLE_SCHEMA, type CheckRequest, type Checked, type ThreadData } from './schema-checker.ts';
 
+const COMPILE_MS = 5_000;
+/** The thread answers after this long, so that a type with slow checks does not delay the others. */
+const TURN_MS = 1_000;
+/** On a busy machine, a check that had no turn of the CPU gets this many times the limit. */
+const STARVED_FACTOR = 10;
 const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
 
-const { sets, skipped } = workerData as { readonly sets: SchemaSets; readonly skipped: readonly string[] };
+const { clock } = SYSTEM;
+const { sets, skipped, step } = workerData as ThreadData;
 const checks = new Map<string, ValidateFunction>();
 const faults = new Map<string, string>();
-for (const { files, names } of sets) compile(new Map(files), names);
-reply({ faults: [...faults] });
+
+let current = (): void => undefined;
+const context = createContext({ run: () => current() });
+const script = new Script('run()');
+
+/** Returns false if `work` was interrupted after `ms`. */
+function limited(work: () => void, ms: number): boolean {
+  current = work;
+  try {
+    script.runInContext(context, { timeout: ms });
+    return true;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return false;
+    throw cause;
+  }
+}
+
+let place = 0;
+for (const { files, names } of sets) {
+  compile(new Map(files), names, place);
+  place += files.size;
+}
+parentPort?.postMessage([...faults]);
 
 parentPort?.on('message', ({ names, ends, bodies }: CheckRequest) => {
   const problems: [number, readonly string[]][] = [];
-  for (const [at, name] of names.entries()) {
-    const found = problemsOf(checks.get(name), bodies.subarray(ends[at - 1] ?? 0, ends[at]));
-    if (found.length > 0) problems.push([at, found]);
+  const endMs = clock.ms() + TURN_MS;
+  let at = 0;
+  let isAlone = false;
+  const work = (): void => {
+    for (const end = isAlone ? at + 1 : names.length; at < end && (isAlone || clock.ms() < endMs); at += 1) {
+      step[0] = at;
+      const found = problemsOf(checks.get(names[at] ?? ''), bodies.subarray(ends[at - 1] ?? 0, ends[at]));
+      if (found.length > 0) problems.push([at, found]);
+    }
+  };
+  let slow: number | undefined;
+  while (slow === undefined) {
+    const [first, cpu] = [at, process.threadCpuUsage()];
+    const isOver = limited(work, isAlone ? STARVED_FACTOR * EVENT_MS : EVENT_MS);
+    const { user, system } = process.threadCpuUsage(cpu);
+    const usedMs = (user + system) / 1_000;
+    if (isOver && !isAlone) break;
+    // An event gets all of the time, if others had a part of it, and more, if others had the CPU.
+    if (isAlone ? !isOver || usedMs > EVENT_MS : at === first && usedMs > 0.8 * EVENT_MS) [at, slow] = [first, first];
+    else isAlone = at === first;
   }
-  reply({ problems });
+  parentPort?.postMessage({ done: at, slow, problems: new Map(problems) } satisfies Checked);
 });
 
-/** The CPU time lets schema-thread.ts tell a slow check from a thread that had no turn on a busy machine. */
-function reply(message: SchemaReply): void {
-  const { user, system } = process.threadCpuUsage();
-  parentPort?.postMessage({ ...message, cpuUs: user + system });
-}
-
-/** Compiles `names`, which may refer to all files. */
-function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[]): void {
+/** Compiles `names`, which may refer to all files. `first` is the number of the first file in all sets. */
+function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[], first: number): void {
   const ajv = new Ajv2020({
     strict: true,
     strictTypes: false,
@@ -48,26 +88,20 @@ function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[
   // Ajv resolves `$anchor`, but does not declare it, so strict mode would refuse it.
   ajv.addKeyword('$anchor');
   const schemas = new Map<string, AnySchema>();
-  const step = (name: string, work: () => void): void => {
+  const places = new Map([...files.keys()].map((name, at) => [name, first + at + 1]));
+  const compiling = (name: string, work: () => void): void => {
     if (skipped.includes(name)) return;
-    reply({ loading: name });
+    step[0] = places.get(name) ?? 0;
     try {
-      work();
+      // Ajv cannot go on after an interruption, so the thread ends.
+      if (!limited(work, COMPILE_MS)) process.exit();
     } catch (cause) {
-      const why = messageOf(cause);
-      faults.set(
-        name,
-        cause instanceof SyntaxError
-          ? `not JSON (${why})`
-          : cause instanceof TypeError && 'code' in cause
-            ? 'expected UTF-8'
-            : why,
-      );
+      faults.set(name, faultOf(cause));
     }
   };
   // Schemas may refer to each other, so all are added before the first is compiled.
   for (const [name, text] of files)
-    step(name, () => {
+    compiling(name, () => {
       const schema = strictJson(textOf(text));
       if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
         throw new Error('expected a JSON object');
@@ -77,12 +111,17 @@ function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[
   for (const name of names) {
     const schema = schemas.get(name);
     if (schema === undefined) continue;
-    step(name, () => {
+    compiling(name, () => {
       const check = ajv.compile(schema);
       if ('$async' in check) throw new Error('$async is not supported');
       checks.set(name, check);
     });
   }
+}
+
+function faultOf(cause: unknown): string {
+  if (cause instanceof SyntaxError) return `not JSON (${messageOf(cause)})`;
+  return cause instanceof TypeError && 'code' in cause ? 'expected UTF-8' : messageOf(cause);
 }
 
 function problemsOf(check: ValidateFunction | undefined, body: Uint8Array): readonly string[] {
