@@ -3,7 +3,7 @@ import './early-signals.ts';
 import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
-import { LandingSpans } from '../lib/consumer/landing-spans.ts';
+import { landingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { checkSchemas, WatchedSchemas } from '../lib/consumer/schemas.ts';
 import { Watch } from '../lib/consumer/watch.ts';
@@ -58,7 +58,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const readers = streamReaders({ ...SYSTEM, log, uri: config.queueUri, partitions, onReport });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
-  const spans = tracing && new LandingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
+  const spans = tracing && landingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const telemetry = { metrics, log, spans };
   const replica = new Replica({ ...SYSTEM, readers, warehouse, telemetry, limits: { batchMax, replicasMax }, schemas });
   const prepared = (): boolean => replica.prepared;

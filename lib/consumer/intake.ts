@@ -7,9 +7,8 @@
 // Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting, being read or being checked. Their bodies use at most
 // BYTES_MAX in all intakes of the process, divided equally. Entries are taken in the order in which they arrived.
 //
-// Reads start small, double while they return full, and start again when the queue fails. Redis cannot limit the bytes
-// of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads of `readEntriesMax`
-// entries.
+// Redis cannot limit the bytes of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads
+// of `readEntriesMax` entries.
 import type { Entered } from './quarantine.ts';
 
 /** One batch to land, and one that is read meanwhile. */
@@ -35,7 +34,6 @@ export const READS_AT_ONCE = 4;
 const READING_BYTES = 40 << 20;
 const READ_ENTRIES_LEAST = 12;
 const READ_ENTRIES_MOST = 64;
-const READ_ENTRIES_FIRST = 2;
 
 /** Maximum number of entries in one read if a body has up to `bodyBytesMax` bytes. */
 export function readEntriesMax(bodyBytesMax: number | undefined, streams: number): number {
@@ -58,8 +56,6 @@ export class Intake {
   #wakeReader: () => void = () => undefined;
   #waiting: Entered[] = [];
   #waitingBytes = 0;
-  /** Number of entries in the next read, before the size of bodies is considered. */
-  #readEntries: number;
   /** Number of entries that the current reads may return. */
   #reserved = 0;
   /** Entries whose events are being checked against schemas, and the bytes of their bodies. */
@@ -73,12 +69,6 @@ export class Intake {
 
   constructor(options: IntakeOptions) {
     this.#options = options;
-    this.#readEntries = Math.min(READ_ENTRIES_FIRST, options.readMax());
-  }
-
-  /** Makes the next reads small, because the queue failed, perhaps due to a large read. */
-  slow(): void {
-    this.#readEntries = 1;
   }
 
   /** Lets `take` return the waiting entries, because the next read may take a long time. */
@@ -110,8 +100,6 @@ export class Intake {
       this.#meanBytes = (bytesOf(entries) + bytesOf(checked)) / (entries.length + checked.length);
     this.#checked += checked.length;
     this.#checkedBytes += bytesOf(checked);
-    if (this.#backlog) this.#readEntries = 2 * this.#readEntries;
-    this.#readEntries = Math.min(this.#options.readMax(), this.#readEntries);
     this.#push(entries);
   }
 
@@ -145,11 +133,8 @@ export class Intake {
 
   /** Returns the number of entries for the next read; 0 if it must wait. */
   #room(reads = 1): number {
-    const { wanted, streams } = this.#options;
-    const entries = Math.max(
-      1,
-      Math.min(reads * this.#readEntries, Math.floor(READ_BYTES / streams / this.#meanBytes)),
-    );
+    const { wanted, readMax, streams } = this.#options;
+    const entries = Math.max(1, Math.min(reads * readMax(), Math.floor(READ_BYTES / streams / this.#meanBytes)));
     const coming = this.#waiting.length + this.#checked + this.#reserved;
     const bytes = this.#waitingBytes + this.#checkedBytes + (this.#reserved + entries) * this.#meanBytes;
     return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX / streams)

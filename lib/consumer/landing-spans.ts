@@ -5,29 +5,23 @@ import type { Tracing } from '../telemetry/tracing.ts';
 import type { Entered } from './quarantine.ts';
 
 /** The values of `messaging.system`, `messaging.destination.name` and `messaging.consumer.group.name`. */
-export interface ReadQueue {
+interface ReadQueue {
   readonly system: string;
   readonly destination: string;
   readonly group: string;
 }
 
-export class LandingSpans {
-  readonly #tracing: Tracing;
-  readonly #queue: ReadQueue;
+/** Records the spans of one transaction. Times are Unix times in milliseconds. */
+export type LandingSpans = (entries: readonly Entered[], startMs: number, endMs: number) => void;
 
-  constructor(tracing: Tracing, queue: ReadQueue) {
-    this.#tracing = tracing;
-    this.#queue = queue;
-  }
-
-  /** Records the spans of one transaction. Times are Unix times in milliseconds. */
-  ended(entries: readonly Entered[], startMs: number, endMs: number): void {
+export const landingSpans =
+  (tracing: Tracing, { system, destination, group }: ReadQueue): LandingSpans =>
+  (entries, startMs, endMs) => {
     for (const entry of entries) {
       const { traceparent, tracestate } = entry;
       if (traceparent === undefined || !isSampled({ traceparent })) continue;
-      const { system, destination, group } = this.#queue;
       const error = 'code' in entry ? entry.code : undefined;
-      this.#tracing.record({
+      tracing.record({
         name: `process ${destination}`,
         kind: 'consumer',
         parent: { traceparent, tracestate },
@@ -47,5 +41,4 @@ export class LandingSpans {
         error,
       });
     }
-  }
-}
+  };

@@ -158,7 +158,7 @@ export class Landing {
     const startMs = this.#clock.epochMs();
     const verdicts = await this.#warehouse.land(events);
     const now = this.#clock.epochMs();
-    this.#spans?.ended(
+    this.#spans?.(
       events.filter((_, at) => verdicts[at] === 'landed' || verdicts[at] === 'duplicate'),
       startMs,
       now,
@@ -225,7 +225,7 @@ export class Landing {
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
     if (rejections.length === 0) return;
-    this.#spans?.ended(rejections, startMs, this.#clock.epochMs());
+    this.#spans?.(rejections, startMs, this.#clock.epochMs());
     for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;
     this.#log.error(

@@ -14,8 +14,8 @@ import type { Watch } from './watch.ts';
 
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
-  /** In partition order. `replicas` is the number of consumers with a recent heartbeat; 0 until this one registers. */
-  readonly readers: readonly (QueueReader & { readonly replicas: number })[];
+  /** In partition order. */
+  readonly readers: readonly QueueReader[];
 }
 
 export class Replica {

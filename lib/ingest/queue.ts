@@ -108,6 +108,8 @@ export interface QueueReport {
 
 /** One member of the consumer group `warehouse`, also called a replica. Every method has a time limit. */
 export interface QueueReader {
+  /** The number of replicas with a recent heartbeat, including this one; 0 until it has registered. */
+  readonly replicas: number;
   /** The longest body that any gateway accepts, in bytes, if known. */
   readonly bodyBytesMax: number | undefined;
   /**

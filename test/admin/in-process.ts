@@ -132,6 +132,7 @@ export class InProcess {
     assert.equal(await real.open(20_000), true, real.lastError);
     const calling: QueueReader = {
       bodyBytesMax: undefined,
+      replicas: 1,
       register: (...given) => real.register(...given),
       join: () => real.join(),
       read: (...given) => real.read(...given),

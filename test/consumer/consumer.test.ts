@@ -269,7 +269,8 @@ function virtualQueue() {
       });
     const own = { reader: failing({ ...reader, ...changed }), warehouse: failing(warehouse) };
     const ports = own as unknown as { reader: QueueReader; warehouse: Warehouse };
-    const consumer = new Consumer({ ...SYSTEM, clock, ...ports, telemetry: silent(), limits: limits(), schemas });
+    const random = { ...SYSTEM.random, fraction: () => 0.5 };
+    const consumer = new Consumer({ clock, random, ...ports, telemetry: silent(), limits: limits(), schemas });
     const done = consumer.run();
     t.after(() => consumer.stop());
     return { consumer, done, failed: () => failed };
@@ -278,23 +279,27 @@ function virtualQueue() {
 }
 
 describe('a consumer without a backlog', () => {
-  it('lands the first event immediately, and those of the next 50 ms together', async (t) => {
-    const { clock, calls, arrive, run } = virtualQueue();
-    run(t);
-    await clock.advance(3_000);
-    for (let round = 0; round < 3; round += 1) {
-      await arrive('first');
-      assert.deepEqual(calls.splice(0), ['land first', 'acknowledge first'], 'no time has passed');
-      for (const id of ['a', 'b', 'c']) {
-        await clock.advance(16);
-        await arrive(id);
+  for (const [replicas, intervalMs] of [
+    [1, 50],
+    [3, 100],
+  ] as const)
+    it(`lands the first event immediately, and those of the next ${intervalMs} ms together: ${replicas}`, async (t) => {
+      const { clock, calls, arrive, run } = virtualQueue();
+      run(t, { replicas });
+      await clock.advance(3_000);
+      for (let round = 0; round < 3; round += 1) {
+        await arrive('first');
+        assert.deepEqual(calls.splice(0), ['land first', 'acknowledge first'], 'no time has passed');
+        for (const id of ['a', 'b', 'c']) {
+          await clock.advance(intervalMs / 4);
+          await arrive(id);
+        }
+        assert.deepEqual(calls, []);
+        await clock.advance(intervalMs / 4);
+        assert.deepEqual(calls.splice(0), ['land a,b,c', 'acknowledge a,b,c']);
+        await clock.advance(intervalMs);
       }
-      assert.deepEqual(calls, []);
-      await clock.advance(2);
-      assert.deepEqual(calls.splice(0), ['land a,b,c', 'acknowledge a,b,c']);
-      await clock.advance(50);
-    }
-  });
+    });
 
   it('reads a backlog without a pause', async (t) => {
     const { clock, calls, arrive, run } = virtualQueue();

@@ -22,27 +22,19 @@ async function settles(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
-async function grown(wanted: number, readMax: () => number): Promise<Intake> {
-  const intake = new Intake({ streams: 1, wanted, readMax });
-  for (let reads = 0; reads < 20; reads += 1) {
-    const reserved = await intake.reserve();
-    add(intake, entries(reserved, 300), reserved);
-    intake.settle();
-    await intake.take();
-  }
-  return intake;
-}
+const opened = (wanted: number, entriesMax: number): Intake =>
+  new Intake({ streams: 1, wanted, readMax: () => entriesMax });
 
 describe('the intake', () => {
   it('returns a single event immediately', async () => {
-    const intake = await grown(400, () => 100);
+    const intake = opened(400, 100);
     const taking = intake.take();
     add(intake, entries(1, 300), await intake.reserve());
     assert.equal((await taking)?.length, 1);
   });
 
   it('waits for a batch while reads are full, and returns it in the order of reads', async () => {
-    const intake = await grown(400, () => 100);
+    const intake = opened(400, 100);
     const taking = intake.take();
     for (let first = 0; first < 400; first += 100) {
       assert.equal(await settles(taking), false, `with ${first} entries`);
@@ -55,7 +47,7 @@ describe('the intake', () => {
   });
 
   it('has room for two batches, including entries that are being read', async () => {
-    const intake = await grown(200, () => 100);
+    const intake = opened(200, 100);
     for (let reads = 0; reads < 3; reads += 1) add(intake, entries(100, 300), await intake.reserve());
     assert.equal(await intake.reserve(), 100);
     const fifth = intake.reserve();
@@ -65,7 +57,7 @@ describe('the intake', () => {
   });
 
   it('makes reads smaller for large bodies, and holds 4 MiB of bodies', async () => {
-    const intake = await grown(2_000, () => 500);
+    const intake = opened(2_000, 500);
     add(intake, entries(100, MIB / 4), await intake.reserve());
     const next = intake.reserve();
     assert.equal(await settles(next), false, '25 MiB wait');
@@ -83,25 +75,9 @@ describe('the intake', () => {
     assert.equal(waiting, 16);
   });
 
-  it('doubles full reads from a small first one, again after the queue failed', async () => {
-    const intake = new Intake({ streams: 1, wanted: 10_000, readMax: () => 30 });
-    const read = async (): Promise<number> => {
-      const entriesMax = await intake.reserve();
-      add(intake, entries(entriesMax, 300), entriesMax);
-      return entriesMax;
-    };
-    const sizes = [];
-    for (let reads = 0; reads < 6; reads += 1) sizes.push(await read());
-    assert.deepEqual(sizes, [2, 4, 8, 16, 30, 30]);
-    const failed = await intake.reserve();
-    intake.slow();
-    add(intake, entries(0, 0), failed);
-    assert.deepEqual([await read(), await read(), await read()], [1, 2, 4]);
-  });
-
   // If an unused reservation were not released, reading and landing would wait for each other.
   it('continues to read when small bodies follow large ones', async () => {
-    const intake = await grown(2_000, () => 500);
+    const intake = opened(2_000, 500);
     add(intake, entries(500, 2_250), await intake.reserve());
     add(intake, entries(466, 2_250), await intake.reserve());
     const reserved = await intake.reserve();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { LandingSpans } from '../../lib/consumer/landing-spans.ts';
+import { landingSpans, type LandingSpans } from '../../lib/consumer/landing-spans.ts';
 import { rejected, classify, type EnteredEvent } from '../../lib/consumer/quarantine.ts';
 import type { Delivery, EventNotes } from '../../lib/ingest/queue.ts';
 import type { FinishedSpan, Tracing } from '../../lib/telemetry/tracing.ts';
@@ -18,7 +18,7 @@ function recorder(): { readonly spans: LandingSpans; readonly recorded: Finished
     },
     close: () => Promise.resolve(),
   };
-  const spans = new LandingSpans(tracing, { system: 'redis', destination: 'ingest', group: 'warehouse' });
+  const spans = landingSpans(tracing, { system: 'redis', destination: 'ingest', group: 'warehouse' });
   return { spans, recorded };
 }
 
@@ -34,7 +34,7 @@ const delivery = (id: string, notes: EventNotes, body = `{"id":"${id}","type":"t
 describe('the span of an event', () => {
   it('that landed is in the trace of its producer and covers the transaction', () => {
     const { spans, recorded } = recorder();
-    spans.ended(classify([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]), 1_000, 1_040);
+    spans(classify([delivery('order-1', { traceparent: SAMPLED, tracestate: 'a=1' })]), 1_000, 1_040);
     const [{ endMs, ...span }] = recorded as [FinishedSpan];
     assert.equal(recorded.length, 1);
     assert.equal(endMs, 1_040);
@@ -63,7 +63,7 @@ describe('the span of an event', () => {
       delivery('order-1', { traceparent: SAMPLED }),
       delivery('', { traceparent: SAMPLED }, 'no json'),
     ]);
-    spans.ended([rejected(event as EnteredEvent, 'id_conflict', 'words'), ...rejections], 1, 2);
+    spans([rejected(event as EnteredEvent, 'id_conflict', 'words'), ...rejections], 1, 2);
     assert.deepEqual(
       recorded.map(({ error, attributes }) => [error, attributes['error.type'], attributes['messaging.message.id']]),
       [
@@ -77,7 +77,7 @@ describe('the span of an event', () => {
   it('is missing if the producer sent no trace or does not record it', () => {
     const { spans, recorded } = recorder();
     const notes: readonly EventNotes[] = [{}, { traceparent: NOT_SAMPLED }, { traceparent: SAMPLED }];
-    spans.ended(classify(notes.map((each, at) => delivery(`order-${at}`, each))), 1, 2);
+    spans(classify(notes.map((each, at) => delivery(`order-${at}`, each))), 1, 2);
     assert.deepEqual(
       recorded.map(({ attributes }) => attributes['messaging.message.id']),
       ['order-2'],

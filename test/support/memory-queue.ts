@@ -147,6 +147,10 @@ export class MemoryQueueReader implements QueueReader {
     this.#store = store;
   }
 
+  get replicas(): number {
+    return this.#store.replicas.size;
+  }
+
   register(replicasMax: number): Promise<boolean> {
     const { replicas } = this.#store;
     if (!replicas.has(this) && replicas.size >= replicasMax) return Promise.resolve(false);
