@@ -10,14 +10,10 @@ const PROBE_INTERVAL_MS = 5_000;
 const PROBE_ANSWER_MS = 2_000;
 
 export class Counter {
-  #value = 0;
-
-  get value(): number {
-    return this.#value;
-  }
+  value = 0;
 
   add(count = 1): void {
-    this.#value += count;
+    this.value += count;
   }
 }
 
@@ -35,24 +31,32 @@ function expose(registry: Registry, name: string, help: string, type: string, sa
   registry.registerMetric(metric as never);
 }
 
-/** The counters of one metric, one for each combination of labels. */
-export class CounterFamily {
-  readonly #counters = new Map<string, { readonly labels: Labels; readonly counter: Counter }>();
+/** The members of one metric, one for each combination of labels. */
+class Family<T> {
+  readonly #members = new Map<string, readonly [Labels, T]>();
 
+  /** Returns the member for these labels, and makes it if it does not exist. */
+  protected member(labels: Labels, make: () => T): T {
+    const key = JSON.stringify(labels);
+    const [, member] = this.#members.get(key) ?? [labels, make()];
+    this.#members.set(key, [labels, member]);
+    return member;
+  }
+
+  protected samples(samplesOf: (labels: Labels, member: T) => Sample[]): Sample[] {
+    return [...this.#members.values()].flatMap((one) => samplesOf(...one));
+  }
+}
+
+export class CounterFamily extends Family<Counter> {
   constructor(registry: Registry, name: string, help: string) {
-    expose(registry, name, help, 'counter', () =>
-      [...this.#counters.values()].map(({ labels, counter }) => ({ labels, value: counter.value })),
-    );
+    super();
+    expose(registry, name, help, 'counter', () => this.samples((labels, { value }) => [{ labels, value }]));
   }
 
   /** Returns the counter for these labels, which starts at 0. Frequent callers should keep a reference to it. */
   counter(labels: Labels = {}): Counter {
-    const key = JSON.stringify(labels);
-    const known = this.#counters.get(key);
-    if (known !== undefined) return known.counter;
-    const counter = new Counter();
-    this.#counters.set(key, { labels, counter });
-    return counter;
+    return this.member(labels, () => new Counter());
   }
 }
 
@@ -110,39 +114,29 @@ export class Distribution {
   }
 
   samples(name: string, labels: Labels): Sample[] {
-    const samples: Sample[] = [];
     let below = 0;
-    for (let at = 0; at <= this.#bounds.length; at += 1) {
-      below += this.#counts[at] ?? 0;
-      samples.push({
-        metricName: `${name}_bucket`,
-        labels: { le: this.#bounds[at] ?? '+Inf', ...labels },
-        value: below,
-      });
-    }
-    samples.push({ metricName: `${name}_sum`, labels, value: this.#sum });
-    samples.push({ metricName: `${name}_count`, labels, value: below });
-    return samples;
+    const buckets = Array.from(this.#counts, (count, at) => {
+      below += count;
+      return { metricName: `${name}_bucket`, labels: { le: this.#bounds[at] ?? '+Inf', ...labels }, value: below };
+    });
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, labels, value: this.#sum },
+      { metricName: `${name}_count`, labels, value: below },
+    ];
   }
 }
 
-export class HistogramFamily {
+export class HistogramFamily extends Family<Distribution> {
   readonly #bounds: readonly number[];
-  readonly #distributions = new Map<string, { readonly labels: Labels; readonly distribution: Distribution }>();
 
   constructor(registry: Registry, name: string, help: string, bounds: readonly number[]) {
+    super();
     this.#bounds = bounds;
-    expose(registry, name, help, 'histogram', () =>
-      [...this.#distributions.values()].flatMap(({ labels, distribution }) => distribution.samples(name, labels)),
-    );
+    expose(registry, name, help, 'histogram', () => this.samples((labels, one) => one.samples(name, labels)));
   }
 
   distribution(labels: Labels = {}): Distribution {
-    const key = JSON.stringify(labels);
-    const known = this.#distributions.get(key);
-    if (known !== undefined) return known.distribution;
-    const distribution = new Distribution(this.#bounds);
-    this.#distributions.set(key, { labels, distribution });
-    return distribution;
+    return this.member(labels, () => new Distribution(this.#bounds));
   }
 }

@@ -7,7 +7,6 @@
 // Invariant: no event fails or waits because of a span. At most 2,048 spans wait in memory. Further spans are
 // dropped, and so are spans that the receiver refuses.
 import { hostname } from 'node:os';
-import type { Span as SdkSpan } from '@opentelemetry/api';
 import type { Clock } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 
@@ -73,10 +72,18 @@ export async function startTracing(
     { error: failed, warn: failed, info: ignored, debug: ignored, verbose: ignored },
     { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
+  const own = {
+    'service.name': service,
+    'service.version': version,
+    'service.instance.id': `${hostname()}-${process.pid}`,
+  };
   const ids = new trace.RandomIdGenerator();
   let reservedId: string | undefined;
   const provider = new trace.TracerProvider({
-    resource: resourceOf(resources, service, version),
+    resource: resources
+      .defaultResource()
+      .merge(resources.resourceFromAttributes(own))
+      .merge(resources.detectResources({ detectors: [resources.envDetector] })),
     idGenerator: {
       generateTraceId: () => ids.generateTraceId(),
       generateSpanId: () => reservedId ?? ids.generateSpanId(),
@@ -108,7 +115,8 @@ export async function startTracing(
       reservedId = undefined;
       if (error !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR, message: error });
       span.end(endMs);
-      return { traceparent: traceparentOf(span), tracestate: parent?.tracestate };
+      const { traceId, spanId } = span.spanContext();
+      return { traceparent: `00-${traceId}-${spanId}-01`, tracestate: parent?.tracestate };
     },
     async close() {
       const late = new Promise<void>((resolve) => clock.after(CLOSE_TIMEOUT_MS, resolve).unref());
@@ -126,22 +134,3 @@ async function loadSdk() {
   ]);
   return { api, resources, trace, exporter };
 }
-
-type Resources = Awaited<ReturnType<typeof loadSdk>>['resources'];
-
-const resourceOf = (resources: Resources, service: string, version: string): ReturnType<Resources['defaultResource']> =>
-  resources
-    .defaultResource()
-    .merge(
-      resources.resourceFromAttributes({
-        'service.name': service,
-        'service.version': version,
-        'service.instance.id': `${hostname()}-${process.pid}`,
-      }),
-    )
-    .merge(resources.detectResources({ detectors: [resources.envDetector] }));
-
-const traceparentOf = (span: SdkSpan): string => {
-  const { traceId, spanId } = span.spanContext();
-  return `00-${traceId}-${spanId}-01`;
-};
