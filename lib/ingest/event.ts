@@ -82,19 +82,19 @@ type MemberCheck = (event: Readonly<Record<string, unknown>>) => readonly EventF
 export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | InvalidEvent {
   if (!isUtf8(body)) return fault('the body is not valid UTF-8');
   const text = body.toString('utf8');
-  if (nestsTooDeep(text)) return fault(`the body is nested deeper than ${DEPTH_MAX} levels`);
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
     return fault(text.charCodeAt(0) === 0xfeff ? 'the body begins with a byte order mark' : notJson(text, cause));
   }
+  const { deepest, repeated } = mayNestTooDeep(text) || mayRepeatName(text) ? structureOf(text) : PLAIN;
+  if (deepest > DEPTH_MAX) return fault(`the body is nested deeper than ${DEPTH_MAX} levels`);
   const faults = envelope.Check(value) ? NO_FAULTS : faultsOf(value);
   const more = check === undefined || !isRecord(value) ? NO_FAULTS : check(value);
   if (faults.length + more.length > 0) return failed([...faults, ...more]);
+  if (repeated !== undefined) return failed([{ path: `/${repeated}`, message: 'must be there once' }]);
   const { id, type } = value as Envelope;
-  const twice = mayRepeatName(text) ? repeatedName(text) : undefined;
-  if (twice !== undefined) return failed([{ path: `/${twice}`, message: 'must be there once' }]);
   return { valid: true, id, type, text };
 }
 
@@ -123,44 +123,6 @@ function faultsOf(value: unknown): EventFault[] {
   }));
 }
 
-// JSON.parse silently keeps the last of two members with the same name. Fast searches show that most texts name `id`
-// and `type` once, so few texts are scanned by character.
-function mayRepeatName(text: string): boolean {
-  return isTwice(text, '"id"') || isTwice(text, '"type"') || text.includes('\\u00');
-}
-
-function isTwice(text: string, name: string): boolean {
-  const first = text.indexOf(name);
-  return first !== -1 && text.includes(name, first + name.length);
-}
-
-/** Returns `id` or `type` if it is repeated. `text` must be valid JSON. */
-function repeatedName(text: string): string | undefined {
-  const seen = new Set<string>();
-  let depth = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) {
-      const from = at;
-      at = endOfString(text, at);
-      if (depth !== 1 || !isKey(text, at)) continue;
-      const name = text.slice(from + 1, at);
-      const read = name.includes('\\') ? String(JSON.parse(`"${name}"`)) : name;
-      if (read !== 'id' && read !== 'type') continue;
-      if (seen.has(read)) return read;
-      seen.add(read);
-    } else if (isOpener(unit)) depth += 1;
-    else if (isCloser(unit)) depth -= 1;
-  }
-  return undefined;
-}
-
-function isKey(text: string, end: number): boolean {
-  let at = end + 1;
-  while (text.charCodeAt(at) <= SPACE) at += 1;
-  return text.charCodeAt(at) === COLON;
-}
-
 /** Returns V8's message without excerpts from the body, because refusals are logged and a body may hold secrets. */
 function notJson(text: string, cause: unknown): string {
   if (text === '') return 'the body is empty';
@@ -176,30 +138,20 @@ function notJson(text: string, cause: unknown): string {
 const LOCATED_LENGTH_MAX = 4_096;
 
 /** V8 reports no position for an unexpected token. The token ends the shortest prefix with this fault. */
-function unexpectedToken(text: string): number {
-  let [sound, faulty] = [0, text.length];
-  while (faulty - sound > 1) {
-    const middle = (sound + faulty) >> 1;
-    if (hasUnexpectedToken(text.slice(0, middle))) faulty = middle;
-    else sound = middle;
-  }
-  return sound;
-}
-
-function hasUnexpectedToken(text: string): boolean {
+function unexpectedToken(text: string, sound = 0, faulty = text.length): number {
+  if (faulty - sound <= 1) return sound;
+  const middle = (sound + faulty) >> 1;
   try {
-    JSON.parse(text);
-    return false;
+    JSON.parse(text.slice(0, middle));
   } catch (cause) {
-    return (cause as SyntaxError).message.startsWith('Unexpected token');
+    if ((cause as SyntaxError).message.startsWith('Unexpected token')) return unexpectedToken(text, sound, middle);
   }
+  return unexpectedToken(text, middle, faulty);
 }
 
-// JSON.parse accepts 200,000 levels of nesting, which later code may not survive. Counting the opening brackets with
-// `indexOf` is fast and clears most texts; the others are scanned by character.
-function nestsTooDeep(text: string): boolean {
-  return openers(text, '{') + openers(text, '[') > DEPTH_MAX && passesDepth(text);
-}
+// JSON.parse accepts 200,000 levels of nesting, which later code may not survive, and silently keeps the last of two
+// members with the same name. Fast searches clear most texts, so few are scanned by character.
+const mayNestTooDeep = (text: string): boolean => openers(text, '{') + openers(text, '[') > DEPTH_MAX;
 
 function openers(text: string, bracket: string): number {
   let count = 0;
@@ -207,20 +159,44 @@ function openers(text: string, bracket: string): number {
   return count;
 }
 
-function passesDepth(text: string): boolean {
-  let depth = 0;
+const mayRepeatName = (text: string): boolean =>
+  isTwice(text, '"id"') || isTwice(text, '"type"') || text.includes('\\u00');
+
+function isTwice(text: string, name: string): boolean {
+  const first = text.indexOf(name);
+  return first !== -1 && text.includes(name, first + name.length);
+}
+
+/** `repeated` is `id` or `type` if the outer object has it twice. */
+interface Structure {
+  readonly deepest: number;
+  readonly repeated: string | undefined;
+}
+
+const PLAIN: Structure = { deepest: 0, repeated: undefined };
+
+/** `text` must be valid JSON. */
+function structureOf(text: string): Structure {
+  const seen = new Set<string>();
+  let [depth, deepest] = [0, 0];
+  let repeated: string | undefined;
   for (let at = 0; at < text.length; at += 1) {
     const unit = text.charCodeAt(at);
     if (unit === QUOTE) {
+      const from = at;
       at = endOfString(text, at);
+      if (depth !== 1 || !isKey(text, at)) continue;
+      const name = text.slice(from + 1, at);
+      const read = name.includes('\\') ? String(JSON.parse(`"${name}"`)) : name;
+      if (read !== 'id' && read !== 'type') continue;
+      if (seen.has(read)) repeated ??= read;
+      seen.add(read);
     } else if (isOpener(unit)) {
       depth += 1;
-      if (depth > DEPTH_MAX) return true;
-    } else if (isCloser(unit)) {
-      depth -= 1;
-    }
+      deepest = Math.max(deepest, depth);
+    } else if (isCloser(unit)) depth -= 1;
   }
-  return false;
+  return { deepest, repeated };
 }
 
 function endOfString(text: string, from: number): number {
@@ -231,4 +207,10 @@ function endOfString(text: string, from: number): number {
     at += unit === BACKSLASH ? 2 : 1;
   }
   return text.length;
+}
+
+function isKey(text: string, end: number): boolean {
+  let at = end + 1;
+  while (text.charCodeAt(at) <= SPACE) at += 1;
+  return text.charCodeAt(at) === COLON;
 }

@@ -4,6 +4,7 @@ import { originalText } from './warehouse.ts';
 import {
   COUNT_EXACT_MAX,
   type LandedRow,
+  type RowDigest,
   type QuarantineBody,
   type QuarantineFilter,
   type QuarantineRow,
@@ -43,12 +44,10 @@ export interface Dialect {
 type Shared = Omit<WarehouseAdmin, 'place' | 'clock' | 'prune' | 'land' | 'eraseTraces' | 'close'>;
 
 export function adminOfTables(dialect: Dialect): Shared {
-  return { ...landedRows(dialect), ...quarantineRows(dialect), ...changes(dialect), removals: removals(dialect) };
+  return { ...landedRows(dialect), ...quarantineRows(dialect), ...auditRows(dialect) };
 }
 
-type Landed = Pick<WarehouseAdmin, 'counts' | 'landed' | 'landedSince' | 'rowsOf'>;
-
-function landedRows({ rows, code, estimate, shown, exact, time, isIn, digest }: Dialect): Landed {
+function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, digest }: Dialect) {
   return {
     async counts() {
       const count = async (sql: string): Promise<number> => Number((await rows(sql))[0]?.['rows']);
@@ -65,21 +64,18 @@ function landedRows({ rows, code, estimate, shown, exact, time, isIn, digest }: 
       };
     },
     async landed(id) {
-      const columns = `id, type, producer, ${shown('accepted_at')} AS accepted, ${shown('landed_at')} AS landed, body`;
-      const [row] = await rows(`SELECT ${columns} FROM events WHERE id = $1`, id);
-      return row && landedRow(row);
+      const times = `${shown('accepted_at')} AS "acceptedAtMs", ${shown('landed_at')} AS "landedAtMs"`;
+      const [row] = await rows(`SELECT id, type, producer, ${times}, body FROM events WHERE id = $1`, id);
+      return row && (plain(row) as LandedRow);
     },
     async rowsOf(ids) {
-      const sql = `SELECT id, producer, ${shown('accepted_at')} AS accepted, ${digest('body')} AS digest,
+      const sql = `SELECT id, producer, ${shown('accepted_at')} AS "acceptedAtMs", ${digest('body')} AS digest,
         CASE WHEN length(body) < ${ERASED_LENGTH_MAX} AND body LIKE '%"erased":true}' THEN body END AS erased
         FROM events WHERE ${isIn('id', '$1')}`;
-      return (await rows(sql, JSON.stringify(ids))).map((row) => ({
-        id: String(row['id']),
-        producer: String(row['producer']),
-        acceptedAtMs: timeMs(row['accepted']),
-        digest: String(row['digest']),
-        erased: isErased(textOf(row['erased']) ?? ''),
-      }));
+      const found = (await rows(sql, JSON.stringify(ids))).map(
+        (row) => plain(row) as Omit<RowDigest, 'erased'> & { erased?: string },
+      );
+      return found.map(({ erased = '', ...row }) => ({ ...row, erased: isErased(erased) }));
     },
     async *landedSince(type, sinceMs) {
       const sql = `SELECT id, body, ${exact('landed_at')} AS at FROM events
@@ -91,23 +87,13 @@ function landedRows({ rows, code, estimate, shown, exact, time, isIn, digest }: 
         last = [String(page.at(-1)?.['at']), String(page.at(-1)?.['id'])];
       }
     },
-  };
+    overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = $2 WHERE id = $1', id, body)),
+  } satisfies Partial<WarehouseAdmin>;
 }
 
-type Quarantined = Pick<
-  WarehouseAdmin,
-  | 'quarantineOf'
-  | 'quarantineRow'
-  | 'quarantineList'
-  | 'quarantinedIds'
-  | 'quarantineCount'
-  | 'quarantineNames'
-  | 'present'
->;
-
-function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, isIn }: Dialect): Quarantined {
-  const ABOUT = `entry, id, traceparent, producer, reason, length(body) AS bytes,
-    ${shown('accepted_at')} AS accepted, ${shown('quarantined_at')} AS quarantined`;
+function quarantineRows({ rows, change, code, shown, exact, time, afterAllTimes, isIn }: Dialect) {
+  const ABOUT = `entry, id, traceparent, producer, reason, ${shown('accepted_at')} AS "acceptedAtMs",
+    ${shown('quarantined_at')} AS "quarantinedAtMs", length(body) AS "bodyBytes"`;
   const entries = async (sql: string, ...values: readonly SqlValue[]): Promise<readonly string[]> =>
     (await rows(`SELECT entry FROM events_quarantine WHERE ${sql}`, ...values)).map(({ entry }) => String(entry));
   const bodies = async (where: string, value: string): Promise<readonly QuarantineBody[]> =>
@@ -133,7 +119,7 @@ function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, isIn }:
            ORDER BY quarantined_at DESC, entry DESC LIMIT $3`,
           ...values,
         );
-        if (page.length > 0) yield page.map(rowOf);
+        if (page.length > 0) yield page.map(({ at: _, ...row }) => rowOf(row));
         if (page.length < PAGE) return;
         last = [String(page.at(-1)?.['at']), String(page.at(-1)?.['entry'])];
       }
@@ -152,41 +138,32 @@ function quarantineRows({ rows, code, shown, exact, time, afterAllTimes, isIn }:
       return entries(`entry > $1 AND ${matches(filter, values)} ORDER BY entry LIMIT $2`, ...values);
     },
     present: async (names) => new Set(await entries(isIn('entry', '$1'), JSON.stringify(names))),
-  };
-}
-
-function changes({
-  change,
-  time,
-  isIn,
-}: Dialect): Pick<WarehouseAdmin, 'drop' | 'overwriteLanded' | 'overwriteQuarantined' | 'audit'> {
-  return {
-    drop: (entries) => change(`DELETE FROM events_quarantine WHERE ${isIn('entry', '$1')}`, JSON.stringify(entries)),
-    overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = $2 WHERE id = $1', id, body)),
+    drop: (names) => change(`DELETE FROM events_quarantine WHERE ${isIn('entry', '$1')}`, JSON.stringify(names)),
     overwriteQuarantined: async (entry, body) =>
       void (await change('UPDATE events_quarantine SET body = $2 WHERE entry = $1', entry, Buffer.from(body))),
+  } satisfies Partial<WarehouseAdmin>;
+}
+
+function auditRows({ rows, change, shown, exact, time }: Dialect) {
+  return {
     async audit({ id, atMs, actor, command, what, changed = null }) {
       const sql = `INSERT INTO ingest_audit (id, at, actor, command, what, changed)
         VALUES ($1, ${time('$2')}, $3, $4, $5, $6) ON CONFLICT (id) DO UPDATE SET changed = excluded.changed`;
       await change(sql, id, timeText(atMs), actor, command, what, changed);
     },
-  };
+    async removals(command, from) {
+      const after = typeof from === 'number' ? [timeText(from), ''] : from;
+      const sql = `SELECT id, what, ${shown('at')} AS shown, ${exact('at')} AS at FROM ingest_audit
+        WHERE command = $1 AND (at, id) > (${time('$2')}, $3) ORDER BY at, id LIMIT ${REMOVALS_PAGE}`;
+      const found = await rows(sql, command, ...after);
+      const last = found.length < REMOVALS_PAGE ? undefined : found.at(-1);
+      return {
+        page: found.map(({ what, shown: at }) => ({ names: namesOf(String(what)), atMs: timeMs(at) })),
+        next: last && [String(last['at']), String(last['id'])],
+      };
+    },
+  } satisfies Partial<WarehouseAdmin>;
 }
-
-const removals = ({ rows, shown, exact, time }: Dialect): WarehouseAdmin['removals'] =>
-  async function (command, from) {
-    const after = typeof from === 'number' ? [timeText(from), ''] : from;
-    const found = await rows(
-      `SELECT id, what, ${shown('at')} AS shown, ${exact('at')} AS at FROM ingest_audit
-       WHERE command = $1 AND (at, id) > (${time('$2')}, $3) ORDER BY at, id LIMIT ${REMOVALS_PAGE}`,
-      ...[command, ...after],
-    );
-    const last = found.length < REMOVALS_PAGE ? undefined : found.at(-1);
-    return {
-      page: found.map(({ what, shown: at }) => ({ names: namesOf(String(what)), atMs: timeMs(at) })),
-      next: last && [String(last['at']), String(last['id'])],
-    };
-  };
 
 /** Earlier versions separated names with spaces, which ids may contain, so only a single id without one is certain. */
 const namesOf = (what: string): readonly string[] =>
@@ -197,26 +174,15 @@ const timeText = (ms: number): string => new Date(Math.max(0, ms)).toISOString()
 
 const timeMs = (shown: unknown): number => (typeof shown === 'number' ? shown : Date.parse(String(shown)));
 
-const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+/** Converts times to Unix milliseconds, and NULL to undefined. */
+const plain = (row: SqlRow): object =>
+  Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [name, name.endsWith('AtMs') ? timeMs(value) : (value ?? undefined)]),
+  );
 
-const landedRow = (row: SqlRow): LandedRow => ({
-  id: String(row['id']),
-  type: String(row['type']),
-  producer: String(row['producer']),
-  acceptedAtMs: timeMs(row['accepted']),
-  landedAtMs: timeMs(row['landed']),
-  body: String(row['body']),
-});
+function rowOf(row: SqlRow): QuarantineRow {
+  const found = plain(row) as QuarantineRow;
+  return { ...found, producer: originalText(found.producer) };
+}
 
-const rowOf = (row: SqlRow): QuarantineRow => ({
-  entry: String(row['entry']),
-  id: textOf(row['id']),
-  traceparent: textOf(row['traceparent']),
-  producer: originalText(String(row['producer'])),
-  reason: String(row['reason']),
-  acceptedAtMs: timeMs(row['accepted']),
-  quarantinedAtMs: timeMs(row['quarantined']),
-  bodyBytes: Number(row['bytes']),
-});
-
-const bodyOf = (row: SqlRow): QuarantineBody => ({ ...rowOf(row), body: Buffer.from(row['body'] as Uint8Array) });
+const bodyOf = ({ body, ...row }: SqlRow): QuarantineBody => ({ ...rowOf(row), body: Buffer.from(body as Uint8Array) });

@@ -7,6 +7,7 @@
 // Invariant: no event fails or waits because of a span. At most 2,048 spans wait in memory. Further spans are
 // dropped, and so are spans that the receiver refuses.
 import { hostname } from 'node:os';
+import type * as Resources from '@opentelemetry/resources';
 import type { Clock } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 
@@ -72,18 +73,10 @@ export async function startTracing(
     { error: failed, warn: failed, info: ignored, debug: ignored, verbose: ignored },
     { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
-  const own = {
-    'service.name': service,
-    'service.version': version,
-    'service.instance.id': `${hostname()}-${process.pid}`,
-  };
   const ids = new trace.RandomIdGenerator();
   let reservedId: string | undefined;
   const provider = new trace.TracerProvider({
-    resource: resources
-      .defaultResource()
-      .merge(resources.resourceFromAttributes(own))
-      .merge(resources.detectResources({ detectors: [resources.envDetector] })),
+    resource: resourceOf(resources, service, version),
     idGenerator: {
       generateTraceId: () => ids.generateTraceId(),
       generateSpanId: () => reservedId ?? ids.generateSpanId(),
@@ -133,4 +126,13 @@ async function loadSdk() {
     import('@opentelemetry/exporter-trace-otlp-proto'),
   ]);
   return { api, resources, trace, exporter };
+}
+
+function resourceOf(resources: typeof Resources, service: string, version: string): Resources.Resource {
+  const instance = `${hostname()}-${process.pid}`;
+  const own = { 'service.name': service, 'service.version': version, 'service.instance.id': instance };
+  return resources
+    .defaultResource()
+    .merge(resources.resourceFromAttributes(own))
+    .merge(resources.detectResources({ detectors: [resources.envDetector] }));
 }
