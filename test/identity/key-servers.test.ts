@@ -1,61 +1,32 @@
 import assert from 'node:assert/strict';
-import { X509Certificate } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
-import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
-import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
-import { atEnd } from '../support/scope.ts';
-import { boundTo, jwks, signedWithPublicKey, TokenIssuer } from '../support/tokens.ts';
+import type { TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { jwks, signedWithPublicKey, TokenIssuer } from '../support/tokens.ts';
 import { SYSTEM } from '../support/system.ts';
+import { authority, inS, producerWith, served, verified, verifierOf } from './token-fixture.ts';
 
-const [authority, stranger, issuer, namesake] = await Promise.all([
-  CertificateAuthority.create(SYSTEM, 'root'),
-  CertificateAuthority.create(SYSTEM, 'stranger'),
-  TokenIssuer.create('first'),
-  TokenIssuer.create('first'),
-]);
 const host = { commonName: 'localhost', dnsNames: ['localhost'], server: true };
-const [good, untrusted, expired, elsewhere, client] = await Promise.all([
-  authority.issue(host),
+const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
+const [issuer, namesake, untrusted, expired, elsewhere, { identity, bound }] = await Promise.all([
+  TokenIssuer.create('first'),
+  TokenIssuer.create('first'),
   stranger.issue(host),
   authority.issue({ ...host, notAfter: new Date(Date.now() - 1_000) }),
   authority.issue({ ...host, dnsNames: ['elsewhere.test'] }),
-  authority.issue({ commonName: 'one', uris: ['urn:one'] }),
+  producerWith('urn:one'),
 ]);
-const identity: ClientIdentity = {
-  certificate: new X509Certificate(client.certificate),
-  producer: 'urn:one',
-  uris: ['urn:one'],
-  untilMs: Date.now() + 7_200_000,
-};
-const bound = boundTo({ cert: client.certificate, key: client.key, serial: client.serial });
 const json = (response: ServerResponse, body: unknown, status = 200): void =>
   void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 
-before(() => setDefaultCACertificates([...getCACertificates('default'), authority.certificate]));
-
-async function keyServer(
+const keyServer = async (
   answer: (response: ServerResponse) => void,
-  { certificate, key } = good,
-): Promise<TokenVerifier> {
-  const server = createServer({ cert: certificate, key }, (_request, response) => answer(response));
-  server.on('tlsClientError', () => undefined);
-  atEnd(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `https://localhost:${(server.address() as AddressInfo).port}/keys`;
-  return new TokenVerifier({ keys: new URL(url), issuer: undefined, audience: 'ingest-gateway' });
-}
+  ...certificate: readonly (typeof untrusted)[]
+): Promise<TokenVerifier> => verifierOf(await served((_request, response) => answer(response), ...certificate));
 
-async function kindBy(verifier: TokenVerifier, atMs = Date.now()): Promise<string> {
-  return (await verifier.verify(`Bearer ${await issuer.token(bound)}`, identity, atMs)).kind;
-}
+const kindBy = async (verifier: TokenVerifier): Promise<string> =>
+  (await verified(verifier, await issuer.token(bound), identity)).kind;
 
 describe('a key server', () => {
   const plain = Buffer.from(issuer.publicPem).toString('base64url');
@@ -84,9 +55,9 @@ describe('a key server', () => {
     it(`${what} causes a refusal within its timeout`, { timeout: 20_000 }, async () => {
       const verifier = await keyServer(answer);
       assert.notEqual(await kindBy(verifier), 'producer');
-      const claims = { ...bound, aud: 'ingest-gateway', exp: Math.floor(Date.now() / 1000) + 3600 };
+      const claims = { ...bound, aud: 'ingest-gateway', exp: inS(3600) };
       const forged = await signedWithPublicKey(issuer, issuer.publicPem, claims);
-      assert.notEqual((await verifier.verify(`Bearer ${forged}`, identity, Date.now())).kind, 'producer');
+      assert.notEqual((await verified(verifier, forged, identity)).kind, 'producer');
     });
 
   for (const [what, certificate] of [

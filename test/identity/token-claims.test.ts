@@ -1,44 +1,24 @@
 import assert from 'node:assert/strict';
-import { X509Certificate } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { generateKeyPair, exportJWK, CompactSign, type JWTPayload } from 'jose';
-import { CertificateAuthority } from '../support/certificate-authority.ts';
-import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
-import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
-import { temporaryFolder } from '../support/scope.ts';
-import { boundTo } from '../support/tokens.ts';
-import { SYSTEM } from '../support/system.ts';
+import { inS, producerWith, verified, verifierOf } from './token-fixture.ts';
 
 const SPIFFE_ID = 'spiffe://test/one';
 const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true });
-const file = join(temporaryFolder(), 'jwks.json');
-writeFileSync(file, JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), alg: 'ES256', kid: 'first' }] }));
-const verifier = new TokenVerifier({
-  keys: await tokenKeys(file),
-  issuer: 'https://issuer.test',
-  audience: 'ingest-gateway',
-});
-const authority = await CertificateAuthority.create(SYSTEM, 'root');
-const issued = await authority.issue({ commonName: 'one', uris: [SPIFFE_ID] });
-const identity: ClientIdentity = {
-  certificate: new X509Certificate(issued.certificate),
-  producer: SPIFFE_ID,
-  uris: [SPIFFE_ID],
-  untilMs: Date.now() + 7_200_000,
-};
-const nowS = Math.floor(Date.now() / 1000);
-const bound = boundTo({ cert: issued.certificate, key: issued.key, serial: issued.serial });
-const byThumbprint = { ...bound, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
-const bySubject = { sub: SPIFFE_ID, aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
+const keys = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), alg: 'ES256', kid: 'first' }] });
+const verifier = await verifierOf(keys, 'https://issuer.test');
+const { identity, bound } = await producerWith(SPIFFE_ID);
+const nowS = inS(0);
+const common = { aud: 'ingest-gateway', iss: 'https://issuer.test', exp: nowS + 3600 };
+const byThumbprint = { ...bound, ...common };
+const bySubject = { sub: SPIFFE_ID, ...common };
 
-async function kindOf(payload: string, header: object = {}): Promise<string> {
+async function kindOf(payload: string): Promise<string> {
   const token = await new CompactSign(Buffer.from(payload))
-    .setProtectedHeader({ alg: 'ES256', kid: 'first', ...header })
+    .setProtectedHeader({ alg: 'ES256', kid: 'first' })
     .sign(privateKey);
-  return (await verifier.verify(`Bearer ${token}`, identity, Date.now())).kind;
+  return (await verified(verifier, token, identity)).kind;
 }
 
 const REFUSED = ['unauthenticated', 'audienceMissing'];

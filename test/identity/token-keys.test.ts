@@ -1,51 +1,17 @@
 import assert from 'node:assert/strict';
-import { generateKeyPairSync, X509Certificate, type KeyObject } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import type { RequestListener } from 'node:http';
-import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { describe, it } from 'node:test';
 import { SignJWT } from 'jose';
-import { CertificateAuthority } from '../support/certificate-authority.ts';
-import type { ClientIdentity } from '../../lib/identity/producer-identity.ts';
-import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
-import { atEnd, temporaryFolder } from '../support/scope.ts';
-import { boundTo, jwks, signedWithPublicKey, TokenIssuer, unsigned } from '../support/tokens.ts';
-import { SYSTEM } from '../support/system.ts';
+import { tokenKeys, type TokenVerifier } from '../../lib/identity/token-verifier.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { jwks, signedWithPublicKey, TokenIssuer, unsigned } from '../support/tokens.ts';
+import { inS, producerWith, served, verified, verifierOf } from './token-fixture.ts';
 
 const issuer = await TokenIssuer.create('first');
-const authority = await CertificateAuthority.create(SYSTEM, 'root');
-const issued = await authority.issue({ commonName: 'one', uris: ['urn:test:one'] });
-const keyServer = await authority.issue({ commonName: 'localhost', dnsNames: ['localhost'], server: true });
-const certificate = { cert: issued.certificate, key: issued.key, serial: issued.serial };
-const identity: ClientIdentity = {
-  certificate: new X509Certificate(issued.certificate),
-  producer: 'urn:test:one',
-  uris: ['urn:test:one'],
-  untilMs: Date.now() + 7_200_000,
-};
-const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
-const ABOUT = { issuer: undefined, audience: 'ingest-gateway' };
-const create = async (path: string): Promise<TokenVerifier> =>
-  new TokenVerifier({ keys: path.startsWith('https:') ? new URL(path) : await tokenKeys(path), ...ABOUT });
-const verifierOf = (keys: string): Promise<TokenVerifier> => {
-  const path = join(temporaryFolder(), 'jwks.json');
-  writeFileSync(path, keys);
-  return create(path);
-};
+const { identity, bound } = await producerWith('urn:test:one');
 const WEAK = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({ format: 'jwk' });
-const verifier = await verifierOf(jwks(issuer));
-
-/** Starts a key server, and returns the URL of its keys. */
-async function served(listener: RequestListener): Promise<string> {
-  const server = createServer({ cert: keyServer.certificate, key: keyServer.key }, listener);
-  atEnd(() => void server.close());
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  setDefaultCACertificates([...getCACertificates('default'), authority.certificate]);
-  return `https://localhost:${(server.address() as AddressInfo).port}/jwks.json`;
-}
 
 interface KeyPair {
   readonly privateKey: KeyObject;
@@ -66,16 +32,17 @@ describe('the signature of a token', () => {
     for (const alg of algorithms)
       it(`may use ${alg}`, async () => {
         const by = await verifierOf(JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }));
-        const token = await new SignJWT({ ...boundTo(certificate), aud: 'ingest-gateway', exp: inS(3600) })
+        const token = await new SignJWT({ ...bound, aud: 'ingest-gateway', exp: inS(3600) })
           .setProtectedHeader({ alg })
           .sign(privateKey);
-        assert.equal((await by.verify(`Bearer ${token}`, identity, Date.now())).kind, 'producer');
+        assert.equal((await verified(by, token, identity)).kind, 'producer');
       });
 
   it('is required, and may not use a symmetric algorithm', async () => {
-    const claims = { ...boundTo(certificate), aud: 'ingest-gateway', exp: inS(3600) };
+    const claims = { ...bound, aud: 'ingest-gateway', exp: inS(3600) };
+    const verifier = await verifierOf(jwks(issuer));
     for (const token of [unsigned(claims), await signedWithPublicKey(issuer, issuer.publicPem, claims), 'a.b.c'])
-      assert.deepEqual(await verifier.verify(`Bearer ${token}`, identity, Date.now()), {
+      assert.deepEqual(await verified(verifier, token, identity), {
         kind: 'unauthenticated',
         detail: 'the token is not valid',
         untilMs: Number.POSITIVE_INFINITY,
@@ -90,8 +57,7 @@ describe('the signature of a token', () => {
     ]);
     const by = await verifierOf(jwks(first, second));
     const detailOf = async (of: TokenIssuer, claims: Parameters<TokenIssuer['token']>[0] = {}): Promise<string> => {
-      const token = await of.token({ ...boundTo(certificate), ...claims });
-      const verdict = await by.verify(`Bearer ${token}`, identity, Date.now());
+      const verdict = await verified(by, await of.token({ ...bound, ...claims }), identity);
       return 'detail' in verdict ? verdict.detail : verdict.kind;
     };
     assert.equal(await detailOf(first), 'producer');
@@ -104,14 +70,13 @@ describe('the signature of a token', () => {
 
 describe('token keys', () => {
   const verdictBy = async (by: TokenVerifier, of = issuer): Promise<string> =>
-    (await by.verify(`Bearer ${await of.token(boundTo(certificate))}`, identity, Date.now())).kind;
+    (await verified(by, await of.token(bound), identity)).kind;
 
   it('of a file can be replaced', async () => {
     const next = await TokenIssuer.create('next');
     const path = join(temporaryFolder(), 'jwks.json');
-    writeFileSync(path, jwks(issuer));
-    const by = await create(path);
     writeFileSync(path, jwks(next));
+    const by = await verifierOf(jwks(issuer));
     assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['producer', 'tokenKeyUnknown']);
     by.replaceKeys(await tokenKeys(path));
     assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['tokenKeyUnknown', 'producer']);
@@ -142,7 +107,7 @@ describe('token keys', () => {
   it('of a server that were published a moment ago are fetched, and a token may be sent again until then', async (t) => {
     const [next, stranger] = await Promise.all([TokenIssuer.create('next'), TokenIssuer.create('stranger')]);
     let [keys, fetches] = [jwks(issuer), 0];
-    const by = await create(await served((_request, response) => ((fetches += 1), void response.end(keys))));
+    const by = await verifierOf(await served((_request, response) => ((fetches += 1), void response.end(keys))));
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     assert.equal(await verdictBy(by), 'producer');
     keys = jwks(issuer, next);
@@ -157,7 +122,7 @@ describe('token keys', () => {
   it('without an id are fetched again if a signature fails', async (t) => {
     const [first, next] = await Promise.all([TokenIssuer.create(), TokenIssuer.create()]);
     let keys = jwks(first);
-    const by = await create(await served((_request, response) => void response.end(keys)));
+    const by = await verifierOf(await served((_request, response) => void response.end(keys)));
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     assert.equal(await verdictBy(by, first), 'producer');
     keys = jwks(next);
@@ -182,7 +147,7 @@ describe('token keys', () => {
       const path = join(temporaryFolder(), 'jwks.json');
       if (text !== undefined) writeFileSync(path, text);
       await assert.rejects(
-        create(path),
+        tokenKeys(path),
         ({ message }: Error) =>
           message.startsWith(`INGEST_TOKEN_JWKS="${path}": expected a JSON Web Key Set (RFC 7517) (`) &&
           !message.endsWith('()'),
@@ -190,10 +155,10 @@ describe('token keys', () => {
     });
 
   it('of a server are valid for ten minutes, for every verdict', async () => {
-    const by = await create(await served((_request, response) => void response.end(jwks(issuer))));
+    const by = await verifierOf(await served((_request, response) => void response.end(jwks(issuer))));
     const sinceMs = Date.now();
     const untilMs = async (of: TokenIssuer, atMs: number): Promise<number> => {
-      const token = await of.token(boundTo(certificate));
+      const token = await of.token(bound);
       return (await by.verify(`Bearer ${token}`, identity, atMs)).untilMs;
     };
     const first = await untilMs(issuer, sinceMs);
@@ -204,7 +169,7 @@ describe('token keys', () => {
 
   it('of a server that fails later are unknown and requested again soon, and new keys are reported', async (t) => {
     let keys: string | undefined = jwks(issuer);
-    const by = await create(
+    const by = await verifierOf(
       await served((_request, response) => void response.writeHead(keys === undefined ? 503 : 200).end(keys)),
     );
     let changes = 0;
@@ -219,7 +184,7 @@ describe('token keys', () => {
     assert.equal(changes, 0, 'the keys were the same');
     keys = undefined;
     assert.equal(await later(), 'unknown');
-    const { untilMs } = await by.verify(`Bearer ${await issuer.token(boundTo(certificate))}`, identity, Date.now());
+    const { untilMs } = await verified(by, await issuer.token(bound), identity);
     assert.equal(untilMs, Date.now() + 500);
     assert.equal(changes, 0);
     keys = jwks(await TokenIssuer.create('next'));
@@ -228,9 +193,9 @@ describe('token keys', () => {
   });
 
   it('of a server that does not answer are requested again soon, and the verdict is unknown', async () => {
-    const by = await create('https://127.0.0.1:1/jwks.json');
+    const by = await verifierOf('https://127.0.0.1:1/jwks.json');
     const nowMs = Date.now();
-    assert.deepEqual(await by.verify(`Bearer ${await issuer.token(boundTo(certificate))}`, identity, nowMs), {
+    assert.deepEqual(await by.verify(`Bearer ${await issuer.token(bound)}`, identity, nowMs), {
       kind: 'unknown',
       detail: 'the token keys are unavailable',
       untilMs: nowMs + 500,
