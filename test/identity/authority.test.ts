@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
+import { createLocalJWKSet, type JSONWebKeySet } from 'jose';
 import type { Connection } from '../../lib/http/connection.ts';
 import { Authority, type AuthorityOptions, type ClientContext } from '../../lib/identity/authority.ts';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
-import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -19,9 +17,8 @@ const other = new X509Certificate((await CertificateAuthority.create(SYSTEM, 'ot
 const department = await root.intermediate('department');
 
 const issuer = await TokenIssuer.create('first');
-const file = join(temporaryFolder(), 'jwks.json');
-writeFileSync(file, jwks(issuer));
-const verifier = new TokenVerifier({ keys: await tokenKeys(file), issuer: undefined, audience: 'here' });
+const keys = createLocalJWKSet(JSON.parse(jwks(issuer)) as JSONWebKeySet);
+const verifier = new TokenVerifier({ keys, issuer: undefined, audience: 'here' });
 
 interface Opened {
   readonly connection: Connection<ClientContext>;
@@ -38,11 +35,7 @@ async function opened(
   }: { fault?: string; notAfter?: Date; under?: Authority; uris?: readonly string[] } = {},
 ): Promise<Opened> {
   let closed = false;
-  const issued = await by?.issue({
-    commonName: 'one',
-    uris,
-    ...(notAfter === undefined ? {} : { notAfter }),
-  });
+  const issued = await by?.issue({ commonName: 'one', uris, ...(notAfter && { notAfter }) });
   const connection = {
     clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
     context: under?.context() ?? { trust: trusting(rootCertificate), judged: undefined },
@@ -234,13 +227,6 @@ describe('the audience of a trusted producer', () => {
       });
       const verdict = await authority.judge(connection, authorization);
       assert.equal(verdict.kind, kind);
-      if (verdict.kind === 'audienceMissing')
-        for (const way of [
-          'URI name urn:ingest:aud:here in the client certificate',
-          'bearer token',
-          "operator's producers file",
-        ])
-          assert.ok(verdict.detail.includes(way), verdict.detail);
       const again = authority.judge(connection, 'Bearer other');
       assert.equal(
         again === verdict,

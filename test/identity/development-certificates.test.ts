@@ -18,97 +18,81 @@ const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url
 
 const names = (path: string): string => new X509Certificate(readFileSync(path)).subjectAltName ?? '';
 
+const made = (folder: string, audience = FIRST) => developmentCertificates(folder, audience, SYSTEM.clock);
+
 describe('development certificates', () => {
   it('are made in the state folder, with the audience, and with keys that only the owner can read', async () => {
     const folder = temporaryFolder();
-    const made = await developmentCertificates(`${folder}/state`, FIRST, SYSTEM.clock);
-    assert.equal(names(made.producerCert), `URI:urn:ingest:producer:development, URI:${FIRST}`);
-    assert.equal(names(made.cert), 'DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1');
-    const [ca, server, producer] = [made.clientCa, made.cert, made.producerCert].map(
-      (path) => new X509Certificate(readFileSync(path)),
-    );
-    assert.deepEqual(
-      [ca, server, producer].map((certificate) => certificate?.subject),
-      ['CN=ingest development authority', 'CN=localhost', 'CN=development producer'],
-    );
-    assert.deepEqual([server?.keyUsage, producer?.keyUsage], [['1.3.6.1.5.5.7.3.1'], ['1.3.6.1.5.5.7.3.2']]);
-    for (const key of [made.key, made.producerKey, join(folder, 'state/tls/ca-key.pem')])
+    const files = await made(`${folder}/state`);
+    assert.equal(names(files.producerCert), `URI:urn:ingest:producer:development, URI:${FIRST}`);
+    assert.equal(names(files.cert), 'DNS:localhost, IP Address:127.0.0.1, IP Address:0:0:0:0:0:0:0:1');
+    for (const key of [files.key, files.producerKey, join(folder, 'state/tls/ca-key.pem')])
       assert.equal(statSync(key).mode & 0o777, 0o600, key);
-    assert.ok(ca !== undefined && server?.verify(ca.publicKey) && producer?.verify(ca.publicKey));
-  });
-
-  it('pass the strict verification of OpenSSL, which Python uses', async () => {
-    const made = await developmentCertificates(temporaryFolder(), FIRST, SYSTEM.clock);
-    for (const certificate of [made.cert, made.producerCert]) {
-      const args = ['verify', '-x509_strict', '-CAfile', made.clientCa, certificate];
+    // Python verifies strictly, too.
+    for (const [certificate, purpose] of [
+      [files.cert, 'sslserver'],
+      [files.producerCert, 'sslclient'],
+    ] as const) {
+      const args = ['verify', '-x509_strict', '-purpose', purpose, '-CAfile', files.clientCa, certificate];
       assert.match(execFileSync(OPENSSL, args, { stdio: 'pipe', encoding: 'utf8' }), /: OK\n$/);
     }
   });
 
   it('are kept for the same audience, and made again for another one', async () => {
     const folder = temporaryFolder();
-    const made = await developmentCertificates(folder, FIRST, SYSTEM.clock);
-    const before = readFileSync(made.producerCert);
-    await developmentCertificates(folder, FIRST, SYSTEM.clock);
-    assert.deepEqual(readFileSync(made.producerCert), before);
+    const files = await made(folder);
+    const before = readFileSync(files.producerCert);
+    await made(folder);
+    assert.deepEqual(readFileSync(files.producerCert), before);
     for (const audience of ['second', 'firs', 'FIRST', 'a+#$=;b']) {
-      await developmentCertificates(folder, audienceUri(audience), SYSTEM.clock);
-      assert.equal(names(made.producerCert), `URI:urn:ingest:producer:development, URI:${audienceUri(audience)}`);
+      await made(folder, audienceUri(audience));
+      assert.equal(names(files.producerCert), `URI:urn:ingest:producer:development, URI:${audienceUri(audience)}`);
     }
   });
 
   it('are made again if a file is missing', async () => {
     const folder = temporaryFolder();
     for (const file of ['clientCa', 'cert', 'key', 'producerCert', 'producerKey'] as const) {
-      const made = await developmentCertificates(folder, FIRST, SYSTEM.clock);
-      const before = readFileSync(made.clientCa);
-      rmSync(made[file]);
-      await developmentCertificates(folder, FIRST, SYSTEM.clock);
-      assert.notDeepEqual(readFileSync(made.clientCa), before, file);
-      readFileSync(made[file]);
+      const files = await made(folder);
+      const before = readFileSync(files.clientCa);
+      rmSync(files[file]);
+      await made(folder);
+      assert.notDeepEqual(readFileSync(files.clientCa), before, file);
+      readFileSync(files[file]);
     }
   });
 
-  for (const file of ['cert', 'producerCert'] as const) {
+  for (const file of ['cert', 'producerCert'] as const)
     it(`are made again if ${file} expires within a week or is signed by another authority`, async () => {
       const folder = temporaryFolder();
-      const made = await developmentCertificates(folder, FIRST, SYSTEM.clock);
-      const other = await CertificateAuthority.create(SYSTEM, 'another');
-      const foreign = await other.issue({ commonName: 'x', uris: ['urn:x', FIRST] });
-      writeFileSync(made[file], foreign.certificate);
-      await developmentCertificates(folder, FIRST, SYSTEM.clock);
-      assert.notEqual(readFileSync(made[file], 'utf8'), foreign.certificate);
-
-      const own = temporaryFolder();
       const authority = await CertificateAuthority.create(SYSTEM, 'development');
-      const files = await developmentCertificates(own, FIRST, SYSTEM.clock);
-      const issue = async (days: number): Promise<string> =>
-        (
-          await authority.issue({
-            commonName: 'x',
-            uris: ['urn:x', FIRST],
-            notAfter: new Date(Date.now() + days * DAY_MS),
-          })
-        ).certificate;
-      writeFileSync(files.clientCa, authority.certificate);
-      writeFileSync(files.cert, await issue(8));
-      writeFileSync(files.producerCert, await issue(8));
-      const kept = await issue(8);
-      writeFileSync(files[file], kept);
-      await developmentCertificates(own, FIRST, SYSTEM.clock);
-      assert.equal(readFileSync(files[file], 'utf8'), kept);
-      const ending = await issue(6);
-      writeFileSync(files[file], ending);
-      await developmentCertificates(own, FIRST, SYSTEM.clock);
-      assert.notEqual(readFileSync(files[file], 'utf8'), ending);
+      const issue = async (days: number): Promise<string> => {
+        const notAfter = new Date(Date.now() + days * DAY_MS);
+        return (await authority.issue({ commonName: 'x', uris: ['urn:x', FIRST], notAfter })).certificate;
+      };
+      const files = await made(folder);
+      const foreign = await issue(8);
+      writeFileSync(files[file], foreign);
+      await made(folder);
+      assert.notEqual(readFileSync(files[file], 'utf8'), foreign);
+      for (const [days, isKept] of [
+        [8, true],
+        [6, false],
+      ] as const) {
+        writeFileSync(files.clientCa, authority.certificate);
+        for (const one of [files.cert, files.producerCert]) writeFileSync(one, await issue(8));
+        const certificate = await issue(days);
+        writeFileSync(files[file], certificate);
+        await made(folder);
+        assert.equal(readFileSync(files[file], 'utf8') === certificate, isKept);
+      }
     });
-  }
 
   it('are complete and identical for processes that start together', async () => {
     const folder = temporaryFolder();
     const all = await Promise.all(
       Array.from({ length: 6 }, async () => {
-        const { clientCa, producerCert } = await developmentCertificates(folder, FIRST, SYSTEM.clock);
+        const { clientCa, producerCert } = await made(folder);
         return [readFileSync(clientCa, 'utf8'), readFileSync(producerCert, 'utf8')] as const;
       }),
     );
@@ -118,23 +102,15 @@ describe('development certificates', () => {
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
-  it('are not made while another process holds the lock', async () => {
+  it('are not made while another process holds the lock, unless it was killed', async () => {
     const folder = temporaryFolder();
-    mkdirSync(join(folder, 'tls.lock'));
-    const made = developmentCertificates(folder, FIRST, SYSTEM.clock);
+    const lock = join(folder, 'tls.lock');
+    mkdirSync(lock);
+    const waiting = made(folder);
     await new Promise((resolve) => setTimeout(resolve, 100)); // Nothing signals that no file was written.
     assert.deepEqual(readdirSync(folder), ['tls.lock']);
-    rmSync(join(folder, 'tls.lock'), { recursive: true });
-    await made;
-    assert.deepEqual(readdirSync(folder), ['tls']);
-  });
-
-  it('are made even if a killed process left its lock', async () => {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'tls.lock'));
-    utimesSync(join(folder, 'tls.lock'), new Date(0), new Date(0));
-    const { clientCa } = await developmentCertificates(folder, FIRST, SYSTEM.clock);
-    assert.ok(readFileSync(clientCa, 'utf8').includes('BEGIN CERTIFICATE'));
+    utimesSync(lock, new Date(0), new Date(0));
+    await waiting;
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 });
@@ -142,63 +118,50 @@ describe('development certificates', () => {
 describe('a failure to make development certificates', () => {
   it('leaves no files and no lock, and its message is one sentence', async () => {
     const folder = temporaryFolder();
-    const failing = developmentCertificates(folder, 'urn:x\n[unfinished', SYSTEM.clock);
-    await assert.rejects(failing, /^Error: development certificates cannot be made: .*$/);
+    await assert.rejects(made(folder, 'urn:x\n[unfinished'), /^Error: development certificates cannot be made: .*$/);
     assert.deepEqual(readdirSync(folder), []);
-    await developmentCertificates(folder, FIRST, SYSTEM.clock);
+    await made(folder);
     assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
-  it('reports the path if the lock cannot be created', async () => {
+  it('reports the path if the lock cannot be created', () =>
     // Not even root can create a folder in /proc/self.
-    await assert.rejects(developmentCertificates('/proc/self', FIRST, SYSTEM.clock), {
-      code: 'ENOENT',
-      path: '/proc/self/tls.lock',
-    });
-  });
+    assert.rejects(made('/proc/self'), { code: 'ENOENT', path: '/proc/self/tls.lock' }));
 });
 
 describe('a certificate for another producer', () => {
   it('is issued by the development authority, with its name, the audience, and a key that only the owner can read', async () => {
     const folder = temporaryFolder();
-    const { clientCa } = await developmentCertificates(folder, FIRST, SYSTEM.clock);
-    const made = await producerCertificate(folder, 'shop', FIRST);
-    assert.equal(made.ca, clientCa);
-    const certificate = new X509Certificate(readFileSync(made.cert));
-    assert.equal(certificate.subject, 'CN=shop');
+    const { clientCa } = await made(folder);
+    const files = await producerCertificate(folder, 'shop', FIRST);
+    assert.deepEqual(files, {
+      cert: join(folder, 'tls/shop.pem'),
+      key: join(folder, 'tls/shop-key.pem'),
+      ca: clientCa,
+    });
+    const certificate = new X509Certificate(readFileSync(files.cert));
     assert.equal(certificate.subjectAltName, `URI:urn:ingest:producer:shop, URI:${FIRST}`);
     assert.ok(certificate.verify(new X509Certificate(readFileSync(clientCa)).publicKey));
-    assert.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(made.key))));
-    assert.equal(statSync(made.key).mode & 0o777, 0o600);
-    assert.deepEqual([made.cert, made.key], [join(folder, 'tls/shop.pem'), join(folder, 'tls/shop-key.pem')]);
+    assert.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(files.key))));
+    assert.equal(statSync(files.key).mode & 0o777, 0o600);
   });
 
   it('is refused if the authority or its key does not exist', async () => {
     const folder = temporaryFolder();
-    const refused = new RegExp(`^Error: ${folder}/tls holds no development authority with its key; .* start a gateway`);
-    await assert.rejects(producerCertificate(folder, 'shop', FIRST), refused);
-    await developmentCertificates(folder, FIRST, SYSTEM.clock);
+    await assert.rejects(producerCertificate(folder, 'shop', FIRST), { message: /tls holds no development authority/ });
+    await made(folder);
     rmSync(join(folder, 'tls/ca-key.pem'));
-    await assert.rejects(producerCertificate(folder, 'shop', FIRST), (error: Error) => {
-      assert.match(String(error), refused);
-      assert.match(String(error.cause), /ENOENT.*ca-key\.pem/);
-      return true;
-    });
+    await assert.rejects(producerCertificate(folder, 'shop', FIRST), { message: /tls holds no development authority/ });
   });
 
   it('is refused for a name whose files belong to another certificate', async () => {
     const folder = temporaryFolder();
-    await developmentCertificates(folder, FIRST, SYSTEM.clock);
-    await producerCertificate(folder, 'shop', FIRST);
+    await made(folder);
     const contents = (): string[] =>
-      readdirSync(join(folder, 'tls'))
-        .sort()
-        .map((file) => `${file} ${readFileSync(join(folder, 'tls', file), 'utf8')}`);
+      readdirSync(join(folder, 'tls')).map((file) => readFileSync(join(folder, 'tls', file), 'utf8'));
     const before = contents();
     for (const name of ['ca', 'server', 'producer', 'ca-key', 'server-key', 'producer-key', 'shop-key'])
-      await assert.rejects(producerCertificate(folder, name, FIRST), {
-        message: `the name '${name}' cannot be used: ${name}.pem may belong to another certificate`,
-      });
+      await assert.rejects(producerCertificate(folder, name, FIRST), { message: /cannot be used/ }, name);
     assert.deepEqual(contents(), before);
     for (const name of ['cat', 'web-server', 'key', 'two-keys']) await producerCertificate(folder, name, FIRST);
   });
