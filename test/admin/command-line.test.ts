@@ -33,48 +33,17 @@ describe("ingest-admin's command line", () => {
     }
   });
 
-  it('refuses ambiguous, unknown and unused arguments', () => {
-    const wrong: readonly (readonly [string, RegExp])[] = [
-      ['', /unknown command|expected a command/],
-      ['stauts', /unknown command stauts/],
-      ['constructor', /unknown command constructor/],
-      ['status now', /unexpected argument now/],
-      ['tail order-1', /unexpected argument order-1/],
-      ['tail -n 0', /-n 0: expected a whole number from 1 to 10000/],
-      ['tail --limit 3', /--limit has no meaning/],
-      ['event', /expected an event id/],
-      ['event a b', /expected an event id/],
-      ['event a\tb', /invalid event id/],
-      ['quarantine', /list, show, replay or drop/],
-      ['quarantine drop', /expected names of entries, --reason R, or --all/],
-      ['quarantine drop --since 1h', /expected names of entries, --reason R, or --all/],
-      ['quarantine drop a --all', /either names of entries/],
-      ['quarantine drop a --since 1h', /either names of entries/],
-      ['quarantine list --all', /--all has no meaning/],
-      ['erase a --reason x', /--reason has no meaning/],
-      ['quarantine drop --all --limit 3', /--limit has no meaning/],
-      ['quarantine list --limit 0', /--limit 0: expected a whole number from 1 to 10000/],
-      ['quarantine list --limit 10001', /--limit 10001: expected a whole number from 1 to 10000/],
-      ['quarantine list --since yesterday', /expected a time/],
-      ['schema', /expected schema try/],
-      ['schema try', /expected the file of a schema/],
-      ['schema try /x/order.yaml', /expected the file of a schema, <type>\.json/],
-      ['schema try t.json --limit 1', /--limit has no meaning/],
-      ['prune', /expected --older-than T/],
-      ['prune --older-than 47h', /expected at least 48h/],
-      ['prune --older-than 400d --type t --quarantine', /either --type or --quarantine/],
-      ['status --older-than 400d', /--older-than has no meaning/],
-      ['status --watch', /watch/],
-      ['reconcile --rate 0', /--rate 0: expected a whole number/],
-      ['reconcile --since 1h', /--since has no meaning/],
-      ['status --land', /--land has no meaning/],
-      ['erase a --scan', /scan/],
-    ];
-    for (const [line, message] of wrong)
-      assert.throws(
-        () => read(line),
-        (cause: unknown) => cause instanceof UsageError && message.test(cause.message),
-        line,
-      );
-  });
+  for (const line of [
+    ...['', 'stauts', 'constructor', 'status now', 'status --older-than 400d', 'status --watch', 'status --land'],
+    ...['tail order-1', 'tail -n 0', 'tail -n x', 'tail -n 10001', 'tail --limit 3'],
+    ...['event', 'event a b', 'event a\tb', 'erase', 'erase a --file f', 'erase a --reason x', 'erase a --scan'],
+    ...['quarantine', 'quarantine show', 'quarantine list --all', 'quarantine list --limit 0'],
+    ...['quarantine list --limit 10001', 'quarantine list --since yesterday'],
+    ...['quarantine drop', 'quarantine drop --since 1h', 'quarantine drop a --all', 'quarantine drop a --since 1h'],
+    ...['quarantine drop --all --limit 3', 'quarantine replay', 'reconcile --rate 0', 'reconcile --since 1h'],
+    ...['schema', 'schema try', 'schema try /x/order.yaml', 'schema try t.json --limit 1'],
+    ...['prune', 'prune --older-than 47h', 'prune --older-than 400d --type t --quarantine'],
+  ])
+    it(`refuses ambiguous, unknown, unused and missing arguments: ${JSON.stringify(line)}`, () =>
+      assert.throws(() => read(line), UsageError));
 });

@@ -79,37 +79,6 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       assert.deepEqual(replays.toSorted(), rows.map(({ entry }) => entry).toSorted());
     });
 
-    it('keeps the row of an event that is refused again, and reports it', async () => {
-      await store.refuse(HELD_BACK, true);
-      await pipeline.post(body('stubborn'));
-      const [row] = await quarantined(1);
-      assert.ok(row !== undefined);
-      const report = await admin.json<{ refused: string[] }>(1, 'quarantine', 'replay', row.entry, '--yes');
-      assert.deepEqual(report.refused, [row.entry]);
-      assert.deepEqual(await store.quarantine(), [row]);
-      await store.refuse(HELD_BACK, false);
-      assert.deepEqual(await admin.json(0, 'quarantine', 'replay', row.entry, '--yes'), {
-        landed: 1,
-        refused: [],
-        lost: [],
-        notReplayed: [],
-        waiting: 0,
-        missing: 0,
-      });
-      await quarantined(0);
-    });
-
-    it('drops the selected rows and no others', async () => {
-      for (let at = 0; at < EVENTS; at += 1)
-        await redis.command('XADD', 'ingest', '*', 'producer', PRODUCER, 'body', `no ${at}`);
-      await redis.command('XADD', 'ingest', '*', 'body', '{"id":"nobody","type":"t"}');
-      await quarantined(EVENTS + 1);
-      await interruptedThenRun(1, 'quarantine', 'drop', '--reason', 'invalid_event', '--yes');
-      const [left] = await quarantined(1);
-      assert.match(left?.reason ?? '', /^invalid_entry/);
-      assert.deepEqual(await admin.json(0, 'quarantine', 'drop', '--all', '--yes'), { dropped: 1 });
-    });
-
     it('erases an event in every place, and its id stays taken', async () => {
       const secret = 'sensitive-personal-data';
       const event = (id: string, type = 'user.created'): string => JSON.stringify({ id, type, name: secret });

@@ -7,7 +7,7 @@ import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-import { InProcess, no } from './in-process.ts';
+import { InProcess, landing, no } from './in-process.ts';
 
 const SECRET = 'sensitive-personal-data';
 const body = (id: string): string => JSON.stringify({ id, type: 't', name: SECRET });
@@ -43,7 +43,8 @@ describe('reconcile', () => {
       .toSorted()
       .join();
 
-  it('finds nothing on an empty queue', async (t) => {
+  it('finds nothing on an empty queue, and no row without an entry', async (t) => {
+    await admin.warehouse.land([landing('lost by the queue')]);
     assert.deepEqual((await assertFound(t, {})).hours, []);
   });
 

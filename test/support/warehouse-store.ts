@@ -99,10 +99,8 @@ export function sqliteStore(under?: string): SqliteStore {
   };
 }
 
-export const postgresStore = async (server: PostgresServer): Promise<WarehouseStore> =>
-  postgresStoreAt(server, await server.freshDatabase());
-
-export function postgresStoreAt(server: PostgresServer, uri: string): WarehouseStore {
+export async function postgresStore(server: PostgresServer): Promise<WarehouseStore> {
+  const uri = await server.freshDatabase();
   return {
     uri,
     count: async () => {
