@@ -66,24 +66,6 @@ describe('admission', () => {
     assert.ok(admission.take('late', 1));
   });
 
-  it('treats growing bodies like announced ones', () => {
-    const admission = new Admission(1_000, 100_000);
-    for (let at = 0; at < 100; at += 1) assert.ok(admission.take('greedy', 0));
-    let grown = 0;
-    while (admission.growOf('greedy', 1_000)) grown += 1;
-    assert.equal(grown, 75);
-    assert.ok(admission.take('other', 0));
-    assert.ok(admission.growOf('other', 24_000));
-  });
-
-  it('first refuses the producer that holds most', () => {
-    const admission = new Admission(100, 1_000_000);
-    for (let at = 0; at < 60; at += 1) assert.ok(admission.take('large', 1));
-    for (let at = 0; at < 25; at += 1) assert.ok(admission.take('small', 1));
-    assert.ok(!admission.take('large', 1));
-    assert.ok(admission.take('small', 1));
-  });
-
   it('gives busy producers equal parts after the events before have ended', () => {
     const admission = new Admission(1_000, 1_000_000);
     const producers = ['a', 'b', 'c'];

@@ -6,7 +6,6 @@ import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { checkFiles, readFiles, watchFiles } from '../../lib/gateway/files.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import type { Producers } from '../../lib/gateway/producers-file.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { StartFailure } from '../../lib/process/program.ts';
 import { keepingLog } from '../support/gateway-in-process.ts';
 import { Pki } from '../support/pki.ts';
@@ -15,36 +14,30 @@ import { SYSTEM } from '../support/system.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-describe('the files of a gateway that starts', () => {
-  it('are used with a warning if one has expired', async (t) => {
-    const pki = await Pki.create();
-    const log = createLog('test', 'error').child({}, { level: 'silent' });
-    const warnings: string[] = [];
-    t.mock.method(log, 'warn', (message: string) => warnings.push(message));
-    const read = async (more: Readonly<Record<string, string>> = {}) => {
-      const env = { INGEST_QUEUE_URI: 'redis://localhost', ...pki.environment, ...more };
-      const { config, report } = readGatewayConfig(env);
-      assert.ok(config !== undefined, report.problems.join());
-      return readFiles(config, log, SYSTEM);
-    };
-    await read();
-    assert.deepEqual(warnings, []);
-    const old = await pki.authority.issue({
-      commonName: 'localhost',
-      server: true,
-      notAfter: new Date(Date.now() - 60_000),
-    });
-    const path = pki.write('old.pem', old.certificate);
-    const { material } = await read({ INGEST_TLS_CERT: path, INGEST_TLS_KEY: pki.write('old-key.pem', old.key) });
-    assert.equal(material.value.expiry.length, 2);
-    assert.deepEqual(warnings, [`INGEST_TLS_CERT="${path}": it has expired`]);
-  });
+function configured(more: Readonly<Record<string, string>>) {
+  const { config, report } = readGatewayConfig({ INGEST_QUEUE_URI: 'redis://localhost', ...more });
+  assert.ok(config !== undefined, report.problems.join());
+  return { config, ...keepingLog() };
+}
 
-  function configured(more: Readonly<Record<string, string>>) {
-    const { config, report } = readGatewayConfig({ INGEST_QUEUE_URI: 'redis://localhost', ...more });
-    assert.ok(config !== undefined, report.problems.join());
-    return { config, ...keepingLog() };
-  }
+describe('the files of a gateway that starts', () => {
+  it('are used with a warning if one has expired, and fail a check', async () => {
+    const pki = await Pki.create();
+    const good = configured(pki.environment);
+    await readFiles(good.config, good.log, SYSTEM);
+    assert.deepEqual(good.lines, []);
+    assert.deepEqual(await checkFiles(good.config, SYSTEM.clock), []);
+    const notAfter = new Date(Date.now() - 60_000);
+    const old = await pki.authority.issue({ commonName: 'localhost', server: true, notAfter });
+    const path = pki.write('old.pem', old.certificate);
+    const files = { INGEST_TLS_CERT: path, INGEST_TLS_KEY: pki.write('old-key.pem', old.key) };
+    const { config, log, lines } = configured({ ...pki.environment, ...files });
+    const { material } = await readFiles(config, log, SYSTEM);
+    assert.equal(material.value.expiry.length, 2);
+    const message = `INGEST_TLS_CERT="${path}": it has expired`;
+    assert.deepEqual(lines, [{ level: 'warn', msg: message }]);
+    await assert.rejects(checkFiles(config, SYSTEM.clock), { exitCode: 2, message });
+  });
 
   it('are development certificates in a writable folder, with a warning, if none are configured', async () => {
     const folder = temporaryFolder();
@@ -85,36 +78,17 @@ describe('the files of a gateway that starts', () => {
     assert.deepEqual(more, []);
     await assert.rejects(checkFiles(config, SYSTEM.clock), { exitCode: 2, message: failure.message });
   });
-
-  it('fail a check if one has expired', async () => {
-    const pki = await Pki.create();
-    const old = await pki.authority.issue({
-      commonName: 'localhost',
-      server: true,
-      notAfter: new Date(Date.now() - 60_000),
-    });
-    const path = pki.write('old.pem', old.certificate);
-    const more = { INGEST_TLS_CERT: path, INGEST_TLS_KEY: pki.write('old-key.pem', old.key) };
-    await assert.rejects(checkFiles(configured({ ...pki.environment, ...more }).config, SYSTEM.clock), {
-      exitCode: 2,
-      message: `INGEST_TLS_CERT="${path}": it has expired`,
-    });
-    assert.ok(await checkFiles(configured(pki.environment).config, SYSTEM.clock));
-  });
 });
 
 describe('the files of a running gateway', () => {
   it('reach their users after a change, and bad ones are counted and logged', async () => {
     const pki = await Pki.create();
     const issuer = await TokenIssuer.create('one');
-    const { config, report } = readGatewayConfig({
-      INGEST_QUEUE_URI: 'redis://localhost',
+    const { config, log, lines } = configured({
       ...pki.environment,
       INGEST_PRODUCERS_FILE: pki.write('producers.json', '{"producers":{}}'),
       INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)),
     });
-    assert.ok(config !== undefined, report.problems.join());
-    const { log, lines } = keepingLog();
     const files = await readFiles(config, log, SYSTEM);
     const metrics = gatewayMetrics(SYSTEM.clock);
     const told: string[] = [];

@@ -104,18 +104,10 @@ describe('the types of a producer', () => {
     const types = Array.from({ length: 22 }, (_, at) => `t${at}`);
     const detail = (allowed: readonly string[]): string => {
       const quotas = new Quotas(rows({ shop: { types: allowed } }), undefined, SYSTEM.clock);
-      const { body } = quotas.typeRefusal('shop', 'other') ?? {};
-      return String((JSON.parse(String(body)) as { readonly detail: unknown }).detail);
+      return String(quotas.typeRefusal('shop', 'other')?.body);
     };
-    const refused = 'this producer may not send events of the type other; allowed:';
-    assert.equal(detail([]), `${refused} none`);
-    assert.equal(detail(types.slice(0, 20)), `${refused} ${types.slice(0, 20).join(', ')}`);
-    assert.equal(detail(types), `${refused} ${types.slice(0, 20).join(', ')} and 2 more`);
-  });
-
-  it('are unlimited if its row names none', () => {
-    const quotas = new Quotas(rows({ shop: {}, old: { disabled: 'moved' } }), undefined, SYSTEM.clock);
-    assert.equal(quotas.typeRefusal('shop', 'other'), undefined);
-    assert.ok(String(quotas.refusal('old', answered)?.body).includes('this producer is disabled: moved'));
+    assert.match(detail([]), /other; allowed: none"/);
+    assert.match(detail(types.slice(0, 20)), /t18, t19"/);
+    assert.match(detail(types), /t18, t19 and 2 more"/);
   });
 });

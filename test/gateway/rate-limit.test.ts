@@ -18,13 +18,6 @@ describe('a rate limit', () => {
     assert.ok(!limit.take('p', 10, 100).allowed);
   });
 
-  it('is separate for each producer', () => {
-    const limit = new RateLimit();
-    assert.ok(limit.take('a', 1, 0).allowed);
-    assert.ok(!limit.take('a', 1, 0).allowed);
-    assert.ok(limit.take('b', 1, 0).allowed);
-  });
-
   it('forgets producers whose whole quota is available again', () => {
     const limit = new RateLimit();
     for (let at = 0; at < 5_000; at += 1) limit.take(`early-${at}`, 1, 0);
