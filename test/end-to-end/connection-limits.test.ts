@@ -1,106 +1,21 @@
+// test/http/connection-room.test.ts has the rules by which connections are closed; these cases have real load.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { before, describe, it } from 'node:test';
-import { connect } from 'node:net';
+import { describe, it } from 'node:test';
+import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
+import { holdConnections } from '../support/strangers.ts';
 import { assertAlive } from '../support/verdicts.ts';
-import { flood } from '../support/flooder.ts';
-import { holdConnections, type StrangerKind } from '../support/strangers.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
-let redis: TestRedis;
-let pki: Pki;
-let attacker: ClientCertificate;
-let producer: ClientCertificate;
+const { redis, pki, producer } = await queueAndProducer('producer');
+const attacker = await pki.producer('attacker');
 
-before(async () => {
-  [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-  attacker = await pki.producer('attacker');
-  producer = await pki.producer('producer');
-});
-
-function residentMb(gateway: TestGateway): number {
-  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'utf8'))?.[1]) / 1024;
-}
-
-async function posting(gateway: TestGateway, name: string): Promise<{ statuses: number[]; p99Ms: number }> {
-  const client = gateway.client(producer);
-  const tookMs: number[] = [];
-  const asked: Promise<number>[] = [];
-  for (let at = 0; at < 100; at += 1) {
-    const sinceMs = performance.now();
-    asked.push(
-      client.post(event(`${name}-${at}`)).then(({ status }) => {
-        tookMs.push(performance.now() - sinceMs);
-        return status;
-      }),
-    );
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  const statuses = await Promise.all(asked);
-  return { statuses, p99Ms: tookMs.sort((one, other) => one - other)[Math.floor(tookMs.length * 0.99)] ?? 0 };
-}
-
-const GROWTH_MB_MAX = 100;
-
-type Flood = readonly [certificate: () => ClientCertificate | undefined, text: string];
-
-const large = event('large', { pad: 'x'.repeat(250_000) });
-
-function describeFloods(kind: string, floods: Readonly<Record<string, Flood>>): void {
-  describe(`one client that floods up to 100 connections with ${kind}`, { tags: ['long'] }, () => {
-    let gateway: TestGateway;
-    /** Resident memory after a warm-up load, which grows the heap from 120 to 260 MB. */
-    let warmMb = 0;
-    before(async () => {
-      gateway = await TestGateway.start(redis, pki, { INGEST_IN_FLIGHT_MAX: '100000' });
-      assert.equal((await gateway.client(attacker).post(large)).status, 202);
-      const loads = await Promise.all(Array.from({ length: 4 }, () => gateway.socket(producer)));
-      for (const [at, load] of loads.entries()) {
-        const texts = Array.from({ length: 5_000 }, (_, one) => postText(event(`warm-${kind}-${at}-${one}`)));
-        load.write(texts.join(''));
-      }
-      await eventually(
-        'the load is over',
-        async () => (await gateway.metric('ingest_accepted_total')) >= 20_000,
-        60_000,
-      );
-      for (const { socket } of loads) socket.destroy();
-      warmMb = residentMb(gateway);
-    });
-
-    for (const [name, [certificate, text]] of Object.entries(floods)) {
-      for (const reads of [false, true]) {
-        it(`with ${name}, ${reads ? 'reading' : 'not reading'} the answers, takes < ${GROWTH_MB_MAX} MB, and another producer is not refused`, async (t) => {
-          const { cert, key } = certificate() ?? {};
-          let most = 0;
-          const watch = setInterval(() => (most = Math.max(most, residentMb(gateway))), 100);
-          atEnd(() => clearInterval(watch));
-          const flooding = await flood({
-            connections: reads ? 20 : 100,
-            text,
-            reads,
-            tls: { port: gateway.port, ca: pki.authority.certificate, cert, key },
-          });
-          const { statuses, p99Ms } = await posting(gateway, `flood-${name}-${reads}`);
-          clearInterval(watch);
-          await flooding.end();
-          t.diagnostic(`${warmMb.toFixed()} → ${most.toFixed()} MB; p99 of the other producer: ${p99Ms.toFixed()} ms`);
-          assert.deepEqual([...new Set(statuses)], [202]);
-          assert.ok(most - warmMb < GROWTH_MB_MAX, `${warmMb.toFixed()} → ${most.toFixed()} MB`);
-          await assertAlive(gateway);
-        });
-      }
-    }
-  });
-}
-
-function describeUnread(first: 'GET' | 'HEAD', tags: string[] = []): void {
-  describe('a client that does not read its answers', { tags }, () => {
-    it(`is disconnected as idle (${first === 'GET' ? 'own reader' : 'node:http'})`, async () => {
+for (const first of ['GET', 'HEAD'] as const)
+  it(
+    `a client that does not read its answers is disconnected as idle (${first === 'GET' ? 'fast path' : 'node:http'})`,
+    { tags: first === 'GET' ? [] : ['long'] },
+    async () => {
       const gateway = await TestGateway.start(redis, pki, { INGEST_IDLE_TIMEOUT_MS: '500' });
       const client = gateway.client(attacker);
       assert.equal((await client.post(event('unread', { pad: 'x'.repeat(250_000) }))).status, 202);
@@ -109,54 +24,8 @@ function describeUnread(first: 'GET' | 'HEAD', tags: string[] = []): void {
       connection.socket.pause();
       connection.write(requestText(`${first} /health/live`) + requestText('GET /events/unread').repeat(200));
       await eventually('it is cut off', async () => (await gateway.metric('ingest_connections')) === 1, 60_000);
-    });
-  });
-}
-
-const STRANGERS: Readonly<Record<StrangerKind, string>> = {
-  silent: 'bare TCP connections that never begin a handshake',
-  stalled: 'TCP connections with half of a handshake',
-  nameless: 'TLS connections without a certificate',
-};
-
-function itStandsStrangers(perAddress: '0' | '20', kinds: readonly StrangerKind[], tags: string[] = []): void {
-  it(
-    `do not keep a producer out (${perAddress === '0' ? 'no limit' : `${perAddress} connections`} for an address), nor cut one that is known`,
-    { tags },
-    async (t) => {
-      const gateway = await TestGateway.start(redis, pki, {
-        INGEST_CONNECTIONS_MAX: '60',
-        INGEST_CONNECTIONS_PER_ADDRESS_MAX: perAddress,
-      });
-      const known = await gateway.socket(producer);
-      assert.equal((await askRaw(known, postText(event(`known-${perAddress}`)))).status, 202);
-      const cut = async (): Promise<number> => {
-        const { body } = await askRaw(known, requestText('GET /metrics'));
-        return Number(/reason="limit"\} (\d+)/.exec(body)?.[1] ?? 0);
-      };
-      for (const kind of kinds) {
-        const words = STRANGERS[kind];
-        const before = await cut();
-        // There are more strangers than the gateway has room for, so one of them is always waiting.
-        const strangers = holdConnections(gateway.port, 80, kind);
-        await eventually(`${words} were cut`, async () => (await cut()) > before + 20);
-        let refused = 0;
-        for (let at = 0; at < 30; at += 1) {
-          const client = gateway.client(producer);
-          const asked = client.post(event(`among-${kind}-${perAddress}-${at}`)).catch(() => undefined);
-          if ((await asked)?.status !== 202) refused += 1;
-          client.close();
-        }
-        assert.equal(`${refused} of 30 among ${words}`, `0 of 30 among ${words}`);
-        assert.equal((await askRaw(known, postText(event(`known-${kind}-${perAddress}`)))).status, 202);
-        t.diagnostic(`${words}: ${(await cut()) - before} cut`);
-        await strangers.end();
-      }
     },
   );
-}
-
-describeUnread('GET');
 
 it('1,000 clients that connect at the same moment all have their event accepted', { tags: ['long'] }, async () => {
   const gateway = await TestGateway.start(redis, pki);
@@ -173,40 +42,38 @@ it('1,000 clients that connect at the same moment all have their event accepted'
 });
 
 describe('strangers that hold every connection and reconnect when they are cut off', { tags: ['long'] }, () => {
-  itStandsStrangers('20', ['silent', 'nameless']);
-
-  it(
-    'are as many from one address as a quarter of all connections, unless that is set',
-    { tags: ['long'] },
-    async () => {
+  for (const perAddress of ['0', '20'])
+    it(`do not keep a producer out, nor cut one that is known (${perAddress} for an address)`, async (t) => {
       const gateway = await TestGateway.start(redis, pki, {
-        INGEST_CONNECTIONS_MAX: '40',
-        INGEST_REQUEST_TIMEOUT_MS: '120000',
+        INGEST_CONNECTIONS_MAX: '60',
+        INGEST_CONNECTIONS_PER_ADDRESS_MAX: perAddress,
       });
-      const strangers: RawConnection[] = [];
-      for (let at = 0; at < 11; at += 1) strangers.push(await gateway.socket());
-      await eventually('one is cut', () => strangers.filter(({ closed }) => closed).length === 1);
       const known = await gateway.socket(producer);
-      assert.equal((await askRaw(known, postText(event('a-quarter')))).status, 202);
-
-      for (const { socket } of strangers) socket.destroy();
-      await eventually('they are gone', async () =>
-        /^ingest_connections 1$/m.test((await askRaw(known, requestText('GET /metrics'))).body),
-      );
-      const silent = Array.from({ length: 11 }, () => connect(gateway.port, '127.0.0.1'));
-      atEnd(() => silent.forEach((socket) => socket.destroy()));
-      for (const socket of silent) socket.on('error', () => undefined).resume();
-      await eventually('one is cut that never begins a handshake', () => silent.some(({ closed }) => closed));
-      assert.equal((await askRaw(known, postText(event('a-quarter-still')))).status, 202);
-      assert.equal(silent.filter(({ closed }) => closed).length, 1);
-    },
-  );
-
-  itStandsStrangers('0', ['silent', 'stalled', 'nameless'], ['long']);
+      const cut = async (): Promise<number> => {
+        const { body } = await askRaw(known, requestText('GET /metrics'));
+        return Number(/reason="limit"\} (\d+)/.exec(body)?.[1] ?? 0);
+      };
+      for (const kind of ['silent', 'stalled', 'unauthenticated'] as const) {
+        const before = await cut();
+        // There are more strangers than the gateway has room for, so one of them is always waiting.
+        const strangers = holdConnections(gateway.port, 80, kind);
+        await eventually(`${kind} ones were cut`, async () => (await cut()) > before + 20);
+        for (let at = 0; at < 30; at += 1) {
+          const client = gateway.client(producer);
+          assert.equal((await client.post(event(`among-${kind}-${perAddress}-${at}`))).status, 202, `${kind} ${at}`);
+          client.close();
+        }
+        assert.equal((await askRaw(known, postText(event(`known-${kind}-${perAddress}`)))).status, 202);
+        t.diagnostic(`${kind}: ${(await cut()) - before} cut`);
+        await strangers.end();
+      }
+    });
 });
 
-describe('if one producer holds all connections', { tags: ['long'] }, () => {
-  it('another producer can connect, and so can a health probe', async () => {
+it(
+  'if one producer holds all connections, another one and a health probe can connect',
+  { tags: ['long'] },
+  async () => {
     const gateway = await TestGateway.start(redis, pki, { INGEST_CONNECTIONS_MAX: '20' });
     const greedy: RawConnection[] = [];
     for (let at = 0; at < 20; at += 1) {
@@ -226,29 +93,60 @@ describe('if one producer holds all connections', { tags: ['long'] }, () => {
     assert.equal(left.length, 14);
     for (const [at, connection] of left.entries())
       assert.equal((await askRaw(connection, postText(event(`greedy-again-${at}`)))).status, 202);
-    assert.ok((await gateway.metric('ingest_tls_handshake_failures_total', { reason: 'limit' })) >= 6);
+  },
+);
+
+describe('ten producers at 50 events a second each are accepted while another one', { tags: ['long'] }, () => {
+  const BODY_BYTES = 16_384;
+  const OTHERS = 10;
+  const EVENTS_EACH = 100;
+  const GAP_MS = 20;
+
+  /** The limit is small so that few bytes reach it. */
+  async function assertOthersAccepted(name: string, occupy: (connection: RawConnection) => void): Promise<void> {
+    const gateway = await TestGateway.start(redis, pki, {
+      INGEST_IN_FLIGHT_BYTES_MAX: String(4 << 20),
+      INGEST_REQUEST_TIMEOUT_MS: '120000',
+      INGEST_DRAIN_TIMEOUT_MS: '120000',
+    });
+    const certificates = await Promise.all(Array.from({ length: OTHERS }, (_, at) => pki.producer(`other-${at}`)));
+    const others = certificates.map((certificate) => gateway.client(certificate));
+    const connections: RawConnection[] = [];
+    // The backlog of a listener is limited.
+    while (connections.length < 400)
+      connections.push(...(await Promise.all(Array.from({ length: 40 }, () => gateway.socket(attacker)))));
+    for (const connection of connections) occupy(connection);
+    // The gateway refuses the event, or closes the connection because its producer holds too much.
+    await eventually(
+      'some were refused',
+      async () =>
+        connections.some(({ closed }) => closed) || (await gateway.metric('ingest_refused_overload_total')) > 0,
+    );
+    const statuses: Promise<number>[] = [];
+    const start = performance.now();
+    for (let at = 0; at < EVENTS_EACH; at += 1) {
+      await eventually('the next event is due', () => performance.now() >= start + at * GAP_MS);
+      for (const [which, client] of others.entries())
+        statuses.push(client.post(event(`${name}-${which}-${at}`)).then(({ status }) => status));
+    }
+    const accepted = (await Promise.all(statuses)).filter((status) => status === 202).length;
+    assert.ok(accepted >= 0.999 * OTHERS * EVENTS_EACH, `${accepted} of ${OTHERS * EVENTS_EACH}`);
+    for (const { socket } of connections) socket.destroy();
+    await assertAlive(gateway);
+  }
+
+  it('announces bodies on 400 connections and sends nothing of them', () =>
+    assertOthersAccepted('announced', (connection) =>
+      connection.write(postText('', [`Content-Length: ${BODY_BYTES}`])),
+    ));
+
+  it('saturates 400 connections with large bodies', () => {
+    let sent = 0;
+    return assertOthersAccepted('saturated', ({ socket }) => {
+      const post = (): void =>
+        void socket.write(postText(event(`greedy-${(sent += 1)}`, { data: 'x'.repeat(BODY_BYTES - 100) })));
+      socket.on('data', post);
+      post();
+    });
   });
 });
-
-const FLOODS: Readonly<Record<string, Readonly<Record<string, Flood>>>> = {
-  'short answers': {
-    'metrics, from nobody, by node:http': [
-      () => undefined,
-      `${requestText('HEAD /health/live')}${'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
-    ],
-    'metrics, from nobody': [() => undefined, 'GET /metrics HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)],
-    'requests that are refused': [() => undefined, requestText('GET /x').repeat(2_000)],
-    'requests that are refused, by node:http': [() => undefined, requestText('PUT /x').repeat(2_000)],
-  },
-  'look-ups': {
-    'look-ups of a large event': [() => attacker, 'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)],
-    'look-ups of a large event, by node:http': [
-      () => attacker,
-      `${requestText('HEAD /health/live')}${'GET /events/large HTTP/1.1\r\nHost: g\r\n\r\n'.repeat(2_500)}`,
-    ],
-  },
-};
-
-for (const [kind, floods] of Object.entries(FLOODS)) describeFloods(kind, floods);
-
-describeUnread('HEAD', ['long']);

@@ -7,6 +7,8 @@ import { atEnd } from './scope.ts';
 export interface Flood {
   readonly connections: number;
   readonly text: string;
+  /** Text that follows, each byte in a TLS record of its own. */
+  readonly records?: string;
   readonly reads: boolean;
   readonly tls: Pick<ConnectionOptions, 'port' | 'ca' | 'cert' | 'key'>;
 }
@@ -23,7 +25,7 @@ export async function flood(flood: Flood): Promise<{ end(): Promise<void> }> {
   return { end };
 }
 
-function send({ connections, text, reads, tls: { port, ...files } }: Flood): void {
+function send({ connections, text, records = '', reads, tls: { port, ...files } }: Flood): void {
   const secureContext = createSecureContext(files);
   let standing = 0;
   for (let at = 0; at < connections; at += 1) {
@@ -33,6 +35,7 @@ function send({ connections, text, reads, tls: { port, ...files } }: Flood): voi
       if (reads) socket.resume();
       else socket.pause();
       socket.write(text, 'latin1');
+      for (const byte of records) socket.write(byte, 'latin1');
       standing += 1;
       if (standing === connections) parentPort?.postMessage('standing');
     });

@@ -6,10 +6,10 @@ import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import { atEnd } from './scope.ts';
 
 /**
- * A `silent` client sends nothing, a `stalled` client sends half a ClientHello, and a `nameless` client connects
- * without a certificate.
+ * A `silent` client sends nothing, a `stalled` client sends half a ClientHello, and an `unauthenticated` client
+ * connects without a certificate.
  */
-export type StrangerKind = 'silent' | 'stalled' | 'nameless';
+export type StrangerKind = 'silent' | 'stalled' | 'unauthenticated';
 
 interface Strangers {
   readonly port: number;
@@ -36,7 +36,8 @@ export function holdConnections(port: number, count: number, kind: StrangerKind)
 function hold({ port, count, kind }: Strangers): void {
   const at = { host: '127.0.0.1', port };
   const open = (): void => {
-    const socket: Socket = kind === 'nameless' ? connectTls({ ...at, rejectUnauthorized: false }) : connectTcp(at);
+    const socket: Socket =
+      kind === 'unauthenticated' ? connectTls({ ...at, rejectUnauthorized: false }) : connectTcp(at);
     if (kind === 'stalled') socket.write(HALF_A_HELLO);
     socket.on('error', () => undefined).on('close', () => setTimeout(open, AGAIN_MS));
     socket.resume();
