@@ -53,14 +53,6 @@ function describeLanding(name: string, database: number, openStore: () => Promis
       await assertLanded();
     });
 
-    it('changes nothing if it is sent again', { tags: ['long'] }, async () => {
-      const sender = pipeline.send(['events.ndjson']);
-      assert.equal(await sender.ended, 0, sender.output);
-      const { length } = events;
-      assert.match(sender.output, new RegExp(`accepted +${length}\\n +of these duplicate +${length}\\n`));
-      await assertLanded();
-    });
-
     it('is found with the times of acceptance and landing', async () => {
       const [first] = events;
       const found = await pipeline.find(first?.id ?? '');
