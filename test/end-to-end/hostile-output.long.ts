@@ -113,6 +113,7 @@ it('toollint escapes hostile file names and messages in every format', async () 
   mkdirSync(join(folder, HOSTILE));
   const code = `if (a = "${HOSTILE.replaceAll(/[\r\u2028]/g, '')}") {}\nvar evil = ;`;
   writeFileSync(join(folder, HOSTILE, 'x.js'), code);
+  writeFileSync(join(folder, 'eslint.config.js'), 'export default [{ rules: { "no-cond-assign": "error" } }];');
   for (const format of ['report', 'pretty', 'sarif', 'markdown']) {
     const output = await outputOf('toollint', ['scan', '--format', format], {}, folder);
     assertShown(output.replaceAll(/\u001b\[[0-9;]*m/g, '')); // eslint-disable-line no-control-regex -- our own colors
