@@ -43,7 +43,7 @@ const LAYERS = {
   // toollint imports nothing outside its folder, and within it only downwards.
   toollint: { folders: [], types: [], packages: ['node:'] },
   'toollint/command': { folders: ['convert', 'scan', 'compare', 'gate', 'document'], types: [], packages: ['node:'] },
-  'toollint/convert': { folders: ['document'], types: [], packages: ['node:', 'sarif'] },
+  'toollint/convert': { folders: ['document'], types: [], packages: ['node:', 'sarif', '@sinclair/typebox'] },
   'toollint/scan': { folders: ['document'], types: [], packages: ['node:'] },
   'toollint/compare': { folders: ['document'], types: [], packages: ['node:'] },
   'toollint/gate': { folders: ['document'], types: [], packages: ['node:'] },

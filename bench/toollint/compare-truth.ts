@@ -40,7 +40,7 @@ const isCode = (path: string) => /\.[cm]?js$/u.test(path) && !/^dist\/|\.min\.js
 async function scanned(commit: string, paths: readonly string[]): Promise<readonly Finding[]> {
   git('checkout', '--quiet', '--force', commit);
   const code = paths.filter(isCode);
-  return code.length === 0 ? [] : (await analyse({ root: tree, config, paths: code })).findings;
+  return code.length === 0 ? [] : (await analyse({ root: tree, config, paths: code })).report.findings;
 }
 
 function counted(findings: readonly Finding[]): Map<string, number> {

@@ -26,26 +26,23 @@ export async function baselineInput(
 ): Promise<Pick<JudgeOptions, 'baseline' | 'changes' | 'update'>> {
   const { baseline: name, accept: rules, reason = '', until } = values;
   if (name === undefined) return {};
+  const path = resolve(io.cwd, name);
   const update =
     values['update-baseline'] === true
       ? {
           accept: rules === undefined ? undefined : { rules, acceptance: { reason, until } },
-          commit: headOf(scope.root),
-          isElsewhere: dirname(resolve(io.cwd, name)) !== resolve(io.cwd, scope.root),
+          commit: commitIn(scope.root, 'HEAD'),
+          isElsewhere: dirname(path) !== resolve(io.cwd, scope.root),
         }
       : undefined;
-  if (update !== undefined && !existsSync(resolve(io.cwd, name))) return { update };
+  if (update !== undefined && !existsSync(path)) return { update };
   const baseline = await inputSource(name, io);
   return { baseline, changes: changesSinceBaseline(baseline, values.renames, scope), update };
 }
 
 /** Does not write the file if only its commit would change. */
-export async function writeBaseline(
-  name: string | undefined,
-  { updatedBaseline }: Judgment,
-  io: ProgramIo,
-): Promise<void> {
-  if (updatedBaseline === undefined || name === undefined) return;
+export async function writeBaseline(name = '', { updatedBaseline }: Judgment, io: ProgramIo): Promise<void> {
+  if (updatedBaseline === undefined) return;
   const path = resolve(io.cwd, name);
   const { text, count } = updatedBaseline;
   if (existsSync(path) && isSameBaseline(readFileSync(path, 'utf8'), text)) return;
@@ -53,9 +50,9 @@ export async function writeBaseline(
   note(io, `the baseline ${name} now has ${counted(count, 'finding')}`);
 }
 
-function headOf(root: string): string | undefined {
+function commitIn(root: string, name: string): string | undefined {
   try {
-    return git(root, ['rev-parse', '--verify', '--quiet', 'HEAD']).trim();
+    return git(root, ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]).trim();
   } catch {
     return undefined;
   }
@@ -71,7 +68,13 @@ export function changesSinceBaseline(
   { root, pathPrefix = '' }: Scope,
 ): SourceChanges | string {
   const name = new PathPrefix(pathPrefix).of('.');
-  if (renames !== undefined) return changesSince(commitOf(renames, root), root, name);
+  if (renames !== undefined) {
+    const [, ref] = /^git:(.+)$/u.exec(renames) ?? [];
+    if (ref === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${renames}'`);
+    const commit = commitIn(root, ref);
+    if (commit === undefined) throw usageFailure(`${renames}: git has no commit ${ref}`);
+    return changesSince(commit, root, name);
+  }
   const commits = isBaselineFile(source) ? commitsIn(source) : [];
   const [first = ''] = commits;
   if (commits.length === 0) return 'the baseline names no commit; see --renames git:REF';
@@ -82,15 +85,5 @@ export function changesSinceBaseline(
   } catch (cause) {
     if (!(cause instanceof ReportFailure)) throw cause;
     return `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)`;
-  }
-}
-
-function commitOf(text: string, root: string): string {
-  const [, name] = /^git:(.+)$/u.exec(text) ?? [];
-  if (name === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${text}'`);
-  try {
-    return git(root, ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]).trim();
-  } catch (cause) {
-    throw new ReportFailure('usage', `${text}: git has no commit ${name}`, cause);
   }
 }

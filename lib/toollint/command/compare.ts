@@ -1,9 +1,7 @@
 // `toollint compare`, as a verb and as a function of the library: judges a report with a baseline file or an earlier
 // report as its baseline.
-import type { BaselineEntry } from '../compare/baseline-file.ts';
-import { type Comparison, doubtsIn } from '../compare/comparison.ts';
+import type { Comparison } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import { linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
@@ -28,33 +26,18 @@ export async function compare(
   currentSource: DocumentSource,
   options: CompareOptions = {},
 ): Promise<CompareOutcome> {
-  const { changes } = options;
   const current = openReport(currentSource);
   if (current.selection.baseline !== undefined) {
     const message = `${currentSource.name} lists only what was new against a baseline; compare needs a full report`;
     throw new ReportFailure('input', message);
   }
-  const { tool, scan, findings, summary, execution } = current;
-  const errorsOnly = current.selection.quiet;
-  const doubtIn = doubtsIn(current, typeof changes === 'string' ? undefined : changes?.deleted);
-  const judged = await judge(
-    {
-      ...{ tool, linter: linterOf(current), findings, errorsOnly, scan, notes: [] },
-      diagnostics: execution.diagnostics.filter(({ kind }) => kind !== 'no-files'),
-      totalFiles: summary.totalFiles,
-      exists: () => true,
-      doubtsOf: (missing) => {
-        const doubts = missing.map((entry) => [entry, doubtIn(entry.finding)] as const);
-        return Promise.resolve(new Map(doubts.filter((one): one is [BaselineEntry, string] => one[1] !== undefined)));
-      },
-    },
-    { ...options, quiet: options.quiet === true || errorsOnly, baseline: base },
-  );
-  const { comparison } = judged;
+  const quiet = options.quiet === true || current.selection.quiet;
+  const judged = await judge(current, {}, { ...options, quiet, baseline: base });
+  const { report, comparison } = judged;
   if (comparison === undefined) throw new Error('a comparison has a baseline');
-  const { report } = judged;
-  const { parseErrors } = report.summary;
-  return { ...judged, comparison, current: { ...current, ...report, findings, summary: { ...summary, parseErrors } } };
+  const { findings } = current;
+  const summary = { ...current.summary, parseErrors: report.summary.parseErrors };
+  return { ...judged, comparison, current: { ...current, ...report, findings, summary } };
 }
 
 export async function runCompare(args: readonly string[], io: ProgramIo): Promise<number> {

@@ -52,7 +52,7 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
 
 function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Verdict[] {
   if (comparison === undefined) return [];
-  const { news, known, fixed, notVerifiable, doubts } = comparison;
+  const { news, known, fixed, notVerifiable, doubtOf } = comparison;
   const ended = new Map(baseline?.expired.map((entry) => [entry.finding.fingerprint, entry]));
   const countIn = (entries: readonly BaselineEntry[]) => {
     const kinds = Map.groupBy(entries, (entry) => kindOf(entry.finding));
@@ -75,7 +75,7 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
     ...news.map((finding) => verdict(finding, 'new', whyNew(finding))),
     ...[...known].map(([finding, match]) => verdict(finding, 'known', whyKnown(match, hasChanges))),
     ...fixed.map(({ finding }) => verdict(finding, 'fixed', 'its rule checked the file and no finding matches it')),
-    ...notVerifiable.map((entry) => verdict(entry.finding, 'not verifiable', doubts.get(entry) ?? '')),
+    ...notVerifiable.map((entry) => verdict(entry.finding, 'not verifiable', doubtOf(entry) ?? '')),
   ];
 }
 

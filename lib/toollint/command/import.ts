@@ -2,17 +2,16 @@
 import { join, resolve } from 'node:path';
 import { importReports } from '../convert/import.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import { lintersOf } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
 import { PathPrefix } from '../document/report-path.ts';
 import { mayExist } from '../document/source-file.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
-import { baselineInput, writeBaseline } from './baseline-input.ts';
+import { baselineInput } from './baseline-input.ts';
 import { judge } from './judge.ts';
 import { BASELINE_OPTIONS, checkBaselineOptions, checkInputs, gateFrom, inputSource, parseCommand } from './options.ts';
-import { planOutput, writeOutput } from './outputs.ts';
-import { note, type ProgramIo } from './program-io.ts';
-import { verdictOf } from './verdict.ts';
+import { planOutput } from './outputs.ts';
+import type { ProgramIo } from './program-io.ts';
+import { finish } from './verdict.ts';
 
 export const IMPORT_OPTIONS = {
   from: { type: 'string' },
@@ -33,28 +32,16 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
   const sources: DocumentSource[] = [];
   for (const path of positionals) sources.push(await inputSource(path, io));
-  const options = { root, pathPrefix, timestamp: values.timestamp, tool: values.tool };
-  const { report, notes, suppressed } = importReports(sources, options);
-  const { tool, findings, execution, summary, scan } = report;
-  const [linter, ...others] = lintersOf({ tool });
-  const reason = 'SARIF does not list the files and rules that were checked';
+  const { timestamp, tool } = values;
+  const { report, notes } = importReports(sources, { root, pathPrefix, timestamp, tool });
   const prefix = new PathPrefix(pathPrefix);
+  const exists = (path: string) => mayExist(join(root, prefix.strip(path) ?? '..'));
   const judged = await judge(
-    {
-      ...{ tool, findings, scan, notes, suppressed },
-      linter: others.length === 0 ? linter : undefined,
-      diagnostics: execution.diagnostics.filter(({ kind }) => kind !== 'no-files'),
-      totalFiles: summary.totalFiles,
-      exists: (path) => mayExist(join(root, prefix.strip(path) ?? '..')),
-      doubtsOf: (missing) => Promise.resolve(new Map(missing.map((entry) => [entry, reason]))),
-      isChecked: () => true,
-    },
+    report,
+    { notes, exists, isChecked: () => true },
     { quiet: values.quiet === true, gate, ...(await baselineInput(values, { root, pathPrefix }, io)) },
   );
-  for (const text of judged.notes) note(io, text);
-  await writeOutput(plan, judged.report, io);
-  await writeBaseline(values.baseline, judged, io);
   // Without a baseline or a gate, this is a conversion, so findings do not make it fail.
   const isConversion = gate === undefined && values.baseline === undefined;
-  return verdictOf(plan, isConversion ? { ...values, 'never-fail': true } : values, judged, io);
+  return finish(plan, isConversion ? { ...values, 'never-fail': true } : values, judged, io);
 }

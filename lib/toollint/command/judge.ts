@@ -1,20 +1,17 @@
-// Turns findings into a report by applying the baseline, the gate and the quiet filter. Also computes the next text
-// of the baseline file. The quiet filter only shortens the list; it changes neither the verdict of the gate nor the
-// exit code.
+// Applies the baseline, the gate and the quiet filter to a report. Also computes the next text of the baseline file.
+// The quiet filter only shortens the list; it changes neither the verdict of the gate nor the exit code.
 import { type Baseline, isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
 import { type Acceptance, type BaselineEntry, baselineText } from '../compare/baseline-file.ts';
-import { compareWith, type Comparison, countsOf, type DoubtsOf } from '../compare/comparison.ts';
+import { compareWith, type Comparison, countsOf, doubtsIn, type DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
-import { countSeverities, isReserved, PARSE_ERROR_RULE, summaryOf } from '../document/consistency.ts';
+import { buildReport, countSeverities } from '../document/build-report.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import { type Linter, lintersOf } from '../document/extension.ts';
+import { linterOf } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
-import { numberOccurrences } from '../document/file-findings.ts';
-import { SCHEMA_VERSION } from '../document/report-format.ts';
-import type { Diagnostic, Finding, Report, ReportHeader, Scan } from '../document/report-schema.ts';
+import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
+import type { Finding, Report, Scan } from '../document/report-schema.ts';
 import { evaluateGate, type GateConfig } from '../gate/gate.ts';
-import type { Analysis } from '../scan/scan-options.ts';
 
 export interface JudgeOptions {
   readonly quiet?: boolean;
@@ -37,15 +34,15 @@ export interface BaselineUpdate {
   readonly isElsewhere?: boolean;
 }
 
-/** The findings of a scan, an import or a report, before the baseline, the gate and the filter are applied. */
-export interface Found extends Pick<Analysis, 'findings' | 'diagnostics' | 'totalFiles' | 'scan' | 'notes' | 'exists'> {
-  readonly tool: ReportHeader['tool'];
-  readonly linter: Linter | undefined;
-  readonly errorsOnly?: boolean;
-  /** The number of suppressed results that an import left out. */
-  readonly suppressed?: number;
+/** What the maker of a report knows beside it. */
+export interface Evidence {
+  readonly notes?: readonly string[];
+  /** The number of entries of eslint-suppressions.json that no longer occur, for which ESLint fails. */
   readonly unusedSuppressions?: number;
-  readonly doubtsOf: DoubtsOf;
+  /** Also returns true for a path that cannot be checked. Default: all files exist. */
+  readonly exists?: (path: string) => boolean;
+  /** Default: decided by the report alone. */
+  readonly doubtsOf?: DoubtsOf;
   /** True if an update of the baseline may drop the unverifiable findings in this file. */
   readonly isChecked?: (path: string) => boolean;
 }
@@ -55,7 +52,6 @@ export interface Judgment {
   /** The number of error findings after the baseline and before the quiet filter. */
   readonly errors: number;
   readonly notes: string[];
-  readonly linter: string | undefined;
   readonly unusedSuppressions: number;
   readonly baseline?: Baseline | undefined;
   readonly comparison?: Comparison | undefined;
@@ -63,89 +59,84 @@ export interface Judgment {
   readonly updatedBaseline?: { readonly text: string; readonly count: number };
 }
 
-/** Throws ReportFailure if the baseline or the gate cannot be used. */
-export async function judge(found: Found, options: JudgeOptions): Promise<Judgment> {
-  const { update } = options;
-  const { linter, findings, totalFiles } = found;
-  const accepted = update?.accept;
+const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [] };
+
+/** `found` has all findings of a scan, an import or a report. Throws ReportFailure for an unusable baseline or gate. */
+export async function judge(found: Report, evidence: Evidence, options: JudgeOptions): Promise<Judgment> {
+  const { update, quiet = false } = options;
+  const { notes = [], unusedSuppressions = 0, exists = () => true, isChecked = () => false } = evidence;
+  const { findings } = found;
   const changes = typeof options.changes === 'string' ? undefined : options.changes;
-  const baseline = baselineFor(options, changes, found);
-  const isNew = baseline === undefined && update !== undefined;
-  const known = baseline ?? (isNew ? NO_BASELINE : undefined);
-  const matched = known === undefined ? undefined : await compareWith(known, findings, found.doubtsOf, changes);
+  const baseline =
+    options.baseline === undefined
+      ? undefined
+      : readBaseline(options.baseline, { ...found, quiet, today: dayOf(found.scan) }, changes?.renames);
+  const old = baseline ?? (update === undefined ? undefined : NO_BASELINE);
+  const doubtsOf = evidence.doubtsOf ?? (() => Promise.resolve(doubtsIn(found, changes?.deleted)));
+  const matched = old === undefined ? undefined : await compareWith(old, findings, doubtsOf, changes);
+  checkAccepted(update?.accept?.rules ?? [], found);
+  const isAccepted = ({ ruleId }: Finding) => update?.accept?.rules.includes(ruleId) === true;
   const becomesKnown = (finding: Finding) =>
-    (isNew && !isNeverBaselined(finding)) || accepted?.rules.includes(finding.ruleId) === true;
-  const added = matched?.news.filter(becomesKnown) ?? [];
+    isAccepted(finding) || (update !== undefined && baseline === undefined && !isNeverBaselined(finding));
+  const added = new Set(matched?.news.filter(becomesKnown));
   const comparison = matched === undefined ? undefined : withKnown(matched, added);
-  checkAccepted(accepted?.rules ?? [], found);
-  const execution = executionOf(withoutKnown(found.diagnostics, comparison), totalFiles);
-  const { report, errors } = selectedReport(found, execution, comparison, options);
-  const notes = [...found.notes, ...(baseline?.notes ?? [])];
-  if (comparison !== undefined) notes.push(...comparisonNotes(comparison, found, options.changes));
-  const linterName =
-    lintersOf(found)
-      .map(({ name, version }) => `${name} ${version}`)
-      .join(', ') || undefined;
-  const { unusedSuppressions = 0 } = found;
-  const judgment = { report, errors, notes, linter: linterName, unusedSuppressions, baseline, comparison };
-  if (update === undefined || known === undefined || matched === undefined) return judgment;
-  const reason = reasonToLeave(known, execution, update, found);
+  const counting = comparison?.news ?? findings;
+  const { error: errors, ...others } = countSeverities(counting);
+  const report = selected(found, counting, comparison, quiet);
+  const subject = {
+    bySeverity: { error: errors, ...others },
+    baseline: report.selection.baseline,
+    execution: report.execution,
+    errorsOnly: found.selection.quiet,
+    notVerifiable: comparison?.notVerifiable.length ?? 0,
+  };
+  report.gate = evaluateGate(options.gate, subject);
+  const judgment = {
+    ...{ report, errors, unusedSuppressions, baseline, comparison },
+    notes: [
+      ...[...notes, ...(baseline?.notes ?? [])],
+      ...(comparison === undefined ? [] : comparisonNotes(comparison, exists, options.changes)),
+    ],
+  };
+  if (update === undefined || old === undefined || matched === undefined) return judgment;
+  const reason = reasonToLeave(old, report, update, exists);
   if (reason !== undefined) {
-    notes.push(`the baseline is left as it is, because ${reason}`);
+    judgment.notes.push(`the baseline is left as it is, because ${reason}`);
     return judgment;
   }
-  const left = comparison?.news.length ?? 0;
-  if (left > 0) notes.push(`${left} new were not added; --accept RULE --reason TEXT makes them known`);
-  const acceptance = (finding: Finding) =>
-    accepted?.rules.includes(finding.ruleId) === true ? { accepted: accepted.acceptance } : {};
-  const entries = updated(
-    known,
-    matched,
-    added.map((finding) => ({ finding, ...acceptance(finding) })),
-    found,
-  );
+  if (counting.length > 0)
+    judgment.notes.push(`${counting.length} new were not added; --accept RULE --reason TEXT makes them known`);
+  const more = [...added].map((finding): BaselineEntry => {
+    const accepted = isAccepted(finding) ? update.accept?.acceptance : undefined;
+    return accepted === undefined ? { finding } : { finding, accepted };
+  });
+  const entries = [...remaining(old, matched, added, isChecked), ...more];
+  const linter = linterOf(found);
   const text = baselineText(entries, linter === undefined ? '' : majorOf(linter), update.commit);
   return { ...judgment, updatedBaseline: { text, count: entries.length } };
 }
 
-function selectedReport(
-  { tool, scan, findings, errorsOnly, totalFiles, suppressed = 0 }: Found,
-  execution: ReportHeader['execution'],
+/** Drops accepted parse errors from the diagnostics, so that they do not make the analysis incomplete. */
+function selected(
+  { tool, scan, execution, summary }: Report,
+  counting: readonly Finding[],
   comparison: Comparison | undefined,
-  { gate: config, quiet = false }: JudgeOptions,
-): { report: Report; errors: number } {
-  const counting = comparison?.news ?? findings;
-  const bySeverity = countSeverities(counting);
-  const baseline = comparison === undefined ? undefined : countsOf(comparison);
-  const notVerifiable = comparison?.notVerifiable.length ?? 0;
-  const subject = { bySeverity, baseline, execution, errorsOnly: errorsOnly === true, notVerifiable };
-  const gate = evaluateGate(config, subject);
-  const listed = counting.filter(({ severity }) => !quiet || severity === 'error').map((finding) => ({ ...finding }));
-  numberOccurrences(listed);
-  const summary = summaryOf(totalFiles, listed, execution.diagnostics);
-  const report: Report = {
-    schemaVersion: SCHEMA_VERSION,
-    tool,
-    execution,
-    scan,
-    selection: baseline === undefined ? { quiet } : { quiet, baseline },
-    gate,
-    summary: suppressed === 0 ? summary : Object.assign(summary, { suppressed }),
-    findings: listed,
-  };
-  return { report, errors: bySeverity.error };
-}
-
-const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [] };
-
-function baselineFor(
-  { baseline: source, quiet = false }: JudgeOptions,
-  changes: SourceChanges | undefined,
-  found: Found,
-): Baseline | undefined {
-  if (source === undefined) return undefined;
-  const { tool, linter, scan } = found;
-  return readBaseline(source, { tool, linter, quiet, today: dayOf(scan) }, changes?.renames);
+  quiet: boolean,
+): Report {
+  const parseErrors = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
+  const known = new Set<string | undefined>(parseErrors.map(({ location }) => location.path));
+  known.delete(undefined);
+  const { suppressed } = summary as { suppressed?: unknown };
+  const report = buildReport({
+    ...{ tool, scan, totalFiles: summary.totalFiles },
+    diagnostics: execution.diagnostics.filter(
+      ({ kind, relativePath }) => kind !== 'parse-error' || !known.has(relativePath),
+    ),
+    findings: quiet ? counting.filter(({ severity }) => severity === 'error') : counting,
+    suppressed: typeof suppressed === 'number' ? suppressed : 0,
+  });
+  report.selection = comparison === undefined ? { quiet } : { quiet, baseline: countsOf(comparison) };
+  return report;
 }
 
 /**
@@ -157,7 +148,7 @@ function dayOf({ timestamp }: Scan): string {
 }
 
 /** Refuses a misspelled rule, which would accept nothing. */
-function checkAccepted(rules: readonly string[], { scan, findings }: Found): void {
+function checkAccepted(rules: readonly string[], { scan, findings }: Report): void {
   const isKnown = (id: string) =>
     isReserved(id) || scan.enabledRuleIds.includes(id) || findings.some(({ ruleId }) => ruleId === id);
   const odd = rules.find((id) => !isKnown(id));
@@ -168,53 +159,36 @@ function checkAccepted(rules: readonly string[], { scan, findings }: Found): voi
 
 function* comparisonNotes(
   { known, news, fixed, notVerifiable }: Comparison,
-  found: Found,
+  exists: (path: string) => boolean,
   changes: JudgeOptions['changes'],
 ): Generator<string> {
   const changed = [...known.values()].filter(({ by }) => by !== 'fingerprint').length;
-  if (changed > 0 && (changes === undefined || typeof changes === 'string')) {
+  if (changed > 0 && typeof changes !== 'object') {
     const reason = changes ?? 'the commit of the baseline is unknown';
     yield `${changed} known on changed lines were found by their file alone, because ${reason}`;
   }
   const contentOf = ({ fingerprint }: Finding) => fingerprint.slice(0, 32);
-  const gone = [...fixed, ...notVerifiable].filter(({ finding: { location } }) => !found.exists(location.path ?? '.'));
+  const gone = [...fixed, ...notVerifiable].filter(({ finding: { location } }) => !exists(location.path ?? '.'));
   const contents = new Set(gone.map(({ finding }) => contentOf(finding)));
   const moved = news.filter((finding) => contents.has(contentOf(finding))).length;
   if (moved > 0)
     yield `${moved} new are known in a file that is gone; if it was renamed, use --renames git:REF or git add it`;
 }
 
-function withKnown(comparison: Comparison, added: readonly Finding[]): Comparison {
-  if (added.length === 0) return comparison;
-  const set = new Set(added);
+function withKnown(comparison: Comparison, added: ReadonlySet<Finding>): Comparison {
   return {
     ...comparison,
-    news: comparison.news.filter((finding) => !set.has(finding)),
+    news: comparison.news.filter((finding) => !added.has(finding)),
     unchanged: [...comparison.unchanged, ...added],
   };
-}
-
-/** Drops accepted parse errors, so that they do not make the analysis incomplete. */
-function withoutKnown(diagnostics: readonly Diagnostic[], comparison: Comparison | undefined): Diagnostic[] {
-  const known = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
-  const paths = new Set(known.map(({ location }) => location.path));
-  return diagnostics.filter(
-    ({ kind, relativePath }) => kind !== 'parse-error' || relativePath === undefined || !paths.has(relativePath),
-  );
-}
-
-function executionOf(diagnostics: Diagnostic[], totalFiles: number): ReportHeader['execution'] {
-  if (diagnostics.length > 0) return { status: 'incomplete', diagnostics };
-  if (totalFiles > 0) return { status: 'complete', diagnostics };
-  return { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyze was found' }] };
 }
 
 /** From a wrong folder, all files of the baseline would seem deleted. */
 function reasonToLeave(
   { entries, expired, errorsOnly }: Baseline,
-  { status }: ReportHeader['execution'],
+  { execution: { status } }: Report,
   { isElsewhere = false }: BaselineUpdate,
-  { exists }: Found,
+  exists: (path: string) => boolean,
 ): string | undefined {
   if (errorsOnly) return 'it lists errors only';
   if (status !== 'complete') return 'the analysis is not complete';
@@ -224,23 +198,21 @@ function reasonToLeave(
 }
 
 /**
- * Returns the entries that remain, with changed lines as they are now. An expired acceptance remains in the file
- * until its finding is gone.
+ * Returns the old entries that remain, with changed lines as they are now. An expired acceptance remains in the file
+ * until its finding is gone or becomes known again.
  */
-function updated(
+function remaining(
   { entries, expired }: Baseline,
   { fixed, notVerifiable, news, known }: Comparison,
-  added: readonly BaselineEntry[],
-  { isChecked }: Found,
+  added: ReadonlySet<Finding>,
+  isChecked: (path: string) => boolean,
 ): BaselineEntry[] {
-  const isStale = ({ finding }: BaselineEntry) => isChecked?.(finding.location.path ?? '.') === true;
-  const gone = new Set([...fixed, ...notVerifiable.filter(isStale)]);
+  const stale = notVerifiable.filter(({ finding }) => isChecked(finding.location.path ?? '.'));
+  const gone = new Set([...fixed, ...stale]);
   const changed = new Map(
     [...known].flatMap(([finding, { entry, by }]) => (by === 'fingerprint' ? [] : [[entry, { ...entry, finding }]])),
   );
-  const again = new Set(added.map(({ finding }) => finding));
   const still = matchFindings(expired, news).knownBy;
-  const ended = news.flatMap((finding, index) => (again.has(finding) ? [] : (still[index]?.entry ?? [])));
-  const kept = entries.filter((entry) => !gone.has(entry)).map((entry) => changed.get(entry) ?? entry);
-  return [...kept, ...ended, ...added];
+  const ended = news.flatMap((finding, index) => (added.has(finding) ? [] : (still[index]?.entry ?? [])));
+  return [...entries.filter((entry) => !gone.has(entry)).map((entry) => changed.get(entry) ?? entry), ...ended];
 }

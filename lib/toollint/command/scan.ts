@@ -4,19 +4,18 @@ import { isNeverBaselined } from '../compare/baseline.ts';
 import type { BaselineEntry } from '../compare/baseline-file.ts';
 import type { DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
-import { ENGINE_RULE } from '../document/consistency.ts';
 import { usageFailure } from '../document/failure.ts';
 import { isGlob } from '../document/file-pattern.ts';
-import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
+import { ENGINE_RULE } from '../document/report-format.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
-import { analyse } from '../scan/analyse.ts';
-import type { Analysis, AnalysisOptions } from '../scan/scan-options.ts';
-import { baselineInput, writeBaseline } from './baseline-input.ts';
+import { analyse, type Analysis } from '../scan/analyse.ts';
+import type { AnalysisOptions } from '../scan/file-search.ts';
+import { baselineInput } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 import { BASELINE_OPTIONS, checkBaselineOptions, gateFrom, parseCommand, type Values } from './options.ts';
-import { planOutput, writeOutput } from './outputs.ts';
-import { note, type ProgramIo, ProgressLine } from './program-io.ts';
-import { verdictOf } from './verdict.ts';
+import { planOutput } from './outputs.ts';
+import { type ProgramIo, ProgressLine } from './program-io.ts';
+import { finish } from './verdict.ts';
 
 export const SCAN_OPTIONS = {
   config: { type: 'string', short: 'c' },
@@ -33,33 +32,29 @@ export type ScanOptions = AnalysisOptions & JudgeOptions;
 export async function scan(options: ScanOptions): Promise<Judgment> {
   checkGateNeeds(options.gate, options.baseline !== undefined || options.update !== undefined);
   const analysis = await analyse(options);
-  const { linter, rules } = analysis;
-  const tool = { name: TOOL_NAME, version: TOOL_VERSION, linter, rules };
-  return judge({ ...analysis, tool, doubtsOf: doubtsOf(analysis) }, options);
+  return judge(analysis.report, { ...analysis, doubtsOf: doubtsFrom(analysis) }, options);
 }
 
 /**
  * A missing finding was fixed only if its rule ran to the end of the same file and no comment or suppression hides
  * the finding, or if the file was deleted and the rule would have run on it.
  */
-function doubtsOf(analysis: Analysis): DoubtsOf {
+function doubtsFrom({ coverageOf }: Analysis): DoubtsOf {
   return async (missing) => {
     const doubts = new Map<BaselineEntry, string>();
-    const byPath = Map.groupBy(missing, ({ finding }) => finding.location.path ?? '');
-    for (const [path, entries] of byPath) {
-      const coverage = await analysis.coverageOf(path);
-      const hidden = matchFindings(entries, coverage?.suppressed ?? [], { textOnly: true }).missing;
-      const isHidden = new Set(entries.filter((entry) => !hidden.includes(entry)));
-      const ran = ({ finding }: BaselineEntry) =>
-        coverage?.ran.has(finding.ruleId) === true ||
-        ((isNeverBaselined(finding) || finding.ruleId === ENGINE_RULE) && (coverage?.ran.size ?? 0) > 0);
+    for (const [path, entries] of Map.groupBy(missing, ({ finding }) => finding.location.path ?? '')) {
+      const { ran, suppressed } = (await coverageOf(path)) ?? { suppressed: [] };
+      const shown = new Set(matchFindings(entries, suppressed, { textOnly: true }).missing);
       for (const entry of entries) {
-        if (coverage === undefined) doubts.set(entry, 'the scan did not analyze the file to its end');
-        else if (isHidden.has(entry)) doubts.set(entry, 'a comment or eslint-suppressions.json hides it');
-        else if (!ran(entry)) doubts.set(entry, `the rule ${entry.finding.ruleId} did not run to the end of the file`);
+        const { ruleId } = entry.finding;
+        const isAlwaysOn = isNeverBaselined(entry.finding) || ruleId === ENGINE_RULE;
+        if (ran === undefined) doubts.set(entry, 'the scan did not analyze the file to its end');
+        else if (!shown.has(entry)) doubts.set(entry, 'a comment or eslint-suppressions.json hides it');
+        else if (!ran.has(ruleId) && !(isAlwaysOn && ran.size > 0))
+          doubts.set(entry, `the rule ${ruleId} did not run to the end of the file`);
       }
     }
-    return doubts;
+    return (entry) => doubts.get(entry);
   };
 }
 
@@ -78,10 +73,7 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
     gate,
     progress: (...state) => progress.update(...state),
   }).finally(() => progress.end());
-  for (const text of outcome.notes) note(io, text);
-  await writeOutput(plan, outcome.report, io);
-  await writeBaseline(values.baseline, outcome, io);
-  return verdictOf(plan, values, outcome, io);
+  return finish(plan, values, outcome, io);
 }
 
 export function scanOptions(

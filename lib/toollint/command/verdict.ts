@@ -1,9 +1,10 @@
 // The exit codes. If several apply, the order of precedence is 2, 3, 4, 1, 0.
 import { summaryLines } from '../convert/converter.ts';
 import { counted } from '../convert/plain-text.ts';
-import type { ReportHeader } from '../document/report-schema.ts';
+import { lintersOf } from '../document/extension.ts';
+import { writeBaseline } from './baseline-input.ts';
 import type { Judgment } from './judge.ts';
-import type { OutputPlan } from './outputs.ts';
+import { type OutputPlan, writeOutput } from './outputs.ts';
 import { note, type ProgramIo } from './program-io.ts';
 
 export const EXIT_OK = 0;
@@ -23,42 +24,51 @@ export const EXIT_OUTPUT_CLOSED = 141;
 type VerdictFlag = 'silent' | 'exit-zero' | 'allow-no-files' | 'fail-on-warning' | 'never-fail';
 type VerdictFlags = Readonly<Partial<Record<VerdictFlag, boolean | undefined>>>;
 
+/** Writes the notes, the outputs and the next baseline, and returns the exit code. */
+export async function finish(
+  plan: OutputPlan,
+  values: VerdictFlags & { readonly baseline?: string | undefined },
+  judgment: Judgment,
+  io: ProgramIo,
+): Promise<number> {
+  for (const text of judgment.notes) note(io, text);
+  await writeOutput(plan, judgment.report, io);
+  await writeBaseline(values.baseline, judgment, io);
+  return verdictOf(plan, values, judgment, io);
+}
+
 /**
  * Returns the exit code. Prints the outcome and the reason for the code on standard error, unless a terminal already
  * shows it or --silent is set.
  */
 export function verdictOf(plan: OutputPlan, flags: VerdictFlags, judgment: Judgment, io: ProgramIo): number {
-  const { report, errors, linter, unusedSuppressions } = judgment;
-  const isConversion = flags['never-fail'] === true;
-  const code = isConversion ? EXIT_OK : unusedSuppressions > 0 ? EXIT_FAILURE : codeOf(report, errors, flags);
+  const [code, reason] = codeOf(judgment, flags);
   const isShown = plan.targets.some(({ format, file }) => file === undefined && format === 'pretty');
   if (flags.silent === true || (isShown && io.stdout.isTTY === true)) return code;
   if (!isShown) {
-    const [first = '', ...rest] = summaryLines(report);
-    note(io, linter === undefined ? first : `${first}; ${linter}`);
+    const [first, ...rest] = summaryLines(judgment.report);
+    const linters = lintersOf(judgment.report).map(({ name, version }) => `${name} ${version}`);
+    note(io, [first, linters.join(', ')].filter(Boolean).join('; '));
     for (const line of rest) note(io, line);
   }
-  if (!isConversion) note(io, `exit code ${code}: ${reasonFor(code, report, errors)}`);
+  if (reason !== undefined) note(io, `exit code ${code}: ${reason}`);
   return code;
 }
 
-function codeOf({ execution, gate }: ReportHeader, errors: number, flags: VerdictFlags): number {
-  if (execution.status === 'incomplete') return EXIT_INCOMPLETE;
-  if (execution.status === 'no-files') return flags['allow-no-files'] === true ? EXIT_OK : EXIT_NO_FILES;
-  if (flags['exit-zero'] === true) return EXIT_OK;
-  const { status } = gate;
-  const isWarning = status === 'warning' && flags['fail-on-warning'] === true;
-  return status === 'failed' || isWarning || (status === 'not-evaluated' && errors > 0) ? EXIT_FINDINGS : EXIT_OK;
-}
-
-function reasonFor(code: number, { execution, gate }: ReportHeader, errors: number): string {
-  if (code === EXIT_FAILURE)
-    return 'eslint-suppressions.json has entries that no longer occur: eslint --prune-suppressions';
-  if (code === EXIT_INCOMPLETE) return 'the analysis is incomplete';
-  if (code === EXIT_NO_FILES) return 'no files were analyzed';
-  if (code === EXIT_FINDINGS)
-    return gate.status === 'not-evaluated' ? counted(errors, 'error finding') : `the gate is ${gate.status}`;
-  if (execution.status === 'no-files') return 'no files were analyzed, which --allow-no-files allows';
-  if (gate.status === 'failed' || (gate.status === 'not-evaluated' && errors > 0)) return '--exit-zero';
-  return gate.status === 'not-evaluated' ? 'no error finding' : `the gate is ${gate.status}`;
+function codeOf({ report, errors, unusedSuppressions }: Judgment, flags: VerdictFlags): [code: number, why?: string] {
+  if (flags['never-fail'] === true) return [EXIT_OK];
+  const { execution, gate } = report;
+  if (unusedSuppressions > 0)
+    return [EXIT_FAILURE, 'eslint-suppressions.json has entries that no longer occur: eslint --prune-suppressions'];
+  if (execution.status === 'incomplete') return [EXIT_INCOMPLETE, 'the analysis is incomplete'];
+  if (execution.status === 'no-files')
+    return flags['allow-no-files'] === true
+      ? [EXIT_OK, 'no files were analyzed, which --allow-no-files allows']
+      : [EXIT_NO_FILES, 'no files were analyzed'];
+  const isGated = gate.status !== 'not-evaluated';
+  const isBad = isGated ? gate.status === 'failed' : errors > 0;
+  if (flags['exit-zero'] === true && isBad) return [EXIT_OK, '--exit-zero'];
+  const isWarning = gate.status === 'warning' && flags['fail-on-warning'] === true && flags['exit-zero'] !== true;
+  const found = errors === 0 ? 'no error finding' : counted(errors, 'error finding');
+  return [isBad || isWarning ? EXIT_FINDINGS : EXIT_OK, isGated ? `the gate is ${gate.status}` : found];
 }

@@ -8,7 +8,7 @@ import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
-import { masked, placeHalf } from '../document/fingerprint.ts';
+import { isOurs, masked, placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import type { Finding, Severity } from '../document/report-schema.ts';
 import { isObject, readJson } from '../document/strict-json.ts';
@@ -60,17 +60,12 @@ const isHead = (line: string) => line.startsWith(HEAD.toString());
 
 function lineOf({ finding, accepted }: BaselineEntry): string {
   const { ruleId, severity, message, fingerprint, location } = finding;
-  const { scope, path } = location;
-  const anchor = anchorIn(finding);
-  const isOurs = fingerprint.length === 64 && fingerprint.endsWith(placeHalf(scope, path ?? ''));
   return JSON.stringify({
-    ...(path === undefined ? {} : { path }),
-    ruleId,
-    severity,
-    message: masked(message),
-    ...(isOurs ? { content: fingerprint.slice(0, 32) } : { fingerprint }),
-    ...(anchor === undefined ? {} : { anchor: anchor.whole }),
-    ...(accepted === undefined ? {} : { accepted }),
+    path: location.path,
+    ...{ ruleId, severity, message: masked(message) },
+    ...(isOurs(finding) ? { content: fingerprint.slice(0, 32) } : { fingerprint }),
+    anchor: anchorIn(finding)?.whole,
+    accepted,
   });
 }
 
@@ -101,35 +96,25 @@ function objectIn(line: string): Record<string, unknown> | undefined {
 
 /** Returns the entry, or a text that names the fault of the line. */
 function entryOf(members: Record<string, unknown>): BaselineEntry | string {
-  const { path, ruleId, severity, message, content, fingerprint, accepted, anchor } = members;
+  const { path, ruleId, severity, message, content, fingerprint: foreign, accepted, anchor } = members;
   if (path !== undefined && (typeof path !== 'string' || pathFault(path) !== undefined)) return 'no report path';
   if (typeof ruleId !== 'string' || ruleId === '') return 'no rule id';
   if (!SEVERITIES.some((known) => known === severity)) return 'no severity';
   if (typeof message !== 'string') return 'no message';
   const scope = path === undefined ? 'project' : 'file';
-  const whole = typeof content === 'string' ? content + placeHalf(scope, path ?? '') : fingerprint;
-  if (typeof whole !== 'string' || whole === '') return 'no fingerprint';
-  const acceptance = accepted === undefined ? undefined : acceptanceOf(accepted);
-  if (typeof acceptance === 'string') return acceptance;
+  const fingerprint = typeof content === 'string' ? content + placeHalf(scope, path ?? '') : foreign;
+  if (typeof fingerprint !== 'string' || fingerprint === '') return 'no fingerprint';
+  const location: Finding['location'] = path === undefined ? { scope } : { scope, path };
   const finding: Finding = {
-    ruleId,
-    severity: severity as Severity,
-    message,
-    fingerprint: whole,
-    fingerprintVersion: FINGERPRINT_VERSION,
-    occurrence: 1,
-    location: path === undefined ? { scope } : { scope, path },
-    standardIds: [],
+    ...{ ruleId, severity: severity as Severity, message, fingerprint, fingerprintVersion: FINGERPRINT_VERSION },
+    ...{ occurrence: 1, location, standardIds: [] },
   };
   if (anchor !== undefined) Object.assign(finding, { anchor });
-  return acceptance === undefined ? { finding } : { finding, accepted: acceptance };
-}
-
-function acceptanceOf(value: unknown): Acceptance | string {
-  const { reason, until } = (value ?? {}) as Record<string, unknown>;
+  if (accepted === undefined) return { finding };
+  const { reason, until } = (accepted ?? {}) as Record<string, unknown>;
   if (typeof reason !== 'string' || reason === '') return 'an acceptance without a reason';
   if (until !== undefined && !isDay(until)) return 'an acceptance until no day';
-  return { reason, until };
+  return { finding, accepted: { reason, until } };
 }
 
 export function isDay(value: unknown): value is string {

@@ -1,11 +1,11 @@
 // A baseline: the known findings, read from a report or a baseline file. An invalid baseline is refused: if it were
 // read as empty, every finding would be new.
-import { PARSE_ERROR_RULE } from '../document/consistency.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { type Linter, linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
-import { placeHalf } from '../document/fingerprint.ts';
+import { isOurs, placeHalf } from '../document/fingerprint.ts';
 import { openReport } from '../document/read-report.ts';
+import { PARSE_ERROR_RULE } from '../document/report-format.ts';
 import type { Finding, ReportHeader } from '../document/report-schema.ts';
 import { type BaselineEntry, isBaselineFile, readBaselineFile } from './baseline-file.ts';
 
@@ -19,7 +19,6 @@ export interface Baseline {
 
 interface BaselineUser {
   readonly tool: ReportHeader['tool'];
-  readonly linter?: Linter | undefined;
   readonly quiet: boolean;
   /** The date as YYYY-MM-DD. */
   readonly today: string;
@@ -34,16 +33,13 @@ export function readBaseline(
   const { entries, linter, errorsOnly, notes } = isBaselineFile(source)
     ? { ...readBaselineFile(source), errorsOnly: false, notes: [] as string[] }
     : readFromReport(source, user);
-  if (linter !== undefined && user.linter !== undefined && majorOf(linter) !== majorOf(user.linter))
-    notes.push(`the baseline ${source.name} is of ${majorOf(linter)}, this is ${majorOf(user.linter)}`);
+  const own = linterOf(user);
+  if (linter !== undefined && own !== undefined && majorOf(linter) !== majorOf(own))
+    notes.push(`the baseline ${source.name} is of ${majorOf(linter)}, this is ${majorOf(own)}`);
   const isExpired = ({ accepted }: BaselineEntry) => accepted?.until !== undefined && accepted.until < user.today;
   const moved = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, renames) }));
-  return {
-    entries: moved.filter((entry) => !isExpired(entry)),
-    expired: moved.filter(isExpired),
-    errorsOnly,
-    notes,
-  };
+  const { true: expired = [], false: valid = [] } = Object.groupBy(moved, (entry) => `${isExpired(entry)}`);
+  return { entries: valid, expired, errorsOnly, notes };
 }
 
 /** A parse error is always new unless it was accepted. */
@@ -56,35 +52,31 @@ export function majorOf({ name, version }: Linter): string {
   return `${name} ${version.split('.')[0] ?? ''}`.trim();
 }
 
-/** Moves a finding to the new path of its file and updates the place half of its fingerprint. */
+/** Moves a finding to the new path of its file. */
 export function renamed(finding: Finding, renames: ReadonlyMap<string, string>): Finding {
-  const { location, fingerprint } = finding;
+  const { location } = finding;
   const path = location.path === undefined ? undefined : renames.get(location.path);
   if (path === undefined || location.scope !== 'file') return finding;
-  const isOurs = fingerprint.length === 64 && fingerprint.endsWith(placeHalf('file', location.path ?? ''));
-  const moved = isOurs ? fingerprint.slice(0, 32) + placeHalf('file', path) : fingerprint;
-  return { ...finding, fingerprint: moved, location: { ...location, path } };
+  const fingerprint = isOurs(finding)
+    ? finding.fingerprint.slice(0, 32) + placeHalf('file', path)
+    : finding.fingerprint;
+  return { ...finding, fingerprint, location: { ...location, path } };
 }
 
 function readFromReport(source: DocumentSource, user: BaselineUser) {
   const report = openReport(source);
-  const fault = faultOf(report, user);
-  if (fault !== undefined) throw new ReportFailure('baseline', `the baseline ${source.name} cannot be used: ${fault}`);
-  const errorsOnly = report.selection.quiet;
+  const { tool, execution, selection } = report;
+  const refuse = (fault: string): never => {
+    throw new ReportFailure('baseline', `the baseline ${source.name} cannot be used: ${fault}`);
+  };
+  if (tool.name !== user.tool.name) refuse(`it was written by ${tool.name}, not by ${user.tool.name}`);
+  if (execution.status === 'no-files') refuse('its scan found no files');
+  if (selection.baseline !== undefined) refuse('it lists only what was new against another baseline');
+  const errorsOnly = selection.quiet;
+  if (errorsOnly && !user.quiet) refuse('it lists errors only; compare with --quiet or make a full one');
   const counts = (finding: Finding) => !isNeverBaselined(finding) && (!errorsOnly || finding.severity === 'error');
   const entries = report.findings.filter(counts).map((finding): BaselineEntry => ({ finding }));
-  return { entries, linter: linterOf(report), errorsOnly, notes: notesOn(report, source.name) };
-}
-
-function faultOf(header: ReportHeader, user: BaselineUser): string | undefined {
-  if (header.tool.name !== user.tool.name) return `it was written by ${header.tool.name}, not by ${user.tool.name}`;
-  if (header.execution.status === 'no-files') return 'its scan found no files';
-  if (header.selection.baseline !== undefined) return 'it lists only what was new against another baseline';
-  if (header.selection.quiet && !user.quiet) return 'it lists errors only; compare with --quiet or make a full one';
-  return undefined;
-}
-
-function notesOn({ execution }: ReportHeader, name: string): string[] {
-  if (execution.status !== 'incomplete') return [];
-  return [`the baseline ${name} is incomplete: findings in the files that it missed may look new`];
+  const isIncomplete = execution.status === 'incomplete';
+  const note = `the baseline ${source.name} is incomplete: findings in the files that it missed may look new`;
+  return { entries, linter: linterOf(report), errorsOnly, notes: isIncomplete ? [note] : [] };
 }

@@ -1,5 +1,5 @@
 // Compares findings with a baseline: they are new, unchanged, fixed, or not verifiable.
-import { ENGINE_RULE } from '../document/consistency.ts';
+import { ENGINE_RULE } from '../document/report-format.ts';
 import { isLiteralGlob, literalGlob, matchesAny } from '../document/file-pattern.ts';
 import { isUnder } from '../document/report-path.ts';
 import type { BaselineCounts, Finding, ReportHeader } from '../document/report-schema.ts';
@@ -15,12 +15,11 @@ export interface Comparison {
   readonly known: ReadonlyMap<Finding, Known>;
   readonly fixed: readonly BaselineEntry[];
   readonly notVerifiable: readonly BaselineEntry[];
-  readonly doubts: Doubts;
+  readonly doubtOf: (entry: BaselineEntry) => string | undefined;
 }
 
-/** The reasons why missing entries may not be fixed. Missing entries without a reason are fixed. */
-export type Doubts = ReadonlyMap<BaselineEntry, string>;
-export type DoubtsOf = (missing: readonly BaselineEntry[]) => Promise<Doubts>;
+/** Returns a function that returns the reason why a missing entry may not be fixed. Without a reason, it is fixed. */
+export type DoubtsOf = (missing: readonly BaselineEntry[]) => Promise<(entry: BaselineEntry) => string | undefined>;
 
 /** If the baseline contains only errors, all other findings are ignored. */
 export async function compareWith(
@@ -31,7 +30,7 @@ export async function compareWith(
 ): Promise<Comparison> {
   const compared = errorsOnly ? findings.filter(({ severity }) => severity === 'error') : findings;
   const { knownBy, missing } = matchFindings(entries, compared, { changes });
-  const doubts = await doubtsOf(missing);
+  const doubtOf = await doubtsOf(missing);
   const known = new Map<Finding, Known>();
   for (const [index, finding] of compared.entries())
     if (knownBy[index] !== undefined) known.set(finding, knownBy[index]);
@@ -39,9 +38,9 @@ export async function compareWith(
     news: compared.filter((finding) => !known.has(finding)),
     unchanged: [...known.keys()],
     known,
-    fixed: missing.filter((entry) => !doubts.has(entry)),
-    notVerifiable: missing.filter((entry) => doubts.has(entry)),
-    doubts,
+    fixed: missing.filter((entry) => doubtOf(entry) === undefined),
+    notVerifiable: missing.filter((entry) => doubtOf(entry) !== undefined),
+    doubtOf,
   };
 }
 
@@ -54,14 +53,11 @@ export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison):
   return notVerifiable.length === 0 ? counts : Object.assign(counts, { notVerifiable: notVerifiable.length });
 }
 
-/**
- * Decides from the report alone. The returned function returns `undefined` for a finding that was fixed, because the
- * report covers its file and its rule.
- */
+/** Decides from the report alone: a finding was fixed if the report covers its file and its rule. */
 export function doubtsIn(
   current: Pick<ReportHeader, 'scan' | 'execution' | 'selection'>,
   deleted: ReadonlySet<string> = new Set(),
-): (finding: Finding) => string | undefined {
+): (entry: BaselineEntry) => string | undefined {
   const { scan, execution, selection } = current;
   const { target } = scan;
   if (!scan.scopeKnown || target === null)
@@ -84,7 +80,8 @@ export function doubtsIn(
     const inTarget = target.kind === 'file' ? path === target.path : isUnder(path, target.path);
     return inTarget && (isIncluded(path) || deleted.has(path)) && !matchesAny(path, scan.exclude);
   };
-  return ({ ruleId, severity, location: { scope, path = '' } }) => {
+  return ({ finding: { ruleId, severity, location } }) => {
+    const { scope, path = '' } = location;
     if (!enabled.has(ruleId)) return `the rule ${ruleId} is off`;
     if (selection.quiet && severity !== 'error') return 'the report lists errors only';
     if (ruleFailed(ruleId, path)) return `the rule ${ruleId} failed`;

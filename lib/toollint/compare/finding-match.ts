@@ -1,10 +1,9 @@
 // Decides which findings are new compared with a baseline. Each step handles only the findings that earlier steps
 // left unmatched:
-//   1. the same fingerprint at the same line and column, or at the line to which git says the old line moved
-//   2. the same fingerprint: findings on unchanged lines first, then in the order of lines
-//   3. the same kind (file, rule, and message with digits masked) in the same changed part of the file, which is git's
+//   1. the same fingerprint: on unchanged lines first, then the nearest to the line to which git says the old one moved
+//   2. the same kind (file, rule, and message with digits masked) in the same changed part of the file, which is git's
 //      hunk; without git, with the same flagged text
-//   4. the same kind anywhere in the file, if the message contains a number: such a finding is about a size, and each
+//   3. the same kind anywhere in the file, if the message contains a number: such a finding is about a size, and each
 //      change of a long line or function changes its text. The same flagged text is preferred, then the same hunk,
 //      then the nearest.
 // Each entry matches only once, so one more finding of the same kind is new.
@@ -24,13 +23,6 @@ export interface Known {
   readonly by: 'fingerprint' | 'text' | 'kind';
 }
 
-interface Current {
-  readonly index: number;
-  readonly finding: Finding;
-}
-
-type Pair = (current: Current, entry: BaselineEntry, by: Known['by']) => void;
-
 interface MatchOptions {
   readonly changes?: SourceChanges | undefined;
   /** Findings of the same kind match only if their flagged text is the same, too. */
@@ -40,33 +32,40 @@ interface MatchOptions {
 export function matchFindings(
   entries: readonly BaselineEntry[],
   findings: readonly Finding[],
-  options: MatchOptions = {},
+  { changes, textOnly = false }: MatchOptions = {},
 ) {
-  const knownBy: (Known | undefined)[] = findings.map(() => undefined);
-  const found = new Set<BaselineEntry>();
-  const pair: Pair = ({ index }, entry, by) => {
-    knownBy[index] = { entry, by };
-    found.add(entry);
+  const known = new Map<Finding, Known>();
+  const used = new Set<BaselineEntry>();
+  const hunksOf = ({ location: { path = '' } }: Finding) => changes?.hunksIn(path) ?? [];
+  /** Pairs the entries and the findings that are left and have the same key. */
+  const pairAll = (keyOf: (finding: Finding) => string, costOf: Cost, byOf: (cost: number) => Known['by']) => {
+    const left = entries.filter((entry) => !used.has(entry));
+    const old = Map.groupBy(left, ({ finding }) => keyOf(finding));
+    const rest = findings.filter((finding) => !known.has(finding));
+    for (const [key, group] of Map.groupBy(rest, keyOf)) {
+      const same = old.get(key) ?? [];
+      const isAccepted = same.some(({ accepted }) => accepted !== undefined);
+      const now = group.filter((finding) => isAccepted || !isNeverBaselined(finding));
+      const before = same.map((entry) => oldSpot(entry, hunksOf(entry.finding)));
+      for (const [{ owner: entry }, { owner: finding }, cost] of cheapest(
+        before,
+        now.map((one) => newSpot(one, hunksOf(one))),
+        costOf,
+      )) {
+        known.set(finding, { entry, by: byOf(cost) });
+        used.add(entry);
+      }
+    }
   };
-  const known = Map.groupBy(entries, ({ finding }) => finding.fingerprint);
-  const now = Map.groupBy(findings.keys(), (index) => (findings[index] as Finding).fingerprint);
-  for (const [fingerprint, group] of known) {
-    const isAccepted = group.some(({ accepted }) => accepted !== undefined);
-    const current = (now.get(fingerprint) ?? []).map((index) => ({ index, finding: findings[index] as Finding }));
-    const comparable = current.filter(({ finding }) => isAccepted || !isNeverBaselined(finding));
-    pairGroup(group, comparable, options.changes, pair);
-  }
-  const left = Map.groupBy(
-    entries.filter((entry) => !found.has(entry)),
-    ({ finding }) => kindOf(finding),
+  pairAll(
+    ({ fingerprint }) => fingerprint,
+    placeCost,
+    () => 'fingerprint',
   );
-  const rest = findings.flatMap((finding, index) => (knownBy[index] === undefined ? [{ finding, index }] : []));
-  for (const [kind, current] of Map.groupBy(rest, ({ finding }) => kindOf(finding))) {
-    const old = left.get(kind);
-    if (old !== undefined && !isNeverBaselined(current[0]?.finding ?? { ruleId: '' }))
-      pairNearest(old, current, options, pair);
-  }
-  return { knownBy, missing: entries.filter((entry) => !found.has(entry)) };
+  const costOf: Cost = (old, now) => kindCost(old, now, changes !== undefined, textOnly);
+  pairAll(kindOf, costOf, (cost) => (cost < OTHER_TEXT ? 'text' : 'kind'));
+  const knownBy = findings.map((finding) => known.get(finding));
+  return { knownBy, missing: entries.filter((entry) => !used.has(entry)) };
 }
 
 /** What a report shows of a finding apart from its place in the file. */
@@ -74,128 +73,94 @@ export function kindOf({ ruleId, message, location }: Finding): string {
   return JSON.stringify([location.path, ruleId, masked(message)]);
 }
 
-function pairGroup(
-  entries: readonly BaselineEntry[],
-  current: readonly Current[],
-  changes: SourceChanges | undefined,
-  pair: Pair,
-): void {
-  if (current.length === 0) return;
-  const free = Map.groupBy(entries, (entry) => placeNow(entry, changes));
-  const moved = current.filter((one) => {
-    const { line = 0, column = 0 } = one.finding.location;
-    const entry = free.get(`${line}:${column}`)?.pop();
-    if (entry !== undefined) pair(one, entry, 'fingerprint');
-    return entry === undefined;
-  });
-  const byLine = (a: Finding, b: Finding) =>
-    (a.location.line ?? 0) - (b.location.line ?? 0) || (a.location.column ?? 0) - (b.location.column ?? 0);
-  const left = [...free.values()].flat().sort((a, b) => byLine(a.finding, b.finding));
-  const rest = moved.sort((a, b) => byLine(a.finding, b.finding));
-  for (const [index, one] of chooseOld(left, rest, changes).entries()) {
-    const entry = left[index];
-    if (entry !== undefined) pair(one, entry, 'fingerprint');
-  }
+interface Spot<Owner = unknown> {
+  readonly owner: Owner;
+  /** The hash of the flagged text. */
+  readonly text: string | undefined;
+  /** The position in the current file. */
+  readonly line: number | undefined;
+  readonly column: number;
+  /** The changed parts that may contain it. */
+  readonly hunks: readonly Hunk[];
+  /** True if the message contains a number. */
+  readonly isMeasure: boolean;
 }
 
-/** Returns the current line and column. 0 means that they are unknown, -1 that the line has changed. */
-function placeNow({ finding }: BaselineEntry, changes: SourceChanges | undefined): string {
-  const { path, line = 0, column = 0 } = finding.location;
-  if (changes === undefined || path === undefined || line === 0) return `${line}:${column}`;
-  const now = lineNow(changes.hunksIn(path), line);
-  return `${typeof now === 'number' ? now : -1}:${column}`;
+function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot<Finding> {
+  const { message, location } = finding;
+  const { line, column = 0 } = location;
+  const inside = hunkAt(hunks, line ?? 0);
+  const text = anchorIn(finding)?.flagged;
+  return {
+    ...{ owner: finding, text, line, column },
+    hunks: inside === undefined ? [] : [inside],
+    isMeasure: masked(message) !== message,
+  };
 }
 
-function chooseOld(
-  left: readonly BaselineEntry[],
-  rest: readonly Current[],
-  changes: SourceChanges | undefined,
-): readonly Current[] {
-  if (rest.length <= left.length) return rest;
-  if (changes === undefined) return rest.slice(0, left.length);
-  const isTouched = ({ finding }: Current) =>
-    hunkAt(changes.hunksIn(finding.location.path ?? ''), finding.location.line ?? 0) !== undefined;
-  const old = new Set([...rest.filter((one) => !isTouched(one)), ...rest.filter(isTouched)].slice(0, left.length));
-  return rest.filter((one) => old.has(one));
+/** An entry of a baseline file has no line, but its anchor finds the line among those that a hunk removed. */
+function oldSpot(entry: BaselineEntry, hunks: readonly Hunk[]): Spot<BaselineEntry> {
+  const { finding } = entry;
+  const { line } = finding.location;
+  const spot = { ...newSpot(finding, []), owner: entry };
+  const now = line === undefined ? undefined : lineNow(hunks, line);
+  if (typeof now === 'number') return { ...spot, line: now };
+  const anchor = anchorIn(finding)?.line;
+  const inside = now === undefined ? hunks.filter((hunk) => anchorsIn(hunk.removed).has(anchor)) : [now];
+  return { ...spot, line: inside[0]?.newStart, hunks: inside };
 }
 
-/** More candidates than this are paired in their order. */
-const CANDIDATES_MAX = 250_000;
-/** Costs of a pair; a distance of lines is smaller. */
+/** Added to the cost of a pair, which is otherwise a distance in lines and columns. */
 const OTHER_TEXT = 1e8;
 const OTHER_HUNK = 1e7;
 const UNKNOWN_LINE = 1e6;
 
-/** Pairs entries and findings of one kind. */
-function pairNearest(
-  entries: readonly BaselineEntry[],
-  current: readonly Current[],
-  options: MatchOptions,
-  pair: Pair,
-): void {
-  const { message, location } = (current[0] as Current).finding;
-  const isMeasure = masked(message) !== message;
-  const hunks = options.changes?.hunksIn(location.path ?? '') ?? [];
-  const before = entries.map(({ finding }) => oldSpot(finding, hunks));
-  const now = current.map(({ finding }) => newSpot(finding, hunks));
-  const isSmall = entries.length * current.length <= CANDIDATES_MAX;
-  const candidates = before.flatMap((old, from) =>
-    (isSmall ? [...now.keys()] : [from].slice(0, now.length - from)).flatMap((to) => {
-      const cost = costOf(old, now[to] as Spot, isMeasure, options);
-      return cost === undefined ? [] : [{ from, to, cost }];
-    }),
-  );
-  const used = { before: new Set<number>(), now: new Set<number>() };
-  for (const { from, to, cost } of candidates.sort((a, b) => a.cost - b.cost || a.to - b.to || a.from - b.from)) {
-    if (used.before.has(from) || used.now.has(to)) continue;
-    used.before.add(from);
-    used.now.add(to);
-    pair(current[to] as Current, entries[from] as BaselineEntry, cost < OTHER_TEXT ? 'text' : 'kind');
-  }
-}
-
-interface Spot {
-  readonly text: string | undefined;
-  /** In the current file. */
-  readonly line: number | undefined;
-  /** The changed parts that may contain it. */
-  readonly hunks: readonly Hunk[];
-}
-
-function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot {
-  const { line } = finding.location;
-  const hunk = hunkAt(hunks, line ?? 0);
-  return { text: anchorIn(finding)?.flagged, line, hunks: hunk === undefined ? [] : [hunk] };
-}
-
-/** An entry of a baseline file has no line, but its anchor finds the line among those that a hunk removed. */
-function oldSpot(finding: Finding, hunks: readonly Hunk[]): Spot {
-  const anchor = anchorIn(finding);
-  const { line } = finding.location;
-  const place = line === undefined ? undefined : lineNow(hunks, line);
-  if (typeof place === 'number') return { text: anchor?.flagged, line: place, hunks: [] };
-  const inside = place === undefined ? hunks.filter((hunk) => removes(hunk, anchor?.line)) : [place];
-  return { text: anchor?.flagged, line: inside[0]?.newStart, hunks: inside };
-}
-
 /** Returns `undefined` for a pair that could be two findings. */
-function costOf(old: Spot, now: Spot, isMeasure: boolean, { changes, textOnly }: MatchOptions): number | undefined {
+type Cost = (old: Spot, now: Spot) => number | undefined;
+
+function distance(old: Spot, now: Spot): number {
+  if (old.line === undefined || now.line === undefined) return UNKNOWN_LINE;
+  return Math.min(UNKNOWN_LINE, Math.abs(old.line - now.line) + Math.abs(old.column - now.column) / 1e4);
+}
+
+function placeCost(old: Spot, now: Spot): number {
+  return distance(old, now) + (now.hunks.length > 0 ? OTHER_HUNK : 0);
+}
+
+function kindCost(old: Spot, now: Spot, hasChanges: boolean, textOnly: boolean): number | undefined {
   const isSameText = old.text !== undefined && old.text === now.text;
   const isSameHunk = now.hunks.some((hunk) => old.hunks.includes(hunk));
   // If the baseline was made from uncommitted changes, the commit does not have the old line.
   const isUncommitted = old.line === undefined && now.hunks.length > 0;
-  const isAllowed =
-    textOnly === true || changes === undefined ? isSameText : isSameHunk || (isSameText && isUncommitted);
-  if (!isAllowed && (textOnly === true || !isMeasure)) return undefined;
-  const hasLines = old.line !== undefined && now.line !== undefined;
-  const distance = hasLines ? Math.min(UNKNOWN_LINE, Math.abs(old.line - now.line)) : UNKNOWN_LINE;
-  return (isSameText ? 0 : OTHER_TEXT) + (isSameHunk ? 0 : OTHER_HUNK) + distance;
+  const isAllowed = textOnly || !hasChanges ? isSameText : isSameHunk || (isSameText && isUncommitted);
+  if (!isAllowed && (textOnly || !now.isMeasure)) return undefined;
+  return (isSameText ? 0 : OTHER_TEXT) + (isSameHunk ? 0 : OTHER_HUNK) + distance(old, now);
 }
 
-const anchorsOf = new WeakMap<Hunk, ReadonlySet<string>>();
+/** More pairs than this are not compared: the entries and the findings are paired in their order. */
+const PAIRS_MAX = 250_000;
 
-function removes(hunk: Hunk, anchor = ''): boolean {
-  let anchors = anchorsOf.get(hunk);
-  if (anchors === undefined) anchorsOf.set(hunk, (anchors = new Set(hunk.removed.map(lineAnchor))));
-  return anchors.has(anchor);
+/** Returns pairs by increasing cost. Each spot is in at most one pair. */
+function cheapest<Old, Now>(before: readonly Spot<Old>[], now: readonly Spot<Now>[], costOf: Cost) {
+  const byLine = (a: Spot, b: Spot) => (a.line ?? 0) - (b.line ?? 0) || a.column - b.column;
+  const [from, to] = [before.toSorted(byLine), now.toSorted(byLine)];
+  const isSmall = from.length * to.length <= PAIRS_MAX;
+  const pairs = from.flatMap((old, index) =>
+    (isSmall ? to : to.slice(index, index + 1)).flatMap((one) => {
+      const cost = costOf(old, one);
+      return cost === undefined ? [] : [[old, one, cost] as const];
+    }),
+  );
+  const used = new Set<Spot>();
+  return pairs
+    .sort(([, , one], [, , other]) => one - other)
+    .filter(([old, one]) => !used.has(old) && !used.has(one) && used.add(old).add(one));
+}
+
+const anchors = new WeakMap<readonly string[], ReadonlySet<string | undefined>>();
+
+function anchorsIn(lines: readonly string[]): ReadonlySet<string | undefined> {
+  const known = anchors.get(lines) ?? new Set(lines.map(lineAnchor));
+  anchors.set(lines, known);
+  return known;
 }

@@ -1,5 +1,5 @@
 // The interface of a converter, and texts that several converters share.
-import { PARSE_ERROR_RULE } from '../document/consistency.ts';
+import { PARSE_ERROR_RULE } from '../document/report-format.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';

@@ -3,24 +3,28 @@
 import type { LintMessage, RuleFacts } from '../document/file-findings.ts';
 import type { Linter } from '../document/extension.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
-import { looseJson } from '../document/strict-json.ts';
+import {
+  type Refuse,
+  type RuleReference,
+  runsIn,
+  type SarifComponent,
+  type SarifInvocation,
+  type SarifMessage,
+  type SarifResult,
+  type SarifRule,
+  type SarifRun,
+} from './sarif-log.ts';
 import { type ForeignPath, pathsIn } from './sarif-path.ts';
-import { type Refuse, SarifObject } from './sarif-reader.ts';
 
-/** A result without a path is about the project. */
-export interface ForeignMessage extends LintMessage {
-  readonly path?: ForeignPath | undefined;
-  readonly countsCodePoints: boolean;
-}
-
-export interface ForeignDiagnostic {
-  readonly diagnostic: Diagnostic;
-  readonly path?: ForeignPath | undefined;
-}
+/** A message or diagnostic without a path is about the project. */
+export type ForeignMessage = LintMessage & { readonly path?: ForeignPath | undefined };
+export type ForeignDiagnostic = Diagnostic & { readonly path?: ForeignPath | undefined };
 
 export interface ForeignRun {
   readonly tool: Linter;
   readonly messages: readonly ForeignMessage[];
+  /** The columns of the messages count code points in place of UTF-16 units. */
+  readonly countsCodePoints: boolean;
   readonly suppressed: number;
   readonly paths: readonly ForeignPath[];
   readonly diagnostics: readonly ForeignDiagnostic[];
@@ -39,94 +43,70 @@ const SNIPPET_UNITS_MAX = 200;
 const EXPANDED_UNITS_MAX = 10_000;
 
 export function importSarif(text: string, refuse: Refuse): ForeignRun[] {
-  const log = new SarifObject(looseJson(text, refuse), refuse);
-  const version = log.any('version');
-  if (version !== '2.1.0') log.refuse('version', `expected "2.1.0", found ${JSON.stringify(version)}`);
-  if (!log.names().includes('runs')) log.refuse('runs', 'the member is missing');
-  for (const inline of log.objects('inlineExternalProperties'))
-    if (inline.objects('results').length > 0) inline.refuse('results', 'results outside their run are not supported');
-  return log.objects('runs').map((run) => new RunReader(run).read());
+  return runsIn(text, refuse).map((run) => new RunReader(run).read());
 }
 
-type Descriptor = SarifObject;
+type Loose<T> = { readonly [Name in keyof T]: T[Name] | undefined };
 
-/** The rules of the driver or of an extension, by id, guid and index. */
-interface Component {
-  readonly rules: readonly Descriptor[];
-  readonly byId: ReadonlyMap<string | undefined, Descriptor>;
-  readonly texts: SarifObject | undefined;
+/** The driver or an extension, with its rules by id and guid. */
+interface Component extends SarifComponent {
+  readonly byKey: ReadonlyMap<string | undefined, SarifRule>;
 }
 
 class RunReader {
-  readonly #run: SarifObject;
-  readonly #driver: SarifObject;
-  readonly #own: Component;
-  readonly #components: readonly Component[];
-  readonly #extensions: readonly SarifObject[];
-  readonly #pathOf: (location: SarifObject | undefined) => ForeignPath | undefined;
-  readonly #invocations: readonly SarifObject[];
-  readonly #overrides: readonly ReadonlyMap<Descriptor, string>[];
-  readonly #rules = new Map<string, RuleFacts>();
+  readonly #run: SarifRun;
+  readonly #driver: Component;
+  readonly #extensions: readonly Component[];
+  readonly #pathOf: ReturnType<typeof pathsIn>;
+  readonly #overrides: readonly ReadonlyMap<SarifRule, string>[];
+  readonly #facts = new Map<string, RuleFacts>();
 
-  constructor(run: SarifObject) {
+  constructor(run: SarifRun) {
     this.#run = run;
-    const tool = run.needed('tool');
-    this.#driver = tool.needed('driver');
-    this.#extensions = tool.objects('extensions');
-    this.#own = componentOf(this.#driver);
-    this.#components = this.#extensions.map(componentOf);
+    this.#driver = componentOf(run.tool.driver);
+    this.#extensions = (run.tool.extensions ?? []).map(componentOf);
     this.#pathOf = pathsIn(run);
-    this.#invocations = run.objects('invocations');
-    this.#overrides = this.#invocations.map((invocation) => this.#overridesOf(invocation));
+    this.#overrides = (run.invocations ?? []).map((invocation) => this.#overridesOf(invocation));
   }
 
   read(): ForeignRun {
-    const elsewhere = this.#run.object('externalPropertyFileReferences');
-    for (const name of ['results', 'invocations'])
-      if (elsewhere !== undefined && elsewhere.objects(name).length > 0)
-        elsewhere.refuse(name, `the ${name} are in another file, which is not read`);
-    const results = this.#run.objects('results').filter(isFailure);
+    const { tool, artifacts = [], invocations = [], columnKind } = this.#run;
+    const { name, version, semanticVersion, informationUri } = tool.driver;
+    const results = (this.#run.results ?? []).filter(isFailure);
     const shown = results.filter((result) => !isSuppressed(result));
-    const name = this.#driver.text('name') ?? this.#driver.refuse('name', 'the member is missing');
-    const informationUri = this.#driver.text('informationUri');
     return {
       tool: {
         name: name || 'unknown',
-        version: this.#driver.text('semanticVersion') || this.#driver.text('version') || 'unknown',
+        version: semanticVersion || version || 'unknown',
         ...(informationUri === undefined ? {} : { informationUri }),
       },
       messages: shown.map((result) => this.#message(result)),
+      countsCodePoints: columnKind === 'unicodeCodePoints',
       suppressed: results.length - shown.length,
-      paths: this.#run.objects('artifacts').flatMap((artifact) => this.#pathOf(artifact.object('location')) ?? []),
-      diagnostics: this.#invocations.flatMap((invocation) => this.#diagnosticsOf(invocation)),
-      rules: this.#rules,
+      paths: artifacts.flatMap(({ location }) => this.#pathOf(location) ?? []),
+      diagnostics: invocations.flatMap((invocation) => this.#diagnosticsOf(invocation)),
+      rules: this.#facts,
     };
   }
 
-  #message(result: SarifObject): ForeignMessage {
-    const { rule, component } = this.#ruleOf(result, result.object('rule'));
-    const given = result.text('ruleId') || result.object('rule')?.text('id');
-    const ruleId = given || rule?.text('id') || 'unknown';
-    if (rule !== undefined && !this.#rules.has(ruleId)) this.#rules.set(ruleId, factsOf(rule));
-    const physical = result.objects('locations')[0]?.object('physicalLocation');
-    const region = physical?.object('region');
-    const line = region?.number('startLine');
-    const snippet = region?.object('snippet') ?? physical?.object('contextRegion')?.object('snippet');
-    const suggestion =
-      result.object('properties')?.any('suggestion') ?? result.objects('fixes')[0]?.object('description')?.text('text');
-    const message = result.object('message');
+  #message(result: SarifResult): ForeignMessage {
+    const { rule: reference, message, locations, fixes, properties } = result;
+    const id = reference?.id || result.ruleId;
+    const { rule, component } = this.#ruleOf({ ...reference, id, index: reference?.index ?? result.ruleIndex });
+    const ruleId = result.ruleId || reference?.id || rule?.id || 'unknown';
+    if (rule !== undefined && !this.#facts.has(ruleId)) this.#facts.set(ruleId, factsOf(rule));
+    const { artifactLocation, region = {}, contextRegion } = locations?.[0]?.physicalLocation ?? {};
+    const { startLine: line, startColumn, endLine = line, endColumn } = region;
+    const snippet = (region.snippet ?? contextRegion?.snippet)?.text;
+    const suggestion = properties?.suggestion ?? fixes?.[0]?.description?.text;
     return {
       ruleId,
       severity: SEVERITIES.get(this.#levelOf(result, rule)) ?? 'warning',
-      message: messageText(message, [rule?.object('messageStrings'), component.texts]),
-      messageId: message?.text('id'),
-      path: this.#pathOf(physical?.object('artifactLocation')),
-      line,
-      column: line === undefined ? undefined : region?.number('startColumn'),
-      endLine: line === undefined ? undefined : (region?.number('endLine') ?? line),
-      endColumn: line === undefined ? undefined : region?.number('endColumn'),
-      countsCodePoints: this.#run.text('columnKind') === 'unicodeCodePoints',
-      snippet: snippet?.text('text')?.trim().split('\n')[0]?.slice(0, SNIPPET_UNITS_MAX).toWellFormed(),
+      message: messageText(message, rule?.messageStrings, component.globalMessageStrings),
+      messageId: message?.id,
+      path: this.#pathOf(artifactLocation),
+      ...(line === undefined ? {} : { line, column: startColumn, endLine, endColumn }),
+      snippet: snippet?.trim().split('\n')[0]?.slice(0, SNIPPET_UNITS_MAX).toWellFormed(),
       suggestion: typeof suggestion === 'string' ? suggestion : undefined,
     };
   }
@@ -135,79 +115,62 @@ class RunReader {
    * Finds the rule by its index in the named component, or by its id. The id `CA1000/1` belongs to the rule `CA1000`
    * (section 3.27.5).
    */
-  #ruleOf(owner: SarifObject, reference: SarifObject | undefined): { rule?: Descriptor; component: Component } {
-    const named = this.#componentOf(reference?.object('toolComponent'));
-    const component = named ?? this.#own;
-    const index = reference?.number('index') ?? owner.number('ruleIndex') ?? -1;
-    const indexed = component.rules[index];
-    if (indexed !== undefined) return { rule: indexed, component };
-    const id = reference?.text('id') || owner.text('ruleId');
-    const places = [component, this.#own, ...this.#components];
-    for (const key of [reference?.text('guid'), ...prefixesOf(id)]) {
-      const place = key === undefined ? undefined : places.find(({ byId }) => byId.has(key));
-      const rule = place?.byId.get(key);
-      if (place !== undefined && rule !== undefined) return { rule, component: place };
-    }
-    return { component };
+  #ruleOf({ id, guid, index = -1, toolComponent }: Loose<RuleReference>): { rule?: SarifRule; component: Component } {
+    const at = toolComponent?.index ?? this.#extensions.findIndex((one) => isNamed(one, toolComponent ?? {}));
+    const named = this.#extensions[at] ?? this.#driver;
+    const indexed = named.rules?.[index];
+    if (indexed !== undefined) return { rule: indexed, component: named };
+    for (const key of [guid, ...prefixesOf(id)])
+      for (const component of [named, this.#driver, ...this.#extensions]) {
+        const rule = component.byKey.get(key);
+        if (rule !== undefined) return { rule, component };
+      }
+    return { component: named };
   }
 
-  #componentOf(reference: SarifObject | undefined): Component | undefined {
-    if (reference === undefined) return undefined;
-    const [name, guid] = [reference.text('name'), reference.text('guid')];
-    const at =
-      reference.number('index') ??
-      this.#extensions.findIndex(
-        (one) => (name !== undefined && one.text('name') === name) || (guid !== undefined && one.text('guid') === guid),
-      );
-    return at < 0 ? undefined : this.#components[at];
-  }
-
-  #overridesOf(invocation: SarifObject): ReadonlyMap<Descriptor, string> {
+  #overridesOf({ ruleConfigurationOverrides = [] }: SarifInvocation): ReadonlyMap<SarifRule, string> {
     return new Map(
-      invocation.objects('ruleConfigurationOverrides').flatMap((override): [Descriptor, string][] => {
-        const level = override.object('configuration')?.text('level');
-        const reference = override.object('descriptor');
-        const { rule } = reference === undefined ? {} : this.#ruleOf(reference, reference);
-        return rule === undefined || level === undefined ? [] : [[rule, level]];
+      ruleConfigurationOverrides.flatMap(({ configuration, descriptor }): [SarifRule, string][] => {
+        const { rule } = descriptor === undefined ? {} : this.#ruleOf(descriptor);
+        return rule === undefined || configuration?.level === undefined ? [] : [[rule, configuration.level]];
       }),
     );
   }
 
-  #levelOf(result: SarifObject, rule: Descriptor | undefined): string {
-    const level = result.text('level');
+  #levelOf({ level, kind = 'fail', provenance }: SarifResult, rule: SarifRule | undefined): string {
     if (level !== undefined) return level;
-    if ((result.text('kind') ?? 'fail') !== 'fail') return 'none';
+    if (kind !== 'fail') return 'none';
     if (rule === undefined) return 'warning';
     // Most tools have one invocation and do not name it in their results.
-    const only = this.#overrides.length === 1 ? 0 : -1;
-    const overrides = this.#overrides[result.object('provenance')?.number('invocationIndex') ?? only];
-    return overrides?.get(rule) ?? rule.object('defaultConfiguration')?.text('level') ?? 'warning';
+    const overrides = this.#overrides[provenance?.invocationIndex ?? (this.#overrides.length === 1 ? 0 : -1)];
+    return overrides?.get(rule) ?? rule.defaultConfiguration?.level ?? 'warning';
   }
 
-  #diagnosticsOf(invocation: SarifObject): ForeignDiagnostic[] {
-    const failures = ['toolExecutionNotifications', 'toolConfigurationNotifications']
-      .flatMap((name) => invocation.objects(name))
-      .filter((notification) => notification.text('level') === 'error');
-    if (failures.length === 0 && invocation.any('executionSuccessful') !== false) return [];
-    if (failures.length === 0)
-      return [{ diagnostic: { kind: 'rule-error', message: 'the linter did not run to its end' } }];
-    return failures.map((failure) => {
-      const kind = failure.object('descriptor')?.text('id') === 'parse-error' ? 'parse-error' : 'rule-error';
-      const ruleId = failure.object('associatedRule')?.text('id');
-      const message = messageText(failure.object('message'), [this.#own.texts]) || 'no message';
-      const location = failure.objects('locations')[0]?.object('physicalLocation')?.object('artifactLocation');
-      const diagnostic: Diagnostic = { kind, message, ...(ruleId === undefined ? {} : { ruleId }) };
-      return { diagnostic, path: this.#pathOf(location) };
-    });
+  #diagnosticsOf(invocation: SarifInvocation): ForeignDiagnostic[] {
+    const { toolExecutionNotifications = [], toolConfigurationNotifications = [] } = invocation;
+    const failures = [...toolExecutionNotifications, ...toolConfigurationNotifications].filter(
+      ({ level }) => level === 'error',
+    );
+    if (failures.length === 0 && invocation.executionSuccessful === false)
+      return [{ kind: 'rule-error', message: 'the linter did not run to its end' }];
+    return failures.map(({ message, descriptor, associatedRule, locations }) => ({
+      kind: descriptor?.id === 'parse-error' ? 'parse-error' : 'rule-error',
+      message: messageText(message, this.#driver.globalMessageStrings) || 'no message',
+      ...(associatedRule?.id === undefined ? {} : { ruleId: associatedRule.id }),
+      path: this.#pathOf(locations?.[0]?.physicalLocation?.artifactLocation),
+    }));
   }
 }
 
-function componentOf(component: SarifObject): Component {
-  const rules = component.objects('rules');
-  const byId = new Map<string | undefined, Descriptor>();
-  for (const rule of rules)
-    for (const key of [rule.text('id'), rule.text('guid')]) if (key && !byId.has(key)) byId.set(key, rule);
-  return { rules, byId, texts: component.object('globalMessageStrings') };
+function componentOf(component: SarifComponent): Component {
+  const byKey = new Map<string | undefined, SarifRule>();
+  for (const rule of component.rules ?? [])
+    for (const key of [rule.id, rule.guid]) if (key && !byKey.has(key)) byKey.set(key, rule);
+  return { ...component, byKey };
+}
+
+function isNamed(component: SarifComponent, { name, guid }: { name?: string; guid?: string }): boolean {
+  return (name !== undefined && component.name === name) || (guid !== undefined && component.guid === guid);
 }
 
 /** Returns the id, and the id without its last parts: `a/b/c`, `a/b`, `a`. */
@@ -216,24 +179,23 @@ function prefixesOf(id: string | undefined): string[] {
   return parts.map((_, index) => parts.slice(0, parts.length - index).join('/'));
 }
 
-function isFailure(result: SarifObject): boolean {
-  const kind = result.text('kind');
-  return kind !== 'pass' && kind !== 'notApplicable' && result.text('baselineState') !== 'absent';
+function isFailure({ kind, baselineState }: SarifResult): boolean {
+  return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent';
 }
 
 /** A suppression applies unless it was rejected or is under review (section 3.35.3). */
-function isSuppressed(result: SarifObject): boolean {
-  return result.objects('suppressions').some((one) => (one.text('status') ?? 'accepted') === 'accepted');
+function isSuppressed({ suppressions = [] }: SarifResult): boolean {
+  return suppressions.some(({ status = 'accepted' }) => status === 'accepted');
 }
 
 /** Returns the text of the message, or the text that its id has in one of the tables (section 3.11.7). */
-function messageText(message: SarifObject | undefined, tables: readonly (SarifObject | undefined)[]): string {
-  if (message === undefined) return '';
-  const id = message.text('id');
-  const known = id === undefined ? undefined : tables.map((table) => table?.object(id)?.text('text')).find(Boolean);
-  const text = message.text('text') ?? known ?? message.text('markdown') ?? '';
-  const values = message.texts('arguments');
-  return values.length === 0 ? text : expanded(text, values);
+function messageText(
+  { id, text, markdown, arguments: values = [] }: SarifMessage = {},
+  ...tables: (Readonly<Record<string, SarifMessage>> | undefined)[]
+): string {
+  const known = id === undefined ? [] : tables.map((table = {}) => (Object.hasOwn(table, id) ? table[id]?.text : ''));
+  const pattern = text ?? known.find(Boolean) ?? markdown ?? '';
+  return values.length === 0 ? pattern : expanded(pattern, values);
 }
 
 /** Replaces {0}, {1} by the arguments, and {{ and }} by one brace (section 3.11.5). */
@@ -248,14 +210,14 @@ function expanded(text: string, values: readonly string[]): string {
   return result + text.slice(end);
 }
 
-function factsOf(rule: Descriptor): RuleFacts {
-  const helpUri = rule.text('helpUri');
-  const tags = rule.object('properties')?.any('tags');
+function factsOf({ helpUri, properties, fullDescription, shortDescription }: SarifRule): RuleFacts {
+  const tags = Array.isArray(properties?.tags) ? (properties.tags as unknown[]) : [];
   return {
     docsUrl: helpUri !== undefined && /^https?:\/\//iu.test(helpUri) ? helpUri : undefined,
-    description: rule.object('fullDescription')?.text('text') ?? rule.object('shortDescription')?.text('text'),
-    standardIds: (Array.isArray(tags) ? (tags as unknown[]) : [])
-      .flatMap((tag) => /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(tag))?.[1] ?? [])
-      .map((id) => `CWE-${id}`),
+    description: fullDescription?.text ?? shortDescription?.text,
+    standardIds: tags.flatMap((tag) => {
+      const id = /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(tag))?.[1];
+      return id === undefined ? [] : `CWE-${id}`;
+    }),
   };
 }

@@ -1,6 +1,6 @@
 // Writes GitLab's Code Quality report: a JSON array of issues without a byte order mark. Diagnostics become blockers.
 import { hash } from 'node:crypto';
-import { PARSE_ERROR_RULE } from '../document/consistency.ts';
+import { PARSE_ERROR_RULE } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, ReportHeader, Severity } from '../document/report-schema.ts';
 import { listText } from '../document/output-file.ts';
 import { ownDiagnostics } from './converter.ts';

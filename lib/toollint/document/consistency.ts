@@ -1,17 +1,9 @@
 // Checks what the schema cannot express: the members of a report must agree with each other. A contradiction is
 // reported once, at the member that is most likely wrong, so an invalid count is not compared further.
+import { countKind, summaryOf } from './build-report.ts';
 import { pathFault, isUnder } from './report-path.ts';
-import { SEVERITIES, TOOL_NAME } from './report-format.ts';
-import type { Diagnostic, Finding, Report, Severity } from './report-schema.ts';
-
-/** Rule ids that no configuration enables: for files that do not parse, and for ESLint's own messages. */
-export const PARSE_ERROR_RULE = 'PARSE-ERROR';
-export const ENGINE_RULE = 'eslint/core';
-const ENGINE_PREFIX = 'eslint/';
-
-export function isReserved(ruleId: string): boolean {
-  return ruleId === PARSE_ERROR_RULE || ruleId.startsWith(ENGINE_PREFIX);
-}
+import { isReserved, SEVERITIES, TOOL_NAME } from './report-format.ts';
+import type { Finding, Report } from './report-schema.ts';
 
 /** Receives a code, a JSON Pointer and a message. */
 export type ContradictionSink = (code: string, pointer: string, message: string) => void;
@@ -29,48 +21,32 @@ export function checkConsistency(report: Report, tell: ContradictionSink): void 
   const sink: ContradictionSink = (code, pointer, message) => {
     if (isOwn || !OWN_CODES.has(code)) tell(code, pointer, message);
   };
+  const { gate, execution, scan, tool } = report;
   checkFindings(report, sink);
   checkCounts(report, sink);
   checkStatus(report, sink);
-  checkPaths(report, sink);
+  for (const [index, { relativePath }] of execution.diagnostics.entries())
+    checkPath(relativePath, `/execution/diagnostics/${index}/relativePath`, sink);
+  if (scan.target?.kind === 'file' || scan.target?.path !== '.')
+    checkPath(scan.target?.path, '/scan/target/path', sink);
   checkScope(report, sink);
-  checkBaseline(report, sink);
-  const { gate, execution, tool } = report;
   if ((gate.status === 'passed' || gate.status === 'warning') && execution.status !== 'complete') {
-    sink(
-      'gate-of-unfinished',
-      '/gate/status',
-      `the gate cannot be '${gate.status}' when the execution is '${execution.status}'`,
-    );
+    const message = `the gate cannot be '${gate.status}' when the execution is '${execution.status}'`;
+    sink('gate-of-unfinished', '/gate/status', message);
   }
-  if (tool.name === '') sink('empty-text', '/tool/name', 'the name is empty');
-  if (tool.version === '') sink('empty-text', '/tool/version', 'the version is empty');
+  checkText(tool.name, '/tool/name', sink);
+  checkText(tool.version, '/tool/version', sink);
 }
 
-export function countSeverities(findings: readonly Finding[]): Record<Severity, number> {
-  const counts = { error: 0, warning: 0, info: 0 };
-  for (const { severity } of findings) counts[severity] += 1;
-  return counts;
+function checkText(text: string, pointer: string, sink: ContradictionSink): void {
+  if (text === '') sink('empty-text', pointer, 'the text is empty');
 }
 
-export function countKind(diagnostics: readonly Diagnostic[], kind: Diagnostic['kind']): number {
-  return diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
-}
-
-export const UNKNOWN_SCOPE = { scopeKnown: false, target: null, enabledRuleIds: [], include: [], exclude: [] };
-
-export function summaryOf(
-  totalFiles: number,
-  findings: readonly Finding[],
-  diagnostics: readonly Diagnostic[],
-): Report['summary'] {
-  return {
-    totalFiles,
-    totalIssues: findings.length,
-    parseErrors: countKind(diagnostics, 'parse-error'),
-    ruleErrors: countKind(diagnostics, 'rule-error'),
-    bySeverity: countSeverities(findings),
-  };
+/** Returns false for an invalid path. */
+function checkPath(path: string | undefined, pointer: string, sink: ContradictionSink): boolean {
+  const fault = path === undefined ? undefined : pathFault(path);
+  if (fault !== undefined) sink('invalid-path', pointer, fault);
+  return fault === undefined;
 }
 
 function checkFindings({ findings, scan, selection }: Report, sink: ContradictionSink): void {
@@ -78,11 +54,22 @@ function checkFindings({ findings, scan, selection }: Report, sink: Contradictio
   const enabled = new Set(scan.enabledRuleIds);
   for (const [index, finding] of findings.entries()) {
     const at = `/findings/${index}`;
-    const { ruleId, severity } = finding;
-    checkIdentity(finding, at, seen, sink);
-    checkLocation(finding, at, scan.target, sink);
-    if (ruleId === '') sink('empty-text', `${at}/ruleId`, 'the rule id is empty');
-    if (finding.message === '') sink('empty-text', `${at}/message`, 'the message is empty');
+    const { ruleId, severity, message, fingerprint, occurrence, location } = finding;
+    if (fingerprint !== '') {
+      const known = seen.get(fingerprint) ?? { count: 0, first: finding };
+      seen.set(fingerprint, known);
+      known.count += 1;
+      if (occurrence !== known.count)
+        sink('wrong-occurrence', `${at}/occurrence`, `expected occurrence ${known.count} of this fingerprint`);
+      const { first } = known;
+      const { scope, path } = first.location;
+      if (first.ruleId !== ruleId || scope !== location.scope || path !== location.path)
+        sink('shared-fingerprint', `${at}/fingerprint`, 'another rule, scope or path has the same fingerprint');
+    }
+    checkText(fingerprint, `${at}/fingerprint`, sink);
+    checkLocation(finding, `${at}/location`, scan.target, sink);
+    checkText(ruleId, `${at}/ruleId`, sink);
+    checkText(message, `${at}/message`, sink);
     if (selection.quiet && severity !== 'error')
       sink('not-an-error', `${at}/severity`, 'a quiet report lists errors only');
     if (scan.scopeKnown && !enabled.has(ruleId) && !isReserved(ruleId))
@@ -90,46 +77,23 @@ function checkFindings({ findings, scan, selection }: Report, sink: Contradictio
   }
 }
 
-function checkIdentity(
-  finding: Finding,
-  at: string,
-  seen: Map<string, { count: number; first: Finding }>,
-  sink: ContradictionSink,
-): void {
-  const { fingerprint, occurrence, ruleId, location } = finding;
-  if (fingerprint === '') return sink('empty-text', `${at}/fingerprint`, 'the fingerprint is empty');
-  let known = seen.get(fingerprint);
-  if (known === undefined) seen.set(fingerprint, (known = { count: 0, first: finding }));
-  known.count += 1;
-  if (occurrence !== known.count) {
-    const message = `expected occurrence ${known.count} of this fingerprint, found ${occurrence}`;
-    sink('wrong-occurrence', `${at}/occurrence`, message);
-  }
-  const { first } = known;
-  const isSame =
-    first.ruleId === ruleId && first.location.scope === location.scope && first.location.path === location.path;
-  if (!isSame) sink('shared-fingerprint', `${at}/fingerprint`, 'another rule, scope or path has the same fingerprint');
-}
-
 function checkLocation(
-  { location }: Finding,
-  index: string,
+  { location: { scope, path, line, column } }: Finding,
+  at: string,
   target: Report['scan']['target'],
   sink: ContradictionSink,
 ): void {
-  const { scope, path, line, column } = location;
-  const at = `${index}/location`;
-  if (scope === 'project') {
-    if (line !== undefined) sink('impossible-location', `${at}/line`, 'a finding of the project has no line');
-    else if (column !== undefined)
-      sink('impossible-location', `${at}/column`, 'a finding of the project has no column');
-  } else if (path === undefined) sink('impossible-location', `${at}/path`, 'a finding in a file needs a path');
-  else if (column !== undefined && line === undefined)
-    sink('impossible-location', `${at}/column`, 'a column needs a line');
-  if (path === undefined || (scope === 'project' && path === '.')) return;
-  const fault = pathFault(path);
-  if (fault !== undefined) return sink('invalid-path', `${at}/path`, fault);
-  if (target === null || scope !== 'file') return;
+  const isFile = scope === 'file';
+  const faults = [
+    [!isFile && line !== undefined, 'line', 'a finding of the project has no line'],
+    [!isFile && column !== undefined, 'column', 'a finding of the project has no column'],
+    [isFile && path === undefined, 'path', 'a finding in a file needs a path'],
+    [isFile && column !== undefined && line === undefined, 'column', 'a column needs a line'],
+  ] as const;
+  const [, name, message] = faults.find(([isFault]) => isFault) ?? [];
+  if (name !== undefined) sink('impossible-location', `${at}/${name}`, message ?? '');
+  if (path === undefined || (!isFile && path === '.') || !checkPath(path, `${at}/path`, sink)) return;
+  if (target === null || !isFile) return;
   const isInside = target.kind === 'file' ? path === target.path : isUnder(path, target.path);
   if (!isInside) sink('outside-target', `${at}/path`, `the path is outside the target ${target.path}`);
 }
@@ -138,27 +102,37 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
-function checkCounts({ summary, execution, findings }: Report, sink: ContradictionSink): void {
-  const expect = (name: string, actual: number, expected = actual) => {
-    if (!isCount(actual)) sink('not-a-count', `/summary/${name}`, `expected an integer of 0 or more, found ${actual}`);
-    else if (actual !== expected) sink('wrong-count', `/summary/${name}`, `expected ${expected}, found ${actual}`);
+function checkCounts({ summary, execution, findings, selection }: Report, sink: ContradictionSink): void {
+  const expect = (pointer: string, actual: number, expected = actual) => {
+    if (!isCount(actual)) sink('not-a-count', pointer, `expected an integer of 0 or more, found ${actual}`);
+    else if (actual !== expected) sink('wrong-count', pointer, `expected ${expected}, found ${actual}`);
   };
-  const { totalFiles, totalIssues, bySeverity, parseErrors, ruleErrors } = summary;
+  const { totalFiles, totalIssues, bySeverity } = summary;
   const right = summaryOf(totalFiles, findings, execution.diagnostics);
-  expect('totalIssues', totalIssues, right.totalIssues);
-  for (const severity of SEVERITIES) expect(`bySeverity/${severity}`, bySeverity[severity], right.bySeverity[severity]);
-  expect('parseErrors', parseErrors, right.parseErrors);
-  expect('ruleErrors', ruleErrors, right.ruleErrors);
-  expect('totalFiles', totalFiles);
+  expect('/summary/totalIssues', totalIssues, right.totalIssues);
+  for (const severity of SEVERITIES)
+    expect(`/summary/bySeverity/${severity}`, bySeverity[severity], right.bySeverity[severity]);
+  for (const name of ['parseErrors', 'ruleErrors', 'totalFiles'] as const)
+    expect(`/summary/${name}`, summary[name], right[name]);
+  const { baseline, quiet } = selection;
+  if (baseline === undefined) return;
+  for (const name of ['newIssues', 'unchanged', 'fixed'] as const)
+    expect(`/selection/baseline/${name}`, baseline[name]);
+  const { newIssues } = baseline;
+  if (!isCount(newIssues) || !isCount(totalIssues)) return;
+  if (newIssues < totalIssues || (!quiet && newIssues > totalIssues)) {
+    const message = `expected ${quiet ? 'at least ' : ''}${totalIssues}, found ${newIssues}`;
+    sink('wrong-new-issues', '/selection/baseline/newIssues', message);
+  }
 }
 
-function checkStatus({ execution, summary, findings }: Report, sink: ContradictionSink): void {
-  const { status, diagnostics } = execution;
+function checkStatus({ execution: { status, diagnostics }, summary, findings }: Report, sink: ContradictionSink): void {
   const { totalFiles } = summary;
   const wrong = (pointer: string, message: string) => sink('wrong-status', pointer, message);
   const parseErrors = countKind(diagnostics, 'parse-error');
   const failures = parseErrors + countKind(diagnostics, 'rule-error');
   const noFiles = diagnostics.findIndex(({ kind }) => kind === 'no-files');
+  const inFile = findings.findIndex(({ location }) => location.scope === 'file');
   if (status === 'complete') {
     if (diagnostics.length > 0) wrong('/execution/status', "'complete' allows no diagnostics");
     else if (totalFiles === 0) wrong('/execution/status', "expected 'no-files', since totalFiles is 0");
@@ -170,46 +144,16 @@ function checkStatus({ execution, summary, findings }: Report, sink: Contradicti
       sink('wrong-count', '/summary/totalFiles', `${parseErrors} parse errors in ${totalFiles} files`);
   } else if (failures > 0) wrong('/execution/status', "'no-files' allows no parse-error or rule-error diagnostic");
   else if (noFiles < 0) wrong('/execution/diagnostics', "'no-files' needs a no-files diagnostic");
-  else if (totalFiles !== 0) {
-    if (isCount(totalFiles)) wrong('/summary/totalFiles', "'no-files' needs totalFiles 0");
-  } else {
-    const inFile = findings.findIndex(({ location }) => location.scope === 'file');
-    if (inFile >= 0) wrong(`/findings/${inFile}/location/scope`, "'no-files' allows no finding in a file");
-  }
-}
-
-function checkPaths({ execution, scan }: Report, sink: ContradictionSink): void {
-  for (const [index, { relativePath }] of execution.diagnostics.entries()) {
-    const fault = relativePath === undefined ? undefined : pathFault(relativePath);
-    if (fault !== undefined) sink('invalid-path', `/execution/diagnostics/${index}/relativePath`, fault);
-  }
-  if (scan.target === null || (scan.target.path === '.' && scan.target.kind === 'project')) return;
-  const fault = pathFault(scan.target.path);
-  if (fault !== undefined) sink('invalid-path', '/scan/target/path', fault);
+  else if (isCount(totalFiles) && totalFiles !== 0) wrong('/summary/totalFiles', "'no-files' needs totalFiles 0");
+  else if (totalFiles === 0 && inFile >= 0)
+    wrong(`/findings/${inFile}/location/scope`, "'no-files' allows no finding in a file");
 }
 
 function checkScope({ scan }: Report, sink: ContradictionSink): void {
-  if (scan.scopeKnown) {
-    if (scan.target === null) sink('contradictory-scope', '/scan/target', 'a known scope needs a target');
-    return;
-  }
-  if (scan.target !== null) sink('contradictory-scope', '/scan/target', 'an unknown scope has no target');
+  const wrong = (name: string, message: string) => sink('contradictory-scope', `/scan/${name}`, message);
+  if (scan.scopeKnown && scan.target === null) wrong('target', 'a known scope needs a target');
+  if (scan.scopeKnown) return;
+  if (scan.target !== null) wrong('target', 'an unknown scope has no target');
   for (const name of ['enabledRuleIds', 'include', 'exclude'] as const)
-    if (scan[name].length > 0) sink('contradictory-scope', `/scan/${name}`, 'an unknown scope has empty lists');
-}
-
-function checkBaseline({ selection, summary }: Report, sink: ContradictionSink): void {
-  const { baseline, quiet } = selection;
-  if (baseline === undefined) return;
-  for (const name of ['newIssues', 'unchanged', 'fixed'] as const) {
-    const value = baseline[name];
-    if (!isCount(value))
-      sink('not-a-count', `/selection/baseline/${name}`, `a count is an integer of 0 or more, found ${value}`);
-  }
-  const { newIssues } = baseline;
-  const { totalIssues } = summary;
-  if (!isCount(newIssues) || !isCount(totalIssues)) return;
-  if (quiet ? newIssues >= totalIssues : newIssues === totalIssues) return;
-  const message = `expected ${quiet ? 'at least ' : ''}${totalIssues}, found ${newIssues}`;
-  sink('wrong-new-issues', '/selection/baseline/newIssues', message);
+    if (scan[name].length > 0) wrong(name, 'an unknown scope has empty lists');
 }

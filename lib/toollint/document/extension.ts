@@ -15,24 +15,31 @@ export interface End {
   readonly endColumn: number;
 }
 
-export function linterOf({ tool }: Pick<ReportHeader, 'tool'>): Linter | undefined {
-  const { name, version, informationUri } = member(tool, 'linter');
-  if (typeof name !== 'string' || typeof version !== 'string') return undefined;
-  return typeof informationUri === 'string' ? { name, version, informationUri } : { name, version };
+type WithTool = Pick<ReportHeader, 'tool'>;
+
+/** Returns several linters if the report is of several tools. */
+export function lintersOf({ tool }: WithTool): Linter[] {
+  const { linter, linters } = tool as { linter?: unknown; linters?: unknown };
+  const all: unknown[] = linter === undefined && Array.isArray(linters) ? linters : [linter];
+  return all.flatMap((one) => {
+    const { name, version, informationUri } = isObject(one) ? one : {};
+    if (typeof name !== 'string' || typeof version !== 'string') return [];
+    return typeof informationUri === 'string' ? { name, version, informationUri } : { name, version };
+  });
 }
 
-/** Returns several linters if the report was merged from reports of different tools. */
-export function lintersOf(report: Pick<ReportHeader, 'tool'>): Linter[] {
-  const { linters } = report.tool as { linters?: unknown };
-  const [one, several] = [linterOf(report), Array.isArray(linters) ? (linters as unknown[]) : []];
-  return one === undefined
-    ? several.flatMap((linter) => linterOf({ tool: { ...report.tool, linter } as never }) ?? [])
-    : [one];
+/** Returns `undefined` if there are several linters. */
+export function linterOf(report: WithTool): Linter | undefined {
+  const [linter, ...others] = lintersOf(report);
+  return others.length === 0 ? linter : undefined;
 }
 
-export function ruleTextsOf({ tool }: Pick<ReportHeader, 'tool'>): Record<string, string> {
-  const texts = Object.entries(member(tool, 'rules')).filter(([, text]) => typeof text === 'string' && text !== '');
-  return Object.fromEntries(texts) as Record<string, string>;
+export function ruleTextsOf({ tool }: WithTool): Record<string, string> {
+  const { rules } = tool as { rules?: unknown };
+  const texts = Object.entries(isObject(rules) ? rules : {});
+  return Object.fromEntries(
+    texts.filter((text): text is [string, string] => typeof text[1] === 'string' && text[1] !== ''),
+  );
 }
 
 export function endOf({ location }: Finding): End | undefined {
@@ -52,11 +59,6 @@ export function anchorIn(finding: Finding) {
   const { anchor: whole } = finding as { anchor?: unknown };
   if (typeof whole !== 'string' || !/^[0-9a-f]{16}$/u.test(whole)) return undefined;
   return { whole, line: whole.slice(0, 8), flagged: whole.slice(8) };
-}
-
-function member(owner: object, name: string): Record<string, unknown> {
-  const value = (owner as Record<string, unknown>)[name];
-  return isObject(value) ? value : {};
 }
 
 export function isOrdinal(value: unknown): value is number {

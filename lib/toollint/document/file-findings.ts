@@ -1,6 +1,5 @@
 // Turns a linter's messages about one file into findings in canonical order. The same messages and text yield the same
 // findings on every machine.
-import { ENGINE_RULE, PARSE_ERROR_RULE } from './consistency.ts';
 import { isOrdinal } from './extension.ts';
 import { oneLine } from './failure.ts';
 import {
@@ -13,7 +12,7 @@ import {
   sourceLines,
 } from './fingerprint.ts';
 import { byCodeUnits, sortedUnique, withoutAbsolutePaths, withoutRoots } from './report-path.ts';
-import { FINGERPRINT_VERSION } from './report-format.ts';
+import { ENGINE_RULE, FINGERPRINT_VERSION, PARSE_ERROR_RULE } from './report-format.ts';
 import type { Finding, Severity } from './report-schema.ts';
 
 export const UNUSED_DIRECTIVE_RULE = 'eslint/unused-disable-directive';
@@ -176,21 +175,6 @@ export function compareFindings(left: Finding, right: Finding): number {
     byCodeUnits(left.ruleId, right.ruleId) ||
     byCodeUnits(left.fingerprint, right.fingerprint) ||
     byCodeUnits(left.message, right.message) ||
-    byCodeUnits(left.severity, right.severity) ||
-    byCodeUnits(restOf(left), restOf(right))
+    byCodeUnits(JSON.stringify(left), JSON.stringify(right))
   );
-}
-
-function restOf(finding: Finding): string {
-  const { suggestion, codeSnippet, category, issueType, standardIds, docsUrl, location } = finding;
-  return JSON.stringify([location.scope, suggestion, codeSnippet, category, issueType, standardIds, docsUrl]);
-}
-
-export function numberOccurrences(findings: readonly Finding[]): void {
-  const seen = new Map<string, number>();
-  for (const finding of findings) {
-    const occurrence = (seen.get(finding.fingerprint) ?? 0) + 1;
-    seen.set(finding.fingerprint, occurrence);
-    finding.occurrence = occurrence;
-  }
 }

@@ -37,6 +37,11 @@ export function placeHalf(scope: Finding['location']['scope'], path: string): st
   return digest([FINGERPRINT_VERSION, scope, path]);
 }
 
+/** True for a finding with our recipe, whose first half is independent of the path. */
+export function isOurs({ fingerprint, location: { scope, path = '' } }: Finding): boolean {
+  return fingerprint.length === 64 && fingerprint.endsWith(placeHalf(scope, path));
+}
+
 function digest(parts: readonly string[]): string {
   return hash('sha256', JSON.stringify(parts), 'hex').slice(0, 32);
 }

@@ -1,11 +1,10 @@
 // Merges reports from shards, packages or linters. A finding that several reports share appears once. Reports from
 // different tools become a toollint report that names their linters.
-import { summaryOf, UNKNOWN_SCOPE } from './consistency.ts';
+import { buildReport, ownTool, UNKNOWN_SCOPE } from './build-report.ts';
 import { type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
 import { literalGlob } from './file-pattern.ts';
-import { compareFindings, numberOccurrences } from './file-findings.ts';
-import { TOOL_NAME, TOOL_VERSION } from './report-format.ts';
+import { compareFindings } from './file-findings.ts';
 import { byCodeUnits, sortedUnique } from './report-path.ts';
 import type { Finding, Report, Scan } from './report-schema.ts';
 
@@ -22,22 +21,14 @@ export function mergeReports(parts: readonly NamedReport[]): Report {
   if (parts.length === 1) return first.report;
   const scanned = parts.map(({ report }) => report).filter(({ execution }) => execution.status !== 'no-files');
   const reports = scanned.length === 0 ? [first.report] : scanned;
-  const findings = distinctFindings(reports.map((report) => report.findings)).sort(compareFindings);
-  numberOccurrences(findings);
-  const diagnostics = distinct(reports.flatMap(({ execution }) => execution.diagnostics));
-  const rules = Object.assign({}, ...reports.map(ruleTextsOf)) as Record<string, string>;
-  const tool = Object.assign(mergedTool(parts), Object.keys(rules).length === 0 ? {} : { rules });
-  const status = scanned.length === 0 ? 'no-files' : diagnostics.length > 0 ? 'incomplete' : 'complete';
-  return {
-    schemaVersion: first.report.schemaVersion,
-    tool,
-    execution: { status, diagnostics },
+  const merged = buildReport({
+    tool: mergedTool(parts.map(({ report }) => report)),
     scan: mergedScan(reports.map(({ scan }) => scan)),
-    selection: { quiet: first.report.selection.quiet },
-    gate: { status: 'not-evaluated' },
-    summary: summaryOf(totalFiles(reports), findings, diagnostics),
-    findings,
-  };
+    findings: distinctFindings(reports.map((report) => report.findings)).sort(compareFindings),
+    diagnostics: distinct(reports.flatMap(({ execution }) => execution.diagnostics)),
+    totalFiles: totalFiles(reports),
+  });
+  return { ...merged, selection: { quiet: first.report.selection.quiet } };
 }
 
 function checkFits({ report: first, name: firstName }: NamedReport, { report, name }: NamedReport): void {
@@ -58,31 +49,32 @@ function checkFits({ report: first, name: firstName }: NamedReport, { report, na
 }
 
 function namesOf(report: Report): { full: string; plain: string } {
-  const { name, version } = report.tool;
-  const tools = [{ name, version }, ...lintersOf(report).filter((linter) => linter.name !== name)];
+  const { tool } = report;
+  const tools = [tool, ...lintersOf(report).filter(({ name }) => name !== tool.name)];
   return {
-    full: tools.map((one) => `${one.name} ${one.version}`).join(' '),
-    plain: tools.map((one) => one.name).join(' '),
+    full: tools.map(({ name, version }) => `${name} ${version}`).join(' '),
+    plain: tools.map(({ name }) => name).join(' '),
   };
 }
 
-function lintersIn(report: Report): Linter[] {
-  const linters = lintersOf(report);
-  return linters.length === 0 ? [{ name: report.tool.name, version: report.tool.version }] : linters;
-}
-
-function mergedTool(parts: readonly NamedReport[]): Report['tool'] {
-  const [first] = parts as readonly [NamedReport, ...NamedReport[]];
-  const linters = distinct(parts.flatMap(({ report }) => lintersIn(report)));
-  const isOne = parts.every(({ report: { tool } }) => tool.name === first.report.tool.name) && linters.length === 1;
-  if (isOne) return { ...first.report.tool };
-  return Object.assign({ name: TOOL_NAME, version: TOOL_VERSION }, { linters });
+function mergedTool(reports: readonly Report[]): Report['tool'] {
+  const tools = reports.map(({ tool }) => tool);
+  const linters = distinct(
+    reports.flatMap((report): Linter[] => {
+      const { name, version } = report.tool;
+      const own = lintersOf(report);
+      return own.length === 0 ? [{ name, version }] : own;
+    }),
+  );
+  const texts = Object.assign({}, ...reports.map(ruleTextsOf)) as Record<string, string>;
+  const rules = Object.keys(texts).length === 0 ? {} : { rules: texts };
+  const isOne = tools.every(({ name }) => name === tools[0]?.name) && linters.length === 1;
+  return isOne ? Object.assign({}, tools[0], rules) : ownTool({ linters, ...rules });
 }
 
 export function distinct<T extends object>(values: readonly T[]): T[] {
-  return [...new Map(values.map((value) => [JSON.stringify(value), value])).entries()]
-    .sort(([left], [right]) => byCodeUnits(left, right))
-    .map(([, value]) => value);
+  const byText = new Map(values.map((value) => [JSON.stringify(value), value]));
+  return [...byText].sort(([left], [right]) => byCodeUnits(left, right)).map(([, value]) => value);
 }
 
 /** If several lists contain equal findings, the list with the most of them decides how many are kept. */
@@ -94,7 +86,7 @@ export function distinctFindings(lists: readonly (readonly Finding[])[]): Findin
     );
     for (const [key, list] of own) if (list.length > (most.get(key)?.length ?? 0)) most.set(key, list);
   }
-  return [...most.values()].flat().map((finding) => ({ ...finding }));
+  return [...most.values()].flat();
 }
 
 function totalFiles(reports: readonly Report[]): number {

@@ -17,10 +17,7 @@ export interface Problem {
   readonly message: string;
 }
 
-/**
- * The maximum number of problems listed for each code, so that one kind does not hide another. All problems are
- * counted.
- */
+/** At most this many problems are listed for each code, so that one kind does not hide another. All are counted. */
 const PROBLEMS_MAX = 100;
 
 export interface Inspection {
@@ -32,22 +29,33 @@ export interface Inspection {
   readonly sawByteOrderMark: boolean;
 }
 
-const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
-
 export function inspectReport({ bytes }: DocumentSource): Inspection {
-  const problems = new ProblemList();
-  const sawByteOrderMark = MARK.equals(bytes.subarray(0, MARK.length));
-  const value = readDocument(sawByteOrderMark ? bytes.subarray(MARK.length) : bytes, problems);
-  const report = value === undefined ? undefined : reportIn(value, problems);
-  if (report !== undefined)
-    checkConsistency(report, (code, pointer, message) =>
-      problems.add({ level: 'consistency', code, pointer, message }),
-    );
+  const problems: Problem[] = [];
+  const counts = new Map<string, number>();
+  let problemCount = 0;
+  const add = (level: Problem['level'], code: string, pointer: string, message: string) => {
+    const count = (counts.get(code) ?? 0) + 1;
+    counts.set(code, count);
+    problemCount += 1;
+    if (count <= PROBLEMS_MAX) problems.push({ level, code, pointer, message });
+  };
+  const content = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+  const sawByteOrderMark = content.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf]));
+  const { value, problems: faults } = isUtf8(content)
+    ? readJson(content.toString('utf8', sawByteOrderMark ? 3 : 0))
+    : { value: undefined, problems: [{ code: 'encoding', pointer: '', message: 'the text is not UTF-8' }] };
+  for (const { code, pointer, message } of faults) add('schema', code, pointer, message);
+  const isRead = faults.every(({ code }) => !['encoding', 'syntax', 'too-deep'].includes(code));
+  if (isRead && !isObject(value)) add('schema', 'root', '', 'a report is one JSON object');
+  else if (isRead && !isReport(value))
+    for (const { pointer, message } of schemaFaults(reportSchema, value)) add('schema', 'schema', pointer, message);
+  const report = isReport(value) && problemCount === 0 ? value : undefined;
+  if (report !== undefined) checkConsistency(report, (...problem) => add('consistency', ...problem));
   return {
     schema: report === undefined ? 'invalid' : 'valid',
-    consistency: report === undefined ? 'not-checked' : problems.count === 0 ? 'valid' : 'invalid',
-    problems: problems.list,
-    problemCount: problems.count,
+    consistency: report === undefined ? 'not-checked' : problemCount === 0 ? 'valid' : 'invalid',
+    problems,
+    problemCount,
     report,
     sawByteOrderMark,
   };
@@ -64,50 +72,16 @@ export function openReport(source: DocumentSource): Report {
   throw new ReportFailure('input', `${source.name} ${what}: ${where}${fault?.message ?? 'unreadable'}`);
 }
 
-class ProblemList {
-  readonly list: Problem[] = [];
-  count = 0;
-  readonly #counts = new Map<string, number>();
-
-  add(problem: Problem): void {
-    this.count += 1;
-    const count = (this.#counts.get(problem.code) ?? 0) + 1;
-    this.#counts.set(problem.code, count);
-    if (count <= PROBLEMS_MAX) this.list.push(problem);
-  }
-}
-
-function readDocument(bytes: Uint8Array, problems: ProblemList): object | undefined {
-  const fault = (code: string, message: string) => problems.add({ level: 'schema', code, pointer: '', message });
-  if (!isUtf8(bytes)) {
-    fault('encoding', 'the text is not UTF-8');
-    return undefined;
-  }
-  const { value, problems: found } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString());
-  for (const { code, pointer, message } of found) problems.add({ level: 'schema', code, pointer, message });
-  if (found.some(({ code }) => code === 'syntax' || code === 'too-deep')) return undefined;
-  if (isObject(value)) return value;
-  fault('root', 'a report is one JSON object');
-  return undefined;
-}
-
-function reportIn(value: object, problems: ProblemList): Report | undefined {
-  if (isReport(value)) return problems.count === 0 ? value : undefined;
-  for (const { pointer, message } of schemaProblems(reportSchema, value, ''))
-    problems.add({ level: 'schema', code: 'schema', pointer, message });
-  return undefined;
-}
-
 /** Of several errors at one place, the first is listed. For a missing member, the pointer is the one it would have. */
-function schemaProblems(schema: TSchema, value: unknown, base: string): Pick<Problem, 'pointer' | 'message'>[] {
-  const problems = [...Errors(schema, [], value)].flatMap((error) => {
+export function schemaFaults(schema: TSchema, value: unknown, base = ''): Pick<Problem, 'pointer' | 'message'>[] {
+  const faults = [...Errors(schema, [], value)].flatMap((error) => {
     // The error for a union is vague, so an object is checked against the object variant of the union.
     const variants = error.type === ValueErrorType.Union ? (error.schema['anyOf'] as TSchema[]) : [];
     const objects = variants.find((variant) => variant['type'] === 'object');
-    if (objects !== undefined && isObject(error.value)) return schemaProblems(objects, error.value, base + error.path);
+    if (objects !== undefined && isObject(error.value)) return schemaFaults(objects, error.value, base + error.path);
     return [{ pointer: base + error.path, message: describe(error, variants) }];
   });
-  return [...new Map(problems.reverse().map((one) => [one.pointer, one])).values()].reverse();
+  return [...new Map(faults.reverse().map((one) => [one.pointer, one])).values()].reverse();
 }
 
 function describe({ type, value, message }: ValueError, variants: readonly TSchema[]): string {

@@ -17,3 +17,11 @@ export const SCHEMA_VERSION = 1;
 export const FINGERPRINT_VERSION = 'toolLint/v1';
 
 export const SEVERITIES = ['error', 'warning', 'info'] as const;
+
+/** Rule ids that no configuration enables: for files that do not parse, and for ESLint's own messages. */
+export const PARSE_ERROR_RULE = 'PARSE-ERROR';
+export const ENGINE_RULE = 'eslint/core';
+
+export function isReserved(ruleId: string): boolean {
+  return ruleId === PARSE_ERROR_RULE || ruleId.startsWith('eslint/');
+}

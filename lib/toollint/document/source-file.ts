@@ -30,38 +30,26 @@ export function readSource(absolute: string): { text: string } | { fault: string
   }
 }
 
-/** The files below a folder that git tracks. Without git, there are none. */
-export class TrackedFiles {
-  readonly #root: string;
-  #paths: ReadonlySet<string> | undefined;
-
-  /** The root is a real path. */
-  constructor(root: string) {
-    this.#root = root;
-  }
-
-  /** Returns '' if the file, with links resolved, is not tracked or cannot be read. */
-  textOf(path: string): string {
+/**
+ * Returns a function that reads a file below the root, which is a real path. It returns '' if git does not track the
+ * file, with links resolved, or if the file cannot be read.
+ */
+export function trackedText(root: string): (path: string) => string {
+  let tracked: ReadonlySet<string> | undefined;
+  return (path) => {
     try {
-      const real = realpathSync.native(join(this.#root, path));
-      const inside = relative(this.#root, real).split(sep).join('/');
+      tracked ??= new Set(git(root, ['ls-files', '--cached', '-z']).split('\0'));
+      const real = realpathSync.native(join(root, path));
+      const inside = relative(root, real).split(sep).join('/');
       // An index that git did not write may contain any path.
-      if (!this.#list().has(inside) || /(?:^|\/)(?:\.git|\.\.)(?:\/|$)/iu.test(inside)) return '';
+      if (!tracked.has(inside) || /(?:^|\/)(?:\.git|\.\.)(?:\/|$)/iu.test(inside)) return '';
       const source = readSource(real);
       return 'fault' in source ? '' : source.text;
     } catch {
+      tracked ??= new Set();
       return '';
     }
-  }
-
-  #list(): ReadonlySet<string> {
-    try {
-      this.#paths ??= new Set(git(this.#root, ['ls-files', '--cached', '-z']).split('\0'));
-    } catch {
-      this.#paths ??= new Set();
-    }
-    return this.#paths;
-  }
+  };
 }
 
 export function mayExist(absolute: string): boolean {

@@ -6,21 +6,13 @@ import { messageOf } from './failure.ts';
 const MAX_DEPTH = 64;
 
 export interface JsonProblem {
-  readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'inexact-number';
+  readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'inexact-number' | 'encoding';
   readonly pointer: string;
   readonly message: string;
 }
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-
-export function looseJson(text: string, refuse: (fault: string) => never): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return refuse('not JSON');
-  }
-}
 
 /** Returns the value and all problems in the order of the text. Nothing is checked after 'syntax' or 'too-deep'. */
 export function readJson(text: string): { value: unknown; problems: JsonProblem[] } {
@@ -31,62 +23,52 @@ export function readJson(text: string): { value: unknown; problems: JsonProblem[
   }
 }
 
-const NUMBER = /[-+.0-9eE]+/y;
+/** Brackets, commas, numbers and the first quote of a string. */
+const TOKEN = /[{}[\],"]|-?[0-9][-+.0-9eE]*/g;
 
 /** Checks only brackets, names and numbers, because JSON.parse has already accepted the text. */
 function silentProblems(text: string): JsonProblem[] {
   const problems: JsonProblem[] = [];
-  /** The name or index of the current value in each open object or array. */
-  const path: (string | number)[] = [];
-  /** The names in each open object; `undefined` for an array. */
-  const names: (Set<string> | undefined)[] = [];
+  /** For each open object or array: the name or index of the current value, and the names of an object. */
+  const open: { at: string | number; names?: Set<string> }[] = [];
   let isNameNext = false;
   const add = (code: JsonProblem['code'], message: string) => {
-    const pointer = path.map((name) => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+    const pointer = open.map(({ at }) => `/${String(at).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
     problems.push({ code, pointer, message });
   };
-  for (let at = 0; at < text.length; at += 1) {
-    const character = text[at] as string;
-    if (character === '"') {
-      const end = stringEnd(text, at);
-      if (isNameNext) {
-        const name = JSON.parse(text.slice(at, end + 1)) as string;
-        const seen = names.at(-1);
-        path[path.length - 1] = name;
-        if (seen?.has(name) === true) add('duplicate-member', 'the member appears twice');
-        seen?.add(name);
+  TOKEN.lastIndex = 0;
+  for (let token = TOKEN.exec(text)?.[0]; token !== undefined; token = TOKEN.exec(text)?.[0]) {
+    const inner = open.at(-1);
+    if (token === '"') {
+      const start = TOKEN.lastIndex - 1;
+      TOKEN.lastIndex = stringEnd(text, start);
+      if (isNameNext && inner?.names !== undefined) {
+        inner.at = JSON.parse(text.slice(start, TOKEN.lastIndex)) as string;
+        if (inner.names.has(inner.at)) add('duplicate-member', 'the member appears twice');
+        inner.names.add(inner.at);
       }
       isNameNext = false;
-      at = end;
-    } else if (character === '{' || character === '[') {
-      if (path.length === MAX_DEPTH) {
+    } else if (token === '{' || token === '[') {
+      if (open.length === MAX_DEPTH) {
         add('too-deep', `nested deeper than ${MAX_DEPTH} levels`);
         return problems;
       }
-      isNameNext = character === '{';
-      path.push(0);
-      names.push(isNameNext ? new Set() : undefined);
-    } else if (character === '}' || character === ']') {
-      path.pop();
-      names.pop();
-    } else if (character === ',') {
-      isNameNext = names.at(-1) !== undefined;
-      if (!isNameNext) path[path.length - 1] = Number(path.at(-1)) + 1;
-    } else if (character === '-' || (character >= '0' && character <= '9')) {
-      NUMBER.lastIndex = at;
-      const [literal = ''] = NUMBER.exec(text) ?? [];
-      if (isRounded(literal)) add('inexact-number', `the number ${literal.slice(0, 40)} cannot be read exactly`);
-      at += literal.length - 1;
-    }
+      isNameNext = token === '{';
+      open.push(isNameNext ? { at: 0, names: new Set() } : { at: 0 });
+    } else if (token === '}' || token === ']') open.pop();
+    else if (token === ',') {
+      isNameNext = inner?.names !== undefined;
+      if (!isNameNext && inner !== undefined) inner.at = Number(inner.at) + 1;
+    } else if (isRounded(token)) add('inexact-number', `the number ${token.slice(0, 40)} cannot be read exactly`);
   }
   return problems;
 }
 
-/** A regular expression would overflow its stack on a string of several megabytes. */
+/** Returns the index after the closing quote. A regular expression would overflow its stack on several megabytes. */
 function stringEnd(text: string, start: number): number {
   let at = start + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
-  return at;
+  return at + 1;
 }
 
 /** True if rounding made the number infinite, or an integer of a fraction. The schema limits integers. */

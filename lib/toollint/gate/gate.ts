@@ -1,6 +1,6 @@
 // A gate is a name and a list of limits on the counts that remain after the baseline. An incomplete analysis never
 // passes.
-import { countKind } from '../document/consistency.ts';
+import { countKind } from '../document/build-report.ts';
 import { ReportFailure } from '../document/failure.ts';
 import type { BaselineCounts, Gate, ReportHeader, Severity } from '../document/report-schema.ts';
 

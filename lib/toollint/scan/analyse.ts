@@ -1,36 +1,62 @@
 // Runs a scan: finds the files and lints them one at a time, in the order of their paths.
 import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { isReserved, PARSE_ERROR_RULE } from '../document/consistency.ts';
+import { buildReport, ownTool } from '../document/build-report.ts';
 import { realFolder } from '../document/document-source.ts';
 import { oneLine, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
+import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
 import { byCodeUnits, pathFault, PathPrefix, sortedUnique, withoutAbsolutePaths } from '../document/report-path.ts';
 import { mayExist, readSource } from '../document/source-file.ts';
-import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
-import type { FoundFile, SearchRequest, Start } from './file-search.ts';
-import { findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
-import type { EslintEngine } from './eslint-engine.ts';
-
-import { type Analysis, type AnalysisOptions, ConfigMissing, type Coverage, type RuleCrash } from './scan-options.ts';
+import type { Diagnostic, Finding, Report, Scan } from '../document/report-schema.ts';
+import { ConfigMissing, EslintEngine } from './eslint-engine.ts';
+import {
+  type AnalysisOptions,
+  findFiles,
+  findStarts,
+  type FoundFile,
+  isNamedBy,
+  isWanted,
+  type SearchRequest,
+  type Start,
+} from './file-search.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
+
+interface Coverage {
+  readonly ran: ReadonlySet<string>;
+  readonly suppressed: readonly Finding[];
+}
+
+export interface Analysis {
+  readonly report: Report;
+  readonly notes: string[];
+  readonly unusedSuppressions: number;
+  /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
+  exists(path: string): boolean;
+  /**
+   * Returns `undefined` if the file was not checked to its end. For a deleted file, returns the rules that would run
+   * on it.
+   */
+  coverageOf(path: string): Promise<Coverage | undefined>;
+  /** True if the scan checked the file to its end or, as a scan of the whole root, left it out on purpose. */
+  isChecked(path: string): boolean;
+}
 
 /** Throws ReportFailure if the scan cannot start, Interrupted if the signal fires. */
 export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
+  const { deterministic = false, paths = [], include = [], exclude = [], extensions = [] } = options;
   const root = realFolder(options.root);
   const prefix = new PathPrefix(options.pathPrefix ?? '');
-  // Loaded on demand, because loading ESLint takes most of the startup time.
-  const { EslintEngine } = await import('./eslint-engine.ts');
   const engine = new EslintEngine({ ...options, root });
   const search: SearchRequest = { ...options, root, isLeftOut: (folder) => engine.isFolderIgnored(folder) };
   const starts = await findStarts(search);
   const found = await findFiles(search, starts);
   const { files, enabledRuleIds } = await lintableFiles(engine, found);
-  const named = options.paths === undefined || options.paths.length === 0 ? [] : starts;
+  const named = paths.length === 0 ? [] : starts;
   const notes = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path))).map(passedOverNote);
-  const roots = sortedUnique([root, resolve(options.root)]);
+  const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
   const work = new FileWork(engine, prefix, await readSuppressions(root), roots);
   for (const [index, file] of files.entries()) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
@@ -39,41 +65,39 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     await work.take(file);
     options.progress?.(index + 1, files.length, work.findings.length);
   }
-  for (const { ruleId } of work.findings) if (!isReserved(ruleId)) enabledRuleIds.add(ruleId);
+  const { findings, coverage, unusedSuppressions } = work;
+  for (const { ruleId } of findings) if (!isReserved(ruleId)) enabledRuleIds.add(ruleId);
+  const rules = descriptions(findings, (ruleId) => engine.factsOf(ruleId));
+  const report = buildReport({
+    tool: ownTool({ linter: engine.linter, rules }),
+    scan: {
+      scopeKnown: true,
+      ...scopeOf(starts, files, exclude, prefix),
+      timestamp: options.timestamp ?? (deterministic ? new Date(0) : new Date()).toISOString(),
+      durationMs: deterministic ? 0 : Math.round(performance.now() - started),
+      profile: null,
+      enabledRuleIds: sortedUnique(enabledRuleIds),
+    },
+    findings,
+    diagnostics: work.diagnostics.sort(compareDiagnostics),
+    totalFiles: files.length,
+  });
   const onDisk = new Set(found.map(({ path }) => path));
   const exists = (path: string) => {
     const own = prefix.strip(path);
     return own !== undefined && (onDisk.has(own) || mayExist(join(root, own)));
   };
+  const isWhole = [...paths, ...include, ...exclude, ...extensions].length === 0;
+  const broken = new Set(findings.filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE).map((one) => one.location.path));
   return {
-    findings: work.findings,
-    diagnostics: work.diagnostics.list(),
-    totalFiles: files.length,
-    scan: {
-      scopeKnown: true,
-      ...scopeOf(starts, files, options, prefix),
-      timestamp: options.timestamp ?? (options.deterministic === true ? new Date(0) : new Date()).toISOString(),
-      durationMs: options.deterministic === true ? 0 : Math.round(performance.now() - started),
-      profile: null,
-      enabledRuleIds: sortedUnique(enabledRuleIds),
-    },
-    linter: engine.linter,
-    rules: descriptions(work.findings, (ruleId) => engine.factsOf(ruleId)),
-    notes,
-    unusedSuppressions: work.unusedSuppressions,
-    exists,
+    ...{ report, notes, unusedSuppressions, exists },
     coverageOf: async (path) => {
       const own = prefix.strip(path);
-      if (own === undefined || exists(path)) return work.coverage.get(path);
+      if (own === undefined || exists(path)) return coverage.get(path);
       return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
     },
-    isChecked: (path) =>
-      work.coverage.has(path) || (isWhole(options) && prefix.strip(path) !== undefined && !work.isBroken(path)),
+    isChecked: (path) => coverage.has(path) || (isWhole && prefix.strip(path) !== undefined && !broken.has(path)),
   };
-}
-
-function isWhole({ paths = [], include = [], exclude = [], extensions = [] }: AnalysisOptions): boolean {
-  return [...paths, ...include, ...exclude, ...extensions].length === 0;
 }
 
 /** Returns the rules that a scan would run on a deleted file. */
@@ -127,27 +151,28 @@ function passedOverNote(start: Start): string {
 function scopeOf(
   starts: readonly Start[],
   files: readonly FoundFile[],
-  { exclude = [] }: AnalysisOptions,
+  exclude: readonly string[],
   prefix: PathPrefix,
 ): Pick<Scan, 'target' | 'include' | 'exclude'> {
   const [only] = starts;
   const isReportPath = (path: string) => pathFault(path) === undefined;
-  const target =
-    starts.length === 1 && only !== undefined && only.kind !== 'glob' && isReportPath(only.path)
-      ? { kind: only.kind === 'file' ? ('file' as const) : ('project' as const), path: prefix.of(only.path) }
-      : { kind: 'project' as const, path: prefix.of('.') };
+  const isPlain = starts.length === 1 && only !== undefined && only.kind !== 'glob' && isReportPath(only.path);
+  const included = files.map(({ path }) => path).filter(isReportPath);
   return {
-    target,
-    include: sortedUnique(
-      files.filter(({ path }) => isReportPath(path)).map(({ path }) => literalGlob(prefix.of(path))),
-    ),
+    target: {
+      kind: isPlain && only.kind === 'file' ? 'file' : 'project',
+      path: prefix.of(isPlain ? only.path : '.'),
+    },
+    include: sortedUnique(included.map((path) => literalGlob(prefix.of(path)))),
     exclude: sortedUnique(exclude.map((glob) => prefix.ofGlob(normalGlob(glob)))),
   };
 }
 
+const MESSAGE_UNITS_MAX = 2000;
+
 class FileWork {
   readonly findings: Finding[] = [];
-  readonly diagnostics: ScanDiagnostics;
+  readonly diagnostics: Diagnostic[] = [];
   readonly coverage = new Map<string, Coverage>();
   unusedSuppressions = 0;
   readonly #engine: EslintEngine;
@@ -159,37 +184,31 @@ class FileWork {
     this.#engine = engine;
     this.#prefix = prefix;
     this.#suppressions = suppressions;
-    this.#roots = [...roots].sort((a, b) => b.length - a.length);
-    this.diagnostics = new ScanDiagnostics(this.#roots);
+    this.#roots = roots;
   }
 
   async take(file: FoundFile): Promise<void> {
     const path = this.#prefix.of(file.path);
     const fault = pathFault(path);
-    if (fault !== undefined) {
-      this.diagnostics.parseError(path, `the file name ${JSON.stringify(path)} is not possible in a report: ${fault}`);
-      return;
-    }
+    if (fault !== undefined)
+      return this.#diagnose({
+        kind: 'parse-error',
+        message: `the file name ${JSON.stringify(path)} is not possible in a report: ${fault}`,
+      });
     const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
     if ('fault' in source) return this.#unparsed(path, `the file cannot be read: ${source.fault}`);
     const linted = await this.#engine.lint(file.absolute, source.text);
-    for (const crash of linted.crashes) this.diagnostics.ruleError(path, crash);
+    for (const { message, ruleId } of linted.crashes)
+      this.#diagnose({ kind: 'rule-error', message, ruleId, relativePath: path });
     if (linted.failure !== undefined) return this.#unparsed(path, linted.failure);
-    const fatal = linted.messages.find((message) => message.fatal);
-    if (fatal !== undefined) this.diagnostics.parseError(path, fatal.message);
     const { messages, suppressed, unused } = suppress(linted.messages, this.#suppressions[file.path]);
     for (const finding of this.#findingsOf(path, source.text, messages)) this.findings.push(finding);
-    if (fatal !== undefined) return;
+    const fatal = linted.messages.find((message) => message.fatal);
+    if (fatal !== undefined) return this.#diagnose({ kind: 'parse-error', message: fatal.message, relativePath: path });
     this.unusedSuppressions += unused;
-    const takenBack = [...linted.suppressed, ...suppressed];
-    this.coverage.set(path, {
-      ran: new Set(linted.ran),
-      suppressed: this.#findingsOf(path, takenBack.length === 0 ? '' : withoutDirectives(source.text), takenBack),
-    });
-  }
-
-  isBroken(path: string): boolean {
-    return this.findings.some(({ ruleId, location }) => ruleId === PARSE_ERROR_RULE && location.path === path);
+    const hidden = [...linted.suppressed, ...suppressed];
+    const text = hidden.length === 0 ? '' : withoutDirectives(source.text);
+    this.coverage.set(path, { ran: new Set(linted.ran), suppressed: this.#findingsOf(path, text, hidden) });
   }
 
   #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
@@ -198,45 +217,23 @@ class FileWork {
   }
 
   #unparsed(path: string, message: string): void {
-    this.diagnostics.parseError(path, message);
+    this.#diagnose({ kind: 'parse-error', message, relativePath: path });
     const messages: LintMessage[] = [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }];
     this.findings.push(...this.#findingsOf(path, '', messages));
   }
+
+  /** A message is one line, without absolute paths or stacks. */
+  #diagnose(diagnostic: Diagnostic): void {
+    const line = oneLine(withoutAbsolutePaths(diagnostic.message, this.#roots)) || 'no message';
+    this.diagnostics.push({ ...diagnostic, message: line.slice(0, MESSAGE_UNITS_MAX).toWellFormed() });
+  }
 }
 
-const MESSAGE_UNITS_MAX = 2000;
-
-/** Each message is one line, without absolute paths or stacks. */
-class ScanDiagnostics {
-  readonly #roots: readonly string[];
-  readonly #found: Diagnostic[] = [];
-
-  constructor(roots: readonly string[]) {
-    this.#roots = roots;
-  }
-
-  parseError(path: string, message: string): void {
-    const diagnostic: Diagnostic = { kind: 'parse-error', message: this.#clean(message) };
-    if (pathFault(path) === undefined) diagnostic.relativePath = path;
-    this.#found.push(diagnostic);
-  }
-
-  ruleError(relativePath: string, { ruleId, message }: RuleCrash): void {
-    this.#found.push({ kind: 'rule-error', message: this.#clean(message), ruleId, relativePath });
-  }
-
-  list(): Diagnostic[] {
-    return this.#found.sort(
-      (left, right) =>
-        byCodeUnits(left.kind, right.kind) ||
-        byCodeUnits(left.relativePath ?? '', right.relativePath ?? '') ||
-        byCodeUnits(left.ruleId ?? '', right.ruleId ?? '') ||
-        byCodeUnits(left.message, right.message),
-    );
-  }
-
-  #clean(text: string): string {
-    const line = oneLine(withoutAbsolutePaths(text, this.#roots)) || 'no message';
-    return line.slice(0, MESSAGE_UNITS_MAX).toWellFormed();
-  }
+function compareDiagnostics(left: Diagnostic, right: Diagnostic): number {
+  return (
+    byCodeUnits(left.kind, right.kind) ||
+    byCodeUnits(left.relativePath ?? '', right.relativePath ?? '') ||
+    byCodeUnits(left.ruleId ?? '', right.ruleId ?? '') ||
+    byCodeUnits(left.message, right.message)
+  );
 }

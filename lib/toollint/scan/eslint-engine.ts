@@ -11,7 +11,25 @@ import type { Linter } from '../document/extension.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
 import { withoutRoots } from '../document/report-path.ts';
 import { type EslintCopy, eslintFor, otherLinterHint } from './eslint-copy.ts';
-import { ConfigMissing, type EngineOptions, type LintedFile, type RuleCrash } from './scan-options.ts';
+import type { AnalysisOptions } from './file-search.ts';
+
+export class ConfigMissing extends ReportFailure {}
+
+interface RuleCrash {
+  readonly ruleId: string;
+  readonly message: string;
+}
+
+export interface LintedFile {
+  readonly messages: readonly LintMessage[];
+  readonly suppressed: readonly LintMessage[];
+  /** The rules that ran to the end of the file, including the check for unused directives. */
+  readonly ran: readonly string[];
+  readonly crashes: readonly RuleCrash[];
+  readonly failure?: string;
+}
+
+type EngineOptions = Pick<AnalysisOptions, 'root' | 'config' | 'extensions'>;
 
 type RuleFilter = (ruleId: string) => boolean;
 
@@ -58,8 +76,7 @@ export class EslintEngine {
     if (config === undefined) return undefined;
     let ids = this.#enabled.get(config);
     if (ids === undefined) {
-      const rules = config.rules ?? {};
-      ids = Object.keys(rules).filter((id) => isOn(rules[id]));
+      ids = Object.entries(config.rules ?? {}).flatMap(([id, entry]) => (isOn(entry) ? id : []));
       this.#enabled.set(config, ids);
     }
     return ids;
@@ -95,11 +112,7 @@ export class EslintEngine {
           crashes: [...dropped.values()],
         };
       } catch (cause) {
-        const named = culpritOf(cause);
-        const culprit =
-          named !== undefined && !dropped.has(named)
-            ? { ruleId: named, message: thrownText(cause) }
-            : await this.#findCulprit(path, text, dropped);
+        const culprit = culpritOf(cause, dropped) ?? (await this.#findCulprit(path, text, dropped));
         if (culprit === undefined)
           return { messages: [], suppressed: [], ran: [], crashes: [], failure: messageOf(cause) };
         dropped.set(culprit.ruleId, culprit);
@@ -116,15 +129,12 @@ export class EslintEngine {
   }
 
   /** A rule that throws a string or null is found by running one rule at a time. */
-  async #findCulprit(path: string, text: string, dropped: ReadonlyMap<string, RuleCrash>) {
-    const thrownBy = async (filter: RuleFilter) => {
-      try {
-        await this.#run(path, text, filter);
-        return undefined;
-      } catch (cause) {
-        return thrownText(cause);
-      }
-    };
+  async #findCulprit(
+    path: string,
+    text: string,
+    dropped: ReadonlyMap<string, RuleCrash>,
+  ): Promise<RuleCrash | undefined> {
+    const thrownBy = (filter: RuleFilter) => this.#run(path, text, filter).then(() => undefined, thrownText);
     if ((await thrownBy(() => false)) !== undefined) return undefined;
     for (const ruleId of new Set([...this.#culprits, ...((await this.rulesFor(path)) ?? [])])) {
       const message = dropped.has(ruleId) ? undefined : await thrownBy((other) => other === ruleId);
@@ -135,10 +145,7 @@ export class EslintEngine {
 
   factsOf(ruleId: string): RuleFacts {
     let facts = this.#facts.get(ruleId);
-    if (facts === undefined) {
-      facts = this.#readFacts(ruleId);
-      this.#facts.set(ruleId, facts);
-    }
+    if (facts === undefined) this.#facts.set(ruleId, (facts = this.#readFacts(ruleId)));
     return facts;
   }
 
@@ -154,30 +161,26 @@ export class EslintEngine {
   }
 
   async #configFor(path: string): Promise<ResolvedConfig | undefined> {
-    const config: unknown = await this.#eslint.calculateConfigForFile(path).catch((cause: unknown) => {
-      if (messageOf(cause).includes('Could not find config file'))
-        throw new ConfigMissing('config', noConfig(this.#options.root), cause);
-      throw new ReportFailure(
-        'config',
-        `the configuration cannot be used: ${withoutRoots(messageOf(cause), [this.#options.root])}`,
-        cause,
-      );
-    });
-    return typeof config === 'object' && config !== null ? config : undefined;
+    try {
+      return ((await this.#eslint.calculateConfigForFile(path)) as ResolvedConfig | null | undefined) ?? undefined;
+    } catch (cause) {
+      const { root } = this.#options;
+      const message = messageOf(cause);
+      if (message.includes('Could not find config file')) throw new ConfigMissing('config', noConfig(root), cause);
+      throw new ReportFailure('config', `the configuration cannot be used: ${withoutRoots(message, [root])}`, cause);
+    }
   }
 
   #readFacts(ruleId: string): RuleFacts {
     const at = ruleId.startsWith('@') ? ruleId.lastIndexOf('/') : ruleId.indexOf('/');
     const [plugin, name] = at < 0 ? ['@', ruleId] : [ruleId.slice(0, at), ruleId.slice(at + 1)];
-    for (const { plugins } of this.#enabled.keys()) {
-      const meta = plugins?.[plugin]?.rules?.[name]?.meta;
-      if (meta === undefined) continue;
-      const url = meta.docs?.url;
-      const docsUrl = url !== undefined && /^https?:\/\//iu.test(url) ? url : undefined;
-      const description = meta.docs?.description;
-      return { category: meta.type, docsUrl, description: typeof description === 'string' ? description : undefined };
-    }
-    return {};
+    const [meta] = [...this.#enabled.keys()].flatMap(({ plugins }) => plugins?.[plugin]?.rules?.[name]?.meta ?? []);
+    const { url = '', description } = meta?.docs ?? {};
+    return {
+      category: meta?.type,
+      docsUrl: /^https?:\/\//iu.test(url) ? url : undefined,
+      description: typeof description === 'string' ? description : undefined,
+    };
   }
 }
 
@@ -185,7 +188,8 @@ function noConfig(root: string): string {
   // The ESLint class of ESLint 9 and 10 does not read these files.
   const legacy = readdirSync(root).find((name) => /^\.eslintrc(?:\.(?:js|cjs|yaml|yml|json))?$/u.test(name));
   const seen = legacy === undefined ? '' : ` (${legacy} is there, but is not read)`;
-  return `no eslint.config.* was found for the files${seen}: write one, or name one with --config${otherLinterHint(root)}`;
+  const remedy = 'write one, or name one with --config';
+  return `no eslint.config.* was found for the files${seen}: ${remedy}${otherLinterHint(root)}`;
 }
 
 function isOn(entry: unknown): boolean {
@@ -193,10 +197,12 @@ function isOn(entry: unknown): boolean {
   return level !== 0 && level !== 'off' && level !== undefined;
 }
 
-function culpritOf(error: unknown): string | undefined {
+/** Returns the rule that an error names, unless the rule did not run. */
+function culpritOf(error: unknown, dropped: ReadonlyMap<string, RuleCrash>): RuleCrash | undefined {
   if (!(error instanceof Error)) return undefined;
-  if ('ruleId' in error && typeof error.ruleId === 'string') return error.ruleId;
-  return /^Error while loading rule '([^']+)'/u.exec(error.message)?.[1];
+  const named = /^Error while loading rule '([^']+)'/u.exec(error.message)?.[1];
+  const ruleId = 'ruleId' in error && typeof error.ruleId === 'string' ? error.ruleId : named;
+  return ruleId === undefined || dropped.has(ruleId) ? undefined : { ruleId, message: thrownText(error) };
 }
 
 /** Returns one line. ESLint adds a property to the thrown value, so a thrown string or null appears as a TypeError. */
@@ -205,24 +211,18 @@ function thrownText(error: unknown): string {
   if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text))
     return 'the rule threw a value that is not an Error';
   const [first = ''] = text.split(/\r?\n/u);
-  return (
-    first.replace(/^Error while loading rule '[^']*': /u, '').trim() || 'the rule threw an Error without a message'
-  );
+  const reason = first.replace(/^Error while loading rule '[^']*': /u, '').trim();
+  return reason || 'the rule threw an Error without a message';
 }
 
 function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
-  const { fix, suggestions } = message;
+  const { ruleId, messageId, line, column, endLine, endColumn, fix, suggestions } = message;
   return {
-    ruleId: message.ruleId,
+    ...{ ruleId, messageId, line, column, endLine, endColumn },
     severity: message.severity === 2 ? 'error' : 'warning',
     // The message must not depend on the terminal.
     message: stripVTControlCharacters(message.message),
-    messageId: message.messageId,
     fatal: message.fatal === true,
-    line: message.line,
-    column: message.column,
-    endLine: message.endLine,
-    endColumn: message.endColumn,
     suggestion: suggestions?.[0]?.desc ?? (fix === undefined ? undefined : 'eslint --fix can fix this.'),
   };
 }

@@ -7,7 +7,26 @@ import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
 import { byCodeUnits, isUnder } from '../document/report-path.ts';
-import type { AnalysisOptions } from './scan-options.ts';
+
+export interface AnalysisOptions {
+  readonly root: string;
+  /** The folder that `paths` are relative to. Default: the root. */
+  readonly cwd?: string;
+  /** Files, folders and patterns. Default: the root. */
+  readonly paths?: readonly string[];
+  readonly include?: readonly string[];
+  readonly exclude?: readonly string[];
+  /** Extensions without the dot. Default: those of the configuration. */
+  readonly extensions?: readonly string[];
+  /** An absolute path. This file replaces the target's own configuration. */
+  readonly config?: string | undefined;
+  readonly pathPrefix?: string;
+  readonly timestamp?: string | undefined;
+  /** Writes 0 as the duration and, without a timestamp, 1970 as the time. */
+  readonly deterministic?: boolean;
+  readonly signal?: AbortSignal | undefined;
+  readonly progress?: (done: number, total: number, findings: number) => void;
+}
 
 export interface FoundFile {
   readonly path: string;

@@ -347,7 +347,7 @@ describe('the import of SARIF', () => {
     const log = (text: string) => `{"version":"2.1.0","runs":[${text}]}`;
     for (const [text, fault] of [
       ['', 'not JSON'],
-      ['[]', 'expected an object'],
+      ['[]', 'expected object'],
       ['{"version":"1.0.0","runs":[]}', '/version: '],
       ['{"runs":[]}', '/version: '],
       ['{"version":"2.1.0"}', '/runs: '],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { isReserved } from '../../../lib/toollint/document/consistency.ts';
+import { isReserved } from '../../../lib/toollint/document/report-format.ts';
 import { linterOf } from '../../../lib/toollint/document/extension.ts';
 import {
   fileFindings,

@@ -58,8 +58,8 @@ describe('the analysis of a file', () => {
     const processor = `{ preprocess: (text) => [text], postprocess() { throw new Error('in /opt/x/y.js'); } }`;
     const config = `export default [{ files: ['**/*.js'], processor: ${processor} }];\n`;
     const root = await project(t, { 'eslint.config.mjs': config, 'a.js': 'a;\n' });
-    const { findings, diagnostics } = await analyse({ root, paths: ['a.js'] });
-    assert.deepEqual(diagnostics, [{ kind: 'parse-error', message: 'in y.js', relativePath: 'a.js' }]);
+    const { findings, execution } = (await analyse({ root, paths: ['a.js'] })).report;
+    assert.deepEqual(execution.diagnostics, [{ kind: 'parse-error', message: 'in y.js', relativePath: 'a.js' }]);
     assert.equal(findings[0]?.ruleId, 'PARSE-ERROR');
     assert.equal(findings[0].message, 'in y.js');
   });
@@ -70,7 +70,7 @@ describe('the analysis of a file', () => {
     await symlink('real', link);
     const rule = `{ one: { create: (c) => ({ Program: (node) => c.report({ node, message: 'see ${link}/a.js' }) }) } }`;
     await writeConfig(join(folder, 'real/eslint.config.mjs'), configText(`{ 'own/one': 1 }`, rule));
-    const { findings } = await analyse({ root: relative(process.cwd(), link), paths: ['a.js'] });
+    const { findings } = (await analyse({ root: relative(process.cwd(), link), paths: ['a.js'] })).report;
     assert.equal(findings[0]?.message, 'see a.js');
   });
 });
