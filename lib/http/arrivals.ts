@@ -1,9 +1,8 @@
 // The TCP connections of a server, until node:http or the fast path has them: the balancer's header, a fair share of
 // the CPU time for handshakes, and room for each.
 import type { BlockList, Socket } from 'node:net';
-import type { Clock } from '../process/clock.ts';
-import { overLimit, victimOf, type Place, type RoomLimits } from './connection-room.ts';
-import type { Connection } from './connection.ts';
+import { overLimit, victimOf, type RoomLimits } from './connection-room.ts';
+import { Connection, type ConnectionHost } from './connection.ts';
 import { takeProxyHeader } from './proxy-header.ts';
 import { Turns } from './turns.ts';
 
@@ -16,42 +15,10 @@ export interface ArrivalLimits extends RoomLimits {
   readonly proxyFrom: BlockList | undefined;
 }
 
-/** A TCP connection. Its TLS connection has the same addresses and ports on both ends. */
-export class Arrival<T> implements Place {
-  readonly tcp: Socket;
-  readonly ends: string;
-  readonly context: T;
-  /** The client's address, or the balancer's until its header has been read. */
-  address: string;
-  /** What the server waits for. */
-  phase: 'header' | 'hello' | 'handshake' | 'open' = 'hello';
-  sinceMs: number;
-  /** Why there will be no TLS connection. */
-  failure: string | undefined;
-  connection: Connection<T> | undefined;
+/** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
+export type ConnectionFailure = (reason: string, address: string) => void;
 
-  constructor(tcp: Socket, address: string, context: T, nowMs: number) {
-    this.tcp = tcp;
-    this.context = context;
-    this.ends = endsOf(tcp);
-    this.address = address;
-    this.sinceMs = nowMs;
-  }
-
-  get hasClientHello(): boolean {
-    return this.tcp.bytesWritten > 0; // The server answers a whole ClientHello.
-  }
-  get isAuthenticated(): boolean | undefined {
-    return this.connection && !this.connection.hasOneAnswer;
-  }
-  get producer(): string | undefined {
-    return this.connection?.producer;
-  }
-  get isIdle(): boolean {
-    return this.connection?.isIdle === true;
-  }
-}
-
+/** The addresses and ports on both ends, which are the same for a TLS connection and the TCP connection below it. */
 const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
   `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 
@@ -65,49 +32,42 @@ const PROXY_HEADER_TIMEOUT_MS = 5_000;
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 
-export interface ArrivalHandlers<T> {
-  /** Returns the context of a connection that arrives now. */
-  readonly context: () => T;
-  /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
-  readonly connectionFailure: (reason: string, address: string) => void;
-}
-
 export class Arrivals<T> {
   readonly #limits: ArrivalLimits;
-  readonly #handlers: ArrivalHandlers<T>;
-  readonly #clock: Clock;
-  readonly #begin: (arrival: Arrival<T>) => void;
+  readonly #host: ConnectionHost<T>;
+  readonly #failed: ConnectionFailure;
+  readonly #begin: (connection: Connection<T>) => void;
   readonly #awaitsHello: boolean;
-  readonly #byEnds = new Map<string, Arrival<T>>();
+  readonly #byEnds = new Map<string, Connection<T>>();
   /** Oldest first, without those that are being closed. */
-  readonly #places = new Set<Arrival<T>>();
+  readonly #places = new Set<Connection<T>>();
   readonly #handshakeTurns: Turns;
   #arrivedLately = false;
   #handshakesMs = 0;
 
-  /** `begin` is called with each arrival that may go on; in TLS, once the client has sent its first bytes. */
+  /** `begin` is called with each connection that may go on; in TLS, once the client has sent its first bytes. */
   constructor(
     limits: ArrivalLimits,
-    handlers: ArrivalHandlers<T>,
-    clock: Clock,
+    host: ConnectionHost<T>,
     awaitsHello: boolean,
-    begin: (arrival: Arrival<T>) => void,
+    begin: (connection: Connection<T>) => void,
+    failed: ConnectionFailure,
   ) {
     this.#limits = limits;
-    this.#handlers = handlers;
-    this.#clock = clock;
+    this.#host = host;
+    this.#failed = failed;
     this.#awaitsHello = awaitsHello;
     this.#begin = begin;
-    this.#handshakeTurns = new Turns(clock, () => this.#handshakesNow(), 1, true);
+    this.#handshakeTurns = new Turns(host.clock, () => this.#handshakesNow(), 1, true);
   }
 
-  /** Returns the arrival of a TCP connection or of the TLS connection above it. */
-  of(socket: Socket): Arrival<T> | undefined {
+  /** Returns the connection with a TCP connection or with the TLS connection above it. */
+  of(socket: Socket): Connection<T> | undefined {
     return this.#byEnds.get(endsOf(socket));
   }
 
   destroy(): void {
-    for (const { tcp, connection } of this.#byEnds.values()) (connection?.socket ?? tcp).destroy();
+    for (const { socket } of this.#byEnds.values()) socket.destroy();
   }
 
   /** Closes connections that have sent nothing. Called while the server is stopping. */
@@ -116,59 +76,54 @@ export class Arrivals<T> {
   }
 
   check(nowMs: number): void {
-    for (const arrival of overLimit(this.#places, this.#limits, nowMs)) this.#evict(arrival);
-    for (const arrival of this.#byEnds.values()) {
-      const waitedMs = nowMs - arrival.sinceMs;
-      if (arrival.phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(arrival, 'proxy_header');
-      if (arrival.phase === 'hello' && waitedMs >= this.#limits.handshakeTimeoutMs) this.#fail(arrival, 'timeout');
+    for (const connection of overLimit(this.#places, this.#limits, nowMs)) this.#evict(connection);
+    for (const connection of this.#byEnds.values()) {
+      const waitedMs = nowMs - connection.sinceMs;
+      if (connection.phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(connection, 'proxy_header');
+      if (connection.phase === 'hello' && waitedMs >= this.#limits.handshakeTimeoutMs)
+        this.#fail(connection, 'timeout');
     }
   }
 
   arrive(tcp: Socket): void {
-    tcp.on('error', () => undefined); // A 'close' event follows.
     this.#arrivedLately = true;
     const { remoteAddress: address } = tcp;
-    const { proxyFrom } = this.#limits;
+    const { proxyFrom, connectionsMax } = this.#limits;
     if (address === undefined) return void tcp.destroy();
     if (proxyFrom?.check(address, tcp.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4') === false) {
-      this.#handlers.connectionFailure('proxy_source', address);
+      this.#failed('proxy_source', address);
       return void tcp.destroy();
     }
-    const arrival = new Arrival(tcp, address, this.#handlers.context(), this.#clock.ms());
-    this.#byEnds.set(arrival.ends, arrival);
-    tcp.once('close', () => this.#left(arrival));
-    this.#enter(arrival);
+    const connection = new Connection(tcp, address, this.#host);
+    const ends = endsOf(tcp);
+    this.#byEnds.set(ends, connection);
+    this.#places.add(connection);
+    tcp.once('close', () => {
+      this.#places.delete(connection);
+      this.#byEnds.delete(ends);
+      const { isOpen, phase, failure } = connection;
+      // A balancer that closes before its header only checked that the port is open.
+      if (!isOpen && (phase !== 'header' || failure !== undefined))
+        this.#failed(failure ?? 'reset', connection.address);
+    });
+    if (this.#places.size > connectionsMax)
+      this.#evict(victimOf(this.#places, connection, this.#limits, connection.sinceMs));
     if (tcp.destroyed) return;
-    if (proxyFrom === undefined) return this.#goOn(arrival);
-    arrival.phase = 'header';
+    if (proxyFrom === undefined) return this.#goOn(connection);
+    connection.phase = 'header';
     takeProxyHeader(tcp, (header) => {
-      if (header === undefined) return this.#fail(arrival, 'proxy_header');
-      arrival.address = header.address ?? arrival.address;
-      arrival.sinceMs = this.#clock.ms();
-      arrival.phase = 'hello';
-      this.#goOn(arrival);
+      if (header === undefined) return this.#fail(connection, 'proxy_header');
+      connection.address = header.address ?? address;
+      connection.sinceMs = this.#host.clock.ms();
+      connection.phase = 'hello';
+      this.#goOn(connection);
     });
   }
 
-  #enter(arrival: Arrival<T>): void {
-    this.#places.add(arrival);
-    if (this.#places.size > this.#limits.connectionsMax)
-      this.#evict(victimOf(this.#places, arrival, this.#limits, arrival.sinceMs));
-  }
-
-  #left(arrival: Arrival<T>): void {
-    const { ends, connection, phase, failure, address } = arrival;
-    this.#places.delete(arrival);
-    this.#byEnds.delete(ends);
-    // A balancer that closes before its header only checked that the port is open.
-    if (connection === undefined && (phase !== 'header' || failure !== undefined))
-      this.#handlers.connectionFailure(failure ?? 'reset', address);
-  }
-
   /** A handshake begins once the client has sent its first bytes, in its address's turn. */
-  #goOn(arrival: Arrival<T>): void {
-    const { tcp } = arrival;
-    if (!this.#awaitsHello) return this.#begin(arrival);
+  #goOn(connection: Connection<T>): void {
+    const { tcp, address } = connection;
+    if (!this.#awaitsHello) return this.#begin(connection);
     let helloBytes = 0;
     const onReadable = (): void => {
       // The client ended its side, perhaps while its handshake waited for a turn.
@@ -176,11 +131,11 @@ export class Arrivals<T> {
       const isQueued = helloBytes > 0;
       helloBytes = tcp.readableLength;
       if (isQueued) return;
-      this.#handshakeTurns.later(arrival.address, () => {
+      this.#handshakeTurns.later(address, () => {
         if (tcp.destroyed) return;
         tcp.off('readable', onReadable);
-        arrival.phase = 'handshake';
-        this.#begin(arrival);
+        connection.phase = 'handshake';
+        this.#begin(connection);
       });
     };
     tcp.on('readable', onReadable);
@@ -188,24 +143,23 @@ export class Arrivals<T> {
 
   /** Returns the number of handshakes that may begin in this turn. */
   #handshakesNow(): number {
-    const nowMs = this.#clock.ms();
-    const begins = !this.#arrivedLately || nowMs - this.#handshakesMs >= HANDSHAKE_INTERVAL_MS;
-    const count = !begins ? 0 : this.#arrivedLately ? 1 : HANDSHAKES_A_TURN;
+    const nowMs = this.#host.clock.ms();
+    const arrived = this.#arrivedLately;
     this.#arrivedLately = false;
-    if (begins) this.#handshakesMs = nowMs;
-    return count;
+    if (arrived && nowMs - this.#handshakesMs < HANDSHAKE_INTERVAL_MS) return 0;
+    this.#handshakesMs = nowMs;
+    return arrived ? 1 : HANDSHAKES_A_TURN;
   }
 
-  #evict(arrival: Arrival<T>): void {
-    this.#places.delete(arrival);
-    const { connection, address } = arrival;
-    if (connection === undefined) return this.#fail(arrival, 'limit');
-    this.#handlers.connectionFailure('limit', address);
+  #evict(connection: Connection<T>): void {
+    this.#places.delete(connection);
+    if (!connection.isOpen) return this.#fail(connection, 'limit');
+    this.#failed('limit', connection.address);
     connection.evict();
   }
 
-  #fail(arrival: Arrival<T>, reason: 'limit' | 'timeout' | 'proxy_header'): void {
-    arrival.failure ??= reason;
-    arrival.tcp.destroy();
+  #fail(connection: Connection<T>, reason: 'limit' | 'timeout' | 'proxy_header'): void {
+    connection.failure ??= reason;
+    connection.tcp.destroy();
   }
 }

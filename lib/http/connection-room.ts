@@ -17,8 +17,10 @@ export interface Place {
   readonly sinceMs: number;
   /** True if the whole ClientHello has arrived. */
   readonly hasClientHello: boolean;
-  /** `undefined` during the handshake. */
-  readonly isAuthenticated: boolean | undefined;
+  /** True after the handshake. */
+  readonly isOpen: boolean;
+  /** True if the client is not authenticated. */
+  readonly hasOneAnswer: boolean;
   /** The producer that has sent a request on the connection; `undefined` if none has. */
   readonly producer: string | undefined;
   /** True if no request or answer is in progress on the connection. */
@@ -51,14 +53,14 @@ const RANKS = {
   AUTHENTICATED: 6,
 } as const;
 
-function rankOf({ isAuthenticated, hasClientHello, sinceMs }: Place, nowMs: number): number {
-  if (isAuthenticated !== undefined) return RANKS[isAuthenticated ? 'AUTHENTICATED' : 'UNAUTHENTICATED'];
+function rankOf({ isOpen, hasOneAnswer, hasClientHello, sinceMs }: Place, nowMs: number): number {
+  if (isOpen) return RANKS[hasOneAnswer ? 'UNAUTHENTICATED' : 'AUTHENTICATED'];
   const isSlow = nowMs - sinceMs >= HANDSHAKE_FREE_MS;
   if (hasClientHello) return RANKS[isSlow ? 'SLOW' : 'HANDSHAKE'];
   return RANKS[isSlow ? 'SILENT_AND_SLOW' : 'SILENT'];
 }
 
-const isKnown = ({ isAuthenticated, producer }: Place): boolean => isAuthenticated === true && producer !== undefined;
+const isKnown = ({ producer }: Place): boolean => producer !== undefined;
 
 /** Returns the connection that must close to make room for `newcomer`; it may be `newcomer` itself. */
 export function victimOf<P extends Place>(
@@ -74,7 +76,7 @@ export function victimOf<P extends Place>(
   let stranger: P | undefined;
   let lowest = Infinity;
   for (const place of strangers) {
-    const isOwn = isOver && place.isAuthenticated === undefined && isNeighbor(place);
+    const isOwn = isOver && !place.isOpen && isNeighbor(place);
     const rank = isOwn ? RANKS.OWN_HANDSHAKE : rankOf(place, nowMs);
     if (rank < lowest) [stranger, lowest] = [place, rank];
   }

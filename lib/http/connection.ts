@@ -6,6 +6,7 @@ import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
+import type { Place } from './connection-room.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { CLOSING, type HeadTail } from './respond.ts';
 import type { Turns } from './turns.ts';
@@ -17,6 +18,8 @@ export interface ClientCertificate {
 }
 
 export interface ConnectionHandlers<T> {
+  /** Returns the context of a connection that arrives now. */
+  readonly context: () => T;
   /** Must call `respond` of the request once, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   /** Returns the complete response to a request that could not be read. */
@@ -35,6 +38,7 @@ export interface IdleLimits {
   readonly idleTimeoutMs: number;
 }
 
+/** The server, as its connections see it. */
 export interface ConnectionHost<T> {
   readonly clock: Clock;
   readonly turns: Turns;
@@ -69,47 +73,65 @@ const PIECE_BYTES = 256;
 /** Length of a TLS record without its content. */
 const RECORD_BYTES = 22;
 
-export class Connection<T> {
-  readonly socket: Socket;
-  /** The TCP connection below a TLS connection; otherwise the same as `socket`. */
+export class Connection<T> implements Place {
   readonly tcp: Socket;
-  readonly clientCertificate: ClientCertificate | undefined;
-  readonly address: string;
+  /** The TLS connection above `tcp`; the same as `tcp` in plain HTTP, and until the handshake is done. */
+  socket: Socket;
+  /** The client's address, or the balancer's until its header has been read. */
+  address: string;
   readonly context: T;
-  readonly clock: Clock;
-  readonly turns: Turns;
-  /** Set right after the connection is made. */
+  readonly host: ConnectionHost<T>;
+  /** What the server waits for. */
+  phase: 'header' | 'hello' | 'handshake' | 'open' = 'hello';
+  /** When the phase began, or the latest time of progress on an open connection. */
+  sinceMs: number;
+  /** Why there will be no TLS connection. */
+  failure: string | undefined;
+  clientCertificate: ClientCertificate | undefined;
+  /** Set when the connection is open. */
   declare reader: Reader;
   /** True once the last answer has been made. */
   isClosing = false;
   /** True if the connection closes after the answers that it owes. No further request may be handled. */
   isRetiring = false;
-  readonly #host: ConnectionHost<T>;
   #requests = 0;
   #isAwake = false;
-  /** Requests and bytes written when the last check found progress, and its time. */
+  /** The sum of requests and bytes written when the last check found progress. */
   #progress = 0;
-  #quietSinceMs: number;
+  /** When a closing connection is destroyed. */
+  #destroyAtMs = 0;
   /** Bytes received up to the last call of `heldBytes`, and the memory for each byte that arrived before that call. */
   #seenBytes = 0;
   #seenTcpBytes = 0;
   #memoryPerByte = 1;
 
-  constructor(socket: Socket, tcp: Socket, host: ConnectionHost<T>, address: string, context: T) {
-    this.socket = socket;
+  constructor(tcp: Socket, address: string, host: ConnectionHost<T>) {
     this.tcp = tcp;
+    this.socket = tcp;
     this.address = address;
-    this.context = context;
-    this.clock = host.clock;
-    this.turns = host.turns;
-    this.#host = host;
-    this.#quietSinceMs = host.clock.ms();
+    this.context = host.handlers.context();
+    this.host = host;
+    this.sinceMs = host.clock.ms();
+    tcp.on('error', ignore); // A 'close' event follows.
+  }
+
+  /** Called when requests may arrive, with the TLS connection if there is one. */
+  open(socket: Socket): void {
+    this.socket = socket;
+    this.phase = 'open';
+    this.sinceMs = this.host.clock.ms();
     this.clientCertificate = socket instanceof TLSSocket ? clientCertificateOf(socket) : undefined;
     socket.on('error', ignore);
     socket.on('drain', () => this.wake());
-    socket.on('close', () => host.handlers.closed?.(this));
+    socket.on('close', () => this.host.handlers.closed?.(this));
   }
 
+  get hasClientHello(): boolean {
+    return this.tcp.bytesWritten > 0; // The server answers a whole ClientHello.
+  }
+  get isOpen(): boolean {
+    return this.phase === 'open';
+  }
   /** True if an accepted authority signed the client's certificate. */
   get isAuthenticated(): boolean {
     return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
@@ -119,15 +141,15 @@ export class Connection<T> {
     return this.tcp !== this.socket && !this.isAuthenticated;
   }
   get producer(): string | undefined {
-    return this.#host.handlers.producerOf(this.context);
+    return this.host.handlers.producerOf(this.context);
   }
   /** The producer, for a fair share of each turn and of the memory; empty for an unauthenticated client. */
   get holder(): string {
     return this.producer ?? (this.isAuthenticated ? 'authenticated' : '');
   }
   get isIdle(): boolean {
-    const { owesAnswer, isArriving } = this.reader;
-    return !this.isClosing && !owesAnswer && !isArriving && this.socket.writableLength === 0;
+    if (!this.isOpen || this.isClosing || this.socket.writableLength > 0) return false;
+    return !this.reader.owesAnswer && !this.reader.isArriving;
   }
 
   /** Returns the memory of requests that are not handled yet and of answers that the client has not read. */
@@ -146,19 +168,19 @@ export class Connection<T> {
 
   /** Returns the last lines of an answer's head. */
   tail(isLast: boolean): string {
-    return (isLast ? CLOSING : this.#host.keepAlive).at(this.clock.epochMs());
+    return (isLast ? CLOSING : this.host.keepAlive).at(this.host.clock.epochMs());
   }
 
   handle(request: HttpRequest): void {
     this.#requests += 1;
-    this.#host.handlers.request(this, request);
+    this.host.handlers.request(this, request);
   }
 
   /** Calls the reader's `flush` at the end of this turn. */
   wake(): void {
     if (this.#isAwake) return;
     this.#isAwake = true;
-    this.turns.atEnd(this.#flush);
+    this.host.turns.atEnd(this.#flush);
   }
 
   /** Runs `run`. If it throws, the connection is closed and the failure is logged. */
@@ -167,7 +189,7 @@ export class Connection<T> {
       run();
     } catch (cause) {
       this.socket.destroy();
-      this.#host.handlers.bug(cause, this);
+      this.host.handlers.bug(cause, this);
     }
   }
 
@@ -180,13 +202,11 @@ export class Connection<T> {
     if (socket.destroyed) return;
     if (text !== '') socket.write(text, 'latin1');
     for (const part of parts) socket.write(part);
-    let timer = this.clock.after(LAST_WRITE_MS, () => socket.destroy());
-    socket.once('close', () => timer.close());
+    this.#destroyAtMs = this.host.clock.ms() + LAST_WRITE_MS;
     // Closing while the client is still sending would reset the connection, and the client may see the reset before it
     // reads the answer (RFC 9112, section 9.6).
     socket.end(() => {
-      timer.close();
-      if (unread) timer = this.clock.after(LINGER_MS, () => socket.destroy());
+      if (unread) this.#destroyAtMs = this.host.clock.ms() + LINGER_MS;
       else socket.destroy();
     });
     socket.on('data', ignore);
@@ -194,7 +214,7 @@ export class Connection<T> {
   }
 
   finishWithFault(fault: ProtocolFault): void {
-    this.finish(this.#host.handlers.protocolFault(fault, this), true);
+    this.finish(this.host.handlers.protocolFault(fault, this), true);
   }
 
   /** Closes the connection after the answers to the requests that are being handled. Drops all later requests. */
@@ -211,31 +231,34 @@ export class Connection<T> {
 
   /** Closes the connection if it is quiet for too long. Called a few times a second. */
   check(nowMs: number, limits: IdleLimits): void {
-    if (this.isClosing) return;
-    this.guard(() => this.reader.check?.(nowMs));
-    const { owesAnswer, isArriving } = this.reader;
-    const { writableLength, bytesWritten } = this.socket;
-    const progress = this.#requests + bytesWritten;
-    if (progress !== this.#progress || (owesAnswer && writableLength === 0)) {
+    const { socket, reader } = this;
+    if (this.isClosing) {
+      if (nowMs >= this.#destroyAtMs) socket.destroy();
+      return;
+    }
+    this.guard(() => reader.check?.(nowMs));
+    const isWriting = socket.writableLength > 0;
+    const progress = this.#requests + socket.bytesWritten;
+    if (progress !== this.#progress || (reader.owesAnswer && !isWriting)) {
       this.#progress = progress;
-      this.#quietSinceMs = nowMs;
+      this.sinceMs = nowMs;
       return;
     }
     let quietMsMax = limits.idleTimeoutMs + IDLE_SLACK_MS;
     // Node's time limits for a request end sooner.
-    if (isArriving && writableLength === 0) quietMsMax += limits.requestTimeoutMs;
+    if (reader.isArriving && !isWriting) quietMsMax += limits.requestTimeoutMs;
     // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
     // response to the request that it sends next.
     else if (this.#requests === 0 && !this.isAuthenticated) quietMsMax = Math.min(quietMsMax, limits.headersTimeoutMs);
-    if (nowMs - this.#quietSinceMs < quietMsMax) return;
+    if (nowMs - this.sinceMs < quietMsMax) return;
     if (this.isIdle) this.finish('', false);
-    else this.socket.destroy();
+    else socket.destroy();
   }
 
   /** Closes the connection if it is idle and nothing arrives in this turn. */
   endIdle(): void {
     if (!this.isIdle) return;
-    this.clock.turnEnd(() => {
+    this.host.clock.turnEnd(() => {
       if (this.isIdle) this.finish('', false);
     });
   }

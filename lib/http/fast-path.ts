@@ -20,7 +20,6 @@ const WRITE_BYTES = 65_536;
 
 export class FastPath<T> implements Reader {
   readonly #connection: Connection<T>;
-  readonly #isOn: boolean;
   readonly #leave: (rest: Buffer, hasEnded: boolean) => void;
   /** The beginning of a request. */
   #held: Buffer = NOTHING;
@@ -33,13 +32,9 @@ export class FastPath<T> implements Reader {
   /** True if the client ended its side. */
   #hasEnded = false;
 
-  /**
-   * `isOn`: false moves the connection on with its first byte. `leave` is called once, after the last answer, with the
-   * unread bytes.
-   */
-  constructor(connection: Connection<T>, isOn: boolean, leave: (rest: Buffer, hasEnded: boolean) => void) {
+  /** `leave` is called once, after the last answer, with the unread bytes. */
+  constructor(connection: Connection<T>, leave: (rest: Buffer, hasEnded: boolean) => void) {
     this.#connection = connection;
-    this.#isOn = isOn;
     this.#leave = leave;
     connection.socket.on('data', this.#onData);
     connection.socket.on('end', this.#onEnd);
@@ -135,11 +130,11 @@ export class FastPath<T> implements Reader {
     this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !connection.isClosing;) {
       if (this.#isFull) return this.#pause('paused', bytes.subarray(at));
-      if (!connection.turns.take(1) && at > 0) {
+      if (!connection.host.turns.take(1) && at > 0) {
         this.#pause('queued', bytes.subarray(at));
-        return connection.turns.later(connection.holder, this.#goOn);
+        return connection.host.turns.later(connection.holder, this.#goOn);
       }
-      const post = this.#isOn ? parsePost(bytes, at, this) : 'not plain';
+      const post = parsePost(bytes, at, this);
       if (post === 'unfinished') return this.#hold(bytes, at);
       this.#pieces = 0;
       if (post === 'not plain') {
@@ -175,7 +170,7 @@ export class FastPath<T> implements Reader {
   #hold(bytes: Buffer, at: number): void {
     this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
     this.#pieces += 1;
-    if (this.#pieces === 1) this.#heldSinceMs = this.#connection.clock.ms();
+    if (this.#pieces === 1) this.#heldSinceMs = this.#connection.host.clock.ms();
     if (this.#pieces >= PIECES_MAX || this.#held.length >= PLAIN_BYTES_MAX) this.#beginToLeave();
   }
 

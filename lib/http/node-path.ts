@@ -127,11 +127,11 @@ export class NodePath<T> implements Reader {
   readOn(): void {
     if (this.#isReading) return; // A handler was called from the loop below.
     this.#isReading = true;
-    const { turns, holder } = this.#connection;
+    const { host, holder } = this.#connection;
     while (this.#mayRead) {
-      if (!this.#isFresh && !turns.take(NODE_COST)) {
+      if (!this.#isFresh && !host.turns.take(NODE_COST)) {
         this.#isQueued = true;
-        turns.later(holder, this.#goOn);
+        host.turns.later(holder, this.#goOn);
         break;
       }
       if (!this.#readSlice()) break;
@@ -208,6 +208,9 @@ export class NodePath<T> implements Reader {
       if (this.#current !== latest && this.owesAnswer) return;
       // A request whose body ends early gets no answer.
       if (fault === 'end of input' || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
-    } else if (!this.owesAnswer) connection.finishWithFault(fault === 'end of input' ? 'malformed' : fault);
+    } else if (!this.owesAnswer) {
+      if (connection.socket.bytesRead === 0) connection.finish('', false);
+      else connection.finishWithFault(fault === 'end of input' ? 'malformed' : fault);
+    }
   }
 }

@@ -13,8 +13,8 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
-import { Arrivals, type Arrival, type ArrivalHandlers, type ArrivalLimits } from './arrivals.ts';
-import { Connection, type ConnectionHandlers, type ConnectionHost, type IdleLimits } from './connection.ts';
+import { Arrivals, type ArrivalLimits, type ConnectionFailure } from './arrivals.ts';
+import type { Connection, ConnectionHandlers, ConnectionHost, IdleLimits } from './connection.ts';
 import { FastPath } from './fast-path.ts';
 import { faultOf, handshakeReason } from './faults.ts';
 import { overBudget, type HeldLimits } from './held-bytes.ts';
@@ -29,7 +29,8 @@ export interface ServerLimits extends IdleLimits, ArrivalLimits {
   readonly httpReader: 'own' | 'node';
 }
 
-export interface ServerHandlers<T> extends ConnectionHandlers<T>, ArrivalHandlers<T> {
+export interface ServerHandlers<T> extends ConnectionHandlers<T> {
+  readonly connectionFailure: ConnectionFailure;
   /** Returns the complete response to a request in plain HTTP. */
   readonly plainHttp: () => string;
 }
@@ -42,6 +43,7 @@ const NODE_CHECK_INTERVAL_MS = 250;
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
 const REQUESTS_A_TURN = 192;
+const NOTHING = Buffer.alloc(0);
 
 /**
  * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
@@ -101,9 +103,9 @@ export class HttpServer<T> {
       keepAlive: new HeadTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}\r\n`),
       handlers,
     };
-    this.#arrivals = new Arrivals(limits, handlers, clock, isTls, (arrival) =>
-      isTls ? beginHandshake(arrival.tcp) : this.#open(arrival, arrival.tcp),
-    );
+    const begin = (connection: Connection<T>): void =>
+      isTls ? beginHandshake(connection.tcp) : this.#open(connection, connection.tcp);
+    this.#arrivals = new Arrivals(limits, this.#host, isTls, begin, handlers.connectionFailure);
     server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
     if (isTls) this.#listenForTls(server as HttpsServer);
     this.#listenForRequests(server as HttpsServer); // Both have these events.
@@ -178,32 +180,33 @@ export class HttpServer<T> {
 
   #listenForTls(server: HttpsServer): void {
     server.on('secureConnection', (socket: TLSSocket) => {
-      const arrival = this.#arrivals.of(socket);
-      if (arrival?.phase !== 'handshake') return void socket.destroy();
+      const connection = this.#arrivals.of(socket);
+      if (connection?.phase !== 'handshake') return void socket.destroy();
       socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
-      this.#open(arrival, socket);
+      this.#open(connection, socket);
     });
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
-      const arrival = this.#arrivals.of(socket);
-      if (arrival !== undefined) arrival.failure ??= handshakeReason(error);
+      const connection = this.#arrivals.of(socket);
+      if (connection === undefined) return void socket.destroy();
+      connection.failure ??= handshakeReason(error);
       // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
-      if (error.code === 'ERR_SSL_HTTP_REQUEST' && arrival !== undefined)
-        arrival.tcp.end(this.#handlers.plainHttp(), 'latin1', () => arrival.tcp.destroy());
+      if (error.code === 'ERR_SSL_HTTP_REQUEST')
+        connection.tcp.end(this.#handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
       else socket.destroy();
     });
   }
 
-  #open(arrival: Arrival<T>, socket: Socket): void {
-    const connection = new Connection<T>(socket, arrival.tcp, this.#host, arrival.address, arrival.context);
-    connection.reader = new FastPath(connection, this.#usesFastPath, (rest, hasEnded) => {
+  #open(connection: Connection<T>, socket: Socket): void {
+    connection.open(socket);
+    this.#connections.set(socket, connection);
+    socket.once('close', () => this.#connections.delete(socket));
+    const leave = (rest: Buffer, hasEnded: boolean): void => {
       const nodePath = new NodePath(connection);
       connection.reader = nodePath;
       nodePath.begin(() => this.#adopt(socket), rest, hasEnded);
-    });
-    this.#connections.set(socket, connection);
-    socket.once('close', () => this.#connections.delete(socket));
-    arrival.phase = 'open';
-    arrival.connection = connection;
+    };
+    if (this.#usesFastPath) connection.reader = new FastPath(connection, leave);
+    else leave(NOTHING, false);
   }
 
   // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.

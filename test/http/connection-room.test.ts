@@ -4,7 +4,8 @@ import { HANDSHAKE_FREE_MS, overLimit, victimOf, type Place, type RoomLimits } f
 
 interface Named extends Place {
   readonly name: string;
-  isAuthenticated: boolean | undefined;
+  isOpen: boolean;
+  hasOneAnswer: boolean;
   producer: string | undefined;
 }
 
@@ -23,8 +24,8 @@ class Room {
   /** Returns the name of the connection that was closed. */
   enter(name: string, address: string, nowMs: number): string | undefined {
     const [hasClientHello, isIdle] = [name.endsWith('+'), !name.endsWith('!')];
-    const place = { address, sinceMs: nowMs, hasClientHello, isAuthenticated: undefined, producer: undefined, isIdle };
-    const newcomer: Named = { name, ...place };
+    const state = { isOpen: false, hasOneAnswer: false, producer: undefined };
+    const newcomer: Named = { name, address, sinceMs: nowMs, hasClientHello, isIdle, ...state };
     this.places.push(newcomer);
     if (this.places.length <= this.#limits.connectionsMax) return undefined;
     return this.leave(victimOf(this.places, newcomer, this.#limits, nowMs).name);
@@ -40,7 +41,7 @@ class Room {
 
   handshakeDone(name: string, isAuthenticated: boolean, producer?: string): void {
     const place = this.places.find((one) => one.name === name);
-    if (place !== undefined) Object.assign(place, { isAuthenticated, producer });
+    if (place !== undefined) Object.assign(place, { isOpen: true, hasOneAnswer: !isAuthenticated, producer });
   }
 
   over(nowMs: number): string[] {
