@@ -72,7 +72,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   const { head } = request;
   const { quotas, refusal } = options.checks;
   const { bodyBytesMax } = options.events;
-  if (request.gone) exchange.aborted();
+  if (exchange.connection.isGone) exchange.aborted();
   if (exchange.ended) return 'taken';
   if (verdict.kind !== 'producer') return refusal(verdict, head.authorization);
   const { producer } = verdict;
@@ -122,7 +122,7 @@ function bodyTaker(
     }
   };
   const isNeeded = (): boolean => {
-    if (exchange.request.gone) exchange.aborted();
+    if (exchange.connection.isGone) exchange.aborted();
     return !exchange.ended;
   };
   const decode = (coded: ContentCoding, body: Buffer): void => {

@@ -4,7 +4,7 @@
 // Invariant: when an exchange ends, the request is counted and its admission is released in one step. So at any
 // moment, requests = accepted + duplicate + shed + refused by code + aborted (+ answers to lookups and process
 // endpoints).
-import { CATALOGUE, problem, type Refusal } from '../ingest/errors.ts';
+import { CATALOGUE, problem } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
 import { FAULTS, type HttpRequest, type ProtocolFault, type RequestListener } from '../http/request.ts';
@@ -24,16 +24,11 @@ const ABORTED_STATUS = 499;
 
 const SHOWN_ID_MAX = 256;
 
-/** A connection with a longer unread rest of a refused request closes; a shorter rest is read and discarded. */
-const REST_BYTES_MAX = 65_536;
-
 export interface ExchangeContext extends ClockAndRandom {
   readonly admission: Admission;
   readonly refusals: RefusalMeter;
   /** `undefined` disables spans. */
   readonly spans: RequestSpans | undefined;
-  /** True while the server is stopping: answers then close their connections. */
-  draining: boolean;
   /** Number of exchanges that have not ended. */
   open: number;
   readonly log: Log;
@@ -99,7 +94,7 @@ export class Exchange implements RequestListener {
   }
 
   answer(answer: GatewayAnswer): void {
-    if (!this.#ended) this.#respond(answer, this.#restCostsConnection(answer.refusal));
+    if (!this.#ended) this.#respond(answer, false);
   }
 
   aborted(): void {
@@ -130,8 +125,7 @@ export class Exchange implements RequestListener {
     if (answer.refusal !== undefined) this.#context.refusals.refused(answer.refusal, this.producer, connection);
     if (this.#context.logsAnswers) this.#logAnswer(answer);
     this.#context.spans?.ended(this, answer);
-    // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
-    request.respond(requestId, answer, close || (this.#context.draining && request.isLatest));
+    request.respond(requestId, answer, close);
   }
 
   #logAnswer(answer: GatewayAnswer): void {
@@ -149,10 +143,6 @@ export class Exchange implements RequestListener {
     this.#context.open -= 1;
     if (this.admitted !== undefined) this.#context.admission.release(this.admitted);
     this.#meter.ended(this.request.head.method, status, this.startMs);
-  }
-
-  #restCostsConnection(refusal: Refusal | undefined): boolean {
-    return refusal !== undefined && this.request.restMayExceed(refusal === 'eventTooLarge' ? 0 : REST_BYTES_MAX);
   }
 }
 

@@ -46,7 +46,7 @@ export async function findEvent(
   const isGranted = await new Promise<boolean>((go) => options.turns.take(verdict.producer, always, go));
   if (!isGranted) return OVERLOADED;
   try {
-    return exchange.request.gone ? NOT_FOUND : await lookUp(options, id, verdict.producer);
+    return exchange.connection.isGone ? NOT_FOUND : await lookUp(options, id, verdict.producer);
   } finally {
     options.turns.giveBack();
   }

@@ -65,6 +65,7 @@ export class Gateway {
   readonly #metrics: () => Promise<Exposition>;
   readonly #queue: Queue;
   #listening = false;
+  #draining = false;
   #material: TlsMaterial;
 
   constructor(parts: GatewayParts) {
@@ -94,7 +95,6 @@ export class Gateway {
       admission,
       refusals: new RefusalMeter(metrics, this.#refusalLog),
       spans,
-      draining: false,
       open: 0,
       log,
       // Checked once, so that an accepted request costs no call at level `info`.
@@ -138,6 +138,7 @@ export class Gateway {
       { ...config, headerBytesMax: HEADER_BYTES_MAX, held },
       {
         context: this.#authority.context,
+        draining: () => this.#draining,
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault, connection) => {
           const requestId = random.uuid();
@@ -177,7 +178,7 @@ export class Gateway {
   /** The state that the process endpoints report, both on this server and on a separate address. */
   get state(): ProcessState {
     return {
-      draining: () => this.#context.draining,
+      draining: () => this.#draining,
       unready: () => {
         const state = this.#queue.state();
         if (!state.available) return state.reason;
@@ -225,11 +226,11 @@ export class Gateway {
 
   /** Turns readiness off. From now on, answers close their connections. */
   beginStop(): void {
-    this.#context.draining = true;
+    this.#draining = true;
   }
 
   async drain(): Promise<void> {
-    this.#context.draining = true;
+    this.#draining = true;
     await this.#server.drain();
     this.#refusalLog.close();
     this.#handshakeLog.close();

@@ -22,6 +22,8 @@ export interface ConnectionHandlers<T> {
   readonly context: () => T;
   /** Must call `respond` of the request once, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
+  /** True while the server is stopping: answers then close their connections. */
+  readonly draining: () => boolean;
   /** Returns the complete response to a request that could not be read. */
   readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
   /** The producer that has sent a request on the connection; `undefined` if none has. */
@@ -140,6 +142,9 @@ export class Connection<T> implements Place {
   get hasOneAnswer(): boolean {
     return this.tcp !== this.socket && !this.isAuthenticated;
   }
+  get isGone(): boolean {
+    return this.socket.destroyed;
+  }
   get producer(): string | undefined {
     return this.host.handlers.producerOf(this.context);
   }
@@ -164,6 +169,12 @@ export class Connection<T> implements Place {
       this.#seenTcpBytes = tcpBytesRead;
     }
     return this.reader.heldBytes + readableLength * this.#memoryPerByte + writableLength;
+  }
+
+  /** True if the connection closes after the next answer. `isLatest`: nothing has arrived after its request. */
+  isLastAnswer(isLatest: boolean): boolean {
+    // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
+    return this.hasOneAnswer || (isLatest && this.host.handlers.draining());
   }
 
   /** Returns the last lines of an answer's head. */

@@ -49,18 +49,12 @@ export class FastPath<T> implements Reader {
   get heldBytes(): number {
     return this.#held.length + ANSWER_BYTES * this.#owed.length;
   }
-  get isClosed(): boolean {
-    return this.#connection.socket.destroyed;
-  }
-
-  isLatest(post: PlainPost): boolean {
-    return this.#owed.at(-1) === post && !this.isArriving;
-  }
 
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void {
     const connection = this.#connection;
     if (post.response !== undefined || connection.isClosing) return;
-    post.closes = close || connection.hasOneAnswer;
+    const isLatest = this.#owed.at(-1) === post && !this.isArriving;
+    post.closes = close || connection.isLastAnswer(isLatest);
     connection.isRetiring ||= post.closes;
     post.response = responseText(requestId, answer, connection.tail(post.closes));
     connection.wake();

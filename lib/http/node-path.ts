@@ -11,7 +11,6 @@ import type { Connection, Reader } from './connection.ts';
 import { NodeRequest } from './node-request.ts';
 import type { ProtocolFault } from './request.ts';
 import { respond, responseText, type Answer } from './respond.ts';
-import { NODE_COST } from './turns.ts';
 
 const HEAD_SLICE_BYTES = 256;
 const BODY_SLICE_BYTES = 65_536;
@@ -25,10 +24,7 @@ export class NodePath<T> implements Reader {
   readonly #waiting: NodeRequest[] = [];
   #latest: NodeRequest | undefined;
   #fault: ProtocolFault | 'end of input' | undefined;
-  #isReading = false;
   #isQueued = false;
-  /** True if the socket became readable: the next slice costs nothing. */
-  #isFresh = true;
   #isInHead = false;
   /** Bytes of the latest body that have been read, without those that arrived with the head. */
   #bodyBytes = 0;
@@ -63,10 +59,6 @@ export class NodePath<T> implements Reader {
     return this.#answerBytes;
   }
 
-  isLatest(request: NodeRequest): boolean {
-    return this.#latest === request && this.#connection.socket.readableLength === 0;
-  }
-
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = this.#connection;
     if (connection.isClosing || this.#latest?.isLast === true) return;
@@ -94,7 +86,8 @@ export class NodePath<T> implements Reader {
     const connection = this.#connection;
     if (connection.isClosing) return;
     const { body } = answer;
-    if (!close && !connection.hasOneAnswer) {
+    const hasMore = connection.socket.readableLength > 0;
+    if (!close && !connection.isLastAnswer(this.#latest === request && !hasMore)) {
       if (typeof body !== 'string') this.#answerBytes = body.reduce((bytes, part) => bytes + part.length, 0);
       respond(request.response, requestId, answer);
       this.readOn();
@@ -104,9 +97,8 @@ export class NodePath<T> implements Reader {
     // All earlier answers are written, so this one does not need node.
     const isToHead = request.head.method === 'HEAD';
     const parts = typeof body === 'string' || isToHead ? [] : body;
-    const text = responseText(requestId, answer, connection.tail(true), isToHead || parts.length > 0);
-    const unread = !request.isComplete || request.isLast || connection.socket.readableLength > 0;
-    connection.finish(text, unread, parts);
+    const text = responseText(requestId, answer, connection.tail(true), isToHead);
+    connection.finish(text, !request.isComplete || request.isLast || hasMore, parts);
   }
 
   flush(): void {
@@ -123,21 +115,12 @@ export class NodePath<T> implements Reader {
     socket.removeAllListeners('data');
   }
 
-  /** Reads as much as the latest request allows. A request calls this when its body is wanted. */
+  /** Reads on when it is the holder's turn. A request calls this when its body is wanted. */
   readOn(): void {
-    if (this.#isReading) return; // A handler was called from the loop below.
-    this.#isReading = true;
+    if (this.#isQueued || !this.#mayRead) return;
+    this.#isQueued = true;
     const { host, holder } = this.#connection;
-    while (this.#mayRead) {
-      if (!this.#isFresh && !host.turns.take(NODE_COST)) {
-        this.#isQueued = true;
-        host.turns.later(holder, this.#goOn);
-        break;
-      }
-      if (!this.#readSlice()) break;
-      this.#isFresh = false;
-    }
-    this.#isReading = false;
+    host.turns.later(holder, this.#readSlice);
   }
 
   /** Handles the next request. */
@@ -155,25 +138,29 @@ export class NodePath<T> implements Reader {
 
   get #mayRead(): boolean {
     const { isClosing, socket } = this.#connection;
-    if (isClosing || this.#fault !== undefined || this.#isQueued || socket.destroyed) return false;
+    if (isClosing || this.#fault !== undefined || socket.destroyed) return false;
     const latest = this.#latest;
     if (latest === undefined) return true;
     if (!latest.isComplete) return latest.wantsBody;
     return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
   }
 
-  /** Returns false if there is nothing to read. Lets the stream read on, or end, in that case. */
-  #readSlice(): boolean {
-    const { socket } = this.#connection;
-    const latest = this.#latest;
-    const isInBody = latest?.isComplete === false;
-    const size = isInBody ? this.#bodySliceBytes(latest) : HEAD_SLICE_BYTES;
-    const slice = socket.read(Math.min(size, socket.readableLength)) as Buffer | null;
-    if (slice === null) return false;
-    if (isInBody) this.#bodyBytes += slice.length;
-    else if (this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
-    return true;
-  }
+  readonly #readSlice = (): void => {
+    this.#isQueued = false;
+    this.#connection.guard(() => {
+      if (!this.#mayRead) return;
+      const { socket } = this.#connection;
+      const latest = this.#latest;
+      const isInBody = latest?.isComplete === false;
+      const size = isInBody ? this.#bodySliceBytes(latest) : HEAD_SLICE_BYTES;
+      // If there is nothing to read, this lets the stream read on, or end.
+      const slice = socket.read(Math.min(size, socket.readableLength)) as Buffer | null;
+      if (slice === null) return;
+      if (isInBody) this.#bodyBytes += slice.length;
+      else if (this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+      this.readOn();
+    });
+  };
 
   #bodySliceBytes(latest: NodeRequest): number {
     const { contentLength } = latest.head;
@@ -183,16 +170,7 @@ export class NodePath<T> implements Reader {
     return CHUNKED_SLICE_BYTES;
   }
 
-  readonly #goOn = (): void => {
-    this.#isQueued = false;
-    this.#isFresh = true;
-    this.#connection.guard(() => this.readOn());
-  };
-
-  readonly #onReadable = (): void => {
-    this.#isFresh = true;
-    this.#connection.guard(() => this.readOn());
-  };
+  readonly #onReadable = (): void => this.readOn();
 
   readonly #onEnd = (): void => {
     // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.

@@ -18,9 +18,10 @@ const PIECES_MAX = 1_024;
 const PIECE_BYTES_MIN = 16;
 /** A body without an announced length gets a buffer of this many times the bytes that have arrived. */
 const GROWTH = 2;
+/** A connection with a longer unread rest of a body closes after the answer; a shorter rest is read and discarded. */
+const REST_BYTES_MAX = 65_536;
 
 interface Owner {
-  isLatest(request: NodeRequest): boolean;
   respond(request: NodeRequest, requestId: string, answer: Answer, close: boolean): void;
   readOn(): void;
 }
@@ -68,23 +69,6 @@ export class NodeRequest implements HttpRequest {
     return this.#taker !== undefined || this.isAnswered;
   }
 
-  get gone(): boolean {
-    // Node also destroys the message of a request whose body has been read.
-    return this.response.destroyed || (this.message.destroyed && !this.isComplete);
-  }
-
-  get isLatest(): boolean {
-    return this.#owner.isLatest(this);
-  }
-
-  restMayExceed(bytes: number): boolean {
-    if (this.isComplete) return false;
-    const { contentLength } = this.head;
-    return (
-      this.#expectsContinue || (contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0)) > bytes
-    );
-  }
-
   receive(bytesMax: number, taker: BodyTaker): void {
     if (this.#expectsContinue) {
       this.#expectsContinue = false;
@@ -110,7 +94,9 @@ export class NodeRequest implements HttpRequest {
     this.#bodyEnds();
     this.#read = EMPTY;
     // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
-    const last = close || this.isLast || this.#expectsContinue || !this.response.shouldKeepAlive;
+    const rest = this.head.contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0);
+    const isLong = !this.isComplete && rest > REST_BYTES_MAX;
+    const last = close || this.isLast || this.#expectsContinue || isLong || !this.response.shouldKeepAlive;
     this.#owner.respond(this, requestId, answer, last);
   }
 

@@ -14,8 +14,6 @@ const FIELDS_MAX = 64;
 
 /** The connection of a plain request. */
 interface Owner {
-  readonly isClosed: boolean;
-  isLatest(post: PlainPost): boolean;
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void;
 }
 
@@ -45,15 +43,6 @@ export class PlainPost implements HttpRequest, RequestHead {
   }
   get target(): string {
     return '/events';
-  }
-  get gone(): boolean {
-    return this.#owner.isClosed;
-  }
-  get isLatest(): boolean {
-    return this.#owner.isLatest(this);
-  }
-  restMayExceed(): boolean {
-    return false;
   }
   receive(bytesMax: number, taker: BodyTaker): void {
     const { body } = this;

@@ -122,6 +122,7 @@ export function createProcessEndpoints(
     LIMITS,
     {
       context: () => ({ hasAsked: false }),
+      draining: state.draining,
       // A client that has asked keeps its place when others fill the address.
       producerOf: ({ hasAsked }) => (hasAsked ? 'client' : undefined),
       request: (connection, request) => {
@@ -129,8 +130,7 @@ export function createProcessEndpoints(
         void answerTo(request)
           .catch(() => problem('internal', 'the process failed on this request'))
           .then((answer) => {
-            const close = request.head.defect !== undefined || request.restMayExceed(0) || state.draining();
-            request.respond(requestIdFrom(request.head.requestId, random), answer, close);
+            request.respond(requestIdFrom(request.head.requestId, random), answer, false);
           });
       },
       protocolFault: (fault) => {

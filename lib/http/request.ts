@@ -61,15 +61,11 @@ export interface HttpRequest {
    * that the memory can be freed while the queue is working.
    */
   body: Buffer | undefined;
-  /** True if the client has closed the connection. */
-  readonly gone: boolean;
-  /** True if nothing has arrived after this request, so its answer may close the connection. */
-  readonly isLatest: boolean;
-
-  /** True if more than `bytes` of the body may be missing, or if the client is waiting for 100 (Continue). */
-  restMayExceed(bytes: number): boolean;
   /** Reads a body that has not arrived yet, up to `bytesMax` bytes. Call this at most once. */
   receive(bytesMax: number, taker: BodyTaker): void;
-  /** Does nothing if the request already has an answer or the client is gone. */
+  /**
+   * Does nothing if the request already has an answer or the client is gone. The connection closes after the answer if
+   * `close` is true, or if much of the body is missing.
+   */
   respond(requestId: string, answer: Answer, close: boolean): void;
 }

@@ -1,5 +1,6 @@
 // Writes responses, as text or through node:http. Every response has X-Request-Id and Content-Length.
 import { STATUS_CODES, type ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import type { Clock, Random } from '../process/clock.ts';
 
 /** A field value with at least one visible character (RFC 9110, section 5.5), one character per byte. */
@@ -28,15 +29,14 @@ const PIECE_BYTES = 65_536;
 
 /** Writes `answer` through node:http. The connection stays open. */
 export function respond(response: ServerResponse, requestId: string, answer: Answer): void {
-  const { status, contentType, body, headers: more } = answer;
+  const { status, contentType, body, headers: more = [] } = answer;
   const parts = partsOf(body);
-  const headers = ['Content-Type', contentType, 'Content-Length', String(bytesOf(parts)), 'X-Request-Id', requestId];
-  if (more !== undefined) headers.push(...more);
-  response.writeHead(status, headers);
+  const own = ['Content-Type', contentType, 'Content-Length', String(bytesOf(parts)), 'X-Request-Id', requestId];
+  response.writeHead(status, [...own, ...more]);
   if (typeof parts === 'string') response.end(parts, 'latin1');
   else {
     if (answer.isOnlyCopy === true) response.once('close', () => parts.forEach(free));
-    writePieces(response, parts);
+    Readable.from(piecesOf(parts), { highWaterMark: 1 }).pipe(response);
   }
 }
 
@@ -51,25 +51,9 @@ function free({ buffer, byteLength }: Buffer): void {
   }
 }
 
-function writePieces(response: ServerResponse, parts: readonly Buffer[]): void {
-  let [part, at] = [0, 0];
-  const goOn = (): void => {
-    while (!response.destroyed) {
-      const from = parts[part];
-      if (from === undefined) {
-        response.end();
-        return;
-      }
-      const piece = from.subarray(at, at + PIECE_BYTES);
-      at += piece.length;
-      if (at === from.length) [part, at] = [part + 1, 0];
-      if (!response.write(piece)) {
-        response.once('drain', goOn);
-        return;
-      }
-    }
-  };
-  goOn();
+function* piecesOf(parts: readonly Buffer[]): Generator<Buffer> {
+  for (const part of parts)
+    for (let at = 0; at < part.length; at += PIECE_BYTES) yield part.subarray(at, at + PIECE_BYTES);
 }
 
 /** Returns a body as a string with one character per byte, or as buffers. Most bodies are ASCII strings. */
@@ -83,8 +67,8 @@ let latestStatus = 0;
 let statusLine = '';
 
 /**
- * Returns a whole response (RFC 9112, section 4) as a string with one character per byte. `tail` ends the head: see
- * HeadTail. `headOnly` leaves the body out.
+ * Returns a whole response (RFC 9112, section 4) as a string with one character per byte, without a body of buffers.
+ * `tail` ends the head: see HeadTail. `headOnly` leaves the body out.
  */
 export function responseText(requestId: string, answer: Answer, tail: string, headOnly = false): string {
   const { status, contentType, headers } = answer;
@@ -96,7 +80,7 @@ export function responseText(requestId: string, answer: Answer, tail: string, he
   let more = '';
   if (headers !== undefined)
     for (let at = 0; at + 1 < headers.length; at += 2) more += `${headers[at]}: ${headers[at + 1]}\r\n`;
-  const body = headOnly ? '' : typeof parts === 'string' ? parts : Buffer.concat(parts).toString('latin1');
+  const body = headOnly || typeof parts !== 'string' ? '' : parts;
   return `${statusLine}${contentType}\r\nContent-Length: ${bytesOf(parts)}\r\nX-Request-Id: ${requestId}\r\n${more}${tail}${body}`;
 }
 

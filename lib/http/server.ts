@@ -17,10 +17,10 @@ import { Arrivals, type ArrivalLimits, type ConnectionFailure } from './arrivals
 import type { Connection, ConnectionHandlers, ConnectionHost, IdleLimits } from './connection.ts';
 import { FastPath } from './fast-path.ts';
 import { faultOf, handshakeReason } from './faults.ts';
-import { overBudget, type HeldLimits } from './held-bytes.ts';
+import { overBudget, type HeldLimits } from './connection-room.ts';
 import { NodePath } from './node-path.ts';
 import { HeadTail } from './respond.ts';
-import { NODE_COST, Turns } from './turns.ts';
+import { Turns } from './turns.ts';
 
 export interface ServerLimits extends IdleLimits, ArrivalLimits {
   readonly held: HeldLimits;
@@ -43,6 +43,8 @@ const NODE_CHECK_INTERVAL_MS = 250;
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
 const REQUESTS_A_TURN = 192;
+/** Cost of a slice that node:http reads. A request on the fast path costs 1. */
+const SLICE_COST = 4;
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -99,7 +101,7 @@ export class HttpServer<T> {
     const idleS = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
-      turns: new Turns(clock, () => REQUESTS_A_TURN, NODE_COST),
+      turns: new Turns(clock, () => REQUESTS_A_TURN, SLICE_COST),
       keepAlive: new HeadTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}\r\n`),
       handlers,
     };

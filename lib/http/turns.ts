@@ -6,9 +6,6 @@
 // of another one by a turn (test/http/turns.test.ts).
 import type { Clock } from '../process/clock.ts';
 
-/** Cost of a request that node:http reads. A request on the fast path costs 1. */
-export const NODE_COST = 4;
-
 export class Turns {
   readonly #clock: Clock;
   readonly #budget: () => number;

@@ -118,7 +118,6 @@ export class Gateway extends Program {
       admission: this.#admission,
       refusals: REFUSALS,
       spans: undefined,
-      draining: false,
       open: 0,
       log: {
         error: ({ err }: { readonly err: unknown }) => {
@@ -150,10 +149,7 @@ export class Gateway extends Program {
     this.open += 1;
     const request = {
       head: { method, target, contentType: 'application/json', contentLength: body.length, requestId: 'simulated' },
-      gone: false,
-      restMayExceed: () => false,
       body,
-      isLatest: true,
       respond: (_requestId: string, { status, body }: GatewayAnswer) => {
         this.open -= 1;
         const bytes = Array.isArray(body) ? Buffer.concat(body as Buffer[]) : body;

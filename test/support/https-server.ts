@@ -50,6 +50,7 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
     { ...LIMITS, ...more },
     {
       context: () => ({ producer: undefined }),
+      draining: () => false,
       producerOf: ({ producer }) => producer,
       request: (connection, request) => {
         requests.push(request);
