@@ -4,7 +4,6 @@ import type { BlockList, Socket } from 'node:net';
 import { overLimit, victimOf, type RoomLimits } from './connection-room.ts';
 import { Connection, type ConnectionHost } from './connection.ts';
 import { takeProxyHeader } from './proxy-header.ts';
-import { Turns } from './turns.ts';
 
 export interface ArrivalLimits extends RoomLimits {
   readonly handshakeTimeoutMs: number;
@@ -27,8 +26,8 @@ const PROXY_HEADER_TIMEOUT_MS = 5_000;
 // Fact: a handshake takes 1 to 2 ms of CPU time, and node accepts one connection in each turn of the event loop. So
 // handshakes that begin while the kernel's queue is full delay every connection at its end: 2,300 handshakes delayed a
 // new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while connections arrive.
-// Addresses take turns, and every other handshake is the newest of its address. Effect: a connection waits for the
-// acceptance of those before it, 0.1 ms each, and for a few handshakes.
+// Addresses take turns, and every other handshake is that of the address's newest connection. Effect: a connection
+// waits for the acceptance of those before it, 0.1 ms each, and for a few handshakes.
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 
@@ -41,9 +40,11 @@ export class Arrivals<T> {
   readonly #byEnds = new Map<string, Connection<T>>();
   /** Oldest first, without those that are being closed. */
   readonly #places = new Set<Connection<T>>();
-  readonly #handshakeTurns: Turns;
-  #arrivedLately = false;
+  #isScheduled = false;
+  #hasArrived = false;
+  /** When handshakes began last, and their number so far. */
   #handshakesMs = 0;
+  #handshakes = 0;
 
   /** `begin` is called with each connection that may go on; in TLS, once the client has sent its first bytes. */
   constructor(
@@ -58,7 +59,6 @@ export class Arrivals<T> {
     this.#failed = failed;
     this.#awaitsHello = awaitsHello;
     this.#begin = begin;
-    this.#handshakeTurns = new Turns(host.clock, () => this.#handshakesNow(), 1, true);
   }
 
   /** Returns the connection with a TCP connection or with the TLS connection above it. */
@@ -78,15 +78,16 @@ export class Arrivals<T> {
   check(nowMs: number): void {
     for (const connection of overLimit(this.#places, this.#limits, nowMs)) this.#evict(connection);
     for (const connection of this.#byEnds.values()) {
-      const waitedMs = nowMs - connection.sinceMs;
-      if (connection.phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(connection, 'proxy_header');
-      if (connection.phase === 'hello' && waitedMs >= this.#limits.handshakeTimeoutMs)
-        this.#fail(connection, 'timeout');
+      const { phase, sinceMs } = connection;
+      const waitedMs = nowMs - sinceMs;
+      if (phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(connection, 'proxy_header');
+      const isLate = waitedMs >= this.#limits.handshakeTimeoutMs;
+      if (isLate && (phase === 'hello' || phase === 'turn')) this.#fail(connection, 'timeout');
     }
   }
 
   arrive(tcp: Socket): void {
-    this.#arrivedLately = true;
+    this.#hasArrived = true;
     const { remoteAddress: address } = tcp;
     const { proxyFrom, connectionsMax } = this.#limits;
     if (address === undefined) return void tcp.destroy();
@@ -122,33 +123,52 @@ export class Arrivals<T> {
 
   /** A handshake begins once the client has sent its first bytes, in its address's turn. */
   #goOn(connection: Connection<T>): void {
-    const { tcp, address } = connection;
+    const { tcp } = connection;
     if (!this.#awaitsHello) return this.#begin(connection);
     let helloBytes = 0;
     const onReadable = (): void => {
       // The client ended its side, perhaps while its handshake waited for a turn.
       if (tcp.readableLength === helloBytes) return void tcp.destroy();
-      const isQueued = helloBytes > 0;
       helloBytes = tcp.readableLength;
-      if (isQueued) return;
-      this.#handshakeTurns.later(address, () => {
-        if (tcp.destroyed) return;
-        tcp.off('readable', onReadable);
-        connection.phase = 'handshake';
-        this.#begin(connection);
-      });
+      connection.phase = 'turn';
+      this.#schedule();
     };
     tcp.on('readable', onReadable);
   }
 
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#host.clock.turnEnd(this.#beginHandshakes);
+  }
+
+  readonly #beginHandshakes = (): void => {
+    this.#isScheduled = false;
+    const count = this.#handshakesNow();
+    if (count === 0) return this.#schedule();
+    const waiting = [...this.#byEnds.values()].filter(({ phase, tcp }) => phase === 'turn' && !tcp.destroyed);
+    const groups = [...Map.groupBy(waiting, ({ address }) => address).values()];
+    for (let left = Math.min(count, waiting.length); left > 0; left -= 1) {
+      const group = groups[this.#handshakes % groups.length];
+      const isForNewest = Math.floor(this.#handshakes / groups.length) % 2 === 0;
+      const connection = isForNewest ? group?.pop() : group?.shift();
+      this.#handshakes += 1;
+      if (connection === undefined) continue;
+      connection.phase = 'handshake';
+      connection.tcp.removeAllListeners('readable');
+      this.#begin(connection);
+    }
+    if (groups.some(({ length }) => length > 0)) this.#schedule();
+  };
+
   /** Returns the number of handshakes that may begin in this turn. */
   #handshakesNow(): number {
     const nowMs = this.#host.clock.ms();
-    const arrived = this.#arrivedLately;
-    this.#arrivedLately = false;
-    if (arrived && nowMs - this.#handshakesMs < HANDSHAKE_INTERVAL_MS) return 0;
+    const hasArrived = this.#hasArrived;
+    this.#hasArrived = false;
+    if (hasArrived && nowMs - this.#handshakesMs < HANDSHAKE_INTERVAL_MS) return 0;
     this.#handshakesMs = nowMs;
-    return arrived ? 1 : HANDSHAKES_A_TURN;
+    return hasArrived ? 1 : HANDSHAKES_A_TURN;
   }
 
   #evict(connection: Connection<T>): void {

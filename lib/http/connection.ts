@@ -84,7 +84,7 @@ export class Connection<T> implements Place {
   readonly context: T;
   readonly host: ConnectionHost<T>;
   /** What the server waits for. */
-  phase: 'header' | 'hello' | 'handshake' | 'open' = 'hello';
+  phase: 'header' | 'hello' | 'turn' | 'handshake' | 'open' = 'hello';
   /** When the phase began, or the latest time of progress on an open connection. */
   sinceMs: number;
   /** Why there will be no TLS connection. */

@@ -101,7 +101,7 @@ export class HttpServer<T> {
     const idleS = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
-      turns: new Turns(clock, () => REQUESTS_A_TURN, SLICE_COST),
+      turns: new Turns(clock, REQUESTS_A_TURN, SLICE_COST),
       keepAlive: new HeadTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}\r\n`),
       handlers,
     };

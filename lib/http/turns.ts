@@ -8,26 +8,20 @@ import type { Clock } from '../process/clock.ts';
 
 export class Turns {
   readonly #clock: Clock;
-  readonly #budget: () => number;
+  readonly #budget: number;
   readonly #queuedCost: number;
-  readonly #alternates: boolean;
-  #takesNewest = false;
   #left: number;
   #isScheduled = false;
   #ending: (() => void)[] = [];
   /** Connections with more input, by holder. Invariant: no queue is empty. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  /**
-   * `budget` is asked once a turn. Each call that was queued costs `queuedCost`. `alternates`: every other call is the
-   * newest of its queue instead of the oldest, so that a long queue delays few new calls.
-   */
-  constructor(clock: Clock, budget: () => number, queuedCost: number, alternates = false) {
+  /** `budget` is for each turn. Each call that was queued costs `queuedCost`. */
+  constructor(clock: Clock, budget: number, queuedCost: number) {
     this.#clock = clock;
     this.#budget = budget;
-    this.#left = budget();
+    this.#left = budget;
     this.#queuedCost = queuedCost;
-    this.#alternates = alternates;
   }
 
   /** Uses up some of this turn's budget. Returns false if nothing is left: call `later` then. */
@@ -60,7 +54,7 @@ export class Turns {
 
   readonly #end = (): void => {
     this.#isScheduled = false;
-    this.#left = this.#budget();
+    this.#left = this.#budget;
     const ending = this.#ending;
     this.#ending = [];
     for (const run of ending) run();
@@ -69,8 +63,7 @@ export class Turns {
       if (this.#left <= 0) break;
       this.#left -= this.#queuedCost;
       this.#waiting.delete(holder);
-      this.#takesNewest = this.#alternates && !this.#takesNewest;
-      const run = this.#takesNewest ? queue.pop() : queue.shift();
+      const run = queue.shift();
       if (queue.length > 0) this.#waiting.set(holder, queue);
       run?.();
     }

@@ -47,10 +47,28 @@ describe('the server', () => {
     assert.deepEqual([...told].sort(), ['not_tls', 'reset', 'timeout', 'timeout']);
   });
 
-  it('begins a few handshakes in each turn, and addresses take turns', async () => {
-    const { open, told } = await start();
-    const clients = await Promise.all(Array.from({ length: 40 }, () => open()));
-    assert.equal(clients.length, 40);
+  const clientHello = (): Promise<Buffer> =>
+    new Promise((resolve) => {
+      const write = (chunk: Buffer, _encoding: BufferEncoding, done: () => void): void => {
+        resolve(chunk);
+        done();
+      };
+      const client = connect({ socket: new Duplex({ read: () => undefined, write }) });
+      atEnd(() => void client.destroy());
+    });
+
+  it('accepts all waiting connections before most of their handshakes, and begins with the newest', async () => {
+    const { open, told, tcp } = await start({ connectionsMax: 1_000 });
+    const hello = await clientHello();
+    let begun = 0;
+    for (let at = 0; at < 400; at += 1) {
+      const socket = tcp();
+      socket.write(hello);
+      socket.once('data', () => (begun += 1));
+    }
+    await open();
+    assert.ok(begun < 200, `${begun} handshakes began before that of the newest connection`);
+    await eventually('all have begun', () => begun === 400);
     assert.deepEqual(told, []);
   });
 
@@ -79,14 +97,7 @@ describe('the server', () => {
 
     it('closes a silent stranger before one in the handshake', async () => {
       const { told, tcp } = await start({ connectionsMax: 2 });
-      const hello = await new Promise<Buffer>((resolve) => {
-        const write = (chunk: Buffer, _encoding: BufferEncoding, done: () => void): void => {
-          resolve(chunk);
-          done();
-        };
-        const client = connect({ socket: new Duplex({ read: () => undefined, write }) });
-        atEnd(() => void client.destroy());
-      });
+      const hello = await clientHello();
       const begun = tcp();
       begun.write(hello);
       await new Promise((resolve) => begun.once('data', resolve));
