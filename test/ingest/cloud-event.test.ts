@@ -123,21 +123,16 @@ describe('a CloudEvent in binary mode', () => {
 });
 
 describe('the content mode of a request', () => {
-  it('recognizes binary mode by the header fields, unless the media type is that of a CloudEvent', () => {
-    assert.ok(isBinaryMode(ATTRIBUTES, 'application/json'));
-    assert.ok(isBinaryMode([['ce-specversion', '1.0']], undefined));
-    assert.ok(isBinaryMode([['ce-id', 'x']], 'text/plain'));
-    assert.ok(!isBinaryMode(ATTRIBUTES, 'application/cloudevents+json'));
-    assert.ok(!isBinaryMode(ATTRIBUTES, 'Application/CloudEvents-Batch+json'));
-    assert.ok(
-      !isBinaryMode(
-        [
-          ['content-type', 'application/json'],
-          ['cement', '1'],
-        ],
-        'application/json',
-      ),
-    );
+  it('is binary by the header fields, unless the media type is that of a CloudEvent', () => {
+    for (const [isBinary, fields, contentType] of [
+      [true, ATTRIBUTES, 'application/json'],
+      [true, [['ce-specversion', '1.0']], undefined],
+      [true, [['ce-id', 'x']], 'text/plain'],
+      [false, ATTRIBUTES, 'application/cloudevents+json'],
+      [false, ATTRIBUTES, 'Application/CloudEvents-Batch+json'],
+      [false, [['cement', '1']], 'application/json'],
+    ] as const)
+      assert.equal(isBinaryMode(fields, contentType), isBinary, String(contentType));
   });
 
   it('recognizes batched mode by its media type', () => {
@@ -168,75 +163,34 @@ describe('the id that source and id make together', () => {
   };
 
   it('joins source and id with a blank, however long the id alone may be', () => {
-    assert.equal(made('/shop'), '/shop order-1');
-    assert.equal(made('/shop', 'with blanks in it'), '/shop with blanks in it');
-    assert.equal(made('/shop', 'x'.repeat(250)), `/shop ${'x'.repeat(250)}`);
+    for (const id of ['order-1', 'with blanks in it', 'x'.repeat(250)]) assert.equal(made('/shop', id), `/shop ${id}`);
   });
 
-  it('forms no id without a source that is a URI reference', () => {
-    for (const source of [undefined, null, '', 1, ['/shop'], '/my shop', ' ']) {
+  it('needs a source that is a URI reference, and is neither too long nor has control characters', () => {
+    for (const source of [undefined, null, '', 1, ['/shop'], '/my shop', ' ', '/shop\n', `/${'x'.repeat(250)}`]) {
       const fault = made(source);
       assert.ok(typeof fault === 'object', JSON.stringify(source));
       assert.equal(fault.path, '/source');
-      assert.match(fault.message, /must be a URI reference/);
-    }
-  });
-
-  it('forms no id that is too long or holds control characters', () => {
-    for (const [source, id] of [
-      ['/shop', 'x'.repeat(251)],
-      ['/shop\n', 'order-1'],
-    ] as const) {
-      const fault = made(source, id);
-      assert.ok(typeof fault === 'object', source);
-      assert.equal(fault.path, '/source');
-      assert.match(fault.message, /with the id, at most 255 characters, and no control characters/);
     }
   });
 });
 
 describe("a CloudEvent's attributes", () => {
-  const event = { specversion: '1.0', source: '/s', id: 'a', type: 't' };
+  const faultsOf = (time: unknown) =>
+    cloudEventFaults({ specversion: '1.0', source: '/s', id: 'a', type: 't', time }).map(({ path }) => path);
 
-  for (const time of [
-    '2026-01-31T12:00:00Z',
-    '2026-01-31t12:00:00.123456z',
-    '2026-01-31T12:00:00+05:30',
-    '2016-12-31T23:59:60Z',
-    '2017-01-01T05:29:60+05:30',
-    '2024-02-29T23:59:59.999-23:59',
-    '0000-01-01T00:00:00Z',
-    null,
-  ])
-    it(`accepts the time ${time}`, () => assert.deepEqual(cloudEventFaults({ ...event, time }), []));
-
-  for (const time of [
-    '',
-    '2026-01-31',
-    '2026-01-31T12:00:00',
-    '2026-13-01T00:00:00Z',
-    '2026-02-30T00:00:00Z',
-    '2025-02-29T12:00:00Z',
-    '2026-04-31T12:00:00+02:00',
-    '2026-00-10T12:00:00Z',
-    '2026-01-31T24:00:00Z',
-    '2026-01-31T12:60:00Z',
-    '2026-01-31T12:00:61Z',
-    '2016-12-31T23:58:60Z',
-    '2016-12-30T23:59:60Z',
-    '2016-12-31T23:59:60+01:00',
-    '2026-01-31T12:00:00+24:00',
-    '2026-01-31T12:00:00+01:60',
-    '31 Jan 2026',
-    1_767_225_600,
-  ]) {
-    it(`refuses the time ${JSON.stringify(time)}`, () => {
-      const faults = cloudEventFaults({ ...event, time });
-      assert.deepEqual(
-        faults.map(({ path }) => path),
-        ['/time'],
-      );
-      assert.match(faults[0]?.message ?? '', /^must be a time of RFC 3339/);
-    });
-  }
+  it('may have a time of RFC 3339 that exists, leap seconds included', () => {
+    for (const time of [
+      ...['2026-01-31T12:00:00Z', '2026-01-31t12:00:00.123456z', '2026-01-31T12:00:00+05:30', '0000-01-01T00:00:00Z'],
+      ...['2016-12-31T23:59:60Z', '2017-01-01T05:29:60+05:30', '2024-02-29T23:59:59.999-23:59', null],
+    ])
+      assert.deepEqual(faultsOf(time), [], String(time));
+    for (const time of [
+      ...['', '31 Jan 2026', 1_767_225_600, '2026-01-31', '2026-01-31T12:00:00', '2026-13-01T00:00:00Z'],
+      ...['2026-02-30T00:00:00Z', '2025-02-29T12:00:00Z', '2026-04-31T12:00:00+02:00', '2026-00-10T12:00:00Z'],
+      ...['2026-01-31T24:00:00Z', '2026-01-31T12:60:00Z', '2026-01-31T12:00:61Z', '2026-01-31T12:00:00+24:00'],
+      ...['2026-01-31T12:00:00+01:60', '2016-12-31T23:58:60Z', '2016-12-30T23:59:60Z', '2016-12-31T23:59:60+01:00'],
+    ])
+      assert.deepEqual(faultsOf(time), ['/time'], String(time));
+  });
 });

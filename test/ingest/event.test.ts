@@ -66,18 +66,12 @@ describe('an event', () => {
     assert.equal(parse('{"id":"a","type":"t","data":"\\ud800 \\u0000"}').valid, true);
   });
 
-  for (const type of ['a', 'a.b', 'A-1._', '0', 'x'.repeat(256)]) {
-    it(`accepts the type ${type.slice(0, 20)}`, () =>
-      assert.equal(parse(JSON.stringify({ id: 'a', type })).valid, true));
-  }
-  for (const type of ['', '.', 'a.', '.a', 'a..b', 'a b', 'é', 'a\n', 'x'.repeat(257), 7, null, ['a']]) {
-    it(`refuses the type ${JSON.stringify(type).slice(0, 20)}`, () => {
-      assert.deepEqual(
-        faultsOf(JSON.stringify({ id: 'a', type })).map(({ path }) => path),
-        ['/type'],
-      );
-    });
-  }
+  it('has a type of dotted words', () => {
+    const isValid = (type: unknown): boolean => parse(JSON.stringify({ id: 'a', type })).valid;
+    for (const type of ['a', 'a.b', 'A-1._', '0', 'x'.repeat(256)]) assert.ok(isValid(type), type);
+    for (const type of ['', '.', 'a.', '.a', 'a..b', 'a b', 'é', 'a\n', 'x'.repeat(257), 7, null, ['a']])
+      assert.ok(!isValid(type), JSON.stringify(type));
+  });
 
   it('reports one fault for each path, with the expectation', () => {
     const body = JSON.stringify({ id: `\u0000${'x'.repeat(300)}`, type: '' });
@@ -99,35 +93,18 @@ describe('an event', () => {
 
 describe('an id', () => {
   const smile = '\u{1F600}';
-  for (const [what, id] of [
-    ['of one character', 'x'],
-    ['of printable ASCII from end to end', ' !"\\|}~'],
-    ['of 256 characters', 'x'.repeat(256)],
-    ['of 256 characters beyond ASCII', 'é'.repeat(256)],
-    ['of 256 characters of two units each', smile.repeat(256)],
-    ['of both', `${'x'.repeat(255)}${smile}`],
-    ['with what is a control character in Latin-1 only', 'a\u0080'],
-  ] as const)
-    it(`accepts an id ${what}`, () => assert.equal(isEventId(id), true));
-
-  for (const [what, id] of [
-    ['without characters', ''],
-    ['of 257 characters', 'x'.repeat(257)],
-    ['of 257 characters beyond ASCII', 'é'.repeat(257)],
-    ['of 257 characters of two units each', smile.repeat(257)],
-    ['with NUL', 'a\0'],
-    ['of a control character alone', '\u001f'],
-    ['with DEL', 'a\u007fb'],
-    ['with a line feed behind it', 'a\n'],
-    ['with a line feed behind it, beyond ASCII', 'é\n'],
-    ['with half a surrogate pair', `é${smile.slice(0, 1)}`],
-    ['with the other half', `${smile.slice(1)}é`],
-    ['that is a number', 1],
-    ['that is a list of one', ['a']],
-    ['that is null', null],
-    ['that is not there', undefined],
-  ] as const)
-    it(`refuses an id ${what}`, () => assert.equal(isEventId(id), false));
+  it('has 1 to 256 characters, no control character, and no half of a surrogate pair', () => {
+    for (const id of [
+      ...['x', ' !"\\|}~', 'x'.repeat(256), 'é'.repeat(256), smile.repeat(256), `${'x'.repeat(255)}${smile}`],
+      'a\u0080',
+    ])
+      assert.ok(isEventId(id), JSON.stringify(id));
+    for (const id of [
+      ...['', 'x'.repeat(257), 'é'.repeat(257), smile.repeat(257), 'a\0', '\u001f', 'a\u007fb', 'a\n', 'é\n'],
+      ...[`é${smile.slice(0, 1)}`, `${smile.slice(1)}é`, 1, ['a'], null, undefined],
+    ])
+      assert.ok(!isEventId(id), JSON.stringify(id));
+  });
 
   it('accepts the same ids by its schema', () => {
     const { type, minLength, maxLength, pattern } = EventSchema.properties.id as unknown as Record<string, string>;

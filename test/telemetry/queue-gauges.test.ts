@@ -47,36 +47,15 @@ describe("a queue's gauges", () => {
 
   it('show all events, and the memory of the fullest server', () => {
     const gauges = new QueueGauges(new Registry(), new VirtualClock());
-    const [MANY, NONE] = [5_000_000_000, 0];
-    for (const [servers, memory] of [
-      [
-        [
-          [500, 10_000],
-          [90, 100],
-          [10, 100],
-        ],
-        90,
-      ],
-      [
-        [
-          [5, 10],
-          [50, 100],
-          [MANY, NONE],
-        ],
-        5,
-      ],
-      [
-        [
-          [5, NONE],
-          [7, NONE],
-          [6, NONE],
-        ],
-        7,
-      ],
+    // The memory and its limit of each server, where 0 is no limit.
+    for (const [fullest, ...servers] of [
+      [90, [500, 10_000], [90, 100], [10, 100]],
+      [5, [5, 10], [50, 100], [5_000_000_000, 0]],
+      [7, [5, 0], [7, 0], [6, 0]],
     ] as const) {
       for (const [at, [memoryBytes, memoryLimitBytes]] of servers.entries())
         gauges.reported(String(at), report({ events: at + 3, memoryBytes, memoryLimitBytes }));
-      assert.deepEqual([gauges.size?.memoryBytes, gauges.size?.events], [memory, 12]);
+      assert.deepEqual([gauges.size?.memoryBytes, gauges.size?.events], [fullest, 12]);
     }
   });
 

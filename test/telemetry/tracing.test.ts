@@ -64,13 +64,8 @@ describe('the packages of OpenTelemetry', () => {
     const { log, lines } = keptLog();
     assert.equal(await startTracing('ingest-gateway', '1.2.3', log, new VirtualClock()), undefined);
     hooks.deregister();
-    const packages = '@opentelemetry/api @opentelemetry/resources @opentelemetry/sdk-trace';
-    assert.deepEqual(lines, [
-      [
-        { reason: "Cannot find package '@opentelemetry/resources'" },
-        `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are missing: npm install ${packages} @opentelemetry/exporter-trace-otlp-proto`,
-      ],
-    ]);
+    assert.equal(lines.length, 1);
+    assert.match(lines[0]?.[1] ?? '', /npm install @opentelemetry\/api @opentelemetry\/resources /);
   });
 });
 
@@ -137,22 +132,7 @@ describe('a span', () => {
 });
 
 describe('a receiver of spans', () => {
-  it('that refuses spans causes a warning and no failure', async () => {
-    const receiver = await OtlpReceiver.start();
-    receiver.status = 400;
-    const { tracing, lines } = await startedFor(receiver.url);
-    tracing.record(SPAN);
-    await tracing.close();
-    const [, ...warnings] = lines;
-    assert.equal(warnings.length, 1);
-    const [fields, text] = warnings[0] ?? assert.fail();
-    assert.equal(text, 'spans could not be exported');
-    const { reason, heldBack } = fields as { readonly reason: string; readonly heldBack: number };
-    assert.match(reason, /\S/);
-    assert.equal(heldBack, 0);
-  });
-
-  it('that refuses spans is logged before the program ends', async () => {
+  it('that refuses spans is logged, before the program ends', async () => {
     const receiver = await OtlpReceiver.start();
     receiver.status = 400;
     const { promise: warning, resolve: warned } = Promise.withResolvers<void>();
@@ -160,7 +140,10 @@ describe('a receiver of spans', () => {
     // A full batch of spans is sent immediately.
     for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
     await warning;
-    assert.equal(lines[1]?.[1], 'spans could not be exported');
+    const [, [fields, text] = assert.fail()] = lines;
+    assert.equal(text, 'spans could not be exported');
+    const { reason, heldBack } = fields as { readonly reason: string; readonly heldBack: number };
+    assert.deepEqual([/\S/.test(reason), heldBack], [true, 0]);
     await tracing.close();
   });
 
