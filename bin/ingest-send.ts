@@ -2,9 +2,9 @@
 // ingest-send: sends events from a file or standard input to the gateway.
 import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
-import { sendEvents, SendingStopped, type Retry, type SendResult } from '../lib/send/client.ts';
+import { sendEvents, SendingStopped, type Retry } from '../lib/send/client.ts';
 import { HELP, readSettings, type SendSettings } from '../lib/send/command-line.ts';
-import { openInput, sampleInput, type Input, type InputEvent } from '../lib/send/input.ts';
+import { openInput, sampleInput, type InputEvent } from '../lib/send/input.ts';
 import { Position } from '../lib/send/position.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
 import { reasonOf } from '../lib/send/sender.ts';
@@ -23,19 +23,10 @@ const NO_CA =
 
 const complain = complainer('ingest-send');
 
-interface Sending {
-  readonly settings: SendSettings;
-  readonly input: Input;
-  readonly position: Position | undefined;
-  readonly results: AsyncIterable<SendResult<Buffer>>;
-  /** The lines of the events that are being sent, and functions to call when they are settled. */
-  readonly begun: WeakMap<Buffer, InputEvent & { readonly settled: () => void }>;
-}
-
 async function main(): Promise<number> {
   // After the first signal, the program waits for the answers to the events in flight.
   const interrupted = stopSignal(EXIT.interrupted);
-  let sending: Sending;
+  let sending: ReturnType<typeof begin>;
   try {
     const settings = readSettings(process.argv.slice(2), process.env['INGEST_STATE_DIR'] ?? '.ingest');
     if (settings === 'help' || settings === 'version') {
@@ -50,11 +41,12 @@ async function main(): Promise<number> {
   return run(sending, interrupted);
 }
 
-function begin(settings: SendSettings, signal: AbortSignal): Sending {
+function begin(settings: SendSettings, signal: AbortSignal) {
   const { file, url, resend, sample, quiet, options } = settings;
   const position = file === undefined ? undefined : new Position(file, url.href, SYSTEM.clock);
   const input = sample === undefined ? openInput(file, resend, position) : sampleInput(sample, SYSTEM);
-  const begun: Sending['begun'] = new WeakMap();
+  /** The lines of the events that are being sent, and functions to call when they are settled. */
+  const begun = new WeakMap<Buffer, InputEvent & { readonly settled: () => void }>();
   async function* bodies(): AsyncGenerator<Buffer> {
     for await (const event of input.events) {
       begun.set(event.bytes, { ...event, settled: position?.begin(event) ?? (() => undefined) });
@@ -75,7 +67,8 @@ function reasonWriter(): (retry: Retry) => void {
   };
 }
 
-async function run({ settings, input, position, results, begun }: Sending, interrupted: AbortSignal) {
+async function run(sending: ReturnType<typeof begin>, interrupted: AbortSignal): Promise<number> {
+  const { settings, input, position, results, begun } = sending;
   if (position !== undefined && position.line > 0 && !settings.quiet)
     complain(`continuing after line ${position.line}, which ${position.path} holds`);
   if (settings.options.ca === undefined && !settings.quiet) complain(NO_CA);

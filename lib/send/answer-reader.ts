@@ -4,20 +4,21 @@
 // If several requests share a connection, a framing mistake could make one answer look like two, or two like one.
 // Therefore everything that RFC 9112 calls a recoverable mistake is refused, and the connection must be closed.
 //
-// Limits: 16 KiB of header fields, 64 KiB of body, 80 KiB of chunks, and 16 interim answers. Gateways send less.
+// Limits: 16 KiB of header fields, 64 KiB of body, 80 KiB with its chunk sizes, and 16 interim answers. Gateways send
+// less.
 
 export interface GatewayAnswer {
   readonly status: number;
+  /** The header fields by their names in lower case. */
+  readonly fields: ReadonlyMap<string, string>;
   readonly body: string;
-  readonly contentType: string | undefined;
-  readonly requestId: string | undefined;
-  readonly retryAfter: string | undefined;
   /** True if the server closes the connection after this answer. */
   readonly isLast: boolean;
 }
 
 interface Head extends Omit<GatewayAnswer, 'body'> {
-  readonly framing: number | 'chunked' | 'until the end';
+  /** The length of the body. Infinity: the body ends with the connection. */
+  readonly framing: number | 'chunked';
 }
 
 const HEAD_BYTES_MAX = 16_384;
@@ -35,7 +36,6 @@ const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [^\0-\x08\x0a-\x1f\x7f]*)?$
 const FIELD = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*((?:[^\0-\x20\x7f](?:[^\0-\x08\x0a-\x1f\x7f]*[^\0-\x20\x7f])?)?)[ \t]*$/;
 /** Chunk extensions are ignored. */
 const CHUNK_SIZE = /^([0-9a-f]{1,8})[ \t]*(?:;.*)?$/i;
-const WITHOUT_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 export class AnswerReader {
   #bytes: Buffer = NOTHING;
@@ -64,13 +64,12 @@ export class AnswerReader {
       this.#bytes = this.#bytes.subarray(end + HEAD_END.length);
     }
     const { framing, ...head } = this.#head;
-    const read = framing === 'chunked' ? dechunked(this.#bytes) : bodyIn(this.#bytes, framing, isEnd);
-    if (read === undefined) {
-      if (this.#bytes.length > CODED_BYTES_MAX) throw new Error(`the chunks are longer than ${CODED_BYTES_MAX} bytes`);
-      return undefined;
-    }
-    [this.#head, this.#interim, this.#bytes] = [undefined, 0, read.rest];
-    return { ...head, body: read.body.toString('utf8') };
+    const [body, rest] = bodyIn(this.#bytes, framing, isEnd) ?? [];
+    if (body === undefined ? this.#bytes.length > CODED_BYTES_MAX : body.length > BODY_BYTES_MAX)
+      throw new Error(`the answer is longer than ${BODY_BYTES_MAX} bytes`);
+    if (body === undefined || rest === undefined) return undefined;
+    [this.#head, this.#interim, this.#bytes] = [undefined, 0, rest];
+    return { ...head, body: body.toString('utf8') };
   }
 
   #headEnd(): number | undefined {
@@ -83,26 +82,18 @@ export class AnswerReader {
   }
 }
 
-interface Read {
-  readonly body: Buffer;
-  readonly rest: Buffer;
+type Read = readonly [body: Buffer, rest: Buffer];
+
+/** Returns the body and the bytes after it, or undefined if it is incomplete. */
+function bodyIn(bytes: Buffer, framing: Head['framing'], isEnd: boolean): Read | undefined {
+  if (framing === 'chunked') return dechunked(bytes);
+  if (bytes.length < framing && !(isEnd && framing === Infinity)) return undefined;
+  return [bytes.subarray(0, framing), bytes.subarray(framing)];
 }
 
-function limit(bodyBytes: number): void {
-  if (bodyBytes > BODY_BYTES_MAX) throw new Error(`the answer is longer than ${BODY_BYTES_MAX} bytes`);
-}
-
-function bodyIn(bytes: Buffer, framing: number | 'until the end', isEnd: boolean): Read | undefined {
-  const length = framing === 'until the end' ? bytes.length : framing;
-  limit(length);
-  if (bytes.length < length || (framing === 'until the end' && !isEnd)) return undefined;
-  return { body: bytes.subarray(0, length), rest: bytes.subarray(length) };
-}
-
-/** Returns the body and the bytes after it, or undefined if it is incomplete (RFC 9112, section 7.1). */
+/** RFC 9112, section 7.1. */
 function dechunked(bytes: Buffer): Read | undefined {
   const chunks: Buffer[] = [];
-  let bodyBytes = 0;
   for (let at = 0; ;) {
     const end = bytes.indexOf(LINE_END, at);
     if (end === -1) return undefined;
@@ -110,11 +101,10 @@ function dechunked(bytes: Buffer): Read | undefined {
     if (size === undefined) throw new Error('a malformed chunk size');
     const from = end + LINE_END.length;
     const to = from + Number.parseInt(size, 16);
-    limit((bodyBytes += to - from));
     if (to === from) {
       const trailersEnd = bytes.indexOf(HEAD_END, end);
       if (trailersEnd === -1) return undefined;
-      return { body: Buffer.concat(chunks), rest: bytes.subarray(trailersEnd + HEAD_END.length) };
+      return [Buffer.concat(chunks), bytes.subarray(trailersEnd + HEAD_END.length)];
     }
     if (bytes.length < to + LINE_END.length) return undefined;
     if (!bytes.subarray(to, to + LINE_END.length).equals(LINE_END)) throw new Error('a chunk without a line end');
@@ -139,17 +129,10 @@ function headOf(text: string): Head | undefined {
     fields.set(name.toLowerCase(), before === undefined ? value : `${before}, ${value}`);
   }
   if (fields.has('content-encoding')) throw new Error(`status ${status} with a Content-Encoding`);
-  const framing = WITHOUT_BODY.has(status) ? 0 : framingOf(status, minor, fields);
+  const framing = status === 204 || status === 304 ? 0 : framingOf(status, minor, fields);
   const connection = `,${fields.get('connection') ?? ''},`;
   const stays = minor === '1' ? !/,[ \t]*close[ \t]*,/i.test(connection) : /,[ \t]*keep-alive[ \t]*,/i.test(connection);
-  return {
-    status,
-    framing,
-    contentType: fields.get('content-type'),
-    requestId: fields.get('x-request-id'),
-    retryAfter: fields.get('retry-after'),
-    isLast: !stays || framing === 'until the end',
-  };
+  return { status, fields, framing, isLast: !stays || framing === Infinity };
 }
 
 /** RFC 9112, section 6.3. */
@@ -159,7 +142,7 @@ function framingOf(status: number, minor: string | undefined, fields: ReadonlyMa
     if (minor === '1' && length === undefined && /^chunked$/i.test(coding)) return 'chunked';
     throw new Error(`status ${status} with Transfer-Encoding ${coding}, expected only chunked, without Content-Length`);
   }
-  if (length === undefined) return 'until the end';
+  if (length === undefined) return Infinity;
   if (!/^\d{1,15}$/.test(length)) throw new Error(`status ${status} with a malformed Content-Length`);
   return Number(length);
 }

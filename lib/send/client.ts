@@ -4,11 +4,10 @@
 // queue. A caller that reads results slowly slows down the sending.
 import { setMaxListeners } from 'node:events';
 import { SYSTEM } from '../process/clock.ts';
-import { Connections, flowOf, PIPELINING_MAX } from './connections.ts';
-import { gatewayUrl } from './identity.ts';
-import { Journal, type Entry } from './journal.ts';
-import { sendAll } from './run.ts';
-import { Sender, type Retry, type SendResult } from './sender.ts';
+import { Connections, flowOf, PIPELINING_MAX, type FlowOptions } from './connections.ts';
+import { gatewayUrl, type SenderIdentity } from './identity.ts';
+import { Journal } from './journal.ts';
+import { reasonOf, Sender, SendingStopped, type Retry, type SendResult } from './sender.ts';
 import type { Try } from './try.ts';
 
 export { NO_ANSWER } from './try.ts';
@@ -25,24 +24,11 @@ export type EventInput = string | Uint8Array | { readonly id: string; readonly t
 type Events<T> = AsyncIterable<T> | Iterable<T>;
 type Results<T> = AsyncGenerator<SendResult<T>, void, undefined>;
 
-export interface SendEventsOptions {
+export interface SendEventsOptions extends SenderIdentity, FlowOptions {
   /**
    * The gateway's URL, such as `https://gateway:8443`, without `/events`. For tests, http to this machine is allowed.
    */
   readonly url: string | URL;
-  /** The PEM texts of the producer's certificate and key, which are required for https. */
-  readonly cert?: string | Buffer | undefined;
-  readonly key?: string | Buffer | undefined;
-  /** The PEM text of the authority that signed the gateway's certificate. By default, Node's authorities are used. */
-  readonly ca?: string | Buffer | undefined;
-  /** A bearer token, if the gateway requires one. */
-  readonly token?: string | undefined;
-  /** The maximum number of events in flight, limited by `connections` x `pipelining`. The default is 64. */
-  readonly concurrency?: number | undefined;
-  /** The number of connections to the gateway. The default is 4, or `concurrency` if `pipelining` is 1. */
-  readonly connections?: number | undefined;
-  /** The maximum number of unanswered requests on a connection, from 1 to 32. The default is 16. */
-  readonly pipelining?: number | undefined;
   /** The maximum number of tries for one event. The default is 10, or 1 at an address that was never reached. */
   readonly tries?: number | undefined;
   /** The time limit of one try in milliseconds, up to the last byte of its answer. The default is 30,000. */
@@ -66,6 +52,9 @@ export interface JournalOptions<T = EventInput> extends SendEventsOptions {
   /** Called with the results of events of earlier runs, unless `sendEvents` yields them. */
   readonly onResumed?: (result: SendResult<Buffer>) => void;
 }
+
+/** If the first UNAUTHORIZED_MAX results are all 401 or 403, sendEvents stops, because all events would be refused. */
+const UNAUTHORIZED_MAX = 10;
 
 /** The longest delay that Node's timers accept. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -99,10 +88,10 @@ export function sendEvents<T extends EventInput>(
   return client.only(client.sendEvents(events));
 }
 
-/** An event, and its number after it was added to the journal. */
+/** An event. `settle` marks it as settled in the journal, and is set when the event is in the journal. */
 interface Item<T> {
   readonly event: T;
-  number?: number;
+  settle?: () => void;
 }
 
 /** A client for the life of a process. It keeps its connections, and opens them again if the gateway closes them. */
@@ -123,22 +112,15 @@ class EventClient<Resumed> {
 
   constructor(options: SendEventsOptions | JournalOptions) {
     assertOptions(options);
-    const { url, cert, key, ca, token, tries, timeoutMs = 30_000, ratePerS, signal, onRetry } = options;
-    const flow = flowOf(options);
+    const { url, tries, timeoutMs = 30_000, ratePerS, signal, onRetry = () => undefined } = options;
+    const all = { ...SYSTEM, ...options, ...flowOf(options) };
     this.#options = options;
     this.#resumes = this.#options.journal !== undefined;
-    this.#concurrency = flow.concurrency;
-    this.#connections = new Connections({
-      ...{ ...SYSTEM, ...flow, timeoutMs, url: gatewayUrl(url), identity: { cert, key, ca, token } },
-      isPatient: this.#resumes || tries !== undefined,
-    });
-    this.#sender = new Sender({
-      ...{ ...SYSTEM, ...flow, triesMax: tries ?? 10, ratePerS },
-      onRetry: onRetry ?? (() => undefined),
-    });
-    this.#signal = AbortSignal.any(signal === undefined ? [] : [signal]);
-    // Every pause listens to the signal, and Node warns about more than ten listeners.
-    setMaxListeners(0, this.#signal, this.#closing.signal);
+    this.#concurrency = all.concurrency;
+    const isPatient = this.#resumes || tries !== undefined;
+    this.#connections = new Connections({ ...all, url: gatewayUrl(url), timeoutMs, isPatient });
+    this.#sender = new Sender({ ...all, triesMax: tries ?? 10, ratePerS, onRetry });
+    this.#signal = anyOf(signal === undefined ? [] : [signal]);
     if (this.#resumes) SYSTEM.clock.turnEnd(() => this.#resume());
   }
 
@@ -153,9 +135,9 @@ class EventClient<Resumed> {
    */
   async send<T extends EventInput>(event: T): Promise<SendResult<T>> {
     if (typeof event !== 'string' && (typeof event !== 'object' || event === null || Array.isArray(event)))
-      throw new TypeError(`send: expected one event, found ${nameOf(event)}`);
+      throw new TypeError(`send: expected one event, found ${nameOf(event)}; sendEvents sends arrays`);
     this.#resume();
-    return { ...(await this.#settled({ event }, this.#signal, true)), event };
+    return this.#settled({ event }, this.#signal, true);
   }
 
   /**
@@ -164,10 +146,13 @@ class EventClient<Resumed> {
    * first yields the results of the events of earlier runs, whose `event` is a Buffer.
    */
   sendEvents<T extends EventInput>(events: Events<T>): Results<T | Resumed> {
-    if (!isIterable(events)) throw new TypeError(`expected an array or iterable of events, found ${nameOf(events)}`);
+    if (!isIterable(events))
+      throw new TypeError(
+        `expected an array or iterable of events, found ${nameOf(events)}; put one event in an array`,
+      );
     const resumes = this.#resumes;
     this.#resumes = false;
-    return this.#results(events, resumes, this.#signal) as Results<T | Resumed>;
+    return this.#results(events, resumes) as Results<T | Resumed>;
   }
 
   /** Yields the results, and then closes the client without waiting for answers. */
@@ -190,10 +175,8 @@ class EventClient<Resumed> {
     if (this.#outstanding > 0) await new Promise<void>((resolve) => (this.#settledAll = resolve));
     this.#connections.close();
     await this.#resumed;
-    await this.#journal?.then(
-      (journal) => journal.close(),
-      () => undefined,
-    );
+    const journal = await this.#journal?.catch(() => undefined);
+    await journal?.close();
   }
 
   /** Sends the events of earlier runs in the background. `close` reports a failure. */
@@ -205,39 +188,92 @@ class EventClient<Resumed> {
   }
 
   async #sendResumed(): Promise<void> {
-    const signal = AbortSignal.any([this.#signal, this.#closing.signal]);
-    for await (const result of this.#results<never>([], true, signal)) this.#options.onResumed?.(result);
+    for await (const result of this.#results<never>([], true, [this.#closing.signal]))
+      this.#options.onResumed?.(result);
   }
 
-  async *#results<T extends EventInput>(events: Events<T>, resumes: boolean, signal: AbortSignal): Results<T | Buffer> {
+  /**
+   * Invariant: at most `concurrency` events are being sent or have unread results, so reading `events` stops if the
+   * caller stops reading results. Throws SendingStopped and the errors of `events`, but only after the results of all
+   * answered events.
+   */
+  async *#results<T extends EventInput>(
+    events: Events<T>,
+    resumes: boolean,
+    signals: readonly AbortSignal[] = [],
+  ): Results<T | Buffer> {
     const journal = await this.#opened();
-    const source = itemsOf(resumes && journal !== undefined ? journal.resumed() : [], events);
-    const send = (item: Item<T | Buffer>, until: AbortSignal) => this.#settled(item, until, false);
-    for await (const result of sendAll(source, { send, concurrency: this.#concurrency, signal })) {
-      yield { ...result, event: result.event.event };
-      mark(journal, result);
+    const source = itemsOf(resumes ? journal : undefined, events);
+    const stop = new AbortController();
+    const signal = anyOf([this.#signal, stop.signal, ...signals]);
+    let wake = (): void => undefined;
+    signal.addEventListener('abort', () => wake(), { once: true });
+    const done: [Item<T | Buffer>, SendResult<T | Buffer>][] = [];
+    const isUnauthorized = unauthorized();
+    let failure: { readonly cause: unknown } | undefined;
+    let [sending, isReading, isRead] = [0, false, false];
+    const sendOne = async (item: Item<T | Buffer>): Promise<void> => {
+      sending += 1;
+      try {
+        const result = await this.#settled(item, signal, false);
+        done.push([item, result]);
+        isUnauthorized(result);
+      } catch (cause) {
+        failure ??= { cause };
+        stop.abort();
+      }
+      sending -= 1;
+      wake();
+    };
+    const readOne = async (): Promise<void> => {
+      const next = await source.next().catch((cause: unknown) => {
+        failure ??= { cause };
+      });
+      isReading = false;
+      isRead = next?.done !== false;
+      if (next?.done === false && !signal.aborted) void sendOne(next.value);
+      wake();
+    };
+    try {
+      for (;;) {
+        for (let next = done.shift(); next !== undefined; next = done.shift()) {
+          const [item, result] = next;
+          yield result;
+          mark(item, result);
+        }
+        const isOver = isRead || signal.aborted;
+        if (isOver && sending === 0) break;
+        const woken = new Promise<void>((resolve) => (wake = resolve));
+        if (!isOver && !isReading && sending < this.#concurrency) {
+          isReading = true;
+          void readOne();
+        }
+        await woken;
+      }
+      if (failure !== undefined) throw failure.cause;
+    } finally {
+      stop.abort();
+      // The promise is not awaited, because the source may be waiting for its next event.
+      void source.return(undefined).catch(() => undefined);
     }
   }
 
   /** `marks` is true if the event is to be marked as settled in the journal as soon as it has a result. */
-  async #settled<T extends EventInput>(
-    item: Item<T>,
-    signal: AbortSignal,
-    marks: boolean,
-  ): Promise<SendResult<Item<T>>> {
+  async #settled<T extends EventInput>(item: Item<T>, signal: AbortSignal, marks: boolean): Promise<SendResult<T>> {
     if (this.#closed !== undefined) throw new Error('the client was closed');
     const body = bodyOf(item.event);
     const isBody = Buffer.isBuffer(body);
     this.#outstanding += 1;
     try {
       const journal = await this.#opened();
-      if (journal !== undefined && item.number === undefined && isBody && !signal.aborted) {
-        item.number = await journal.put(body);
+      if (journal !== undefined && item.settle === undefined && isBody && !signal.aborted) {
+        const number = await journal.put(body);
+        item.settle = () => journal.settle(number);
         this.#options.onJournaled?.(item.event);
       }
       const once = isBody ? () => this.#connections.send(body) : () => Promise.resolve(body);
-      const result = await this.#sender.send(item, once, signal);
-      if (marks) mark(journal, result);
+      const result = await this.#sender.send(item.event, once, signal);
+      if (marks) mark(item, result);
       return result;
     } finally {
       this.#outstanding -= 1;
@@ -258,10 +294,29 @@ class EventClient<Resumed> {
 }
 
 /** Marks an event as settled if it was accepted or refused for good. */
-function mark(journal: Journal | undefined, result: SendResult<Item<unknown>>): void {
-  const { number } = result.event;
-  const isSettled = result.kind === 'accepted' || (result.kind === 'refused' && !result.retryable);
-  if (isSettled && number !== undefined) journal?.settle(number);
+function mark({ settle }: Item<unknown>, result: SendResult<unknown>): void {
+  if (result.kind === 'accepted' || (result.kind === 'refused' && !result.retryable)) settle?.();
+}
+
+/** Every pause listens to the returned signal, and Node warns about more than ten listeners. */
+function anyOf(signals: AbortSignal[]): AbortSignal {
+  const signal = AbortSignal.any(signals);
+  setMaxListeners(0, signal);
+  return signal;
+}
+
+/** Returns a function that throws SendingStopped at the last of the first results if all of them are 401 or 403. */
+function unauthorized(): (result: SendResult<unknown>) => void {
+  let count = 0;
+  return (result) => {
+    if (result.kind === 'interrupted' || (result.kind === 'refused' && result.status === 0)) return;
+    if (result.kind === 'accepted' || (result.status !== 401 && result.status !== 403)) count = Number.NaN;
+    else if ((count += 1) === UNAUTHORIZED_MAX)
+      throw new SendingStopped(
+        `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${result.status} ` +
+          `${result.code} (${reasonOf(result.answer)})`,
+      );
+  };
 }
 
 function assertOptions(options: SendEventsOptions): void {
@@ -288,15 +343,12 @@ const isIterable = (events: unknown): boolean =>
   !(events instanceof Uint8Array) &&
   (Symbol.asyncIterator in events || Symbol.iterator in events);
 
-function nameOf(value: unknown): string {
-  if (Array.isArray(value)) return 'an array, which sendEvents sends';
-  if (value === null || typeof value !== 'object') return value === null ? 'null' : typeof value;
-  return `one ${value instanceof Uint8Array ? 'body' : 'object'}; put it into an array`;
-}
+const nameOf = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value);
 
 /** Yields the events of earlier runs, and then those of the caller. */
-async function* itemsOf<T>(resumed: Events<Entry>, events: Events<T>): AsyncGenerator<Item<T | Buffer>> {
-  for await (const { body, number } of resumed) yield { event: body, number };
+async function* itemsOf<T>(journal: Journal | undefined, events: Events<T>): AsyncGenerator<Item<T | Buffer>> {
+  for await (const { body, number } of journal?.resumed() ?? [])
+    yield { event: body, settle: () => journal?.settle(number) };
   for await (const event of events) yield { event };
 }
 

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { SendEventsOptions } from './client.ts';
 import { PIPELINING_MAX } from './connections.ts';
 import { gatewayUrl } from './identity.ts';
 import { codeOf } from './input.ts';
@@ -41,22 +40,10 @@ Exit codes: 0 all events were accepted, 1 some were not, 2 wrong usage, or a fil
 130 interrupted.
 `;
 
-export interface SendSettings {
-  readonly url: URL;
-  readonly options: SendEventsOptions;
-  /** `undefined` means standard input. */
-  readonly file: string | undefined;
-  /** True if the file contains refused events. */
-  readonly resend: boolean;
-  /** The number of sample events to send instead of a file. */
-  readonly sample: number | undefined;
-  readonly refusedFile: string;
-  readonly quiet: boolean;
-  readonly json: boolean;
-}
+export type SendSettings = Exclude<ReturnType<typeof readSettings>, string>;
 
 /** `stateFolder` contains the development certificates. Throws an Error whose message names the mistake. */
-export function readSettings(args: readonly string[], stateFolder: string): SendSettings | 'help' | 'version' {
+export function readSettings(args: readonly string[], stateFolder: string) {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -98,8 +85,11 @@ export function readSettings(args: readonly string[], stateFolder: string): Send
   return {
     url,
     options: { url, ...identity(values, join(stateFolder, 'tls')), ...numbers },
+    /** `undefined` means standard input. */
     file,
+    /** True if the file contains refused events. */
     resend: values.resend !== undefined,
+    /** The number of sample events to send instead of a file. */
     sample: integer('sample', values.sample, 1_000_000),
     refusedFile: refusedFile(values.refused, file),
     quiet: values.quiet,
@@ -125,9 +115,7 @@ function refusedFile(given: string | undefined, file: string | undefined): strin
   return path;
 }
 
-type Identity = { [name in 'cert' | 'key' | 'ca' | 'token']?: string | undefined };
-
-function identity(paths: Identity, folder: string): Identity {
+function identity(paths: Partial<Record<'cert' | 'key' | 'ca' | 'token', string>>, folder: string) {
   const given = paths.cert !== undefined || paths.key !== undefined;
   if (given && (paths.cert === undefined || paths.key === undefined))
     throw new Error('expected --cert and --key together');

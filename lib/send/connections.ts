@@ -15,30 +15,33 @@ const RECOVERY_ANSWERS = 32;
 
 export const PIPELINING_MAX = 32;
 
-export interface Flow {
-  readonly connections: number;
-  readonly pipelining: number;
-  /** The maximum number of events in flight. */
-  readonly concurrency: number;
+export interface FlowOptions {
+  /** The maximum number of events in flight, limited by `connections` x `pipelining`. The default is 64. */
+  readonly concurrency?: number | undefined;
+  /** The number of connections to the gateway. The default is 4, or `concurrency` if `pipelining` is 1. */
+  readonly connections?: number | undefined;
+  /** The maximum number of unanswered requests on a connection, from 1 to 32. The default is 16. */
+  readonly pipelining?: number | undefined;
 }
 
-/** Applies the defaults of sendEvents and ingest-send. With `pipelining: 1`, every event has its own connection. */
-export function flowOf(asked: { readonly [name in keyof Flow]?: number | undefined }): Flow {
-  const { concurrency = 64, pipelining = 16 } = asked;
-  const { connections = pipelining === 1 ? concurrency : 4 } = asked;
+/** Applies the defaults. */
+export function flowOf({ concurrency = 64, pipelining = 16, ...others }: FlowOptions) {
+  const { connections = pipelining === 1 ? concurrency : 4 } = others;
   return { connections, pipelining, concurrency: Math.min(concurrency, connections * pipelining) };
 }
 
-interface ConnectionsOptions extends ClockAndRandom, Omit<Flow, 'concurrency'> {
+interface ConnectionsOptions extends ClockAndRandom, SenderIdentity {
   /** A URL returned by `gatewayUrl`. */
   readonly url: URL;
-  readonly identity: SenderIdentity;
+  readonly connections: number;
+  readonly pipelining: number;
   readonly timeoutMs: number;
   /** True if an address to which no connection has succeeded yet may be correct. */
   readonly isPatient: boolean;
 }
 
 interface Request {
+  readonly head: string;
   readonly body: Buffer;
   readonly requestId: string;
   readonly settle: (result: Try) => void;
@@ -51,9 +54,11 @@ interface Request {
 /** Hosts and ports to which a connection of this process has succeeded. They may be unreachable while they restart. */
 const REACHED = new Set<string>();
 
+const CLOSED = new Error('the sender was closed');
+
 export class Connections {
   readonly options: ConnectionsOptions;
-  readonly isSecure: boolean;
+  readonly overdue: Error;
   /** Starts a connection, and calls `ready` when the socket is writable. */
   readonly connect: (ready: () => void) => Socket;
   readonly #start: string;
@@ -67,9 +72,9 @@ export class Connections {
   /** Throws a TypeError for an unusable certificate or key. */
   constructor(options: ConnectionsOptions) {
     this.options = options;
-    this.isSecure = options.url.protocol === 'https:';
-    this.connect = connectorTo(options.url, options.identity);
-    this.#start = requestStart(options.url, options.identity);
+    this.overdue = new Error(`no answer within ${options.timeoutMs} ms`);
+    this.connect = connectorTo(options);
+    this.#start = requestStart(options);
     this.#requestIds = options.random.bytes(9).toString('base64url');
   }
 
@@ -77,9 +82,9 @@ export class Connections {
   send(body: Buffer): Promise<Try> {
     return new Promise((settle) => {
       const requestId = `${this.#requestIds}-${(this.#requests += 1)}`;
+      const head = `${this.#start}X-Request-Id: ${requestId}\r\nContent-Length: ${body.length}\r\n\r\n`;
       const dueMs = this.options.clock.ms() + this.options.timeoutMs;
-      if (this.#isClosed) return settle(this.unanswered('the sender was closed'));
-      this.#waiting.push({ body, requestId, settle, dueMs, displaced: false });
+      this.#waiting.push({ head, body, requestId, settle, dueMs, displaced: false });
       this.#sendWaiting();
     });
   }
@@ -87,18 +92,14 @@ export class Connections {
   /** Settles all pending requests as unanswered, and closes the connections. */
   close(): void {
     this.#isClosed = true;
-    for (const { settle } of this.#waiting.splice(0)) settle(this.unanswered('the sender was closed'));
-    for (const pipeline of this.#pipelines) pipeline.close();
+    for (const pipeline of this.#pipelines) pipeline.end(CLOSED);
+    this.#sendWaiting();
   }
 
-  /** Returns the result of a request without an answer, and the reason that it is overdue by default. */
-  unanswered(cause: Error | string = `no answer within ${this.options.timeoutMs} ms`): Try {
+  /** Returns the result of a request without an answer. */
+  unanswered(cause: Error): Try {
     const { isPatient, url } = this.options;
-    return unansweredTry(typeof cause === 'string' ? new Error(cause) : cause, !isPatient && !REACHED.has(url.host));
-  }
-
-  headOf({ body, requestId }: Request): string {
-    return `${this.#start}X-Request-Id: ${requestId}\r\nContent-Length: ${body.length}\r\n\r\n`;
+    return unansweredTry(cause, !isPatient && !REACHED.has(url.host));
   }
 
   /** Sends more requests because there is room for them. The requests in `displaced` must be sent again. */
@@ -111,12 +112,13 @@ export class Connections {
     }
     if (displaced.length > 0) this.#waiting.unshift(...displaced);
     if (this.#waiting.length === 0) return;
-    for (const { settle } of this.#waiting.filter(({ dueMs }) => dueMs <= nowMs)) settle(this.unanswered());
+    for (const { settle } of this.#waiting.filter(({ dueMs }) => dueMs <= nowMs)) settle(this.unanswered(this.overdue));
     this.#waiting = this.#waiting.filter(({ dueMs }) => dueMs > nowMs);
     this.#sendWaiting();
   }
 
   #sendWaiting(): void {
+    if (this.#isClosed) for (const { settle } of this.#waiting.splice(0)) settle(this.unanswered(CLOSED));
     while (this.#waiting.length > 0) {
       const pipeline = this.#pipelineWithRoom();
       const next = pipeline && this.#waiting.shift();
@@ -141,9 +143,10 @@ export class Connections {
  *
  * States: closed (no socket) -> connecting -> open -> closed. A request opens a closed pipeline.
  *
- * Invariants: requests are written in order. Requests of the same turn of the event loop share a write. If the connection fails, only the first unanswered request fails. The others are returned to be sent
- * again, which is safe because of their ids. After a failure, requests are sent one at a time for RECOVERY_ANSWERS
- * answers, because some servers and proxies do not support pipelining.
+ * Invariants: requests are written in order. Requests of the same turn of the event loop share a write. If the
+ * connection fails, only the first unanswered request fails. The others are returned to be sent again, which is safe
+ * because of their ids. After a failure, requests are sent one at a time for RECOVERY_ANSWERS answers, because some
+ * servers and proxies do not support pipelining.
  */
 class Pipeline {
   readonly #all: Connections;
@@ -153,7 +156,6 @@ class Pipeline {
   /** Unanswered requests, in order. The first #written of them have been written. */
   #requests: Request[] = [];
   #written = 0;
-  #flushes = false;
   #timer: Timer | undefined;
   #recovery = 0;
 
@@ -175,15 +177,9 @@ class Pipeline {
     if (this.isIdle) this.#socket?.ref();
     this.#requests.push(request);
     if (this.#socket === undefined) this.#connect();
-    else if (this.#isOpen) this.#flushLater();
+    else if (this.#isOpen && this.#requests.length - this.#written === 1)
+      this.#all.options.clock.turnEnd(() => this.#flush());
     this.#watch();
-  }
-
-  /** Closes the connection, and settles all requests as unanswered. */
-  close(): void {
-    const requests = this.#requests;
-    this.#drop();
-    for (const { settle } of requests) settle(this.#all.unanswered('the sender was closed'));
   }
 
   #connect(): void {
@@ -194,39 +190,27 @@ class Pipeline {
       this.#flush();
     });
     this.#socket = socket;
-    const ended = (cause: Error): void => {
-      if (socket === this.#socket) this.#end(cause);
-    };
-    const closed = new Error('the connection was closed before the answer');
-    socket.on('data', (chunk: Buffer) => {
+    const read = (chunk?: Buffer): void => {
       if (socket === this.#socket) this.#read(chunk);
+    };
+    socket.on('data', read);
+    socket.on('end', () => read());
+    socket.on('close', () => read());
+    socket.on('error', (cause) => {
+      if (socket === this.#socket) this.end(cause);
     });
-    socket.on('error', ended);
-    socket.on('end', () => {
-      if (socket === this.#socket) this.#read(undefined);
-      ended(closed);
-    });
-    socket.on('close', () => ended(closed));
-  }
-
-  #flushLater(): void {
-    if (this.#flushes) return;
-    this.#flushes = true;
-    this.#all.options.clock.turnEnd(() => this.#flush());
   }
 
   #flush(): void {
-    this.#flushes = false;
     if (!this.#isOpen || this.#written === this.#requests.length) return;
     const unwritten = this.#requests.slice(this.#written);
-    const parts = unwritten.flatMap((request) => [Buffer.from(this.#all.headOf(request), 'latin1'), request.body]);
     this.#written = this.#requests.length;
-    this.#socket?.write(Buffer.concat(parts));
+    this.#socket?.write(Buffer.concat(unwritten.flatMap(({ head, body }) => [Buffer.from(head, 'latin1'), body])));
   }
 
   /** Reads answers. `undefined` is the end of the connection. */
   #read(chunk: Buffer | undefined): void {
-    const { isSecure, options } = this.#all;
+    const { clock, url } = this.#all.options;
     const isEnd = chunk === undefined;
     try {
       if (!isEnd) this.#reader.add(chunk);
@@ -235,31 +219,26 @@ class Pipeline {
         const request = this.#requests.shift();
         if (request === undefined) return;
         this.#written -= 1;
-        const result = tryOf(answer, request, { nowMs: options.clock.epochMs(), isSecure });
+        const result = tryOf(answer, request, { nowMs: clock.epochMs(), isSecure: url.protocol === 'https:' });
         request.settle(result);
-        if (answer.isLast || (result.kind === 'retry' && result.misplaced === true)) return this.#end(undefined);
+        if (answer.isLast || (result.kind === 'retry' && result.misplaced === true)) return this.end(undefined);
         if (this.#recovery > 0) this.#recovery -= 1;
       }
+      if (isEnd) throw new Error('the connection was closed before the answer');
       if (this.#written === 0 && !this.#reader.isEmpty) throw new Error('an answer without a request');
       this.#all.onRoom([]);
       if (this.isIdle) this.#socket?.unref();
     } catch (cause) {
-      this.#end(cause as Error);
+      this.end(cause as Error);
     }
   }
 
   /** Closes the connection. `cause` is the failure of the first request; `undefined` after an answer. */
-  #end(cause: Error | 'overdue' | undefined): void {
+  end(cause: Error | undefined): void {
     // A request that was not written does not fail, unless the connection could not be opened.
     const failed = cause !== undefined && (this.#written > 0 || !this.#isOpen) ? this.#requests.shift() : undefined;
     const displaced = this.#requests;
     if (failed !== undefined || displaced.length > 0) this.#recovery = RECOVERY_ANSWERS;
-    this.#drop();
-    if (cause !== undefined) failed?.settle(this.#all.unanswered(cause === 'overdue' ? undefined : cause));
-    this.#all.onRoom(displaced);
-  }
-
-  #drop(): void {
     this.#timer?.close();
     this.#timer = undefined;
     this.#socket?.destroy();
@@ -268,6 +247,8 @@ class Pipeline {
     this.#requests = [];
     this.#written = 0;
     this.#reader = new AnswerReader();
+    if (cause !== undefined) failed?.settle(this.#all.unanswered(cause));
+    this.#all.onRoom(displaced);
   }
 
   /** Starts one timer for the connection, which costs less than one for each request. */
@@ -279,14 +260,14 @@ class Pipeline {
     this.#timer = clock.after(leftMs, () => {
       this.#timer = undefined;
       const [now] = this.#requests;
-      if (now !== undefined && now.dueMs <= clock.ms()) this.#end('overdue');
+      if (now !== undefined && now.dueMs <= clock.ms()) this.end(this.#all.overdue);
       else this.#watch();
     });
     this.#timer.unref();
   }
 }
 
-function connectorTo(url: URL, identity: SenderIdentity): (ready: () => void) => Socket {
+function connectorTo({ url, ...identity }: ConnectionsOptions): (ready: () => void) => Socket {
   const secure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const to = { host, port: url.port === '' ? (secure ? 443 : 80) : Number(url.port) };
@@ -297,7 +278,7 @@ function connectorTo(url: URL, identity: SenderIdentity): (ready: () => void) =>
   return (ready) => connectTls(named, ready).setNoDelay(true);
 }
 
-function requestStart(url: URL, { token }: SenderIdentity): string {
+function requestStart({ url, token }: ConnectionsOptions): string {
   return [
     `POST ${url.pathname.replace(/\/$/, '')}/events HTTP/1.1`,
     `Host: ${url.host}`,

@@ -2,14 +2,16 @@
 //
 // Its answers are those of the real gateway (the contract suite test/contract/producers.ts tests both), and it stores
 // accepted events in memory. It knows only one producer, and does not land events, read CloudEvents or limit rates.
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { unescape } from 'node:querystring';
+import { buffer } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
 import * as zlib from 'node:zlib';
 import { SYSTEM } from '../process/clock.ts';
-import { CATALOGUE, problem, type Refusal } from '../ingest/errors.ts';
+import { problem, type EventFault, type Refusal } from '../ingest/errors.ts';
 
 const REFUSALS = {
   401: 'unauthenticated',
@@ -133,66 +135,57 @@ class FakeGateway {
     const methods = path === '/events' ? ['POST'] : id === undefined ? [] : ['GET', 'HEAD'];
     if (methods.length === 0) return refuse(response, 'routeNotFound', 'no such path');
     if (!methods.includes(request.method ?? '')) {
-      response.setHeader('Allow', methods.join(', '));
-      return refuse(response, 'methodNotAllowed', `expected ${methods.join(' or ')}`);
+      const headers = ['Allow', methods.join(', ')];
+      return refuse(response, 'methodNotAllowed', `expected ${methods.join(' or ')}`, { headers });
     }
     if (this.#options.tls?.ca !== undefined && !(request.socket as TLSSocket).authorized) {
-      response.setHeader('WWW-Authenticate', 'TLS-Client-Certificate realm="ingest-gateway"');
-      return refuse(response, 'unauthenticated', 'expected a client certificate');
+      const headers = ['WWW-Authenticate', 'TLS-Client-Certificate realm="ingest-gateway"'];
+      return refuse(response, 'unauthenticated', 'expected a client certificate', { headers });
     }
-    if (id === undefined) this.#accept(request, response);
-    else this.#find(id, response);
+    if (id === undefined) void this.#accept(request, response);
+    else this.#find(unescape(id), response);
   }
 
-  #find(parameter: string, response: ServerResponse): void {
-    const event = this.#events.get(percentDecoded(parameter) ?? '');
+  #find(id: string, response: ServerResponse): void {
+    const event = this.#events.get(id);
     if (event === undefined) return refuse(response, 'eventNotFound', 'no event has this id');
-    const { id, type, acceptedAt, body } = event;
+    const { type, acceptedAt, body } = event;
     answer(response, 200, { id, type, status: 'accepted', acceptedAt, event: JSON.parse(body) as unknown });
   }
 
-  #accept(request: IncomingMessage, response: ServerResponse): void {
+  async #accept(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.requests += 1;
-    const { 'content-type': type, 'content-encoding': coding } = request.headers;
+    const { 'content-type': type, 'content-encoding': coding = 'identity' } = request.headers;
     if (!/^application\/json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i.test(type ?? '')) {
-      response.setHeader('Accept', 'application/json, application/cloudevents+json');
-      return refuse(response, 'unsupportedMediaType', 'expected application/json in UTF-8');
+      const headers = ['Accept', 'application/json, application/cloudevents+json'];
+      return refuse(response, 'unsupportedMediaType', 'expected application/json in UTF-8', { headers });
     }
-    const decode = DECODERS[coding?.toLowerCase() ?? 'identity'];
+    const decode = DECODERS[coding.toLowerCase()];
     if (decode === undefined) {
-      response.setHeader('Accept-Encoding', 'gzip, zstd');
-      return refuse(response, 'unsupportedMediaType', 'expected no Content-Encoding, or one of gzip and zstd');
+      const detail = 'expected no Content-Encoding, or one of gzip and zstd';
+      return refuse(response, 'unsupportedMediaType', detail, { headers: ['Accept-Encoding', 'gzip, zstd'] });
     }
     const maxOutputLength = this.#options.bodyBytesMax ?? 262_144;
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    request.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes <= maxOutputLength) chunks.push(chunk);
-    });
-    request.on('end', () => {
-      // An earlier request with the answer `noAnswer` has closed the connection.
-      if (request.socket.destroyed) return;
-      const limit = `the body is over the limit of ${maxOutputLength} bytes`;
-      if (bytes > maxOutputLength) return refuse(response, 'eventTooLarge', limit);
-      try {
-        this.#settle(decode(Buffer.concat(chunks), { maxOutputLength }), response);
-      } catch (cause) {
-        if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') refuse(response, 'eventTooLarge', limit);
-        else refuse(response, 'invalidCompression', 'the body does not match its Content-Encoding');
-      }
-    });
+    const limit = `the body is over the limit of ${maxOutputLength} bytes`;
+    const body = await buffer(request).catch(() => undefined);
+    // The client has left, or an earlier request with the answer `noAnswer` has closed the connection.
+    if (body === undefined || request.socket.destroyed) return;
+    if (body.length > maxOutputLength) return refuse(response, 'eventTooLarge', limit);
+    try {
+      this.#settle(decode(body, { maxOutputLength }).toString('utf8'), response);
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') refuse(response, 'eventTooLarge', limit);
+      else refuse(response, 'invalidCompression', 'the body does not match its Content-Encoding');
+    }
   }
 
-  #settle(bytes: Buffer, response: ServerResponse): void {
-    const body = bytes.toString('utf8');
+  #settle(body: string, response: ServerResponse): void {
     const event = envelopeOf(body);
     const next = this.#next.shift();
     if (next !== undefined && next in REFUSALS) {
-      const refusal = REFUSALS[next as keyof typeof REFUSALS];
       const { retryAfterS = 0 } = this.#options;
-      const isLimit = CATALOGUE[refusal].status === 429 || CATALOGUE[refusal].status === 503;
-      return refuse(response, refusal, `asked for: ${next}`, isLimit ? { retryAfterS } : {});
+      const more = ['rateLimited', 'unavailable', 'overloaded'].includes(String(next)) ? { retryAfterS } : {};
+      return refuse(response, REFUSALS[next as keyof typeof REFUSALS], `asked for: ${next}`, more);
     }
     if ('path' in event) {
       const detail = event.path === '' ? event.message : 'the envelope failed its schema';
@@ -200,12 +193,10 @@ class FakeGateway {
     }
     const { id, type } = event;
     if (next === 'shed') return answer(response, 202, { id, status: 'shed', code: 'INGEST_SHED', retryable: true });
-    if (this.#givenAway.has(id))
-      return refuse(
-        response,
-        'eventIdConflict',
-        "another producer's event has this id: begin yours with your name, such as shop-order-1042",
-      );
+    if (this.#givenAway.has(id)) {
+      const detail = "another producer's event has this id: begin yours with your name, such as shop-order-1042";
+      return refuse(response, 'eventIdConflict', detail);
+    }
     const first = this.#events.get(id);
     if (first === undefined)
       this.#events.set(id, { id, type, body, acceptedAt: new Date(SYSTEM.clock.epochMs()).toISOString() });
@@ -218,9 +209,7 @@ class FakeGateway {
 }
 
 /** Returns the envelope, or its first mistake with the JSON Pointer of the wrong member. */
-function envelopeOf(
-  body: string,
-): { readonly id: string; readonly type: string } | { readonly path: string; readonly message: string } {
+function envelopeOf(body: string): Pick<FakeEvent, 'id' | 'type'> | EventFault {
   let value: unknown;
   try {
     value = JSON.parse(body);
@@ -238,24 +227,21 @@ function envelopeOf(
   return { id, type };
 }
 
-function percentDecoded(parameter: string): string | undefined {
-  try {
-    return decodeURIComponent(parameter);
-  } catch {
-    return undefined;
-  }
+function refuse(
+  response: ServerResponse,
+  refusal: Refusal,
+  detail: string,
+  more?: Parameters<typeof problem>[2],
+): void {
+  const { status, contentType, body, headers } = problem(refusal, detail, more);
+  write(response, status, contentType, body, headers);
 }
 
-function refuse(response: ServerResponse, refusal: Refusal, detail: string, more: Parameters<typeof problem>[2] = {}) {
-  const { status, contentType, body, headers = [] } = problem(refusal, detail, more);
-  const about = ['Content-Type', contentType, 'Content-Length', String(Buffer.byteLength(body)), ...headers];
+const answer = (response: ServerResponse, status: number, body: object): void =>
+  write(response, status, 'application/json', JSON.stringify(body));
+
+function write(response: ServerResponse, status: number, type: string, body: string, headers: readonly string[] = []) {
+  const about = ['Content-Type', type, 'Content-Length', String(Buffer.byteLength(body)), ...headers];
   // With a string, node would encode the head in the body's encoding.
   response.writeHead(status, about).end(Buffer.from(body));
-}
-
-function answer(response: ServerResponse, status: number, body: object): void {
-  const text = JSON.stringify(body);
-  response
-    .writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) })
-    .end(Buffer.from(text));
 }

@@ -2,12 +2,14 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
-/** PEM texts and a token. Without `ca`, Node's default authorities are trusted. An http URL needs no PEM texts. */
 export interface SenderIdentity {
-  readonly cert: string | Buffer | undefined;
-  readonly key: string | Buffer | undefined;
-  readonly ca: string | Buffer | undefined;
-  readonly token: string | undefined;
+  /** The PEM texts of the producer's certificate and key, which are required for https. */
+  readonly cert?: string | Buffer | undefined;
+  readonly key?: string | Buffer | undefined;
+  /** The PEM text of the authority that signed the gateway's certificate. By default, Node's authorities are used. */
+  readonly ca?: string | Buffer | undefined;
+  /** A bearer token, if the gateway requires one. */
+  readonly token?: string | undefined;
 }
 
 type Pem = Omit<SenderIdentity, 'token'>;

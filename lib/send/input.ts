@@ -1,23 +1,18 @@
 // Reads events from a file or standard input, or refused events from the file that an earlier run wrote. Also makes
 // sample events.
-import { createReadStream, openSync, statSync, type ReadStream } from 'node:fs';
+import { createReadStream, fstatSync, openSync, type ReadStream } from 'node:fs';
 import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { lines, type Line } from './lines.ts';
-import type { FileLine, Position } from './position.ts';
-import { bytesOf } from './stored.ts';
-
-/** Thrown if the input is unusable or incomplete. The message names the file. */
-class InputError extends Error {
-  override readonly name = 'InputError';
-}
+import type { Position } from './position.ts';
+import { bytesOf, objectIn } from './stored.ts';
 
 const OBJECT_WITHIN_LINES = 10;
 
-/** One event. `line` is its line number in this input, and `number` its line number in the original file. */
-export interface InputEvent extends FileLine {
-  readonly number: number;
+/** An event, with its line number in this input and in the original file. */
+export interface InputEvent extends Line {
+  readonly originalNumber: number;
 }
 
 export interface Input {
@@ -27,7 +22,8 @@ export interface Input {
 
 /**
  * Opens a file, or standard input if `path` is undefined. Files named `.gz` or `.zst` are decompressed. If `refused`
- * is true, the input is a refused file. Events up to `position` are skipped. Throws an InputError.
+ * is true, the input is a refused file. Events up to `position` are skipped. Errors
+ * name the file.
  */
 export function openInput(path: string | undefined, refused: boolean, position?: Position): Input {
   const name = path ?? 'standard input';
@@ -43,13 +39,14 @@ export function openInput(path: string | undefined, refused: boolean, position?:
 }
 
 function openFile(path: string): ReadStream {
+  let fd: number;
   try {
-    if (statSync(path).isDirectory()) throw new InputError(`${path}: expected a file, found a directory`);
-    return createReadStream(path, { fd: openSync(path, 'r') });
+    fd = openSync(path, 'r');
   } catch (cause) {
-    if (cause instanceof InputError) throw cause;
-    throw new InputError(`${path}: cannot be read (${codeOf(cause)})`, { cause });
+    throw new Error(`${path}: cannot be read (${codeOf(cause)})`, { cause });
   }
+  if (fstatSync(fd).isDirectory()) throw new Error(`${path}: expected a file, found a directory`);
+  return createReadStream(path, { fd });
 }
 
 function decompressed(raw: Readable, path: string | undefined): Readable {
@@ -57,7 +54,7 @@ function decompressed(raw: Readable, path: string | undefined): Readable {
   // Bun and Deno do not detect a truncated zstd file, and Node 20 does not support zstd.
   const zstd = process.versions['bun'] ?? process.versions['deno'] ?? zlib.createZstdDecompress;
   if (path.endsWith('.zst') && typeof zstd !== 'function')
-    throw new InputError(`${path}: decompressing zstd needs Node 22.15 or newer`);
+    throw new Error(`${path}: decompressing zstd needs Node 22.15 or newer`);
   // The last stream of the pipeline emits all errors, so this callback ignores them.
   return pipeline(raw, path.endsWith('.gz') ? zlib.createGunzip() : zlib.createZstdDecompress(), () => undefined);
 }
@@ -69,19 +66,26 @@ async function* events(
   position: Position | undefined,
 ): AsyncGenerator<InputEvent> {
   let last = 0;
-  const all = lines(source as AsyncIterable<Buffer>);
+  const all = linesOf(source, name);
+  for await (const line of refused || position?.line ? all : objects(all, name)) {
+    last = line.number;
+    const event = refused ? refusedEvent(line, name) : { ...line, originalNumber: line.number };
+    const passed = position?.passed(event) ?? false;
+    if (passed === 'changed') throw changed(name, position);
+    if (!passed) yield event;
+  }
+  if (last < (position?.line ?? 0)) throw changed(name, position);
+}
+
+async function* linesOf(source: Readable, name: string): AsyncGenerator<Line> {
+  let last = 0;
   try {
-    for await (const line of refused || position?.line ? all : objects(all, name)) {
+    for await (const line of lines(source as AsyncIterable<Buffer>)) {
       last = line.number;
-      const event = refused ? refusedEvent(line, name) : { ...line, line: line.number };
-      const passed = position?.passed(event) ?? false;
-      if (passed === 'changed') throw changed(name, position);
-      if (!passed) yield event;
+      yield line;
     }
-    if (last < (position?.line ?? 0)) throw changed(name, position);
   } catch (cause) {
-    if (cause instanceof InputError) throw cause;
-    throw new InputError(`${name}: ${whyUnreadable(cause, last)}`, { cause });
+    throw new Error(`${name}: ${whyUnreadable(cause, last)}`, { cause });
   }
 }
 
@@ -92,31 +96,22 @@ async function* events(
 async function* objects(all: AsyncIterable<Line>, name: string): AsyncGenerator<Line> {
   let held: Line[] | undefined = [];
   for await (const line of all) {
+    held?.push(line);
     if (held === undefined) yield line;
-    else if (held.push(line) === OBJECT_WITHIN_LINES || isObject(line.bytes)) {
-      if (!isObject(line.bytes)) break;
+    else if (objectIn(line.bytes) !== undefined) {
       yield* held;
       held = undefined;
-    }
+    } else if (held.length === OBJECT_WITHIN_LINES) break;
   }
   if (held === undefined || held.length === 0) return;
-  throw new InputError(
+  throw new Error(
     `${name}: expected one JSON object on each line, found none in the first ${held.length}; ` +
       `jq -c '.[]' writes the elements of an array, jq -c . an object, as one line each`,
   );
 }
 
-function isObject(bytes: Buffer): boolean {
-  try {
-    const value: unknown = JSON.parse(bytes.toString('utf8'));
-    return typeof value === 'object' && value !== null && !Array.isArray(value);
-  } catch {
-    return false;
-  }
-}
-
-const changed = (name: string, position: Position | undefined): InputError =>
-  new InputError(`${name} changed since the interrupted run; remove ${position?.path} to send the whole file`);
+const changed = (name: string, position: Position | undefined): Error =>
+  new Error(`${name} changed since the interrupted run; remove ${position?.path} to send the whole file`);
 
 function whyUnreadable(cause: unknown, lastLine: number): string {
   const code = codeOf(cause);
@@ -126,16 +121,12 @@ function whyUnreadable(cause: unknown, lastLine: number): string {
   return isDamaged ? `its compressed data is damaged (${code}); ${until}` : `cannot be read to its end (${code})`;
 }
 
-function refusedEvent({ number: line, bytes }: Line, name: string): InputEvent {
-  try {
-    const row = JSON.parse(bytes.toString('utf8')) as Readonly<Record<string, unknown>>;
-    const number = typeof row['line'] === 'number' ? row['line'] : line;
-    const body = bytesOf(row);
-    if (body !== undefined) return { number, line, bytes: body };
-  } catch {
-    // The failure is reported below.
-  }
-  throw new InputError(`${name}: line ${line} is not a line of a refused file (expected a JSON object with "body")`);
+function refusedEvent({ number, bytes }: Line, name: string): InputEvent {
+  const row = objectIn(bytes) ?? {};
+  const body = bytesOf(row);
+  if (body === undefined)
+    throw new Error(`${name}: line ${number} is not a line of a refused file (expected a JSON object with "body")`);
+  return { number, originalNumber: typeof row['line'] === 'number' ? row['line'] : number, bytes: body };
 }
 
 /** Returns the code of a system error, such as `ENOENT`, or its message if it has no code. */
@@ -155,7 +146,7 @@ export function sampleInput(count: number, { clock, random }: ClockAndRandom): I
       const data = { number, customer: `c-${1_000 + (number % 50)}`, items, total: '19.90', currency: 'EUR' };
       const time = new Date(clock.epochMs()).toISOString();
       const event = JSON.stringify({ id: random.uuid(), type, time, source: 'ingest-send', data });
-      yield await Promise.resolve({ number, line: number, bytes: Buffer.from(event) });
+      yield await Promise.resolve({ number, originalNumber: number, bytes: Buffer.from(event) });
     }
   }
   return { events: samples(), close: () => undefined };

@@ -14,7 +14,7 @@ import { dirname } from 'node:path';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
 import { lines } from './lines.ts';
-import { bodyMembers, bytesOf, OWNER_ONLY, type BodyMembers } from './stored.ts';
+import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './stored.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
 
@@ -35,27 +35,25 @@ export class Journal {
   readonly #path: string;
   readonly #lease: Lease;
   readonly #unsettled: Set<number>;
-  readonly #resumedBytes: number;
+  /** The number of the first event of this process. */
+  readonly #first: number;
   #file: FileHandle;
   #next: number;
   #pending: string[] = [];
   /** True if #pending contains an event. */
   #puts = false;
+  /** After a failure, this promise stays rejected, because nothing may be written after an incomplete line. */
   #writing: Promise<void> | undefined;
-  #failure: { readonly cause: unknown } | undefined;
-  #bytes: number;
-  #rewriteAtBytes: number;
+  #grownBytes = 0;
 
-  private constructor(path: string, lease: Lease, { file, bytes }: Rewritten, unsettled: Set<number>) {
+  private constructor(path: string, lease: Lease, file: FileHandle, unsettled: Set<number>) {
     this.#path = path;
     this.#lease = lease;
     this.#file = file;
     this.#unsettled = unsettled;
-    this.#resumedBytes = bytes;
-    this.#bytes = bytes;
-    this.#rewriteAtBytes = bytes + REWRITE_BYTES;
+    this.#first = ([...unsettled].at(-1) ?? 0) + 1;
+    this.#next = this.#first;
     OPEN.add(this);
-    this.#next = Math.max(0, ...[...unsettled].slice(-1)) + 1;
   }
 
   /** Opens or creates a journal. Rejects if another process has the journal open, or if a line is damaged. */
@@ -79,10 +77,11 @@ export class Journal {
 
   /** Yields the unsettled events of earlier processes, in their order. */
   async *resumed(): AsyncGenerator<Entry> {
-    if (this.#resumedBytes === 0) return;
-    for await (const row of rows(this.#path, this.#resumedBytes - 1)) {
+    for await (const row of rows(this.#path)) {
+      if (row.put === undefined) continue;
+      if (row.put >= this.#first) return;
       const body = bytesOf(row);
-      if (row.put !== undefined && body !== undefined) yield { number: row.put, body };
+      if (body !== undefined) yield { number: row.put, body };
     }
   }
 
@@ -118,26 +117,24 @@ export class Journal {
   async #written(): Promise<void> {
     // The current write may not contain the latest lines, but the next one does.
     if (this.#writing !== undefined) await this.#writing;
-    this.#writing ??= this.#write().finally(() => (this.#writing = undefined));
+    this.#writing ??= this.#write().then(() => (this.#writing = undefined));
     await this.#writing;
   }
 
   async #write(): Promise<void> {
-    if (this.#failure !== undefined) throw this.#failure.cause;
     const text = this.#pending.join('');
     if (text === '') return;
     const puts = this.#puts;
     this.#pending = [];
     this.#puts = false;
-    try {
-      await this.#file.appendFile(text);
-      if (puts) await this.#synced();
-      await this.#appended(Buffer.byteLength(text));
-    } catch (cause) {
-      // The last line may be incomplete, so nothing may be written after it.
-      this.#failure = { cause };
-      throw cause;
-    }
+    await this.#file.appendFile(text);
+    if (puts) await this.#synced();
+    this.#grownBytes += Buffer.byteLength(text);
+    if (this.#grownBytes < REWRITE_BYTES) return;
+    const file = await rewritten(this.#path, this.#lease, this.#unsettled);
+    await this.#file.close();
+    this.#file = file;
+    this.#grownBytes = 0;
   }
 
   /** Syncs the file. Rejects if the file was replaced, or if another process may have read the file before the sync. */
@@ -146,44 +143,24 @@ export class Journal {
     await this.#file.datasync();
     if (!(await this.#lease.isHeld())) throw takenOver(this.#path);
   }
-
-  async #appended(bytes: number): Promise<void> {
-    this.#bytes += bytes;
-    if (this.#bytes < this.#rewriteAtBytes) return;
-    const { file, bytes: left } = await rewritten(this.#path, this.#lease, this.#unsettled);
-    await this.#file.close();
-    this.#file = file;
-    this.#bytes = left;
-    this.#rewriteAtBytes = left + REWRITE_BYTES;
-  }
 }
 
 const takenOver = (path: string): Error => new Error(`${path}: another process has taken over this journal`);
 
-interface Rewritten {
-  readonly file: FileHandle;
-  readonly bytes: number;
-}
-
 /** Replaces the journal with one that contains only the unsettled events. */
-async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<number>): Promise<Rewritten> {
+async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<number>): Promise<FileHandle> {
   await rm(`${path}.new`, { force: true });
   const file = await open(`${path}.new`, 'wx', OWNER_ONLY);
   try {
-    let bytes = 0;
-    for await (const row of rows(path)) {
-      if (row.put === undefined || !unsettled.has(row.put)) continue;
-      const text = `${JSON.stringify(row)}\n`;
-      await file.appendFile(text);
-      bytes += Buffer.byteLength(text);
-    }
+    for await (const row of rows(path))
+      if (row.put !== undefined && unsettled.has(row.put)) await file.appendFile(`${JSON.stringify(row)}\n`);
     await file.sync();
     if (!(await lease.isHeld()) || !(await isAt(file, `${path}.new`))) throw takenOver(path);
     await rename(`${path}.new`, path);
     // A rename is durable only after its folder has been synced.
     const folder = await open(dirname(path), 'r');
     await folder.sync().finally(() => folder.close());
-    return { file, bytes };
+    return file;
   } catch (cause) {
     await file.close();
     throw cause;
@@ -191,9 +168,9 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
 }
 
 /** Yields the rows of a journal. Ignores a last line that a crash truncated, because its event was not sent yet. */
-async function* rows(path: string, endByte = Number.POSITIVE_INFINITY): AsyncGenerator<Row> {
+async function* rows(path: string): AsyncGenerator<Row> {
   let damaged = 0;
-  for await (const { number, bytes } of lines(createReadStream(path, { end: endByte }) as AsyncIterable<Buffer>)) {
+  for await (const { number, bytes } of lines(createReadStream(path) as AsyncIterable<Buffer>)) {
     if (damaged > 0) throw new Error(`${path}: line ${damaged} is not a line of a journal`);
     const row = rowOf(bytes);
     if (row === undefined) damaged = number;
@@ -202,11 +179,7 @@ async function* rows(path: string, endByte = Number.POSITIVE_INFINITY): AsyncGen
 }
 
 function rowOf(line: Buffer): Row | undefined {
-  try {
-    const row = JSON.parse(line.toString('utf8')) as Row | null;
-    const whole = Number.isInteger(row?.settled) || typeof (row?.body ?? row?.bodyBase64) === 'string';
-    return row !== null && whole ? row : undefined;
-  } catch {
-    return undefined;
-  }
+  const row: Row | undefined = objectIn(line);
+  const isWhole = Number.isInteger(row?.settled) || typeof (row?.body ?? row?.bodyBase64) === 'string';
+  return isWhole ? row : undefined;
 }

@@ -9,7 +9,7 @@
 import { readFileSync } from 'node:fs';
 import { link, open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import type { Clock, ClockAndRandom, Timer } from '../process/clock.ts';
-import { OWNER_ONLY } from './stored.ts';
+import { objectIn, OWNER_ONLY } from './stored.ts';
 
 const HEARTBEAT_MS = 300;
 const LEASE_MS = 3_000;
@@ -19,18 +19,17 @@ const REMOTE_LEASE_MS = 10_000;
 interface Holder {
   readonly bootId: string;
   readonly token: string;
-  readonly beat: number;
 }
 
 export class Lease {
   readonly #path: string;
   readonly #file: FileHandle;
-  readonly #holder: Omit<Holder, 'beat'>;
+  readonly #holder: Holder;
   #timer: Timer | undefined;
   #beat = 0;
   #beating = Promise.resolve();
 
-  private constructor(path: string, file: FileHandle, holder: Omit<Holder, 'beat'>) {
+  private constructor(path: string, file: FileHandle, holder: Holder) {
     this.#path = path;
     this.#file = file;
     this.#holder = holder;
@@ -40,11 +39,16 @@ export class Lease {
   static async take(path: string, { clock, random }: ClockAndRandom): Promise<Lease> {
     const holder = { bootId: bootIdOfMachine(), token: random.bytes(16).toString('hex') };
     for (;;) {
-      const file = await created(path);
+      const file = await open(path, 'wx', OWNER_ONLY).catch((cause: NodeJS.ErrnoException) => {
+        if (cause.code !== 'EEXIST') throw cause;
+      });
       if (file !== undefined) {
         const lease = new Lease(path, file, holder);
         await lease.#write();
-        lease.#timer = clock.every(HEARTBEAT_MS, () => lease.#renew());
+        lease.#timer = clock.every(HEARTBEAT_MS, () => {
+          // If the write fails, this heartbeat is skipped.
+          lease.#beating = lease.#beating.then(() => lease.#write()).catch(() => undefined);
+        });
         lease.#timer.unref();
         return lease;
       }
@@ -63,11 +67,6 @@ export class Lease {
     await this.#file.close();
   }
 
-  #renew(): void {
-    // If the write fails, this heartbeat is skipped.
-    this.#beating = this.#beating.then(() => this.#write()).catch(() => undefined);
-  }
-
   async #write(): Promise<void> {
     this.#beat += 1;
     // The length is constant, so that a reader never sees part of a record.
@@ -82,19 +81,12 @@ export async function isAt(file: FileHandle, path: string): Promise<boolean> {
   return named !== undefined && own.ino === named.ino && own.dev === named.dev;
 }
 
-async function created(path: string): Promise<FileHandle | undefined> {
-  return open(path, 'wx', OWNER_ONLY).catch((cause: unknown) => {
-    if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return undefined;
-    throw cause;
-  });
-}
-
 /** Removes the lock file if its holder is dead. Rejects if the holder is alive. */
-async function removeEnded(path: string, own: Omit<Holder, 'beat'>, clock: Clock): Promise<void> {
+async function removeEnded(path: string, own: Holder, clock: Clock): Promise<void> {
   const text = await textOf(path);
   if (text === undefined) return;
-  const holder = bootIdIn(text);
-  const untilMs = clock.ms() + (holder === undefined || holder === own.bootId ? LEASE_MS : REMOTE_LEASE_MS);
+  const bootId = objectIn(text)?.['bootId'] ?? own.bootId;
+  const untilMs = clock.ms() + (bootId === own.bootId ? LEASE_MS : REMOTE_LEASE_MS);
   while (clock.ms() < untilMs) {
     await clock.sleep(HEARTBEAT_MS / 2);
     const now = await textOf(path);
@@ -110,14 +102,6 @@ async function removeEnded(path: string, own: Omit<Holder, 'beat'>, clock: Clock
 }
 
 const textOf = (path: string): Promise<string | undefined> => readFile(path, 'utf8').catch(() => undefined);
-
-function bootIdIn(text: string): string | undefined {
-  try {
-    return (JSON.parse(text) as Partial<Holder> | null)?.bootId;
-  } catch {
-    return undefined;
-  }
-}
 
 /** Returns Linux's id of the current boot. Other systems have one value for all machines. */
 function bootIdOfMachine(): string {

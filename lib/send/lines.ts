@@ -1,5 +1,5 @@
-// Splits a byte stream into lines without changing their bytes. Skips blank lines and a byte order mark at the start. At most one line, up to
-// LINE_BYTES_MAX, and one chunk are in memory.
+// Splits a byte stream into lines without changing their bytes. Skips blank lines and a byte order mark at the start.
+// At most one line, up to LINE_BYTES_MAX, and one chunk are in memory.
 
 /** `number` starts at 1 and includes blank lines. */
 export interface Line {

@@ -6,26 +6,15 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../process/clock.ts';
+import type { Line } from './lines.ts';
 import { OWNER_ONLY } from './stored.ts';
 
 const WRITE_INTERVAL_MS = 1_000;
-
-/** A line with an event. */
-export interface FileLine {
-  /** The first line is 1, and blank lines are included. */
-  readonly line: number;
-  readonly bytes: Buffer;
-}
 
 interface Written {
   readonly url: string;
   readonly line: number;
   readonly sha256: string;
-}
-
-interface Begun {
-  readonly at: FileLine;
-  settled: boolean;
 }
 
 const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
@@ -36,8 +25,10 @@ export class Position {
   readonly #clock: Clock;
   readonly #before: Written | undefined;
   /** The events that were begun, in file order, starting with the first unsettled one. */
-  readonly #begun: Begun[] = [];
-  #last: FileLine | undefined;
+  readonly #begun: Line[] = [];
+  /** The settled events among them. */
+  readonly #settled = new Set<Line>();
+  #last: Line | undefined;
   #writtenMs: number;
 
   /** Ignores the position of a run that sent to another gateway. */
@@ -55,18 +46,18 @@ export class Position {
   }
 
   /** Returns true if an earlier run settled the event, and `changed` if the file has changed since that run. */
-  passed({ line, bytes }: FileLine): boolean | 'changed' {
-    if (this.#before === undefined || line > this.#before.line) return false;
-    return line < this.#before.line || digest(bytes) === this.#before.sha256 || 'changed';
+  passed({ number, bytes }: Line): boolean | 'changed' {
+    if (this.#before === undefined || number > this.#before.line) return false;
+    return number < this.#before.line || digest(bytes) === this.#before.sha256 || 'changed';
   }
 
   /** Registers an event, in file order. The caller must call the returned function when the event is settled. */
-  begin(at: FileLine): () => void {
-    const begun = { at, settled: false };
-    this.#begun.push(begun);
+  begin(line: Line): () => void {
+    this.#begun.push(line);
     return () => {
-      begun.settled = true;
-      while (this.#begun[0]?.settled === true) this.#last = this.#begun.shift()?.at;
+      this.#settled.add(line);
+      for (let [first] = this.#begun; first !== undefined && this.#settled.delete(first); [first] = this.#begun)
+        this.#last = this.#begun.shift();
       if (this.#clock.ms() - this.#writtenMs >= WRITE_INTERVAL_MS) this.write();
     };
   }
@@ -74,8 +65,8 @@ export class Position {
   write(): void {
     this.#writtenMs = this.#clock.ms();
     if (this.#last === undefined) return;
-    const { line, bytes } = this.#last;
-    const text: Written = { url: this.#url, line, sha256: digest(bytes) };
+    const { number, bytes } = this.#last;
+    const text: Written = { url: this.#url, line: number, sha256: digest(bytes) };
     // The file is created, so that nothing is written through a link.
     rmSync(`${this.path}.new`, { force: true });
     writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: OWNER_ONLY, flag: 'wx' });

@@ -40,7 +40,7 @@ export class RefusedFile {
 
   async add({ event, code, status, answer }: SendResult<InputEvent> & { kind: 'refused' }): Promise<void> {
     const file = await (this.#file ??= open(this.path, 'wx', OWNER_ONLY));
-    const row = { line: event.number, code, status, answer, ...bodyMembers(event.bytes) };
+    const row = { line: event.originalNumber, code, status, answer, ...bodyMembers(event.bytes) };
     await file.appendFile(`${JSON.stringify(row)}\n`);
   }
 

@@ -8,46 +8,28 @@
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
-import type { Try } from './try.ts';
+import type { Accepted, NotAccepted, Try } from './try.ts';
 
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** What all results have in common. `answerMs` is the duration of the last try. */
 interface Settled<T> {
   readonly event: T;
-  /** The answer's X-Request-Id, which is also in the gateway's log. */
-  readonly requestId: string | undefined;
   readonly tries: number;
+  /** The duration of the last try. */
   readonly answerMs: number;
 }
 
-export interface Accepted<T> extends Settled<T> {
-  readonly kind: 'accepted';
-  /** True if the gateway already had this id, with another body if `differs`. The gateway keeps the first body. */
-  readonly duplicate: boolean;
-  readonly differs: boolean;
-}
-
-export interface Refused<T> extends Settled<T> {
-  readonly kind: 'refused';
-  /** The answer's `code`, or NO_ANSWER if no gateway answered. */
-  readonly code: string;
-  /** 0 if there was no answer. */
-  readonly status: number;
-  readonly answer: unknown;
-  /** True if all tries were used. The event may be accepted later. */
-  readonly retryable: boolean;
-}
-
-/** The result of one event. `interrupted`: the signal aborted while the event waited for its next try. */
+/**
+ * The result of one event. `retryable` is true if all tries were used, so the event may be accepted later.
+ * `interrupted`: the signal aborted while the event waited for its next try.
+ */
 export type SendResult<T> =
-  Accepted<T> | Refused<T> | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
+  | (Accepted & Settled<T>)
+  | ({ readonly kind: 'refused'; readonly retryable: boolean } & NotAccepted & Settled<T>)
+  | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
 
-export interface Retry {
-  readonly code: string;
-  readonly status: number;
-  readonly answer: unknown;
+export interface Retry extends Omit<NotAccepted, 'requestId'> {
   readonly tries: number;
   readonly pauseMs: number;
 }

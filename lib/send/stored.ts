@@ -1,4 +1,4 @@
-// The mode of the files in which a sender stores events, and the form of the bodies in them.
+// What the files of a sender have in common: their mode, the form of the bodies in them, and a reader of JSON objects.
 import { isUtf8 } from 'node:buffer';
 
 export const OWNER_ONLY = 0o600;
@@ -16,4 +16,15 @@ export const bodyMembers = (bytes: Buffer): BodyMembers =>
 export function bytesOf({ body, bodyBase64 }: { readonly [K in keyof BodyMembers]: unknown }): Buffer | undefined {
   if (typeof body === 'string') return Buffer.from(body);
   return typeof bodyBase64 === 'string' ? Buffer.from(bodyBase64, 'base64') : undefined;
+}
+
+/** Returns `undefined` if the text is not a JSON object. */
+export function objectIn(text: string | Buffer): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text.toString());
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // The text is not JSON.
+  }
+  return undefined;
 }

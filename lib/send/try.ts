@@ -1,35 +1,38 @@
 // The result of sending an event once (openapi/rules.md, 5).
 import { messageOf } from '../process/message-of.ts';
 import type { GatewayAnswer } from './answer-reader.ts';
+import { objectIn } from './stored.ts';
 
-/**
- * - `accepted`: the gateway has the event. `duplicate` is true if it already had an event with this id, and `differs`
- *   if that event has another body.
- * - `refused`: the answer does not allow another try.
- * - `retry`: the body contains `retryable: true`, or the gateway did not answer (code NO_ANSWER; status 0 if there
- *   was no answer at all). The id makes another try safe.
- * - `hopeless`: another try would fail too. `reason` states what to do.
- *
- * `requestId` is the answer's X-Request-Id, which is also in the gateway's log. `misplaced`: the answer belongs to
- * another request, so the connection must end.
- */
-export type Try =
-  | {
-      readonly kind: 'accepted';
-      readonly duplicate: boolean;
-      readonly differs: boolean;
-      readonly requestId: string | undefined;
-    }
-  | { readonly kind: 'hopeless'; readonly reason: string }
-  | ({ readonly kind: 'refused' } & NotAccepted)
-  | ({ readonly kind: 'retry'; readonly afterMs: number; readonly misplaced?: boolean } & NotAccepted);
+/** The event is in the gateway's queue. */
+export interface Accepted {
+  readonly kind: 'accepted';
+  /** True if the gateway already had this id, with another body if `differs`. The gateway keeps the first body. */
+  readonly duplicate: boolean;
+  readonly differs: boolean;
+  /** The answer's X-Request-Id, which is also in the gateway's log. */
+  readonly requestId: string | undefined;
+}
 
-interface NotAccepted {
+export interface NotAccepted {
+  /** The answer's `code`, or NO_ANSWER if no gateway answered. */
   readonly code: string;
+  /** 0 if there was no answer. */
   readonly status: number;
   readonly answer: unknown;
   readonly requestId: string | undefined;
 }
+
+/**
+ * - `hopeless`: another try would fail too. `reason` states what to do.
+ * - `refused`: the answer does not allow another try.
+ * - `retry`: the body contains `retryable: true`, or the gateway did not answer. The id makes another try safe.
+ *   `misplaced`: the answer belongs to another request, so the connection must end.
+ */
+export type Try =
+  | Accepted
+  | { readonly kind: 'hopeless'; readonly reason: string }
+  | ({ readonly kind: 'refused' } & NotAccepted)
+  | ({ readonly kind: 'retry'; readonly afterMs: number; readonly misplaced?: boolean } & NotAccepted);
 
 /** The code of a try that the gateway did not answer. */
 export const NO_ANSWER = 'NO_ANSWER';
@@ -84,15 +87,16 @@ export function tryOf(
   request: { readonly body: Buffer; readonly requestId: string },
   { nowMs, isSecure }: { readonly nowMs: number; readonly isSecure: boolean },
 ): Try {
-  const { status, contentType = '', body: text } = answer;
-  const requestId = /^[\x21-\x7e]{1,128}$/.exec(answer.requestId ?? '')?.[0];
-  const members = /^application\/(problem\+)?json *(;|$)/i.test(contentType) ? objectOf(text) : undefined;
-  const afterMs = retryAfterMs(answer.retryAfter, nowMs);
+  const { status, fields, body: text } = answer;
+  const requestId = /^[\x21-\x7e]{1,128}$/.exec(fields.get('x-request-id') ?? '')?.[0];
+  const isJson = /^application\/(problem\+)?json *(;|$)/i.test(fields.get('content-type') ?? '');
+  const members = isJson ? objectIn(text) : undefined;
+  const afterMs = retryAfterMs(fields.get('retry-after'), nowMs);
   const foreign = (error: string, misplaced = false): Try =>
     noAnswer(status, { error, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) }, { requestId, misplaced, afterMs });
   if (status === 202) {
     const id = members?.['id'];
-    if (typeof id !== 'string' || id !== objectOf(request.body.toString('utf8'))?.['id'])
+    if (typeof id !== 'string' || id !== objectIn(request.body)?.['id'])
       return foreign('the answer is for another id', typeof id === 'string');
     const [duplicate, differs] = [members?.['duplicate'] === true, members?.['differs'] === true];
     if (members?.['status'] === 'accepted') return { kind: 'accepted', duplicate, differs, requestId };
@@ -107,15 +111,6 @@ export function tryOf(
   const notAccepted = { code, status, answer: members, requestId };
   if (!retryable) return { kind: 'refused', ...notAccepted };
   return { kind: 'retry', ...notAccepted, afterMs };
-}
-
-function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Parses Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Returns 0 for other values. */

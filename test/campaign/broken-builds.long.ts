@@ -100,8 +100,8 @@ const BROKEN_BUILDS: readonly BrokenBuild[] = [
     name: 'forgets what its journal holds',
     change: {
       file: 'lib/send/client.ts',
-      from: 'resumes && journal !== undefined ? journal.resumed() : []',
-      to: '[]',
+      from: 'journal?.resumed() ?? []',
+      to: '[] as { body: Buffer; number: number }[]',
     },
     // A producer may be killed while it has no unanswered event, so the fault is repeated.
     rounds: Array.from({ length: 3 }, () => [lasting(freezeAndKillQueue, 300), lasting(killProducer, 0)]),
