@@ -82,23 +82,6 @@ describe('a connection', () => {
     await eventually('it is ready again', () => connection.ready, 15_000);
   });
 
-  it('closes a connection to a replica and looks up the master again, at most once a second', async (t) => {
-    const [old, fresh] = [await TestRedis.start(), await TestRedis.start()];
-    const link = await linked(old);
-    const connection = opened(t, link.port);
-    await eventually('it is ready', () => connection.ready);
-    await old.command('REPLICAOF', '127.0.0.1', String(fresh.port));
-    const [taken, startMs] = [link.taken, performance.now()];
-    await assert.rejects(connection.send(['SET', 'a', 'b']), /READONLY/);
-    await eventually('it was made anew, twice', () => link.taken >= taken + 2);
-    assert.ok(performance.now() - startMs > 900, 'not faster than once a second');
-    assert.equal(connection.ready, false);
-    assert.match(connection.lastError, /^READONLY/);
-    link.retarget({ port: fresh.port, host: '127.0.0.1' });
-    await eventually('it is ready, with the other server', () => connection.ready);
-    await connection.send(['SET', 'a', 'b']);
-  });
-
   it('does not use a connection before its inspection has passed, and reports why it failed', async (t) => {
     const redis = await TestRedis.start();
     const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log });

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import { QueueRefusal } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { QUIET_LOG } from '../support/partition.ts';
@@ -85,17 +84,5 @@ describe("a queue's identity", () => {
     } finally {
       await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     }
-  });
-
-  it('is refused if its format version or its number of partitions differs, and the message names both', async () => {
-    const server = await connected();
-    await redis.command('HSET', '{newer}:queue', 'format', '3', 'partitions', '1', 'id', 'x', 'secret', 's');
-    await assert.rejects(queueIdentity(server, 'newer', SYSTEM), (cause) => {
-      assert.ok(cause instanceof QueueRefusal);
-      assert.match(cause.message, /format 3.*format 4/);
-      return true;
-    });
-    await redis.command('HSET', '{wide}:queue', 'format', '4', 'partitions', '8', 'id', 'x', 'secret', 's');
-    await assert.rejects(queueIdentity(server, 'wide', SYSTEM), /8 partitions.* 1 partition/);
   });
 });

@@ -3,7 +3,7 @@ import { before, beforeEach, describe, it } from 'node:test';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
-import { acceptingStreams, inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
+import { inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
@@ -69,12 +69,6 @@ describe('the rights of a Redis user', () => {
     assert.deepEqual(await redis.command('ACL', 'LOG'), []);
     assert.deepEqual(await redis.command('KEYS', '*'), []);
     await assert.rejects(assertRights(server, 'ingest', 'gateway', ['config get x']), /hset on \{ingest\}:ids:1/);
-  });
-
-  it('names missing rights that one caller needs in addition', async () => {
-    await redis.command('ACL', 'SETUSER', 'waits', 'reset', ...rule('ingest-gateway'), '-wait');
-    const server = await connected(uriOf('waits'));
-    await assert.rejects(assertRights(server, 'ingest', 'gateway', ['wait 1 1']), /needs: wait \(/);
   });
 });
 
@@ -190,32 +184,6 @@ describe("a gateway's queue", () => {
     limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 },
     ...more,
   });
-  it('names the partition in logs and reports if there are several', async (t) => {
-    const clock = new VirtualClock();
-    const named: unknown[] = [];
-    const log = QUIET_LOG.child({}, { level: 'silent' });
-    t.mock.method(log, 'child', (bindings: object) => {
-      named.push(bindings);
-      return log;
-    });
-    const close = (uri: string): Promise<void> =>
-      Promise.all(acceptingStreams(options(uri, { clock, log })).map(({ queue }) => queue.close())).then(
-        () => undefined,
-      );
-    await close('redis://127.0.0.1:1');
-    assert.deepEqual(named.splice(0), []);
-    await close('redis+cluster://127.0.0.1:1');
-    assert.deepEqual(named.splice(0), [{ partition: 0 }, { partition: 1 }, { partition: 2 }]);
-    const looks: string[] = [];
-    const parts = acceptingStreams(
-      options(redis.uri, { observer: { onReport: (_, partition) => looks.push(partition) } }),
-    );
-    atEnd(() => parts[0]?.queue.close());
-    parts[0]?.connection.open();
-    await eventually('it is looked at', () => looks.length > 0);
-    assert.deepEqual(new Set(looks), new Set(['0']));
-  });
-
   it('is checked without a trace, and accepts events', async () => {
     assert.match(
       await inspectGatewayQueue(options(redis.uri), 5_000),

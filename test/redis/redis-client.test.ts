@@ -55,12 +55,6 @@ describe('a client', () => {
     assert.equal(await withoutPassword.client.send(['ACL', 'WHOAMI']), 'open');
   });
 
-  it('reports the refusal of a password', async (t) => {
-    const redis = await TestRedis.start();
-    const opened = open(t, `redis://shop:wrong@127.0.0.1:${redis.port}`);
-    await eventuallyTold(opened, /^WRONGPASS/);
-  });
-
   it('returns the replies in the order of the commands, as text or as bytes, errors included', async (t) => {
     const redis = await TestRedis.start();
     const opened = open(t, redis.uri);
@@ -81,22 +75,6 @@ describe('a client', () => {
     assert.ok(refusal instanceof RedisError && refusal.code === 'ERR');
     assert.equal(none, null);
     assert.ok(client.bytesReceived > 1_000_000);
-  });
-
-  it('fails outstanding and later commands when the connection breaks, and runs none of them later', async (t) => {
-    const redis = await TestRedis.start();
-    const opened = open(t, redis.uri);
-    await eventuallyTold(opened, /^ready$/);
-    const { client } = opened;
-    const waiting = assert.rejects(client.send(['BLPOP', 'nothing', '0']));
-    const behind = assert.rejects(client.send(['RPUSH', 'list', 'behind']));
-    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    await Promise.all([waiting, behind]);
-    await assert.rejects(client.send(['RPUSH', 'list', 'late']));
-    assert.deepEqual(opened.told.slice(0, 1), ['ready']);
-    assert.equal(opened.told.length, 2);
-    assert.equal(await redis.command('EXISTS', 'list'), 0);
-    assert.doesNotMatch(String(await redis.command('CLIENT', 'LIST')), /name=client-test/);
   });
 
   it('ends after a reply without a command, after bytes that are not RESP2, and in the handshake', async (t) => {

@@ -7,7 +7,7 @@ import { type MasterLookup, RedisConnection } from '../../lib/redis/server/conne
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import { aofRewrite, DurabilityCheck, durabilityFaults, replicationFaults } from '../../lib/redis/server/durability.ts';
-import { assertMaster, isNotMaster, serverInfo, type ServerInfo, serverName } from '../../lib/redis/server/facts.ts';
+import { assertMaster, isNotMaster, serverInfo, type ServerInfo } from '../../lib/redis/server/facts.ts';
 import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
@@ -257,16 +257,6 @@ describe('the durability of a server', () => {
 });
 
 describe('a server that is not plain Redis', () => {
-  it('is named with its version, Redis or Valkey', () => {
-    assert.equal(serverName(new Map([['redis_version', '7.0.15']])), 'Redis 7.0.15');
-    const valkey = new Map([
-      ['redis_version', '7.2.4'],
-      ['valkey_version', '8.1.0'],
-    ]);
-    assert.equal(serverName(valkey), 'Valkey 8.1.0');
-    assert.equal(serverName(new Map()), 'Redis of an unknown version');
-  });
-
   it('is accepted as a master if it does not know HELLO or reports no role', async () => {
     const refusing: Server = { send: () => Promise.reject(new RedisError('ERR unknown command')) };
     await assertMaster(refusing);

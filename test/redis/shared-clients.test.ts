@@ -50,16 +50,6 @@ const ready = (...shares: Share[]): Promise<unknown> =>
 const echo = ({ client }: Share, word: string): Promise<unknown> => client.send(['ECHO', word]);
 
 describe('clients that share a connection', () => {
-  it('opens one connection to each server, and notifies clients that join later', async (t) => {
-    const { join, connections } = await share(t);
-    const [one, two] = [join(), join()];
-    await ready(one, two);
-    const three = join();
-    await ready(three);
-    assert.equal(await connections(), 1);
-    assert.deepEqual([one.told, two.told, three.told], [['ready'], ['ready'], ['ready']]);
-  });
-
   it('opens another connection for a client that gives up a silent server, and keeps the others on theirs', async (t) => {
     const { redis, join, connections } = await share(t);
     const [one, two] = [join(), join()];
@@ -92,15 +82,5 @@ describe('clients that share a connection', () => {
     const again = join();
     await ready(again);
     assert.equal(await echo(again, 'again'), 'again');
-  });
-
-  it('closes the connection with the last client', async (t) => {
-    const { join, connections } = await share(t);
-    const [one, two] = [join(), join()];
-    await ready(one, two);
-    one.leave();
-    assert.equal(await echo(two, 'there'), 'there');
-    two.leave();
-    await eventually('it is closed', async () => (await connections()) === 0);
   });
 });

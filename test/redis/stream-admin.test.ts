@@ -363,30 +363,6 @@ describe('the status of a stream', () => {
 });
 
 describe('several pages, and unusual entries', () => {
-  const add = (entry: string, id: string): Promise<unknown> =>
-    server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(id));
-
-  it('counts and finds an event on several pages once', async (t) => {
-    const [admin, reader] = [openAdmin(t), await openReader(t)];
-    for (let at = 1; at <= 60; at += 1) await add(`${at}-0`, 'same');
-    await reader.read(100, 3_600_000, 1_000);
-    assert.equal((await admin.after('0-0', '99-0')).entries.length, 60);
-    assert.equal((await copies(admin, 'same')).length, 60);
-    await add(`${Date.now()}-0`, 'new');
-    assert.ok((await admin.status()).partition.oldestUnlandedMs > Date.now() - 60_000, 'the oldest of both kinds');
-  });
-
-  it('erases an entry of a member whose heartbeat is too old', async (t) => {
-    const admin = openAdmin(t);
-    await openReader(t);
-    await add('*', 'held');
-    await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
-    await server.command('ZADD', `{${STREAM}}:replicas`, String(Date.now() - 3_600_000), 'dead');
-    const [copy] = await copies(admin, 'held');
-    assert.ok(copy !== undefined);
-    assert.equal(await admin.erase(copy, 'held', erasedBody('held', 't')), 'erased');
-  });
-
   it('finds the replay of each row, also after it was erased', async (t) => {
     const admin = openAdmin(t);
     const rowOf = (replayOf: string) => ({

@@ -170,21 +170,6 @@ describe('the id index', () => {
     assert.equal(await outcomeOf(queue, ['kept-0'], 'q'), 'accepted');
   });
 
-  it('empties the index and the stream after everything has landed', async () => {
-    const stream = 'trimmed';
-    const queue = await openQueue(redis.uri, { stream, retentionMs: 300 });
-    await submitInTurns(
-      queue,
-      ids('old', 2_000).map((id) => new Recorded(id)),
-      256,
-    );
-    await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'COUNT', '2000', 'STREAMS', stream, '>');
-    const names = (await redis.entries(stream)).map(({ entry }) => entry);
-    assert.equal(await redis.command('XACK', stream, GROUP, ...names), 2_000);
-    await eventually('all of them are gone, and their ids', async () => (await redis.length(stream)) === 0);
-    await eventually('the index is gone', async () => (await sliceKeys(stream)).length === 0);
-  });
-
   it('reads an entry whose first digits are greater by one than those of its slice', async () => {
     const stream = 'carried';
     // With a retention of 20 years, this old entry is still within retention.
@@ -201,39 +186,6 @@ describe('the id index', () => {
     });
     assert.equal(await outcomeOf(queue, ['carried']), 'differing');
     assert.equal(await outcomeOf(queue, ['carried'], 'q'), 'conflict');
-  });
-
-  it('accepts events while the clock goes back, in order, and finds every id', async () => {
-    const stream = 'clock';
-    // An entry added while the clock was two days ahead.
-    const ahead = Date.now() + 2 * 24 * 3_600_000;
-    await redis.command('XADD', stream, `${ahead}-5`, 'producer', 'p', 'body', '{}');
-    const queue = await openQueue(redis.uri, { stream });
-    const events = Array.from({ length: 300 }, (_, at) => new Recorded(`back-${at}`));
-    assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
-    assert.deepEqual(
-      new Set(
-        await submitAll(
-          queue,
-          events.map(({ id }) => new Recorded(id)),
-        ),
-      ),
-      new Set(['duplicate']),
-    );
-    const entries = await redis.entries(stream);
-    assert.deepEqual(
-      entries.slice(1).map(({ fields }) => fields['body']),
-      events.map(({ text }) => text),
-    );
-    for (const { id, text } of events.slice(0, 20)) {
-      const found = await queue.find(id, 'p');
-      assert.equal(found.kind === 'found' ? found.event.body.toString() : found.kind, text);
-    }
-    // Deleting the stream also deletes the time of its last entry.
-    await redis.command('DEL', stream);
-    assert.equal(await outcomeOf(queue, ids('back', 300)), 'accepted');
-    assert.equal(await outcomeOf(queue, ids('back', 300)), 'duplicate');
-    assert.ok(Number((await slices(stream))[0]) < ahead - 24 * 3_600_000);
   });
 
   it('notes an id and appends its event, or neither', async () => {
@@ -357,21 +309,6 @@ describe('a server that does not answer', () => {
     await new Promise((resolve) => setImmediate(resolve));
     await own.signal('SIGCONT');
     assert.equal(await patient.outcome, 'accepted');
-  });
-
-  it('settles each submission once if the frozen server is killed', async () => {
-    const own = await TestRedis.start();
-    const queue = await openQueue(own.uri, { enqueueTimeoutMs: 5_000 });
-    await own.signal('SIGSTOP');
-    const events = Array.from({ length: 300 }, (_, at) => new Recorded(`killed-${at}`));
-    for (const one of events) queue.submit(one);
-    await new Promise((resolve) => setImmediate(resolve));
-    await own.signal('SIGKILL');
-    assert.deepEqual(new Set(await Promise.all(events.map(({ outcome }) => outcome))), new Set(['unavailable']));
-    for (const { settled } of events) assert.equal(settled, 1);
-    await own.start();
-    await eventually('the queue is there again', () => queue.state().available);
-    assert.deepEqual(await submitAll(queue, [new Recorded('killed-0')]), ['accepted']);
   });
 });
 

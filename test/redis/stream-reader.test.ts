@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
-import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
 import { memberName } from '../../lib/redis/read/membership.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
@@ -144,44 +143,6 @@ describe('the reader of a Redis Stream', () => {
     });
   });
 
-  it('knows the longest body after a gateway has reported it', async (t) => {
-    await server.command('FLUSHALL');
-    const reader = await openReader();
-    t.after(() => reader.close());
-    await reader.join();
-    assert.equal(reader.bodyBytesMax, undefined);
-    const parts = acceptingStreams({
-      ...SYSTEM,
-      ...{ uri: server.uri, partitions: 1, durability: { level: 'warn', replicas: 0 } },
-      ...{ limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 }, log: QUIET_LOG },
-    });
-    for (const { connection, queue } of parts) {
-      t.after(() => queue.close());
-      connection.open();
-      await eventually('the gateway is connected', () => connection.ready);
-    }
-    await reader.join();
-    assert.equal(reader.bodyBytesMax, 700);
-  });
-
-  it('reads its own entries first after the connection broke, without waiting for a claim', async (t) => {
-    await server.command('FLUSHALL');
-    const reader = await openReader();
-    t.after(() => reader.close());
-    await reader.join();
-    await server.command('XADD', STREAM, '1-1', 'producer', 'shop', 'body', '{}');
-    const [taken] = await reader.read(10, 3_600_000, 0);
-    assert.equal(taken?.entry, '1-1');
-    await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    const again = await eventually('it is read again', async () => {
-      const deliveries = await reader.read(10, 3_600_000, 20).catch(() => []);
-      return deliveries.length > 0 && deliveries;
-    });
-    assert.equal(again[0]?.entry, '1-1');
-    await eventually('the other connection is back too', () => reader.acknowledge(again).then(() => true));
-    assert.deepEqual(await reader.read(10, 3_600_000, 20), []);
-  });
-
   it('reads its pending entries once more after a lost reply, then new ones', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader();
@@ -259,13 +220,5 @@ describe('the reader of a Redis Stream', () => {
       taken.map((delivery) => delivery.entry),
       [entry],
     );
-  });
-
-  it('reports in time that there is no server', async (t) => {
-    const reader = readerOf(partitionAt('redis://127.0.0.1:1'));
-    t.after(() => reader.close());
-    assert.equal(await reader.open(300), false);
-    assert.match(reader.lastError, /ECONNREFUSED/);
-    await assert.rejects(reader.join());
   });
 });

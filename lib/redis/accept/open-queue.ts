@@ -62,51 +62,35 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
 
 const LOOK_MS = 25;
 
-/** Waits until every stream accepts events. Returns a reason if one is refused or none accepts in time. */
-async function whyNotStarted(
-  streams: readonly AcceptingStream[],
-  clock: Clock,
-  timeoutMs: number,
-): Promise<QueueRefusal | string | undefined> {
-  let refusal: QueueRefusal | undefined;
-  for (const { connection } of streams) {
-    connection.tell({ onRefused: (cause) => (refusal ??= cause) });
-    connection.open();
-  }
-  const deadline = clock.ms() + timeoutMs;
-  for (;;) {
-    const states = await Promise.all(
-      streams.map(async ({ connection, queue }) =>
-        connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
-      ),
-    );
-    if (states.every(({ available }) => available)) return undefined;
-    if (refusal !== undefined) return refusal;
-    // A rewrite of the append-only file may take minutes. Meanwhile, the gateway listens but is not ready.
-    if (streams.every(({ queue }, at) => states[at]?.available === true || queue.awaitsRewrite)) return undefined;
-    if (clock.ms() > deadline) {
-      const reason = states.find((state) => !state.available)?.reason ?? '';
-      return states.some(({ available }) => available) ? undefined : reason;
-    }
-    await clock.sleep(LOOK_MS);
-  }
-}
-
-/** Waits until the queue accepts events. Rejects with a StartFailure that names `uri`. */
+/** Waits until every stream accepts events, or after `timeoutMs` at least one. Rejects with a StartFailure. */
 export async function startQueue(
   uri: string,
   streams: readonly AcceptingStream[],
   clock: Clock,
   timeoutMs: number,
 ): Promise<void> {
-  const why = await whyNotStarted(streams, clock, timeoutMs);
-  if (why === undefined) return;
-  if (typeof why !== 'string') throw queueRefused(uri, why);
-  if (isPasswordRefused(why)) throw queueAway(uri, why);
-  throw queueFailure(
-    uri,
-    `the queue takes no events (${why}); check that the server runs, is reachable and can be written to`,
-  );
+  let refusal: QueueRefusal | undefined;
+  for (const { connection } of streams) {
+    connection.tell({ onRefused: (cause) => (refusal ??= cause) });
+    connection.open();
+  }
+  for (const deadline = clock.ms() + timeoutMs; ; await clock.sleep(LOOK_MS)) {
+    const states = await Promise.all(
+      streams.map(async ({ connection, queue }) =>
+        connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
+      ),
+    );
+    if (states.every(({ available }) => available)) return;
+    if (refusal !== undefined) throw queueRefused(uri, refusal);
+    // A rewrite of the append-only file may take minutes. Meanwhile, the gateway listens but is not ready.
+    if (streams.every(({ queue }, at) => states[at]?.available === true || queue.awaitsRewrite)) return;
+    if (clock.ms() <= deadline) continue;
+    if (states.some(({ available }) => available)) return;
+    const [why = ''] = states.map((state) => (state.available ? '' : state.reason));
+    if (isPasswordRefused(why)) throw queueAway(uri, why);
+    const remedy = 'check that the server runs, is reachable and can be written to';
+    throw queueFailure(uri, `the queue takes no events (${why}); ${remedy}`);
+  }
 }
 
 /** Connects without writing anything, and returns a sentence about the queue. Rejects with a StartFailure. */

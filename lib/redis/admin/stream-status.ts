@@ -1,10 +1,10 @@
 // The status of one stream and of its server, for ingest-admin.
 import type { CopyStatus, ReplicaStatus, StreamStatus } from '../../ingest/queue-admin.ts';
-import { REPLICA_LEASE_MS } from '../../ingest/queue.ts';
-import { durabilityFaults } from '../server/durability.ts';
+import { REPLICA_LEASE_MS, RETENTION_MS } from '../../ingest/queue.ts';
+import { durabilityFaults, replicationFaults } from '../server/durability.ts';
 import { serverInfo, serverName, type ServerInfo } from '../server/facts.ts';
 import { xinfo } from '../stream/group.ts';
-import { refusalOf } from '../stream/refusal.ts';
+import { ACCEPT } from '../stream/entry.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
@@ -53,15 +53,9 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
 function copiesIn(info: ServerInfo): CopyStatus[] {
   const copies = [...info].filter(([name]) => /^slave\d+$/.test(name));
   return copies.map(([, text]) => {
-    const {
-      ip = '',
-      port = '',
-      state = '',
-      lag,
-    } = Object.fromEntries(text.split(',').map((pair) => pair.split('=') as [string, string])) as Readonly<
-      Record<string, string | undefined>
-    >;
-    return { address: `${ip}:${port}`, state, lagSeconds: Number(lag) };
+    const fields = new Map(text.split(',').map((pair) => pair.split('=') as [string, string]));
+    const [ip, port, state = ''] = ['ip', 'port', 'state'].map((name) => fields.get(name));
+    return { address: `${ip}:${port}`, state, lagSeconds: Number(fields.get('lag')) };
   });
 }
 
@@ -103,6 +97,20 @@ async function memoryOf(server: Server, stream: string): Promise<number | undefi
     return sizes.reduce<number>((sum, size) => sum + Number(size ?? 0), 0);
   } catch (cause) {
     if (cause instanceof RedisError) return undefined;
+    throw cause;
+  }
+}
+
+/** Returns why gateways add no events, in the words of their probe, or `undefined`. */
+async function refusalOf(server: Server, stream: string, info: ServerInfo): Promise<string | undefined> {
+  const replicas = Number(await server.send(['HGET', keyOf(stream, 'looked'), 'required']));
+  const [fault] = replicas > 0 && info.has('connected_slaves') ? replicationFaults(info, replicas) : [];
+  if (fault !== undefined) return fault;
+  try {
+    await ACCEPT.run(server, stream, [String(RETENTION_MS)]);
+    return undefined;
+  } catch (cause) {
+    if (cause instanceof RedisError && cause.code !== 'NOPERM') return cause.message;
     throw cause;
   }
 }
