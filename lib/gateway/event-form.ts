@@ -43,18 +43,17 @@ export function eventForm(
   { contentType, cloudEventFields }: RequestHead,
   { bodyBytesMax, eventId }: { readonly bodyBytesMax: number; readonly eventId: EventId },
 ): 'json' | CloudEventReader | GatewayAnswer {
-  const readCloudEvent = CLOUD_EVENT_READERS[eventId];
   if (cloudEventFields !== undefined && isBinaryMode(cloudEventFields, contentType)) {
     return (body) => {
       const made = structuredEvent(cloudEventFields, contentType, body);
       if (!made.valid) return made;
       // The structured form is longer, and consumers quarantine events over the limit.
-      return made.body.length > bodyBytesMax ? 'too large' : readCloudEvent(made.body);
+      return made.body.length > bodyBytesMax ? 'too large' : readCloudEvent(made.body, eventId);
     };
   }
   const match = contentType === undefined ? null : MEDIA_TYPE.exec(contentType);
   if (match === null || !isUtf8(match[2] ?? '')) return isBatchedMode(contentType) ? NO_BATCH : MEDIA_TYPE_NEEDED;
-  return match[1] === undefined ? 'json' : readCloudEvent;
+  return match[1] === undefined ? 'json' : (body) => readCloudEvent(body, eventId);
 }
 
 /** True if the parameters of a media type name no charset but UTF-8. False if they are malformed. */
@@ -67,17 +66,9 @@ function isUtf8(parameters: string): boolean {
   return end === parameters.length;
 }
 
-const CLOUD_EVENT_READERS: Readonly<Record<EventId, (body: Buffer) => ReadEvent | InvalidEvent>> = {
-  id: advised,
-  'source+id': (body) => {
-    const event = advised(body);
-    return event.valid ? identifiedBySource(event) : event;
-  },
-};
-
-function advised(body: Buffer): ValidEvent | InvalidEvent {
+function readCloudEvent(body: Buffer, eventId: EventId): ReadEvent | InvalidEvent {
   const event = parseEvent(body, cloudEventFaults);
-  if (event.valid) return event;
+  if (event.valid) return eventId === 'id' ? event : identifiedBySource(event);
   const advice = typeAdvice(body);
   return advice === undefined ? event : { ...event, detail: `${event.detail}: ${advice}` };
 }

@@ -31,27 +31,16 @@ const File = TypeCompiler.Compile(
   Type.Object({ producers: Type.Record(Type.String(), Rules) }, { additionalProperties: false }),
 );
 
-export interface ProducerRules {
-  readonly rate: number | undefined;
-  readonly lookUpRate: number | undefined;
-  /** Why the producer may send nothing. */
-  readonly disabled: string | undefined;
+/**
+ * The row of a producer. `disabled` is the reason why it may send nothing. Its certificate and token need not contain the
+ * audiences in `audience`.
+ */
+interface ProducerRules extends Static<typeof Rules> {
   readonly allowsType: (type: string) => boolean;
-  readonly types: readonly string[] | undefined;
-  /** Audiences that the producer's certificate and token need not contain. */
-  readonly audience: readonly string[];
 }
 
 const FOUND_MAX = 10_000;
-
-const UNRESTRICTED: ProducerRules = Object.freeze({
-  rate: undefined,
-  lookUpRate: undefined,
-  disabled: undefined,
-  audience: [],
-  allowsType: () => true,
-  types: undefined,
-});
+const UNRESTRICTED: ProducerRules = { allowsType: () => true };
 
 export class Producers {
   static readonly UNRESTRICTED = new Producers(new Map());
@@ -84,7 +73,7 @@ export class Producers {
     for (const [name, rules] of Object.entries(value.producers)) {
       if (rows.has(comparableName(name)))
         throw new Error(`/producers: two rows name the same producer, ${JSON.stringify(name)}`);
-      rows.set(comparableName(name), rulesOf(rules));
+      rows.set(comparableName(name), { ...rules, allowsType: typeMatcher(rules.types) });
     }
     return new Producers(rows);
   }
@@ -99,7 +88,7 @@ export class Producers {
   /** Returns the first ten rows that grant an audience other than the gateway's `own`. */
   foreignAudiences(own: string): (readonly [row: string, audience: string])[] {
     return [...this.#rules]
-      .flatMap(([row, { audience }]) => audience.filter((one) => one !== own).map((one) => [row, one] as const))
+      .flatMap(([row, { audience = [] }]) => audience.filter((one) => one !== own).map((one) => [row, one] as const))
       .slice(0, 10);
   }
 
@@ -115,12 +104,8 @@ export class Producers {
   }
 }
 
-function rulesOf({ rate, lookUpRate, types, disabled, audience = [] }: Static<typeof Rules>): ProducerRules {
-  const allowsType = types === undefined ? () => true : typeMatcher(types);
-  return { rate, lookUpRate, disabled, audience, types, allowsType };
-}
-
-function typeMatcher(patterns: readonly string[]): (type: string) => boolean {
+function typeMatcher(patterns: readonly string[] | undefined): (type: string) => boolean {
+  if (patterns === undefined) return UNRESTRICTED.allowsType;
   const exact = new Set(patterns);
   const wild = patterns.filter((pattern) => pattern.includes('*')).map((pattern) => pattern.split(/\*+/));
   return (type) => exact.has(type) || wild.some((parts) => matches(parts, type));

@@ -38,7 +38,7 @@ export class Quotas {
   }
 
   grants(producer: string, audience: string): boolean {
-    return this.#producers.rulesFor(producer).audience.includes(audience);
+    return this.#producers.rulesFor(producer).audience?.includes(audience) === true;
   }
 
   /** Charges a request. Returns `undefined` if the producer may send it. */

@@ -45,15 +45,15 @@ describe('the producers file', () => {
     });
     assert.deepEqual(producers.rulesFor('spiffe://prod/web').audience, ['here', 'there']);
     assert.deepEqual(producers.rulesFor('SPIFFE://Prod/web').audience, ['here', 'there']);
-    assert.deepEqual(producers.rulesFor('spiffe://prod.test/web').audience, []);
-    assert.deepEqual(producers.rulesFor('spiffe://prod').audience, []);
+    assert.equal(producers.rulesFor('spiffe://prod.test/web').audience, undefined);
+    assert.equal(producers.rulesFor('spiffe://prod').audience, undefined);
     for (const [name, rate] of [
       ['spiffe://prod/eu/shop', 5],
       ['a.prod', 6],
       ['a.test', 7],
     ] as const) {
       assert.equal(producers.rulesFor(name).rate, rate);
-      assert.deepEqual(producers.rulesFor(name).audience, []);
+      assert.equal(producers.rulesFor(name).audience, undefined);
     }
     assert.equal(producers.rulesFor('spiffe://prod/eu/web').disabled, 'moved');
     assert.throws(() => file({ p: { audience: 'here' } }), /audience/);
