@@ -14,9 +14,10 @@ const timeless = (text: string): string => text.replaceAll(TIME, '<time>');
 describe('status', () => {
   const admin = new InProcess();
 
-  it('shows queue and warehouse as JSON', async (t) => {
+  it('shows queue and warehouse, as JSON and as text', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     await admin.warehouse.land([landing('a')]);
+    await admin.warehouse.quarantine([poison('1-1'), poison('1-2'), poison('1-3', { reason: 'id_conflict: x' })]);
     const found = JSON.parse((await admin.run(t, 'status --json')).out) as {
       at: string;
       queue: { partitions: { events: number; unread: number }[]; away: string[] };
@@ -25,7 +26,14 @@ describe('status', () => {
     assert.match(found.at, TIME);
     assert.deepEqual(found.queue.away, []);
     assert.equal(found.queue.partitions[0]?.unread, 1);
-    assert.deepEqual(found.warehouse, { events: 1, estimated: false, quarantine: [] });
+    const quarantine = [
+      { code: 'invalid_event', rows: 2 },
+      { code: 'id_conflict', rows: 1 },
+    ];
+    assert.deepEqual(found.warehouse, { events: 1, estimated: false, quarantine });
+    const { out } = await admin.run(t, 'status');
+    for (const shown of [/append-only file is off/, /ingest +1 /, /1 event, 3 quarantine rows/, /1 +id_conflict/])
+      assert.match(out, shown);
   });
 
   it('shows the queue that answers, and fails if another one does not', async (t) => {
