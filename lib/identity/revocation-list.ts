@@ -26,12 +26,10 @@ export function readRevocationList(pem: string, authorities: readonly X509Certif
   const [, issuer, , ...rest] = fields[0]?.tag === TAG.integer ? fields.slice(1) : fields;
   const hasNext = rest[0]?.tag === TAG.utcTime || rest[0]?.tag === TAG.generalizedTime;
   const entries = inside(rest.find(({ tag }) => tag === TAG.sequence)).map(inside);
-  const signers = authorities.filter((one) => isSigned(body, signature, one));
-  // Several names may have the same key.
-  const named = signers.find(
-    ({ raw }) => issuer !== undefined && certificateFields(raw).subject?.raw.equals(issuer.raw),
-  );
-  const authority = named ?? signers[0];
+  // Several names may have the same key, so the name that the list gives is tried first.
+  const isNamed = ({ raw }: X509Certificate): boolean =>
+    issuer !== undefined && certificateFields(raw).subject?.raw.equals(issuer.raw) === true;
+  const authority = [...authorities.filter(isNamed), ...authorities].find((one) => isSigned(body, signature, one));
   if (authority === undefined) throw new Error('a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
   const unusable =
     unusableIn(inside(fields.find(({ tag }) => tag === 0xa0))[0], AUTHORITY_KEY_IDENTIFIER) ??

@@ -81,34 +81,25 @@ export async function certificateWithoutSubject(uris: readonly string[] = []): P
   return made.toString('pem');
 }
 
-export interface CertificateOptions {
-  readonly name?: string;
-  readonly by?: CertificateAuthority;
-  readonly notAfter?: Date;
-  readonly usages?: number;
-  readonly authority?: boolean;
-  readonly pathLength?: number;
-  readonly extensions?: readonly x509.Extension[];
-}
-
-/** Issues another certificate for the key of an authority, with a different name, issuer, usage or expiry. */
-export async function anotherCertificate(of: CertificateAuthority, options: CertificateOptions): Promise<string> {
-  const { name, by = of, notAfter, usages, authority = true, pathLength, extensions = [] } = options;
+/** Issues another certificate for the key of an authority, with a different name, usage or expiry. */
+export async function anotherCertificate(
+  of: CertificateAuthority,
+  { name, notAfter, usages }: { readonly name?: string; readonly notAfter?: Date; readonly usages?: number },
+): Promise<string> {
   const { publicKey, subject } = new x509.X509Certificate(of.certificate);
-  const pkcs8 = Buffer.from((await by.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
+  const pkcs8 = Buffer.from((await of.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
   const made = await x509.X509CertificateGenerator.create({
     serialNumber: `02${Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString('hex')}`,
     subject: name ?? subject,
-    issuer: by === of ? (name ?? subject) : new x509.X509Certificate(by.certificate).subject,
+    issuer: name ?? subject,
     notBefore: new Date(Date.now() - 86_400_000),
     notAfter: notAfter ?? new Date(Date.now() + 86_400_000),
     publicKey: await publicKey.export(),
     signingKey: await crypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, true, ['sign']),
     signingAlgorithm: ALGORITHM,
     extensions: [
-      new x509.BasicConstraintsExtension(authority, pathLength, true),
+      new x509.BasicConstraintsExtension(true, undefined, true),
       new x509.KeyUsagesExtension(usages ?? x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
-      ...extensions,
     ],
   });
   return `${made.toString('pem')}\n`;
