@@ -3,17 +3,29 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { temporaryFolder } from '../support/scope.ts';
-import { brokenBuild, type Change } from './broken-build.ts';
+import { brokenBuild, CHANGES, type Change } from './broken-build.ts';
 import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
 import { clockAhead } from './faults/clock.ts';
 import { failingWarehouseFsync } from './faults/disk.ts';
 import type { Fault } from './faults/fault.ts';
 import { freezeConsumers, killConsumers, killProducer, rotateCredentials } from './faults/programs.ts';
-import { commandsLost, namesUnknown } from './faults/links.ts';
+import { commandsHeld, namesUnknown } from './faults/links.ts';
 import { freezeAndKillQueue } from './faults/queue.ts';
 import { lockWarehouse } from './faults/warehouse.ts';
 import { planned } from './plan.ts';
 import { ROUNDS } from './settings.ts';
+
+/** Commands are lost, not only late. */
+const commandsLost: Fault = {
+  ...commandsHeld,
+  begin: ({ queue: { link } }) => {
+    link.hold('to the server');
+    return () => {
+      link.cut();
+      link.mend();
+    };
+  },
+};
 
 const lasting = (fault: Fault, ms: number): Fault => ({ ...fault, holdMs: [ms, ms] });
 
@@ -28,59 +40,38 @@ interface BrokenBuild {
 const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'acknowledges before landing',
-    change: {
-      file: 'lib/consumer/consumer.ts',
-      from: 'async #finish(batch: readonly Entered[]): Promise<void> {',
-      to: `async #finish(batch: readonly Entered[]): Promise<void> {
-        await this.#options.reader.acknowledge(batch).catch(() => 0);`,
-    },
+    change: CHANGES['acknowledges before landing'],
     rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
     finds: /answered 202, and there is no row/,
   },
   {
     name: 'never claims',
-    change: { file: 'lib/consumer/consumer.ts', from: 'CLAIM_IDLE_MS = 10_000', to: 'CLAIM_IDLE_MS = 3_600_000' },
+    change: CHANGES['never claims'],
     rounds: [[lasting(lockWarehouse, 800), lasting(killConsumers, 0)]],
     finds: /answered 202, and there is no row/,
   },
   {
     name: 'answers 202 before Redis did',
-    change: {
-      file: 'lib/redis/accept/calls.ts',
-      from: 'this.#calls.push(call);',
-      to: "this.#calls.push(call); settleAll(call, 'accepted');",
-    },
+    change: CHANGES['answers 202 before Redis did'],
     rounds: [[lasting(freezeAndKillQueue, 200)]],
     finds: /answered 202, and there is no row/,
   },
   {
     name: 'trims what has not landed',
-    change: {
-      file: 'lib/redis/stream/lua/trim.lua',
-      from: 'local bound = earlier(past, unlanded)',
-      to: 'local bound = past',
-    },
+    change: CHANGES['trims what has not landed'],
     rounds: [[lasting(freezeConsumers, 1_000), lasting(clockAhead, 8_000)]],
     finds: /answered 202, and there is no row/,
     clockS: -25 * 3_600,
   },
   {
     name: 'accepts what the queue did not answer in time',
-    change: {
-      file: 'lib/redis/accept/calls.ts',
-      from: "this.#onLate(now);\n      settleAll(call, 'unavailable');",
-      to: "this.#onLate(now);\n      settleAll(call, 'accepted');",
-    },
+    change: CHANGES['accepts what the queue did not answer in time'],
     rounds: [[lasting(commandsLost, 1_500)]],
     finds: /answered 202, and there is no row/,
   },
   {
     name: 'takes an fsync that failed in the warehouse for a landing',
-    change: {
-      file: 'lib/consumer/landing.ts',
-      from: 'if (!(cause instanceof BatchRefused)) throw cause;',
-      to: 'if (!(cause instanceof BatchRefused)) return [];',
-    },
+    change: CHANGES['takes an outage of the warehouse for a landing'],
     rounds: [[lasting(failingWarehouseFsync, 1_500)]],
     finds: /answered 202, and there is no row/,
   },

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { bodyOf, idOf } from './event.ts';
 import { judged, type Judged } from './documented-answer.ts';
 import type { Ledger, Producer, Told } from './ledger.ts';
-import type { Poster } from './post.ts';
+import type { TestClient } from '../support/client.ts';
 import type { Random } from './random.ts';
 
 export const EVENTS_A_SECOND = 600;
@@ -15,12 +15,20 @@ const IN_FLIGHT_MAX = 96;
 const PAUSE_FIRST_MS = 20;
 const PAUSE_MAX_MS = 400;
 const LAST_TRIES_MS = 5_000;
+/** A gateway answers sooner, because it waits at most one second for the queue. */
+const ANSWER_TIMEOUT_MS = 3_000;
 
 /** Shares of the events that are sent again after acceptance, or twice at the same time. */
 const SAME_BODY = 0.05;
 const OTHER_BODY = 0.02;
 const OTHER_PRODUCER = 0.01;
 const TWICE = 0.02;
+
+/** A way to a gateway with the certificate of a producer. */
+export interface Poster {
+  readonly gateway: string;
+  readonly client: TestClient;
+}
 
 export interface LoadOptions {
   readonly ledger: Ledger;
@@ -51,7 +59,7 @@ export class Load {
     clearInterval(this.#ticks);
     this.#endMs = performance.now() + LAST_TRIES_MS;
     await Promise.all(this.#underWay);
-    for (const poster of Object.values(this.#options.posters).flat()) poster.close();
+    for (const { client } of Object.values(this.#options.posters).flat()) client.close();
   }
 
   #tick(): void {
@@ -109,14 +117,15 @@ export class Load {
     const requestId = `request-${++this.#requests}`;
     const sentMs = now();
     const before = clockMoves();
-    const raw = await poster.post(body, requestId);
+    const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+    const raw = await poster.client.post(body, { 'x-request-id': requestId }, signal).catch(() => undefined);
     const found = raw === undefined ? undefined : judged(raw, idOf(number), requestId);
     const entry = { number, variant, producer, gateway: poster.gateway, sentMs, doneMs: now(), answer: found?.told };
     ledger.note({ ...entry, clockMoves: [before, clockMoves()] });
     if (raw !== undefined && found?.fault !== undefined)
-      ledger.undocumented.push(`${found.fault}: ${raw.status} ${raw.text.slice(0, 300)}`);
+      ledger.undocumented.push(`${found.fault}: ${raw.status} ${raw.body.slice(0, 300)}`);
     if (found !== undefined && found.told.status !== 202 && !found.retryable && producer === 'own')
-      ledger.undocumented.push(`a good event was refused for good: ${raw?.status} ${raw?.text.slice(0, 300)}`);
+      ledger.undocumented.push(`a good event was refused for good: ${raw?.status} ${raw?.body.slice(0, 300)}`);
     return found;
   }
 }

@@ -37,6 +37,17 @@ export class QueueServer {
     return `redis://localhost:${this.link.port}`;
   }
 
+  /** Sets the server's clock to a number of seconds after its start, and waits until the server has the new time. */
+  async setClock(offS: number): Promise<void> {
+    const seconds = this.clock.startS + offS;
+    this.clock.set(seconds);
+    await eventually('Redis has the new time', async () => {
+      const [now] = (await this.redis.command('TIME')) as [string, string];
+      return Math.abs(Number(now) - Date.now() / 1000 - seconds) < 60;
+    });
+    this.clock.arrived();
+  }
+
   async replica(): Promise<TestRedis> {
     const env = { ...this.clock.environment, ...this.fsync.environment };
     const replica = await TestRedis.start(ARGS, { env, under: this.volume.folder });

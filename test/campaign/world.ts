@@ -2,6 +2,7 @@
 // journal. The programs are real processes, started by their launchers. CAMPAIGN_DISPATCHER=1 adds a second queue
 // without faults.
 import { join } from 'node:path';
+import { TestClient } from '../support/client.ts';
 import { FailingCalls } from '../support/failing-calls.ts';
 import { freePort } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -9,8 +10,7 @@ import { Credentials } from './credentials.ts';
 import type { History } from './history.ts';
 import { JournaledLoad } from './journaled-load.ts';
 import { Ledger, type Producer } from './ledger.ts';
-import { Load } from './load.ts';
-import { Poster } from './post.ts';
+import { Load, type Poster } from './load.ts';
 import { QueueServer } from './queue-server.ts';
 import type { Random } from './random.ts';
 import { Service } from './restarted-program.ts';
@@ -20,6 +20,7 @@ import type { Volume } from './volume.ts';
 
 const GATEWAYS = 2;
 const CONSUMERS = 3;
+const CONNECTIONS = { maxSockets: 24 };
 /** The events of the producer with a journal are numbered from here, after those of the load. */
 const JOURNALED_FROM = 4_000_000;
 
@@ -120,7 +121,10 @@ export class World {
     }
     const [own, other] = await Promise.all([credentials.producer('own'), credentials.producer('other')]);
     const waysOf = (certificate: typeof own): Poster[] =>
-      ports.map((port, at) => new Poster(`gateway ${at + 1}`, port, credentials.authority, certificate));
+      ports.map((port, at) => ({
+        gateway: `gateway ${at + 1}`,
+        client: new TestClient(port, credentials.authority, certificate, {}, CONNECTIONS),
+      }));
     const posters = { own: waysOf(own), other: waysOf(other) };
     const to = { url: `https://127.0.0.1:${ports[0]}`, cert: own.cert, key: own.key, ca: credentials.authority };
     const journaled = new JournaledLoad({ product, first: options.first + JOURNALED_FROM, history, to });

@@ -1,35 +1,20 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { request } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { GATEWAY, PATIENT, TestProcess } from '../support/gateway.ts';
+import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-function ask(stateDir: string, method: string, url: string, body?: string): Promise<string> {
-  const tls = (name: string): Buffer => readFileSync(join(stateDir, 'tls', name));
-  const options = {
-    method,
-    cert: tls('producer.pem'),
-    key: tls('producer-key.pem'),
-    ca: tls('ca.pem'),
-    headers: { 'Content-Type': 'application/json' },
-  };
-  return new Promise((resolve, reject) => {
-    const outgoing = request(url, options, (response) => {
-      let text = '';
-      response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-      response.on('end', () => resolve(text));
-    });
-    outgoing.on('error', reject);
-    outgoing.end(body);
-  });
+function clientOf(stateDir: string, url: string): TestClient {
+  const pem = (name: string): string => readFileSync(join(stateDir, 'tls', name), 'utf8');
+  const producer = { cert: pem('producer.pem'), key: pem('producer-key.pem'), serial: '' };
+  return new TestClient(Number(new URL(url).port), pem('ca.pem'), producer, {});
 }
 
 const refused = (port: number): Promise<boolean> =>
@@ -62,11 +47,12 @@ describe('ingest-run', () => {
     const [send, look] = run.lines.filter((line) => line.startsWith('  curl '));
     const body = / -d '([^']+)'/.exec(send ?? '')?.[1] ?? '';
     const url = (line: string | undefined): string => /(https:\S+)$/.exec(line ?? '')?.[1] ?? '';
-    assert.deepEqual(JSON.parse(await ask(stateDir, 'POST', url(send), body)), { id: 'first', status: 'accepted' });
-    const landed = await eventually('the look-up says landed', async () => {
-      const answer = JSON.parse(await ask(stateDir, 'GET', url(look))) as Record<string, unknown>;
-      assert.ok(answer['status'] === 'accepted' || answer['status'] === 'landed');
-      return answer['status'] === 'landed' && answer;
+    const client = clientOf(stateDir, url(send));
+    assert.deepEqual((await client.post(body)).json, { id: 'first', status: 'accepted' });
+    assert.ok(url(look).endsWith('/events/first'));
+    const landed = await eventually('it has landed', async () => {
+      const { json } = await client.find('first');
+      return json?.['status'] === 'landed' && json;
     });
     assert.deepEqual(landed['event'], JSON.parse(body));
     await run.line(/first event landed after \d+ ms/);

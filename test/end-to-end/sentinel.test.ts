@@ -70,7 +70,7 @@ describe('replicas that do not acknowledge in time', () => {
 });
 
 describe('sentinels that do not answer', { tags: ['long'] }, () => {
-  it('do not stop the programs, which ask again after the next fail-over', { tags: ['long'] }, async () => {
+  it('do not stop the programs, which ask again after the next fail-over', async () => {
     await sentinels.whole();
     const ports = [...sentinels.uri.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => Number(port));
     const links = await Promise.all(ports.map((port) => openLink({ host: '127.0.0.1', port })));

@@ -14,7 +14,7 @@ const HELD_RATE = Number(process.env['ROLLING_HELD_RATE'] ?? 0);
 const SHOWN_MAX = 10;
 const EVENTS_BETWEEN = 1.5 * PER_SECOND;
 /** Connections used in turn, so that none is idle for long. */
-const CONNECTIONS = { maxSockets: 40, scheduling: 'fifo' };
+const CONNECTIONS = { maxSockets: 40, scheduling: 'fifo' } as const;
 const SENDERS = 200;
 
 export interface FleetGateway {
@@ -67,7 +67,7 @@ export class Fleet {
     settled: (gateway: FleetGateway) => Promise<unknown>,
   ): Promise<Load> {
     const producer = await this.pki.producer('shop');
-    const client = new TestClient(port, this.pki.authority.certificate, producer, CONNECTIONS as never);
+    const client = new TestClient(port, this.pki.authority.certificate, producer, {}, CONNECTIONS);
     const load = new Load(client, 'event', SENDERS, (1_000 * SENDERS) / PER_SECOND, true);
     const more = (): Promise<boolean> => load.more(EVENTS_BETWEEN);
     try {

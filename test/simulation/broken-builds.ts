@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { brokenBuild, type Change } from '../campaign/broken-build.ts';
+import { brokenBuild, CHANGES, type Change } from '../campaign/broken-build.ts';
 import { PRODUCT } from '../campaign/campaign.ts';
 
 export const SEEDS = 300;
@@ -18,35 +18,22 @@ const NOWHERE = /answered 202 for .*, and it is on no queue/;
 export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   {
     name: 'acknowledges before landing',
-    change: {
-      file: 'lib/consumer/consumer.ts',
-      from: 'async #finish(batch: readonly Entered[]): Promise<void> {',
-      to: `async #finish(batch: readonly Entered[]): Promise<void> {
-        await this.#options.reader.acknowledge(batch).catch(() => 0);`,
-    },
+    change: CHANGES['acknowledges before landing'],
     finds: NOWHERE,
   },
   {
     name: 'never claims',
-    change: { file: 'lib/consumer/consumer.ts', from: 'CLAIM_IDLE_MS = 10_000', to: 'CLAIM_IDLE_MS = 3_600_000' },
+    change: CHANGES['never claims'],
     finds: /have not landed/,
   },
   {
     name: 'answers 202 before Redis did',
-    change: {
-      file: 'lib/redis/accept/calls.ts',
-      from: 'this.#calls.push(call);',
-      to: "this.#calls.push(call); settleAll(call, 'accepted');",
-    },
+    change: CHANGES['answers 202 before Redis did'],
     finds: NOWHERE,
   },
   {
     name: 'trims what has not landed',
-    change: {
-      file: 'lib/redis/stream/lua/trim.lua',
-      from: 'local bound = earlier(past, unlanded)',
-      to: 'local bound = past',
-    },
+    change: CHANGES['trims what has not landed'],
     finds: NOWHERE,
   },
   {
@@ -60,11 +47,7 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   },
   {
     name: 'takes an outage of the warehouse for a landing',
-    change: {
-      file: 'lib/consumer/landing.ts',
-      from: 'if (!(cause instanceof BatchRefused)) throw cause;',
-      to: 'if (!(cause instanceof BatchRefused)) return [];',
-    },
+    change: CHANGES['takes an outage of the warehouse for a landing'],
     finds: NOWHERE,
   },
   {
@@ -106,11 +89,7 @@ export const BROKEN_BUILDS: readonly BrokenBuild[] = [
   },
   {
     name: 'accepts what the queue did not answer in time',
-    change: {
-      file: 'lib/redis/accept/calls.ts',
-      from: "this.#onLate(now);\n      settleAll(call, 'unavailable');",
-      to: "this.#onLate(now);\n      settleAll(call, 'accepted');",
-    },
+    change: CHANGES['accepts what the queue did not answer in time'],
     finds: NOWHERE,
   },
   {

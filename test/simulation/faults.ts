@@ -1,47 +1,8 @@
 // The faults of a run, drawn from its seed: first the kinds of faults, then the time and duration of each fault.
 import type { Random } from '../campaign/random.ts';
 
-export const KINDS = [
-  'cut',
-  'slow link',
-  'kill server',
-  'still server',
-  'forget scripts',
-  'power loss',
-  'promotion',
-  'full',
-  'read-only',
-  'clock ahead',
-  'clock back',
-  'a day passes',
-  'kill gateway',
-  'freeze gateway',
-  'kill consumer',
-  'freeze consumer',
-  'stop consumer',
-  'warehouse away',
-  'warehouse slow',
-  'commit unknown',
-  'replay',
-  'delete',
-  'erase',
-  'drop',
-  'prune',
-  'land again',
-] as const;
-
-export type Kind = (typeof KINDS)[number];
-
-export interface Fault {
-  readonly kind: Kind;
-  readonly atMs: number;
-  readonly forMs: number;
-  /** A number in [0, 1) that selects the target. */
-  readonly which: number;
-}
-
 /** The shortest and the longest duration of each kind, in milliseconds. */
-const LASTING: Readonly<Record<Kind, readonly [number, number]>> = {
+const LASTING = {
   cut: [0, 0],
   'slow link': [200, 3_000],
   'kill server': [20, 3_000],
@@ -68,7 +29,19 @@ const LASTING: Readonly<Record<Kind, readonly [number, number]>> = {
   drop: [0, 0],
   prune: [0, 0],
   'land again': [0, 0],
-};
+} satisfies Readonly<Record<string, readonly [number, number]>>;
+
+export type Kind = keyof typeof LASTING;
+const KINDS = Object.keys(LASTING) as Kind[];
+
+export interface Fault {
+  readonly kind: Kind;
+  readonly atMs: number;
+  readonly forMs: number;
+  /** A number in [0, 1) that selects the target. */
+  readonly which: number;
+}
+
 const KIND_SHARE = 0.35;
 const FAULTS = [4, 14] as const;
 

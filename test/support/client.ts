@@ -1,4 +1,4 @@
-import { Agent, request as httpsRequest } from 'node:https';
+import { Agent, request as httpsRequest, type AgentOptions } from 'node:https';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
 import { WITHIN_MS } from './deadline.ts';
@@ -17,6 +17,7 @@ export interface Ask {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Buffer;
+  readonly signal?: AbortSignal;
 }
 
 const contexts = new Map<string, SecureContext>();
@@ -52,9 +53,15 @@ export class TestClient {
   readonly #port: number;
   readonly #agent: Agent;
 
-  constructor(port: number, ca: string, certificate: ClientCertificate | undefined, options: ConnectionOptions) {
+  constructor(
+    port: number,
+    ca: string,
+    certificate: ClientCertificate | undefined,
+    options: ConnectionOptions = {},
+    pool: AgentOptions = {},
+  ) {
     this.#port = port;
-    this.#agent = new Agent({ keepAlive: true, ...tlsOptions(ca, certificate, options) });
+    this.#agent = new Agent({ keepAlive: true, ...pool, ...tlsOptions(ca, certificate, options) });
     atEnd(() => this.close());
   }
 
@@ -71,6 +78,7 @@ export class TestClient {
           agent: this.#agent,
           method: ask.method ?? 'GET',
           path: ask.path,
+          ...(ask.signal !== undefined && { signal: ask.signal }),
           headers: {
             ...(ask.body === undefined ? {} : { 'content-length': Buffer.byteLength(ask.body) }),
             ...ask.headers,
@@ -99,13 +107,9 @@ export class TestClient {
     });
   }
 
-  post(body: string | Buffer, headers: Readonly<Record<string, string>> = {}): Promise<Reply> {
-    return this.ask({
-      method: 'POST',
-      path: '/events',
-      body,
-      headers: { 'content-type': 'application/json', ...headers },
-    });
+  post(body: string | Buffer, more: Readonly<Record<string, string>> = {}, signal?: AbortSignal): Promise<Reply> {
+    const headers = { 'content-type': 'application/json', ...more };
+    return this.ask({ method: 'POST', path: '/events', body, headers, ...(signal !== undefined && { signal }) });
   }
 
   find(id: string): Promise<Reply> {

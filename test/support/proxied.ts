@@ -3,7 +3,6 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { RawConnection } from './client.ts';
-import type { TestGateway } from './gateway.ts';
 import type { ClientCertificate, Pki } from './pki.ts';
 import { atEnd } from './scope.ts';
 
@@ -67,9 +66,4 @@ export async function passedOn(
     socket.once('close', () => reject(new Error('closed in the handshake')));
   });
   return raw;
-}
-
-export async function askAdmin(gateway: TestGateway, path: string): Promise<Response> {
-  const [url = ''] = /http:\/\/[^"]+/.exec(await gateway.line(/process endpoints on http:/)) ?? [];
-  return fetch(url + path);
 }

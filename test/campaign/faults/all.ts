@@ -1,53 +1,12 @@
-import { clockAhead, clockBack } from './clock.ts';
-import { failingQueueFsync, failingWarehouseFsync, fullQueueDisk, fullWarehouseDisk } from './disk.ts';
-import { failOver } from './fail-over.ts';
+import * as clock from './clock.ts';
+import * as disk from './disk.ts';
+import * as failOver from './fail-over.ts';
 import type { Fault } from './fault.ts';
-import {
-  answersHeld,
-  commandsHeld,
-  cutQueue,
-  cutWarehouse,
-  namesUnknown,
-  slowQueue,
-  slowWarehouse,
-  warehouseAnswersHeld,
-} from './links.ts';
-import {
-  freezeConsumer,
-  freezeConsumerLong,
-  freezeConsumers,
-  freezeGateway,
-  killConsumer,
-  killConsumers,
-  killGateway,
-  killProducer,
-  rotateCredentials,
-} from './programs.ts';
-import {
-  flushScripts,
-  freezeAndKillQueue,
-  freezeQueue,
-  fullOfOld,
-  fullQueue,
-  killQueue,
-  readOnlyQueue,
-} from './queue.ts';
-import { freezeWarehouse, killWarehouse, lockWarehouse, lockWarehouseLong } from './warehouse.ts';
+import * as links from './links.ts';
+import * as programs from './programs.ts';
+import * as queue from './queue.ts';
+import * as warehouse from './warehouse.ts';
 
-export const FAULTS: readonly Fault[] = [
-  ...[
-    killProducer,
-    killGateway,
-    freezeGateway,
-    killConsumer,
-    killConsumers,
-    freezeConsumer,
-    freezeConsumers,
-    freezeConsumerLong,
-  ],
-  ...[killQueue, freezeQueue, freezeAndKillQueue, fullQueue, fullOfOld, readOnlyQueue, flushScripts],
-  ...[commandsHeld, answersHeld, warehouseAnswersHeld, namesUnknown, rotateCredentials],
-  ...[cutQueue, slowQueue, cutWarehouse, slowWarehouse, failOver, clockAhead, clockBack],
-  ...[killWarehouse, freezeWarehouse, lockWarehouse, lockWarehouseLong, fullWarehouseDisk, fullQueueDisk],
-  ...[failingQueueFsync, failingWarehouseFsync],
-];
+export const FAULTS: readonly Fault[] = [clock, disk, failOver, links, programs, queue, warehouse].flatMap((faults) =>
+  Object.values<Fault>(faults),
+);

@@ -1,14 +1,14 @@
 // Full disks and failing fsync, for the warehouse and the queue. Servers that exit are restarted once the disk works.
 import { eventually } from '../../support/scope.ts';
 import type { QueueServer } from '../queue-server.ts';
-import type { Fault } from './fault.ts';
+import { fault, type Fault } from './fault.ts';
 
-export const fullWarehouseDisk: Fault = {
-  name: "the warehouse's disk full",
-  weight: 3,
-  touches: 'warehouse',
-  holdMs: [200, 2_000],
-  begin: ({ options: { warehouse, warehouseVolume }, consumers }) => {
+export const fullWarehouseDisk = fault(
+  "the warehouse's disk full",
+  'warehouse',
+  3,
+  [200, 2_000],
+  ({ options: { warehouse, warehouseVolume }, consumers }) => {
     const writers = warehouse.server?.processes() ?? consumers.flatMap(({ pid }) => pid ?? []);
     warehouseVolume.fill(writers);
     return async () => {
@@ -16,52 +16,38 @@ export const fullWarehouseDisk: Fault = {
       await warehouse.server?.start();
     };
   },
-};
+);
 
 /** If fsync fails, PostgreSQL restarts all of its processes, and SQLite fails the transaction. */
 export const failingWarehouseFsync: Fault = {
-  name: "fsync of the warehouse's disk fails",
-  weight: 2,
-  touches: 'warehouse',
-  holdMs: [200, 1_500],
-  met: ({ options: { warehouse } }) => warehouse.fsync.met,
-  begin: ({ options: { warehouse } }) => {
+  ...fault("fsync of the warehouse's disk fails", 'warehouse', 2, [200, 1_500], ({ options: { warehouse } }) => {
     warehouse.fsync.begin();
     return async () => {
       warehouse.fsync.end();
       await warehouse.server?.start();
     };
-  },
+  }),
+  met: ({ options: { warehouse } }) => warehouse.fsync.met,
 };
 
-export const fullQueueDisk: Fault = {
-  name: "Redis' disk full",
-  weight: 2,
-  touches: 'queue',
-  holdMs: [100, 800],
-  begin: ({ queue }) => {
-    queue.volume.fill([queue.redis.pid]);
-    return async () => {
-      queue.volume.empty(queue.redis.running ? [queue.redis.pid] : []);
-      await runs(queue);
-    };
-  },
-};
+export const fullQueueDisk = fault("Redis' disk full", 'queue', 2, [100, 800], ({ queue }) => {
+  queue.volume.fill([queue.redis.pid]);
+  return async () => {
+    queue.volume.empty(queue.redis.running ? [queue.redis.pid] : []);
+    await runs(queue);
+  };
+});
 
 /** With `appendfsync always`, Redis exits if fsync fails. */
 export const failingQueueFsync: Fault = {
-  name: "fsync of Redis' disk fails",
-  weight: 2,
-  touches: 'queue',
-  holdMs: [100, 800],
-  met: ({ queue }) => queue.fsync.met,
-  begin: ({ queue }) => {
+  ...fault("fsync of Redis' disk fails", 'queue', 2, [100, 800], ({ queue }) => {
     queue.fsync.begin();
     return async () => {
       queue.fsync.end();
       await runs(queue);
     };
-  },
+  }),
+  met: ({ queue }) => queue.fsync.met,
 };
 
 /** Waits until Redis runs. A server whose disk failed may be about to exit, so Redis may have to be restarted. */

@@ -19,3 +19,13 @@ export interface Fault {
   readonly met?: (world: World) => number;
   readonly begin: (world: World, random: Random) => Promise<Mend> | Mend;
 }
+
+export const fault = (
+  name: string,
+  touches: Part,
+  weight: number,
+  holdMs: Fault['holdMs'],
+  begin: Fault['begin'],
+): Fault => ({ name, touches, weight, holdMs, begin });
+
+export const serverFault = (...given: Parameters<typeof fault>): Fault => ({ ...fault(...given), needsServer: true });

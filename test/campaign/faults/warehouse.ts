@@ -1,24 +1,22 @@
-import type { Fault } from './fault.ts';
+import { fault, serverFault } from './fault.ts';
 
-export const killWarehouse: Fault = {
-  name: 'PostgreSQL killed',
-  weight: 4,
-  touches: 'warehouse',
-  needsServer: true,
-  holdMs: [0, 400],
-  begin: async ({ options: { warehouse } }) => {
+export const killWarehouse = serverFault(
+  'PostgreSQL killed',
+  'warehouse',
+  4,
+  [0, 400],
+  async ({ options: { warehouse } }) => {
     await warehouse.server?.kill();
     return () => warehouse.server?.start();
   },
-};
+);
 
-export const freezeWarehouse: Fault = {
-  name: 'PostgreSQL frozen',
-  weight: 3,
-  touches: 'warehouse',
-  needsServer: true,
-  holdMs: [50, 1_500],
-  begin: ({ options: { warehouse } }) => {
+export const freezeWarehouse = serverFault(
+  'PostgreSQL frozen',
+  'warehouse',
+  3,
+  [50, 1_500],
+  ({ options: { warehouse } }) => {
     const frozen = warehouse.server?.processes() ?? [];
     const signal = (name: NodeJS.Signals): void => {
       for (const pid of frozen) {
@@ -32,20 +30,10 @@ export const freezeWarehouse: Fault = {
     signal('SIGSTOP');
     return () => signal('SIGCONT');
   },
-};
+);
 
-export const lockWarehouse: Fault = {
-  name: 'warehouse locked',
-  weight: 4,
-  touches: 'warehouse',
-  holdMs: [100, 1_500],
-  begin: ({ fresh }) => fresh.lock(),
-};
+export const lockWarehouse = fault('warehouse locked', 'warehouse', 4, [100, 1_500], ({ fresh }) => fresh.lock());
 
-export const lockWarehouseLong: Fault = {
-  name: 'warehouse locked for long',
-  weight: 1,
-  touches: 'warehouse',
-  holdMs: [5_000, 8_000],
-  begin: ({ fresh }) => fresh.lock(),
-};
+export const lockWarehouseLong = fault('warehouse locked for long', 'warehouse', 1, [5_000, 8_000], ({ fresh }) =>
+  fresh.lock(),
+);
