@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { createServer as createTcpServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTlsServer } from 'node:tls';
 import { promisify } from 'node:util';
@@ -19,8 +17,10 @@ import {
   type SendResult,
 } from '../../lib/send/client.ts';
 import { Pki } from '../support/pki.ts';
+import { freePort } from '../support/free-port.ts';
 import { openLink } from '../support/link.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { listening } from './listening.ts';
 
 let gateway: FakeGateway;
 let pki: Pki;
@@ -145,13 +145,6 @@ describe('a client', () => {
 });
 
 describe('what cannot succeed', () => {
-  async function portOf(server: Server): Promise<number> {
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    atEnd(() => void server.close());
-    return (server.address() as AddressInfo).port;
-  }
-
   /** Asserts that one event, and one of many, is tried once. */
   async function assertStopsAfterOneTry(options: SendEventsOptions, message: RegExp): Promise<void> {
     const retries: Retry[] = [];
@@ -164,40 +157,49 @@ describe('what cannot succeed', () => {
   }
 
   it('is a port at which nothing listens, unless the number of tries is given', async () => {
-    const closed = createTcpServer();
-    const url = `https://127.0.0.1:${await portOf(closed)}`;
-    await new Promise((resolve) => closed.close(resolve));
+    const url = `https://127.0.0.1:${await freePort()}`;
     await assertStopsAfterOneTry({ url }, /no gateway at this address: .*ECONNREFUSED.*check the URL/);
     const [result] = await Promise.all([createClient({ ...identity, url, tries: 2 }).send(event('one'))]);
     assert.ok(result.kind === 'refused' && result.code === 'NO_ANSWER' && result.tries === 2);
   });
 
   it('is a server that does not use TLS, or a gateway at an http URL', async () => {
-    const plain = createServer((_request, response) => {
-      response.writeHead(400, { 'Content-Type': 'application/problem+json', 'X-Request-Id': 'its-own' });
-      response.end('{"code":"INVALID_EVENT","retryable":false,"detail":"this is a TLS port"}');
-    });
-    const port = await portOf(plain);
+    const plain = createServer((_request, response) =>
+      response
+        .writeHead(400, { 'Content-Type': 'application/problem+json', 'X-Request-Id': 'its-own' })
+        .end('{"code":"INVALID_EVENT","retryable":false,"detail":"this is a TLS port"}'),
+    );
+    const port = await listening(plain);
     await assertStopsAfterOneTry({ url: `https://127.0.0.1:${port}` }, /the server does not use TLS: .*check the port/);
     await assertStopsAfterOneTry({ url: `http://127.0.0.1:${port}` }, /URL must begin with https: this is a TLS port/);
   });
 
   it('is a certificate for another name, and an authority that does not belong to it', async () => {
-    const { certificate, key } = pki.server;
-    const url = `https://127.0.0.2:${await portOf(createTlsServer({ cert: certificate, key }))}`;
+    const { certificate: cert, key } = pki.server;
+    const url = `https://127.0.0.1:${await listening(createTlsServer({ cert, key }))}`;
+    const { certificate: ca } = (await Pki.create()).authority;
+    await assertStopsAfterOneTry({ url, ca }, /not trusted: .*"ca" must contain/);
+    const elsewhere = await listening(createTlsServer({ cert, key }), '127.0.0.2');
     await assertStopsAfterOneTry(
-      { url: url.replace('127.0.0.2', '127.0.0.1'), ca: (await Pki.create()).authority.certificate },
-      /not trusted: .*"ca" must contain/,
-    );
-    const elsewhere = createTlsServer({ cert: certificate, key });
-    elsewhere.listen(0, '127.0.0.2');
-    await once(elsewhere, 'listening');
-    atEnd(() => void elsewhere.close());
-    const { port } = elsewhere.address() as AddressInfo;
-    await assertStopsAfterOneTry(
-      { url: `https://127.0.0.2:${port}` },
+      { url: `https://127.0.0.2:${elsewhere}` },
       /not trusted: .*127\.0\.0\.2.*the URL must name a host/,
     );
+  });
+
+  it('is a producer whose first ten answers are all 401 or 403', async () => {
+    gateway.next('noAnswer', ...Array<NextAnswer>(5).fill(401), ...Array<NextAnswer>(5).fill(403));
+    const found: string[] = [];
+    const refused = async (): Promise<void> => {
+      for await (const { kind } of sendEvents(events('a', 100), { url: gateway.url, concurrency: 1, tries: 1 }))
+        found.push(kind);
+    };
+    await assert.rejects(refused(), { name: 'SendingStopped', message: /does not accept this producer: .*403 / });
+    // The first try has no answer.
+    assert.deepEqual(found, Array(11).fill('refused'));
+    const mixed: string[] = [];
+    for await (const { kind } of sendEvents(events('b', 20), { url: gateway.url, concurrency: 1 }))
+      if (mixed.push(kind) === 1) gateway.next(...Array<NextAnswer>(19).fill(403));
+    assert.deepEqual(mixed, ['accepted', ...Array<string>(19).fill('refused')]);
   });
 
   it('is a handshake that the server refuses', async () => {
@@ -205,7 +207,7 @@ describe('what cannot succeed', () => {
     const strict = createTlsServer({ cert: certificate, key, ALPNProtocols: ['h2'] });
     strict.on('tlsClientError', () => undefined);
     await assertStopsAfterOneTry(
-      { url: `https://127.0.0.1:${await portOf(strict)}` },
+      { url: `https://127.0.0.1:${await listening(strict)}` },
       /refused the TLS handshake: .*check "cert" and "key"/,
     );
   });

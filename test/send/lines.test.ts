@@ -32,6 +32,14 @@ describe('lines', () => {
     );
   });
 
+  it('skips a byte order mark at the start, and no other', async () => {
+    const found = await cut([Buffer.from('\ufeff{}\n"\ufeff"\n')]);
+    assert.deepEqual(
+      found.map(({ bytes }) => bytes.toString()),
+      ['{}', '"\ufeff"'],
+    );
+  });
+
   it('refuses a line of more than 64 MiB by its number', async () => {
     const half = Buffer.alloc(32 << 20, 'x');
     const feed = Buffer.from('\n');

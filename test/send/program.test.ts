@@ -1,38 +1,25 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import {
-  copyFileSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-  existsSync,
-} from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
-import { createServer, type Server } from 'node:https';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { createServer } from 'node:https';
 import { join } from 'node:path';
-import { after, before, beforeEach, describe, it } from 'node:test';
+import { before, beforeEach, describe, it } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
-import { eventually } from '../support/scope.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+import { listening } from './listening.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'ingest-send-'));
+const folder = temporaryFolder();
 const path = (name: string): string => join(folder, name);
 
 interface Arrival {
   readonly body: string;
-  readonly atMs: number;
   readonly socket: TLSSocket;
   readonly authorization: string | undefined;
 }
 
-let server: Server;
 let url: string;
 let arrivals: Arrival[] = [];
 const ids = new WeakMap<ServerResponse, unknown>();
@@ -72,14 +59,13 @@ before(async () => {
     writeFileSync(path(name), text);
   const { certificate, key: serverKey } = pki.server;
   const tls = { cert: certificate, key: serverKey, ca: pki.authority.certificate, requestCert: true };
-  server = createServer(tls, (request, response) => {
+  const server = createServer(tls, (request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const body = Buffer.concat(chunks).toString();
       arrivals.push({
         body,
-        atMs: performance.now(),
         socket: request.socket as TLSSocket,
         authorization: request.headers.authorization,
       });
@@ -87,20 +73,12 @@ before(async () => {
       answer(response, body, arrivals.filter((arrival) => arrival.body === body).length);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  url = `https://127.0.0.1:${await listening(server)}`;
 });
 beforeEach(() => {
   arrivals = [];
   answer = (response) => accepted(response);
 });
-after(() => {
-  server.close();
-  server.closeAllConnections();
-  rmSync(folder, { recursive: true });
-});
-
 function send(input: string, ...args: string[]): Program {
   const tls = ['--cert', path('producer.pem'), '--key', path('producer-key.pem'), '--ca', path('ca.pem')];
   return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
@@ -149,63 +127,6 @@ describe('ingest-send', () => {
     assert.equal(existsSync(path('ingest-send.refused')), false);
   });
 
-  it('tries again only after retryable answers, and waits for Retry-After', { tags: ['long'] }, async () => {
-    answer = (response, body, tries) => {
-      if (body.includes('busy') && tries === 1)
-        problem(response, 503, 'QUEUE_OVERLOADED', true, { 'Retry-After': '1' });
-      else if (body.includes('shed') && tries === 1)
-        accepted(response, { status: 'shed', code: 'INGEST_SHED', retryable: true });
-      else if (body.includes('lost') && tries === 1) response.req.socket.destroy();
-      else if (body.includes('bad')) problem(response, 400, 'INVALID_EVENT', false);
-      else if (body.includes('proxy') && tries === 1) response.writeHead(503, { 'Retry-After': '0' }).end('<html>');
-      else if (body.includes('other') && tries === 1) accepted(response, { id: 'another' });
-      else accepted(response);
-    };
-    const program = await ended(
-      1,
-      ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map(event).join('\n'),
-      ...['--refused', 'some.refused'],
-      // With pipelining, the events after a lost connection would arrive twice.
-      ...['--pipelining', '1'],
-    );
-    const tries = (id: string): Arrival[] => arrivals.filter(({ body }) => body.includes(id));
-    assert.deepEqual(
-      ['busy', 'shed', 'lost', 'bad', 'proxy', 'other', 'good'].map((id) => tries(id).length),
-      [2, 2, 2, 1, 2, 2, 1],
-    );
-    const [first, second] = tries('busy');
-    assert.ok((second?.atMs ?? 0) - (first?.atMs ?? 0) >= 990, 'Retry-After: 1');
-    assert.deepEqual(figures(program), { accepted: 6, refused: 1, INVALID_EVENT: 1, retries: 5 });
-    const row = JSON.parse(readFileSync(path('some.refused'), 'utf8')) as object;
-    const answered = { status: 400, detail: 'the queue is full', code: 'INVALID_EVENT', retryable: false };
-    assert.deepEqual(row, { line: 4, code: 'INVALID_EVENT', status: 400, answer: answered, body: event('bad') });
-  });
-
-  it('prints no control characters of a hostile server', { tags: ['long'] }, async () => {
-    const body = { code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'a\u001b]0;x\u0007\u009b31mred' };
-    answer = (response) => respond(response, 503, body, { 'Content-Type': 'application/problem+json' });
-    const program = await ended(1, event('red'), '--tries', '2', '--refused', 'hostile.refused');
-    assert.match(program.output, /waiting .* QUEUE_UNAVAILABLE: a\\u001b\]0;x\\u0007\\u009b31mred/);
-    // eslint-disable-next-line no-control-regex -- it matches them
-    assert.doesNotMatch(program.output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
-  });
-
-  it('ends at a signal, reports the rest, and sends it in the next run', { tags: ['long'] }, async () => {
-    answer = (response, body) =>
-      body.includes('slow')
-        ? problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' })
-        : accepted(response);
-    const program = send([event('fine'), event('slow')].join('\n'));
-    await eventually('the slow one was asked', () => arrivals.some(({ body }) => body.includes('slow')));
-    program.signal('SIGINT');
-    assert.equal(await program.ended, 130, program.output);
-    assert.match(program.output, /interrupted; run again to send the rest/);
-    assert.deepEqual(figures(program), { accepted: 1, interrupted: 1, refused: 0 });
-    answer = (response, body) => accepted(response, body.includes('fine') ? { duplicate: true } : {});
-    const again = await ended(0, [event('fine'), event('slow')].join('\n'));
-    assert.deepEqual(figures(again), { accepted: 2, 'of these duplicate': 1, refused: 0 });
-  });
-
   it('continues an interrupted file after its position, and detects another file', async () => {
     const lines = Array.from({ length: 300 }, (_, at) => event(`file-${at}`));
     writeFileSync(path('long.ndjson'), `\n${lines.join('\n')}\n`);
@@ -244,29 +165,12 @@ describe('ingest-send', () => {
     assert.equal(existsSync(path('long.ndjson.position')), false);
   });
 
-  it('stops at an untrusted server, with the reason', { tags: ['long'] }, async () => {
+  it('exits with 1 at an untrusted server, with the reason', async () => {
     writeFileSync(path('other-ca.pem'), (await Pki.create()).authority.certificate);
     const program = await ended(1, [event('one'), event('two')].join('\n'), '--ca', path('other-ca.pem'));
     assert.equal(arrivals.length, 0);
     assert.match(program.output, /stopped: the server is not trusted: .*certificate.*; run again to send the rest/);
     assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
-  });
-
-  it('stops if the first ten answers are 401 or 403', { tags: ['long'] }, async () => {
-    const input = Array.from({ length: 100 }, (_, at) => event(String(at)));
-    // The first request loses its connection. This is not an answer, so the tenth answer is to request 11.
-    answer = (response) =>
-      arrivals.length === 1 ? void response.socket?.destroy() : problem(response, 403, 'UNAUTHORIZED_PRODUCER', false);
-    const refused = await ended(1, input.join('\n'), '--concurrency', '1', '--refused', 'unauthorized.refused');
-    assert.equal(arrivals.length, 11);
-    assert.match(refused.output, /stopped: the gateway does not accept this producer: .*403 UNAUTHORIZED_PRODUCER/);
-    assert.equal(readFileSync(path('unauthorized.refused'), 'utf8').trim().split('\n').length, 10);
-    arrivals = [];
-    answer = (response) =>
-      arrivals.length === 1 ? accepted(response) : problem(response, 403, 'TYPE_NOT_ALLOWED', false);
-    const mixed = await ended(1, input.join('\n'), '--concurrency', '1', '--refused', 'mixed.refused');
-    assert.equal(arrivals.length, 100);
-    assert.deepEqual(figures(mixed), { accepted: 1, refused: 99, TYPE_NOT_ALLOWED: 99 });
   });
 
   it('writes only reasons for waiting to a pipe, and nothing with --quiet', { tags: ['long'] }, async () => {
@@ -335,30 +239,6 @@ describe('ingest-send', () => {
     }
   });
 
-  it('starts at most --rate events in a second', { tags: ['long'] }, async () => {
-    const input = Array.from({ length: 60 }, (_, at) => event(`rate${at}`)).join('\n');
-    await ended(0, input, '--rate', '20');
-    const times = arrivals.map(({ atMs }) => atMs);
-    assert.ok(
-      (times.at(-1) ?? 0) - (times[0] ?? 0) >= 2_200,
-      'sixty events at 20/s take 2.95 s, minus the time for the first connection',
-    );
-  });
-
-  it('exits with 2 and one sentence for an unusable input or refused file', async () => {
-    writeFileSync(path('fine.ndjson'), event('fine'));
-    for (const [why, ...args] of [
-      [/expected a file, found a directory/, '.'],
-      [/absent\.ndjson: cannot be read \(ENOENT\)/, 'absent.ndjson'],
-      [/--refused absent\/some\.refused: .*\(ENOENT\)/, '--refused', 'absent/some.refused', 'fine.ndjson'],
-      [/--refused \/proc\/some\.refused: /, '--refused', '/proc/some.refused', 'fine.ndjson'],
-    ] as const) {
-      const program = await ended(2, '', ...args);
-      assert.match(program.output, why);
-      assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
-    }
-  });
-
   it('exits with 2 for a file without JSON objects on its lines, and names the remedy', async () => {
     const array = JSON.stringify([{ id: 'a', type: 't' }], null, 2);
     writeFileSync(path('array.json'), array);
@@ -402,15 +282,9 @@ describe('ingest-send', () => {
       refusedFile: 'json.refused',
     });
     assert.equal(statSync(path('json.refused')).mode & 0o777, 0o600);
-  });
-
-  it('skips a byte order mark at the start of a file', async () => {
-    writeFileSync(path('marked.ndjson'), `\ufeff${event('marked')}\n${event('\ufeff')}`);
-    await ended(0, '', '--concurrency', '1', 'marked.ndjson');
-    assert.deepEqual(
-      arrivals.map(({ body }) => body),
-      [event('marked'), event('\ufeff')],
-    );
+    const row = JSON.parse(readFileSync(path('json.refused'), 'utf8')) as object;
+    const answered = { status: 400, detail: 'the queue is full', code: 'INVALID_EVENT', retryable: false };
+    assert.deepEqual(row, { line: 2, code: 'INVALID_EVENT', status: 400, answer: answered, body: event('bad') });
   });
 
   it('writes no position through a link', async () => {
@@ -440,7 +314,10 @@ describe('ingest-send', () => {
       [['--cert', 'nowhere.pem'], /--cert nowhere\.pem: expected a readable file \(ENOENT\)/],
       [['--cert', path('producer-key.pem')], /cert: expected the text of a PEM certificate/],
       [['--cert', path('ca.pem')], /cert, key: expected a certificate and the key that belongs to it/],
-      [['no-such-file.ndjson'], /no-such-file\.ndjson: cannot be read/],
+      [['.'], /expected a file, found a directory/],
+      [['absent.ndjson'], /absent\.ndjson: cannot be read \(ENOENT\)/],
+      [['--refused', 'absent/some.refused'], /--refused absent\/some\.refused: .*\(ENOENT\)/],
+      [['--refused', '/proc/some.refused'], /--refused \/proc\/some\.refused: /],
       [['a', 'b'], /expected one file at a time/],
       [['--sample', '1', '--resend', 'x'], /expected one file at a time/],
     ];
@@ -448,6 +325,7 @@ describe('ingest-send', () => {
       wrong.map(async ([args, why]) => {
         const program = await ended(2, '', ...args);
         assert.match(program.output, why);
+        assert.doesNotMatch(program.output, /\n\s+at /, 'a stack');
       }),
     );
     const help = await ended(0, '', '--help');
