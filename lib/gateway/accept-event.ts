@@ -115,8 +115,7 @@ function bodyTaker(
   const { admission, decoding, checks, events } = options;
   const whole = (body: Buffer): void => {
     try {
-      const answer = submit(options, exchange, producer, form, body);
-      if (answer !== 'taken') exchange.answer(answer);
+      exchange.answer(submit(options, exchange, producer, form, body));
     } catch (cause) {
       exchange.bug(cause);
     }
@@ -184,32 +183,27 @@ class EventSubmission implements Submission {
   readonly notes: EventNotes | undefined;
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
-  /** The trace context for the queue and the time of the submission, if spans are recorded. */
-  readonly #context: TraceContext | undefined;
-  readonly #startMs: number;
 
   constructor(options: AcceptEventOptions, exchange: Exchange, producer: string, event: ReadEvent) {
     const { spans, clock } = options;
+    const { id, text } = event;
     this.#options = options;
     this.#exchange = exchange;
-    this.#context = spans?.sending(exchange.trace);
-    this.#startMs = spans === undefined ? 0 : clock.ms();
-    this.id = event.id;
+    const context = spans?.sending(exchange.trace);
+    if (spans !== undefined)
+      exchange.enqueued = { id, bytes: Buffer.byteLength(text), startMs: clock.ms(), endMs: 0, context };
+    this.id = id;
     this.producer = producer;
-    this.text = event.text;
-    this.notes = notesOf(event.notes, this.#context ?? exchange.trace);
+    this.text = text;
+    this.notes = notesOf(event.notes, context ?? exchange.trace);
   }
 
   settle(outcome: Outcome): void {
-    const { spans, clock, metrics } = this.#options;
     const exchange = this.#exchange;
     if (exchange.ended) return;
-    const { id } = this;
-    if (spans !== undefined) {
-      const bytes = Buffer.byteLength(this.text);
-      exchange.enqueued = { id, bytes, startMs: this.#startMs, endMs: clock.ms(), context: this.#context };
-    }
-    exchange.answer(answerTo(metrics, id, outcome));
+    const { clock, metrics } = this.#options;
+    if (exchange.enqueued !== undefined) exchange.enqueued.endMs = clock.ms();
+    exchange.answer(answerTo(metrics, this.id, outcome));
   }
 }
 

@@ -11,6 +11,8 @@ interface Limits {
   readonly maxOutputLength: number;
   readonly chunkSize: number;
   readonly info: true;
+  /** Applies to zstd. */
+  readonly params: Readonly<Record<number, number>>;
 }
 
 /** The result if the option `info` is set, which node's type definitions lack. */
@@ -25,19 +27,20 @@ export interface ContentCoding {
 }
 
 const GZIP: ContentCoding = { now: gunzipSync, later: gunzip };
-// A zstd frame determines how much memory its decoder needs. HTTP allows at most 8 MiB (RFC 9659, section 3).
-const WINDOW = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 const CODINGS: ReadonlyMap<string, ContentCoding> = new Map([
   ['gzip', GZIP],
   ['x-gzip', GZIP], // RFC 9110, section 8.4.1.3
-  [
-    'zstd',
-    {
-      now: (body, limits) => zstdDecompressSync(body, { ...limits, ...WINDOW }),
-      later: (body, limits, done) => zstdDecompress(body, { ...limits, ...WINDOW }, done),
-    },
-  ],
+  ['zstd', { now: zstdDecompressSync, later: zstdDecompress }],
 ]);
+
+// A zstd frame determines how much memory its decoder needs. HTTP allows at most 8 MiB (RFC 9659, section 3).
+const WINDOW = { [constants.ZSTD_d_windowLogMax]: 23 };
+const limitsOf = (maxOutputLength: number, chunkSize: number): Limits => ({
+  maxOutputLength,
+  chunkSize,
+  info: true,
+  params: WINDOW,
+});
 
 /** Parses a Content-Encoding field. Returns `undefined` for no coding or `identity`. */
 export function contentCoding(field: string): ContentCoding | 'unsupported' | undefined {
@@ -97,8 +100,7 @@ export class Decoding {
     }
     this.#turns.take(producer, isNeeded, (granted) => {
       if (!granted) return done('late');
-      const limits: Limits = { maxOutputLength: bytesMax, chunkSize: PIECE_BYTES, info: true };
-      coding.later(body, limits, (error, inflated) => {
+      coding.later(body, limitsOf(bytesMax, PIECE_BYTES), (error, inflated) => {
         this.#turns.giveBack();
         done(error === null ? wholeOf(inflated as Inflated, body) : faultOf(error));
       });
@@ -108,7 +110,7 @@ export class Decoding {
 
 function decodedNow({ now }: ContentCoding, body: Buffer, bytesMax: number): Decoded {
   try {
-    return wholeOf(now(body, { maxOutputLength: bytesMax, chunkSize: NOW_BYTES_MAX, info: true }) as Inflated, body);
+    return wholeOf(now(body, limitsOf(bytesMax, NOW_BYTES_MAX)) as Inflated, body);
   } catch (error) {
     return faultOf(error as Error);
   }

@@ -10,7 +10,7 @@ import type { Connection } from '../http/connection.ts';
 import { FAULTS, type HttpRequest, type ProtocolFault, type RequestListener } from '../http/request.ts';
 import { requestIdFrom } from '../http/respond.ts';
 import type { Admission, Admitted } from './admission.ts';
-import type { GatewayAnswer } from './answers.ts';
+import type { Answering, GatewayAnswer } from './answers.ts';
 import type { ClientContext } from '../identity/authority.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -93,8 +93,10 @@ export class Exchange implements RequestListener {
     return this.#ended;
   }
 
-  answer(answer: GatewayAnswer): void {
-    if (!this.#ended) this.#respond(answer, false);
+  answer(answer: Answering): void {
+    if (answer instanceof Promise)
+      answer.then((later) => this.answer(later)).catch((cause: unknown) => this.bug(cause));
+    else if (answer !== 'taken' && !this.#ended) this.#respond(answer, false);
   }
 
   aborted(): void {

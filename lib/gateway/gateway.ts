@@ -245,14 +245,7 @@ export class Gateway {
     const meter = match === undefined ? this.#noRoute : (this.#meters.get(match.route) ?? this.#noRoute);
     const exchange = new Exchange(this.#context, connection, request, meter);
     try {
-      const answer = this.#answer(exchange, match);
-      if (answer instanceof Promise) {
-        answer
-          .then((later) => {
-            if (later !== 'taken') exchange.answer(later);
-          })
-          .catch((cause: unknown) => exchange.bug(cause));
-      } else if (answer !== 'taken') exchange.answer(answer);
+      exchange.answer(this.#answer(exchange, match));
     } catch (cause) {
       exchange.bug(cause);
     }

@@ -14,7 +14,8 @@ export interface Enqueued {
   readonly id: string;
   readonly bytes: number;
   readonly startMs: number;
-  readonly endMs: number;
+  /** When the queue answered; 0 before. */
+  endMs: number;
   /** The trace context that is stored with the event, if a span was reserved for it. */
   readonly context: TraceContext | undefined;
 }
@@ -82,7 +83,7 @@ export class RequestSpans {
       // A server span is marked as failed only if the server failed, not if the client was at fault.
       error: answer !== undefined && answer.status >= 500 ? code : undefined,
     });
-    if (enqueued !== undefined) this.#enqueued(enqueued, originMs, server, code);
+    if (enqueued !== undefined && enqueued.endMs > 0) this.#enqueued(enqueued, originMs, server, code);
   }
 
   #enqueued(
