@@ -6,7 +6,7 @@ import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import { FAULTS, type HttpRequest, type Refused } from './request.ts';
 import { lastResponse, requestIdFrom, type Answer } from './respond.ts';
 import { route, Router, type Route } from './router.ts';
-import { HttpServer, type ServerLimits } from './server.ts';
+import { HttpServer, type ServerHandlers, type ServerLimits } from './server.ts';
 
 export interface ProcessState {
   readonly draining: () => boolean;
@@ -54,15 +54,13 @@ export type ProblemOf = (
   more?: { readonly headers: readonly string[] },
 ) => Answer;
 
-const live = (): Answer => json(200, { status: 'live' });
-
 function readiness(state: ProcessState): Answer {
   if (state.draining()) return json(503, { status: 'draining' });
   const reason = state.unready();
   const reasons = state.unavailable();
   const parts = { unavailable: [...reasons.keys()], reasons: Object.fromEntries(reasons) };
-  if (reason !== undefined) return json(503, { status: 'unavailable', reason, ...(reasons.size > 1 ? parts : {}) });
-  return json(200, { status: 'ready', ...(reasons.size > 0 ? parts : {}) });
+  if (reason !== undefined) return json(503, { status: 'unavailable', reason, ...(reasons.size > 1 && parts) });
+  return json(200, { status: 'ready', ...(reasons.size > 0 && parts) });
 }
 
 /** Minimum interval between two renderings of the metrics. */
@@ -91,7 +89,7 @@ export function processRoutes<M = never>(state: ProcessState, clock: Clock): Rou
     return { status: 200, contentType, body: [Buffer.from(text)] };
   }, clock);
   return [
-    route<M | Handler>('/health/live', { GET: live }),
+    route<M | Handler>('/health/live', { GET: () => json(200, { status: 'live' }) }),
     route<M | Handler>('/health/ready', { GET: () => readiness(state) }),
     route<M | Handler>('/metrics', { GET: scrape }),
   ];
@@ -100,10 +98,9 @@ export function processRoutes<M = never>(state: ProcessState, clock: Clock): Rou
 export function createProcessEndpoints(
   state: ProcessState,
   problem: ProblemOf,
-  system: ClockAndRandom,
+  { clock, random }: ClockAndRandom,
   pages: Readonly<Record<string, Answer>> = {},
 ): ProcessEndpoints {
-  const { clock, random } = system;
   const router = new Router([
     ...processRoutes(state, clock),
     ...Object.entries(pages).map(([path, page]) => route(path, { GET: () => page })),
@@ -117,32 +114,26 @@ export function createProcessEndpoints(
     if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
     return await handler();
   };
-  const server = new HttpServer<{ hasAsked: boolean }>(
-    undefined,
-    LIMITS,
-    {
-      context: () => ({ hasAsked: false }),
-      draining: state.draining,
-      // A client that has asked keeps its place when others fill the address.
-      producerOf: ({ hasAsked }) => (hasAsked ? 'client' : undefined),
-      request: (connection, request) => {
-        connection.context.hasAsked = true;
-        void answerTo(request)
-          .catch(() => problem('internal', 'the process failed on this request'))
-          .then((answer) => {
-            request.respond(requestIdFrom(request.head.requestId, random), answer, false);
-          });
-      },
-      protocolFault: (fault) => {
-        const { refusal, detail } = FAULTS[fault];
-        return lastResponse(random.uuid(), problem(refusal, detail), clock);
-      },
-      bug: (cause) => process.emitWarning(cause instanceof Error ? cause : String(cause)),
-      plainHttp: () => '',
-      connectionFailure: () => undefined,
+  const handlers: ServerHandlers<{ hasAsked: boolean }> = {
+    context: () => ({ hasAsked: false }),
+    draining: state.draining,
+    // A client that has asked keeps its place when others fill the address.
+    producerOf: ({ hasAsked }) => (hasAsked ? 'client' : undefined),
+    request: ({ context }, request) => {
+      context.hasAsked = true;
+      void answerTo(request)
+        .catch(() => problem('internal', 'the process failed on this request'))
+        .then((answer) => request.respond(requestIdFrom(request.head.requestId, random), answer, false));
     },
-    system,
-  );
+    protocolFault: (fault) => {
+      const { refusal, detail } = FAULTS[fault];
+      return lastResponse(random.uuid(), problem(refusal, detail), clock);
+    },
+    bug: (cause) => process.emitWarning(cause instanceof Error ? cause : String(cause)),
+    plainHttp: () => '',
+    connectionFailure: () => undefined,
+  };
+  const server = new HttpServer(undefined, LIMITS, handlers, { clock, random });
   return {
     listen: ({ host, port }) => server.listen(host, port),
     close: async () => {
