@@ -1,21 +1,9 @@
 // The TCP connections of a server, until node:http or the fast path has them: the balancer's header, a fair share of
 // the CPU time for handshakes, and room for each.
-import type { BlockList, Socket } from 'node:net';
-import { overLimit, victimOf, type RoomLimits } from './connection-room.ts';
-import { Connection, type ConnectionHost } from './connection.ts';
+import type { Socket } from 'node:net';
+import { overLimit, victimOf } from './connection-room.ts';
+import { Connection, type Host } from './connection.ts';
 import { takeProxyHeader } from './proxy-header.ts';
-
-export interface ArrivalLimits extends RoomLimits {
-  readonly handshakeTimeoutMs: number;
-  /**
-   * Addresses of the load balancers. Only their connections are accepted, and each must begin with a PROXY protocol
-   * header. `undefined` if clients connect directly.
-   */
-  readonly proxyFrom: BlockList | undefined;
-}
-
-/** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
-export type ConnectionFailure = (reason: string, address: string) => void;
 
 /** The addresses and ports on both ends, which are the same for a TLS connection and the TCP connection below it. */
 const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
@@ -32,9 +20,7 @@ const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 
 export class Arrivals<T> {
-  readonly #limits: ArrivalLimits;
-  readonly #host: ConnectionHost<T>;
-  readonly #failed: ConnectionFailure;
+  readonly #host: Host<T>;
   readonly #begin: (connection: Connection<T>) => void;
   readonly #awaitsHello: boolean;
   readonly #byEnds = new Map<string, Connection<T>>();
@@ -47,16 +33,8 @@ export class Arrivals<T> {
   #handshakes = 0;
 
   /** `begin` is called with each connection that may go on; in TLS, once the client has sent its first bytes. */
-  constructor(
-    limits: ArrivalLimits,
-    host: ConnectionHost<T>,
-    awaitsHello: boolean,
-    begin: (connection: Connection<T>) => void,
-    failed: ConnectionFailure,
-  ) {
-    this.#limits = limits;
+  constructor(host: Host<T>, awaitsHello: boolean, begin: (connection: Connection<T>) => void) {
     this.#host = host;
-    this.#failed = failed;
     this.#awaitsHello = awaitsHello;
     this.#begin = begin;
   }
@@ -76,12 +54,12 @@ export class Arrivals<T> {
   }
 
   check(nowMs: number): void {
-    for (const connection of overLimit(this.#places, this.#limits, nowMs)) this.#evict(connection);
+    for (const connection of overLimit(this.#places, this.#host.limits, nowMs)) this.#evict(connection);
     for (const connection of this.#byEnds.values()) {
       const { phase, sinceMs } = connection;
       const waitedMs = nowMs - sinceMs;
       if (phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(connection, 'proxy_header');
-      const isLate = waitedMs >= this.#limits.handshakeTimeoutMs;
+      const isLate = waitedMs >= this.#host.limits.handshakeTimeoutMs;
       if (isLate && (phase === 'hello' || phase === 'turn')) this.#fail(connection, 'timeout');
     }
   }
@@ -89,10 +67,10 @@ export class Arrivals<T> {
   arrive(tcp: Socket): void {
     this.#hasArrived = true;
     const { remoteAddress: address } = tcp;
-    const { proxyFrom, connectionsMax } = this.#limits;
+    const { proxyFrom, connectionsMax } = this.#host.limits;
     if (address === undefined) return void tcp.destroy();
     if (proxyFrom?.check(address, tcp.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4') === false) {
-      this.#failed('proxy_source', address);
+      this.#host.handlers.connectionFailure('proxy_source', address);
       return void tcp.destroy();
     }
     const connection = new Connection(tcp, address, this.#host);
@@ -105,10 +83,10 @@ export class Arrivals<T> {
       const { isOpen, phase, failure } = connection;
       // A balancer that closes before its header only checked that the port is open.
       if (!isOpen && (phase !== 'header' || failure !== undefined))
-        this.#failed(failure ?? 'reset', connection.address);
+        this.#host.handlers.connectionFailure(failure ?? 'reset', connection.address);
     });
     if (this.#places.size > connectionsMax)
-      this.#evict(victimOf(this.#places, connection, this.#limits, connection.sinceMs));
+      this.#evict(victimOf(this.#places, connection, this.#host.limits, connection.sinceMs));
     if (tcp.destroyed) return;
     if (proxyFrom === undefined) return this.#goOn(connection);
     connection.phase = 'header';
@@ -174,7 +152,7 @@ export class Arrivals<T> {
   #evict(connection: Connection<T>): void {
     this.#places.delete(connection);
     if (!connection.isOpen) return this.#fail(connection, 'limit');
-    this.#failed('limit', connection.address);
+    this.#host.handlers.connectionFailure('limit', connection.address);
     connection.evict();
   }
 

@@ -3,10 +3,10 @@
 // Invariants: nothing is written after an answer that closes the connection, and nothing is read. A client that is
 // still sending gets the time to read that answer.
 import type { X509Certificate } from 'node:crypto';
-import type { Socket } from 'node:net';
+import type { BlockList, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
-import type { Place } from './connection-room.ts';
+import type { HeldLimits, Place, RoomLimits } from './connection-room.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { CLOSING, type HeadTail } from './respond.ts';
 import type { Turns } from './turns.ts';
@@ -17,7 +17,7 @@ export interface ClientCertificate {
   readonly fault: string | undefined;
 }
 
-export interface ConnectionHandlers<T> {
+export interface ServerHandlers<T> {
   /** Returns the context of a connection that arrives now. */
   readonly context: () => T;
   /** Must call `respond` of the request once, unless the client is gone. */
@@ -31,21 +31,36 @@ export interface ConnectionHandlers<T> {
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
   /** Called with the failure of the code that handles a connection, which is then closed. */
   readonly bug: (cause: unknown, connection: Connection<T>) => void;
+  /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
+  readonly connectionFailure: (reason: string, address: string) => void;
+  /** Returns the complete response to a request in plain HTTP. */
+  readonly plainHttp: () => string;
 }
 
-/** Times for the first or next request to begin. node:http limits the rest of a request. */
-export interface IdleLimits {
+export interface ServerLimits extends RoomLimits {
+  readonly held: HeldLimits;
+  readonly headerBytesMax: number;
+  readonly handshakeTimeoutMs: number;
+  /** Times for the first or next request to begin. node:http limits the rest of a request. */
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  /** `node` switches the fast path off. */
+  readonly httpReader: 'own' | 'node';
+  /**
+   * Addresses of the load balancers. Only their connections are accepted, and each must begin with a PROXY protocol
+   * header. `undefined` if clients connect directly.
+   */
+  readonly proxyFrom: BlockList | undefined;
 }
 
 /** The server, as its connections see it. */
-export interface ConnectionHost<T> {
+export interface Host<T> {
   readonly clock: Clock;
   readonly turns: Turns;
   readonly keepAlive: HeadTail;
-  readonly handlers: ConnectionHandlers<T>;
+  readonly limits: ServerLimits;
+  readonly handlers: ServerHandlers<T>;
 }
 
 /** The part that reads requests: the fast path, then node:http. */
@@ -82,7 +97,7 @@ export class Connection<T> implements Place {
   /** The client's address, or the balancer's until its header has been read. */
   address: string;
   readonly context: T;
-  readonly host: ConnectionHost<T>;
+  readonly host: Host<T>;
   /** What the server waits for. */
   phase: 'header' | 'hello' | 'turn' | 'handshake' | 'open' = 'hello';
   /** When the phase began, or the latest time of progress on an open connection. */
@@ -107,7 +122,7 @@ export class Connection<T> implements Place {
   #seenTcpBytes = 0;
   #memoryPerByte = 1;
 
-  constructor(tcp: Socket, address: string, host: ConnectionHost<T>) {
+  constructor(tcp: Socket, address: string, host: Host<T>) {
     this.tcp = tcp;
     this.socket = tcp;
     this.address = address;
@@ -224,10 +239,6 @@ export class Connection<T> implements Place {
     socket.resume();
   }
 
-  finishWithFault(fault: ProtocolFault): void {
-    this.finish(this.host.handlers.protocolFault(fault, this), true);
-  }
-
   /** Closes the connection after the answers to the requests that are being handled. Drops all later requests. */
   retire(): void {
     this.isRetiring = true;
@@ -241,8 +252,9 @@ export class Connection<T> implements Place {
   }
 
   /** Closes the connection if it is quiet for too long. Called a few times a second. */
-  check(nowMs: number, limits: IdleLimits): void {
+  check(nowMs: number): void {
     const { socket, reader } = this;
+    const { limits } = this.host;
     if (this.isClosing) {
       if (nowMs >= this.#destroyAtMs) socket.destroy();
       return;

@@ -188,7 +188,10 @@ export class NodePath<T> implements Reader {
       if (fault === 'end of input' || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
     } else if (!this.owesAnswer) {
       if (connection.socket.bytesRead === 0) connection.finish('', false);
-      else connection.finishWithFault(fault === 'end of input' ? 'malformed' : fault);
+      else {
+        const known = fault === 'end of input' ? 'malformed' : fault;
+        connection.finish(connection.host.handlers.protocolFault(known, connection), true);
+      }
     }
   }
 }

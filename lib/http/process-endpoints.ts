@@ -3,10 +3,11 @@
 // endpoints over TLS.
 import type { AddressInfo } from 'node:net';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
+import type { ServerHandlers, ServerLimits } from './connection.ts';
 import { FAULTS, type HttpRequest, type Refused } from './request.ts';
 import { lastResponse, requestIdFrom, type Answer } from './respond.ts';
 import { route, Router, type Route } from './router.ts';
-import { HttpServer, type ServerHandlers, type ServerLimits } from './server.ts';
+import { HttpServer } from './server.ts';
 
 export interface ProcessState {
   readonly draining: () => boolean;

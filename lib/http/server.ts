@@ -13,27 +13,14 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
-import { Arrivals, type ArrivalLimits, type ConnectionFailure } from './arrivals.ts';
-import type { Connection, ConnectionHandlers, ConnectionHost, IdleLimits } from './connection.ts';
+import { Arrivals } from './arrivals.ts';
+import type { Connection, Host, ServerHandlers, ServerLimits } from './connection.ts';
 import { FastPath } from './fast-path.ts';
 import { faultOf, handshakeReason } from './faults.ts';
-import { overBudget, type HeldLimits } from './connection-room.ts';
+import { overBudget } from './connection-room.ts';
 import { NodePath } from './node-path.ts';
 import { HeadTail } from './respond.ts';
 import { Turns } from './turns.ts';
-
-export interface ServerLimits extends IdleLimits, ArrivalLimits {
-  readonly held: HeldLimits;
-  readonly headerBytesMax: number;
-  /** `node` switches the fast path off. */
-  readonly httpReader: 'own' | 'node';
-}
-
-export interface ServerHandlers<T> extends ConnectionHandlers<T> {
-  readonly connectionFailure: ConnectionFailure;
-  /** Returns the complete response to a request in plain HTTP. */
-  readonly plainHttp: () => string;
-}
 
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
@@ -70,14 +57,12 @@ const TLS_OPTIONS = {
 
 export class HttpServer<T> {
   readonly #server: Server | HttpsServer;
-  readonly #handlers: ServerHandlers<T>;
-  readonly #limits: ServerLimits;
-  readonly #host: ConnectionHost<T>;
+  readonly connections = new Map<Socket, Connection<T>>();
+  readonly #host: Host<T>;
   /** Node's own listener for connections on which requests may arrive. */
   readonly #adopt: (socket: Socket) => void;
   readonly #usesFastPath: boolean;
   readonly #arrivals: Arrivals<T>;
-  readonly #connections = new Map<Socket, Connection<T>>();
   readonly #system: ClockAndRandom;
   #watch: Timer | undefined;
 
@@ -90,8 +75,6 @@ export class HttpServer<T> {
   ) {
     const { clock } = system;
     this.#system = system;
-    this.#handlers = handlers;
-    this.#limits = limits;
     const isTls = tls !== undefined;
     const server = createServer(tls, limits);
     this.#server = server;
@@ -103,22 +86,15 @@ export class HttpServer<T> {
       clock,
       turns: new Turns(clock, REQUESTS_A_TURN, SLICE_COST),
       keepAlive: new HeadTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}\r\n`),
+      limits,
       handlers,
     };
     const begin = (connection: Connection<T>): void =>
       isTls ? beginHandshake(connection.tcp) : this.#open(connection, connection.tcp);
-    this.#arrivals = new Arrivals(limits, this.#host, isTls, begin, handlers.connectionFailure);
+    this.#arrivals = new Arrivals(this.#host, isTls, begin);
     server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
     if (isTls) this.#listenForTls(server as HttpsServer);
     this.#listenForRequests(server as HttpsServer); // Both have these events.
-  }
-
-  get connections(): Iterable<Connection<T>> {
-    return this.#connections.values();
-  }
-
-  get openConnections(): number {
-    return this.#connections.size;
   }
 
   /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
@@ -151,7 +127,7 @@ export class HttpServer<T> {
     const graceEndMs = clock.ms() + IDLE_GRACE_MS;
     const timer = clock.every(IDLE_CHECK_MS, () => {
       if (clock.ms() < graceEndMs) return;
-      for (const connection of this.connections) connection.endIdle();
+      for (const connection of this.connections.values()) connection.endIdle();
       this.#arrivals.endSilent();
     });
     await closed;
@@ -165,7 +141,7 @@ export class HttpServer<T> {
 
   #listenForRequests(server: HttpsServer): void {
     const nodePathOf = (socket: Socket): NodePath<T> | undefined => {
-      const reader = this.#connections.get(socket)?.reader;
+      const reader = this.connections.get(socket)?.reader;
       return reader instanceof NodePath ? reader : undefined; // `undefined` in a handshake: see `tlsClientError`.
     };
     const requested = (message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void =>
@@ -193,15 +169,15 @@ export class HttpServer<T> {
       connection.failure ??= handshakeReason(error);
       // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
       if (error.code === 'ERR_SSL_HTTP_REQUEST')
-        connection.tcp.end(this.#handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
+        connection.tcp.end(this.#host.handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
       else socket.destroy();
     });
   }
 
   #open(connection: Connection<T>, socket: Socket): void {
     connection.open(socket);
-    this.#connections.set(socket, connection);
-    socket.once('close', () => this.#connections.delete(socket));
+    this.connections.set(socket, connection);
+    socket.once('close', () => this.connections.delete(socket));
     const leave = (rest: Buffer, hasEnded: boolean): void => {
       const nodePath = new NodePath(connection);
       connection.reader = nodePath;
@@ -215,9 +191,9 @@ export class HttpServer<T> {
   // Choice: check all connections ten times a second, so time limits are only that precise.
   #check(): void {
     const now = this.#system.clock.ms();
-    for (const connection of this.connections) connection.check(now, this.#limits);
-    for (const { address, socket } of overBudget(this.connections, this.#limits.held)) {
-      this.#handlers.connectionFailure('limit', address);
+    for (const connection of this.connections.values()) connection.check(now);
+    for (const { address, socket } of overBudget(this.connections.values(), this.#host.limits.held)) {
+      this.#host.handlers.connectionFailure('limit', address);
       socket.destroy();
     }
     this.#arrivals.check(now);

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
 import { createServer } from 'node:https';
-import { takeListener, type ServerLimits } from '../../lib/http/server.ts';
+import type { ServerLimits } from '../../lib/http/connection.ts';
+import { takeListener } from '../../lib/http/server.ts';
 import { NodePath } from '../../lib/http/node-path.ts';
 import type { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';
@@ -128,7 +129,7 @@ describe('the server', () => {
       const connection = await open();
       connection.write(postText('body'));
       await eventually('it has arrived', () => requests.length === 1);
-      assert.equal([...server.connections][0]?.reader instanceof NodePath, httpReader === 'node');
+      assert.equal([...server.connections.values()][0]?.reader instanceof NodePath, httpReader === 'node');
     }
   });
 });

@@ -1,9 +1,9 @@
 // An HTTPS server in this process. Tests answer its requests.
 import { connect as connectTcp } from 'node:net';
 import { connect, type ConnectionOptions } from 'node:tls';
-import type { Connection } from '../../lib/http/connection.ts';
+import type { Connection, ServerLimits } from '../../lib/http/connection.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
-import { HttpServer, type ServerLimits } from '../../lib/http/server.ts';
+import { HttpServer } from '../../lib/http/server.ts';
 import { RawConnection } from './client.ts';
 import type { ClientCertificate, Pki } from './pki.ts';
 import { atEnd, eventually } from './scope.ts';
