@@ -27,9 +27,9 @@ export type Problems = readonly string[];
 export type SchemaFiles = ReadonlyMap<string, Uint8Array>;
 
 export interface ThreadData {
-  readonly sets: readonly { readonly files: SchemaFiles; readonly names: readonly string[] }[];
-  readonly skipped: readonly string[];
-  /** While schemas are loaded, the number of the current file in all sets, from 1. Later, the index of the event. */
+  readonly files: SchemaFiles;
+  readonly skipped: ReadonlySet<string>;
+  /** While schemas are loaded, the number of the current file, from 1. Later, the index of the event. */
   readonly step: Int32Array;
 }
 
@@ -56,16 +56,6 @@ interface Item extends CheckedBody {
   readonly settle: (problems: Problems) => void;
 }
 
-/** The schema of a type. */
-interface Schema {
-  readonly name: string;
-  /** The files that it was compiled from; `undefined` if there is no good one. */
-  readonly source: SchemaFiles | undefined;
-  /** Times at which an event took too long. */
-  strikes: readonly number[];
-  struck: boolean;
-}
-
 /** The files of a folder of schemas. */
 export interface Loading {
   readonly clock: Clock;
@@ -82,44 +72,50 @@ export class SchemaChecker {
   /** Called with the file of a type that has lost its schema. */
   onStruck: (name: string) => void = () => undefined;
   readonly #clock: Clock;
-  readonly #schemas: ReadonlyMap<string, Schema>;
+  /** The files that have compiled, including last good ones. */
+  readonly #good: SchemaFiles;
+  /** Times at which an event of a type took too long. */
+  readonly #strikes = new Map<string, readonly number[]>();
+  readonly #struck = new Set<string>();
   #thread: Thread | undefined;
   #waiting: Item[] = [];
   #running = false;
   #closed = false;
 
-  /** Loads schemas. If a file is unusable, the last good schema of its type stays. Without files, no thread starts. */
+  /** Loads schemas. An unusable file is replaced by its last good content. Without files, no thread starts. */
   static async load({ clock, files, unreadable, last }: Loading): Promise<SchemaChecker> {
-    const names = [...files.keys()];
-    const first = names.length === 0 ? undefined : await startThread([{ files, names }], clock);
-    const faults = new Map([...unreadable, ...(first?.faults ?? [])]);
-    const schemas = [...names, ...unreadable.keys()].map((name): Schema => {
-      const before = last === undefined ? undefined : last.#schemas.get(name);
-      const isSame = Buffer.compare(before?.source?.get(name) ?? NOTHING, files.get(name) ?? NOTHING) === 0;
-      const kept = before?.struck === true ? undefined : before?.source;
-      const source = faults.has(name) ? kept : files;
-      return { name, source, strikes: [], struck: before?.struck === true && isSame };
-    });
-    const keepsOld = schemas.some(({ source }) => source !== undefined && source !== files);
-    if (keepsOld) first?.thread.end();
-    return new SchemaChecker(clock, faults, schemas, keepsOld ? undefined : first?.thread);
+    const old = last === undefined ? new Map<string, Uint8Array>() : last.#good;
+    const struck = last === undefined ? [] : last.#struck;
+    let loaded = await startThread(files, clock);
+    const faults = new Map([...unreadable, ...loaded.faults]);
+    const kept = [...old].filter(([name]) => faults.has(name));
+    const all = new Map([...files, ...kept]);
+    if (kept.length > 0) {
+      loaded.thread?.end();
+      loaded = await startThread(all, clock);
+    }
+    const good = new Map([...all].filter(([name]) => !loaded.faults.has(name)));
+    const checker = new SchemaChecker(clock, faults, good, loaded.thread);
+    for (const name of struck)
+      if (Buffer.compare(old.get(name) ?? NOTHING, good.get(name) ?? NOTHING) === 0) checker.#struck.add(name);
+    return checker;
   }
 
   private constructor(
     clock: Clock,
     faults: ReadonlyMap<string, string>,
-    schemas: readonly Schema[],
+    good: SchemaFiles,
     thread: Thread | undefined,
   ) {
     this.#clock = clock;
     this.faults = faults;
-    this.#schemas = new Map(schemas.map((schema) => [schema.name, schema]));
+    this.#good = good;
     this.#thread = thread;
   }
 
   /** The names of all files, in alphabetical order. */
   get names(): readonly string[] {
-    return [...this.#schemas.keys()].sort();
+    return [...new Set([...this.#good.keys(), ...this.faults.keys()])].sort();
   }
 
   /** The number of types without a usable schema. */
@@ -128,7 +124,7 @@ export class SchemaChecker {
   }
 
   has(name: string): boolean {
-    return this.#schemas.has(name);
+    return this.#good.has(name) || this.faults.has(name);
   }
 
   /** Resolves with the problems of each event, none if it matches. */
@@ -145,8 +141,7 @@ export class SchemaChecker {
   }
 
   #isUsable(name: string): boolean {
-    const { source, struck = true } = this.#schemas.get(name) ?? {};
-    return source !== undefined && !struck;
+    return this.#good.has(name) && !this.#struck.has(name);
   }
 
   async #run(): Promise<void> {
@@ -181,25 +176,19 @@ export class SchemaChecker {
   }
 
   #strike(name: string): void {
-    const schema = this.#schemas.get(name);
-    if (schema === undefined) return;
     const now = this.#clock.ms();
-    schema.strikes = [...schema.strikes.filter((atMs) => now - atMs < STRIKES_MS), now];
-    if (schema.strikes.length < STRIKES_MAX) return;
-    schema.struck = true;
+    const strikes = [...(this.#strikes.get(name) ?? []).filter((atMs) => now - atMs < STRIKES_MS), now];
+    this.#strikes.set(name, strikes);
+    if (strikes.length < STRIKES_MAX) return;
+    this.#struck.add(name);
     this.onStruck(name);
   }
 
   async #restarted(): Promise<Thread> {
-    const usable = [...this.#schemas.values()].filter(({ name }) => this.#isUsable(name));
-    const sets = Map.groupBy(usable, ({ source }) => source as SchemaFiles);
     for (;;) {
-      try {
-        const names = Array.from(sets, ([files, some]) => ({ files, names: some.map(({ name }) => name) }));
-        return (await startThread(names, this.#clock)).thread;
-      } catch {
-        await this.#clock.sleep(RESTART_PAUSE_MS);
-      }
+      const { thread } = await startThread(this.#good, this.#clock).catch(() => ({ thread: undefined }));
+      if (thread !== undefined) return thread;
+      await this.#clock.sleep(RESTART_PAUSE_MS);
     }
   }
 }
@@ -207,17 +196,21 @@ export class SchemaChecker {
 const NOTHING = Buffer.alloc(0);
 
 /** Compiles schemas. A file that takes too long has a fault. Rejects if the thread does not start. */
-async function startThread(sets: ThreadData['sets'], clock: Clock) {
+async function startThread(
+  files: SchemaFiles,
+  clock: Clock,
+): Promise<{ readonly thread: Thread | undefined; readonly faults: ReadonlyMap<string, string> }> {
   const slow = new Map<string, string>();
-  for (;;) {
-    const thread = new Thread({ sets, skipped: [...slow.keys()] }, clock);
+  while (files.size > 0) {
+    const thread = new Thread({ files, skipped: new Set(slow.keys()) }, clock);
     const faults = await thread.next<readonly (readonly [name: string, fault: string])[]>();
     if (faults !== undefined) return { thread, faults: new Map([...slow, ...faults]) };
     thread.end();
-    const name = sets.flatMap(({ files }) => [...files.keys()])[thread.step - 1];
+    const name = [...files.keys()][thread.step - 1];
     if (name === undefined) throw new Error('the thread that checks schemas does not start');
     slow.set(name, 'takes too long or too much memory to compile');
   }
+  return { thread: undefined, faults: slow };
 }
 
 /** One life of the thread. */

@@ -21,7 +21,7 @@ const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
 
 const { clock } = SYSTEM;
-const { sets, skipped, step } = workerData as ThreadData;
+const { files, skipped, step } = workerData as ThreadData;
 const checks = new Map<string, ValidateFunction>();
 const faults = new Map<string, string>();
 
@@ -41,11 +41,7 @@ function limited(work: () => void, ms: number): boolean {
   }
 }
 
-let place = 0;
-for (const { files, names } of sets) {
-  compile(new Map(files), names, place);
-  place += files.size;
-}
+compile();
 parentPort?.postMessage([...faults]);
 
 parentPort?.on('message', ({ names, ends, bodies }: CheckRequest) => {
@@ -74,8 +70,7 @@ parentPort?.on('message', ({ names, ends, bodies }: CheckRequest) => {
   parentPort?.postMessage({ done: at, slow, problems: new Map(problems) } satisfies Checked);
 });
 
-/** Compiles `names`, which may refer to all files. `first` is the number of the first file in all sets. */
-function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[], first: number): void {
+function compile(): void {
   const ajv = new Ajv2020({
     strict: true,
     strictTypes: false,
@@ -88,10 +83,10 @@ function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[
   // Ajv resolves `$anchor`, but does not declare it, so strict mode would refuse it.
   ajv.addKeyword('$anchor');
   const schemas = new Map<string, AnySchema>();
-  const places = new Map([...files.keys()].map((name, at) => [name, first + at + 1]));
+  const names = [...files.keys()];
   const compiling = (name: string, work: () => void): void => {
-    if (skipped.includes(name)) return;
-    step[0] = places.get(name) ?? 0;
+    if (skipped.has(name)) return;
+    step[0] = names.indexOf(name) + 1;
     try {
       // Ajv cannot go on after an interruption, so the thread ends.
       if (!limited(work, COMPILE_MS)) process.exit();
@@ -108,15 +103,12 @@ function compile(files: ReadonlyMap<string, Uint8Array>, names: readonly string[
       ajv.addSchema(schema, name);
       schemas.set(name, schema);
     });
-  for (const name of names) {
-    const schema = schemas.get(name);
-    if (schema === undefined) continue;
+  for (const [name, schema] of schemas)
     compiling(name, () => {
       const check = ajv.compile(schema);
       if ('$async' in check) throw new Error('$async is not supported');
       checks.set(name, check);
     });
-  }
 }
 
 function faultOf(cause: unknown): string {

@@ -7,8 +7,7 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import { maskedUri } from '../process/uri.ts';
 import { messageOf } from '../process/message-of.ts';
 import { insertEvents, refuses } from './landing.ts';
-import { misconfigured } from './misconfigured.ts';
-import { openSessions, transacted } from './sessions.ts';
+import { misconfigured, openSessions, transacted } from './sessions.ts';
 
 type Query = <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => Promise<pg.QueryResult<R>>;
 

@@ -3,8 +3,7 @@ import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
 import { schemaVersion, STEPS } from './migrations.ts';
-import { misconfigured } from './misconfigured.ts';
-import { assertOwnSessions, openSessions } from './sessions.ts';
+import { assertOwnSessions, misconfigured, openSessions } from './sessions.ts';
 
 type Role = 'consumer' | 'gateway';
 

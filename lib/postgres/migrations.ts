@@ -9,7 +9,7 @@ import pg from 'pg';
 import { unfitness, type Column } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { sqlstateClass } from './sessions.ts';
+import { OlderTables, sqlstateClass, Unusable, wrongEncoding } from './sessions.ts';
 
 /** Arbitrary, but must differ from other programs' advisory locks in the same database. */
 export const LOCK_KEY = 0x1a6e57;
@@ -74,25 +74,9 @@ export const STEPS: readonly Step[] = [
   },
 ];
 
-export class WrongEncoding extends Error {
-  constructor(found: string | undefined) {
-    super(`the database has the encoding ${found}, and must have UTF8 to store every event`);
-  }
-}
-
-/** The tables have an older form that no step migrates. */
-export class OlderTables extends Error {}
-
 const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
 
-/** The schema belongs to a newer program, and this one cannot use it. */
-export class NewerSchema extends Error {
-  constructor(found: number, known: number, why: string) {
-    super(`the schema has version ${found}, and this program knows ${known}: ${why}`);
-  }
-}
-
-/** Brings the schema up to date; see Warehouse.prepare. Throws WrongEncoding, NewerSchema or OlderTables. */
+/** Brings the schema up to date; see Warehouse.prepare. Rejects with Unusable or OlderTables. */
 export async function migrate(
   client: pg.PoolClient,
   { clock, random }: ClockAndRandom,
@@ -100,7 +84,7 @@ export async function migrate(
 ): Promise<string | undefined> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   const encoded = encoding.rows[0]?.server_encoding;
-  if (encoded !== 'UTF8') throw new WrongEncoding(encoded);
+  if (encoded !== 'UTF8') throw wrongEncoding(encoded);
   let locking = true;
   for (let attempt = 1; ; attempt += 1) {
     const found = await schemaVersion(client, steps);
@@ -185,7 +169,7 @@ const COLUMNS = `
   FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
   WHERE attrelid IN (to_regclass('events'), to_regclass('events_quarantine')) AND attnum > 0 AND NOT attisdropped`;
 
-/** Returns the newest version, or 0 in an empty database. Throws NewerSchema or OlderTables. */
+/** Returns the newest version, or 0 in an empty database. Rejects with Unusable or OlderTables. */
 export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>, steps: readonly Step[]): Promise<number> {
   const tables = await client.query<{ found: boolean; byMonth: boolean }>(
     `SELECT to_regclass('events_migrations') IS NOT NULL AS found, to_regclass('events_ids') IS NOT NULL AS "byMonth"`,
@@ -200,5 +184,6 @@ export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>, steps:
   if (found < known) return found;
   const why = unfitness((await client.query<Column & pg.QueryResultRow>(COLUMNS)).rows);
   if (why === undefined) return found;
-  throw found > known ? new NewerSchema(found, known, why) : new OlderTables(why);
+  if (found === known) throw new OlderTables(why);
+  throw new Unusable(`the schema has version ${found}, and this program knows ${known}: ${why}`);
 }

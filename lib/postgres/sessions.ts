@@ -7,8 +7,10 @@
 // A session turns on `synchronous_commit` if the default is `off` or `local`, so that landed events are durable. A
 // query finishes within `callTimeoutMs` plus `connectTimeoutMs`, even if the server is frozen.
 import pg from 'pg';
+import { tablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { pauseMs } from '../process/backoff.ts';
+import { maskedUri } from '../process/uri.ts';
 
 /** Shares of `callTimeoutMs` for one statement and for its wait for a lock. */
 const STATEMENT_SHARE = 0.9;
@@ -60,12 +62,32 @@ export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeou
   return pool;
 }
 
-export class SharedSessions extends Error {
-  override readonly message =
-    'a pooler shares sessions among clients, so their time limits and settings do not hold: use its session mode';
+/** The server or the database cannot be used as it is. */
+export class Unusable extends Error {}
+
+/** The tables have an older form that no step migrates. */
+export class OlderTables extends Error {}
+
+export const wrongEncoding = (found: string | undefined): Unusable =>
+  new Unusable(`the database has the encoding ${found}, and must have UTF8 to store every event`);
+
+// Classes of SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog name (database),
+// invalid schema name.
+const MISCONFIGURED_CLASSES = new Set(['28', '3D', '3F']);
+const INVALID_PASSWORD = '28P01';
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+/** Converts `cause` to a WarehouseMisconfigured if the configuration is at fault; otherwise returns it unchanged. */
+export function misconfigured(cause: unknown, uri: string): unknown {
+  if (cause instanceof OlderTables) return tablesDiffer(maskedUri(uri), cause.message);
+  if (cause instanceof Unusable) return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
+  if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
+  if (!MISCONFIGURED_CLASSES.has(cause.code.slice(0, 2)) && cause.code !== INSUFFICIENT_PRIVILEGE) return cause;
+  const what = cause.code === INVALID_PASSWORD ? 'the server refused the password: ' : '';
+  return new WarehouseMisconfigured(`${maskedUri(uri)}: ${what}${cause.message} (SQLSTATE ${cause.code})`, { cause });
 }
 
-/** Throws SharedSessions if two connections have one session, as PgBouncer's transaction and statement modes do. */
+/** Rejects if two connections have one session, as PgBouncer's transaction and statement modes do. */
 export async function assertOwnSessions(pool: pg.Pool): Promise<void> {
   if (pool.options.max < 2) return;
   const clients = [await pool.connect(), await pool.connect()];
@@ -73,7 +95,10 @@ export async function assertOwnSessions(pool: pg.Pool): Promise<void> {
     const ids = new Set<number | undefined>();
     for (const client of clients)
       ids.add((await client.query<{ id: number }>('SELECT pg_backend_pid() AS id')).rows[0]?.id);
-    if (ids.size < clients.length) throw new SharedSessions();
+    if (ids.size < clients.length)
+      throw new Unusable(
+        'a pooler shares sessions among clients, so their time limits and settings do not hold: use its session mode',
+      );
   } finally {
     for (const client of clients) client.release();
   }

@@ -6,9 +6,8 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
 import { BatchLanding } from './landing.ts';
-import { migrate, WrongEncoding, type Step } from './migrations.ts';
-import { misconfigured } from './misconfigured.ts';
-import { assertOwnSessions, openSessions, transacted } from './sessions.ts';
+import { migrate, type Step } from './migrations.ts';
+import { assertOwnSessions, misconfigured, openSessions, transacted, wrongEncoding } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
@@ -92,7 +91,7 @@ async function probe(pool: pg.Pool): Promise<void> {
   const { rows } = await pool.query<{ read_only: string; encoding: string }>(
     `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
   );
-  if (rows[0]?.encoding !== 'UTF8') throw new WrongEncoding(rows[0]?.encoding);
+  if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
   if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
 }
 
