@@ -4,7 +4,7 @@ import { BlockList, isIP } from 'node:net';
 import type { TlsFiles } from '../identity/tls-material.ts';
 import { Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
-import { isLoopback } from '../process/setting.ts';
+import { addressText, isLoopback } from '../process/setting.ts';
 
 /** The source of TLS material: files, or development certificates in the state folder. */
 export type TlsSource = ({ readonly kind: 'files' } & TlsFiles) | { readonly kind: 'development' };
@@ -66,13 +66,14 @@ export function readGatewayConfig(environment: Environment) {
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
   };
   checkDeadlines(settings, timeoutKey, config);
-  checkCompany(settings);
+  checkCompany(settings, environment);
   return settings.read(config);
 }
 
 /** Reports combinations that cannot work, and warns of those that work but are rarely intended. */
-function checkCompany(settings: Settings): void {
-  if (settings.get('INGEST_ADMIN_ONLY') && settings.get('INGEST_ADMIN_ADDR') === undefined)
+function checkCompany(settings: Settings, environment: Environment): void {
+  const admin = settings.get('INGEST_ADMIN_ADDR');
+  if (settings.get('INGEST_ADMIN_ONLY') && admin === undefined)
     settings.problem(
       'INGEST_ADMIN_ONLY',
       'expected INGEST_ADMIN_ADDR with it: otherwise nothing serves health and metrics',
@@ -84,6 +85,14 @@ function checkCompany(settings: Settings): void {
       `INGEST_BODY_BYTES_MAX (${bodyBytes}) is more than INGEST_IN_FLIGHT_BYTES_MAX (${inFlightBytes}): ` +
         'an event longer than that is admitted only while no other event is in flight',
     );
+  if (admin === undefined || admin.port === 0) return;
+  const others = {
+    INGEST_GATEWAY_ADDR: addressText(settings.get('INGEST_GATEWAY_ADDR')),
+    INGEST_CONSUMER_ADDR: environment['INGEST_CONSUMER_ADDR'],
+  };
+  for (const [key, other] of Object.entries(others))
+    if (other === addressText(admin))
+      settings.warning(`INGEST_ADMIN_ADDR and ${key} are the same address, ${other}: only one of them can be bound`);
 }
 
 function tlsSource(settings: Settings): TlsSource {
