@@ -9,6 +9,4 @@
 // CRC-16 of Redis Cluster.
 import { crc32 } from 'node:zlib';
 
-export const partitionHash = (id: string): number => crc32(id);
-
-export const partitionOf = (id: string, partitions: number): number => partitionHash(id) % partitions;
+export const partitionOf = (id: string, partitions: number): number => crc32(id) % partitions;

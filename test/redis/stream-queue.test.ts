@@ -177,7 +177,7 @@ describe('the id index', () => {
     const body = '{"id":"carried","n":1}';
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', body);
     const index = new IdIndex(String(await redis.command('HGET', `{${stream}}:queue`, 'secret')));
-    const { field, digests } = index.keysOf({ id: 'carried', producer: 'p', text: body });
+    const [field, digests] = [index.field('carried'), index.digests({ producer: 'p', text: body })];
     await redis.command('HSET', `{${stream}}:ids:1719999999990`, field, `${digests}0000000005-3`);
     await redis.command('SET', `{${stream}}:ids`, '1719999999990');
     assert.deepEqual(await queue.find('carried', 'p'), {

@@ -174,10 +174,10 @@ export class StreamQueue implements Queue {
     let [field, event] = [command.length, command.length + carried.length];
     // Fact: an array that grows is copied. Choice: its last element is set first.
     command.length = event + carried.length * (hasNotes ? 3 : 2);
+    const { index } = this.#identity;
     for (const submission of carried) {
-      const keys = this.#identity.index.keysOf(submission);
-      command[field++] = keys.field;
-      command[event++] = keys.digests + submission.producer;
+      command[field++] = index.field(submission.id);
+      command[event++] = index.digests(submission) + submission.producer;
       command[event++] = submission.text;
       if (hasNotes) command[event++] = membersOf(submission.notes);
     }

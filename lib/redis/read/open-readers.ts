@@ -58,7 +58,7 @@ export async function joinReplicas(
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;
   // Streams are registered in order, so that one of two consumers that start together gets a place on every stream.
   for (const reader of reachable) {
-    if ((await placeOn(reader, replicasMax, deadline, clock, stopped, log)) !== 'taken') continue;
+    if (!(await isFull(reader, replicasMax, deadline, clock, stopped, log))) continue;
     throw new StartFailure(
       EXIT.replicas,
       `INGEST_CONSUMER_REPLICAS_MAX=${replicasMax}: as many replicas run already; stop one, ` +
@@ -67,24 +67,23 @@ export async function joinReplicas(
   }
 }
 
-async function placeOn(
+/** Tries to register until the deadline. Resolves with true if there is no place. */
+async function isFull(
   reader: StreamReader,
   replicasMax: number,
   deadline: number,
   clock: Clock,
-  signal: AbortSignal,
+  stopped: AbortSignal,
   log: Log,
-): Promise<'mine' | 'taken' | 'unknown'> {
-  let place: 'taken' | 'unknown';
-  do {
+): Promise<boolean> {
+  for (let full: boolean | undefined; ; await clock.sleep(REGISTER_INTERVAL_MS, stopped)) {
     try {
-      if (await reader.register(replicasMax)) return 'mine';
-      place = 'taken';
+      full = !(await reader.register(replicasMax));
     } catch (cause) {
-      place = 'unknown';
+      full = undefined;
       log.warn({ err: cause }, 'the queue accepts no commands');
     }
-    await clock.sleep(REGISTER_INTERVAL_MS, signal);
-  } while (clock.ms() < deadline && !signal.aborted);
-  return signal.aborted ? 'unknown' : place;
+    if (stopped.aborted || full === false) return false;
+    if (clock.ms() >= deadline) return full === true;
+  }
 }

@@ -34,13 +34,7 @@ export function clusterRefusal(cause: unknown): unknown {
 
 const script = new Script('identity.lua');
 
-type StoredIdentity = readonly [
-  format: string | null,
-  partitions: string | null,
-  id: string | null,
-  bodyBytesMax: string | null,
-  secret: string | null,
-];
+const FIELDS = ['format', 'partitions', 'id', 'bodyBytesMax', 'secret'];
 
 export type Identify = (server: Server, known?: QueueIdentity) => Promise<QueueIdentity>;
 
@@ -68,15 +62,13 @@ export async function queueIdentity(
   // A node that happens to serve the stream's slot would work only until the slot moves.
   if (plain && (await serverHello(server)).get('mode') === 'cluster') throw new QueueRefusal(CLUSTER);
   // Reads first, because a server that refuses writes allows reads.
-  const found = await server
-    .send(['HMGET', keyOf(stream, 'queue'), 'format', 'partitions', 'id', 'bodyBytesMax', 'secret'])
-    .catch((cause: unknown) => {
-      throw plain ? clusterRefusal(cause) : cause;
-    });
-  let stored = found as StoredIdentity;
+  const found = await server.send(['HMGET', keyOf(stream, 'queue'), ...FIELDS]).catch((cause: unknown) => {
+    throw plain ? clusterRefusal(cause) : cause;
+  });
+  let stored = found as readonly (string | null)[];
   if (!makes && stored.every((field) => field === null))
     return { id: '', secret: '', partitions, bodyBytesMax: undefined };
-  const isMissing = stored[2] === null;
+  const isMissing = (stored[2] ?? null) === null;
   if (makes && (isMissing || Number(stored[3]) < accepts)) {
     const secret = known?.secret ?? random.bytes(16).toString('hex');
     const args = [FORMAT_VERSION, String(partitions), random.uuid(), String(accepts), secret];
@@ -85,9 +77,9 @@ export async function queueIdentity(
       if (isMissing) throw cause;
       return found;
     });
-    stored = made as StoredIdentity;
+    stored = made as readonly (string | null)[];
   }
-  const [version, count, id, bodyBytesMax, secret] = stored;
+  const [version, count, id, bodyBytesMax = null, secret = null] = stored;
   if (version !== FORMAT_VERSION || secret === null) {
     throw new QueueRefusal(
       `the queue ${stream} has format ${version}, and this program needs format ${FORMAT_VERSION}: let programs of ` +
