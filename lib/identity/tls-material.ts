@@ -2,7 +2,7 @@
 //
 // Invariant: the material in use includes every configured file. A reload without the revocation list is refused,
 // because revoked certificates would be accepted again.
-import { createHash, X509Certificate } from 'node:crypto';
+import { hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust } from './client-trust.ts';
@@ -81,9 +81,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     trust,
     warnings: noneLeft === undefined ? [...unusable, ...sharedNames(files, trust.authorities)] : [],
     expired: earliest(own.certificates) < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
-    trustDigest: createHash('sha256')
-      .update(JSON.stringify([ca, listBlocks]))
-      .digest('hex'),
+    trustDigest: hash('sha256', JSON.stringify([ca, listBlocks])),
     expiry: [
       { file: 'cert', atMs: earliest(own.certificates) },
       { file: 'client_ca', atMs: earliest(trust.authorities) },

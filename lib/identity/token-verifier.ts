@@ -3,7 +3,7 @@
 // A token is valid if a key in the JWKS signed it with an asymmetric algorithm, if it has not expired, and if it is
 // bound to the client certificate of its connection: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` that
 // equals the SPIFFE ID in the certificate (JWT-SVID). Its `aud` must contain the audience.
-import { createHash, createPublicKey } from 'node:crypto';
+import { createPublicKey, hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import {
   createLocalJWKSet,
@@ -183,7 +183,7 @@ function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, identity: Clie
     return (
       typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.some((uri) => isSameProducer(uri, sub))
     );
-  const thumbprint = createHash('sha256').update(identity.certificate.raw).digest('base64url');
+  const thumbprint = hash('sha256', identity.certificate.raw, 'base64url');
   return typeof cnf === 'object' && cnf !== null && 'x5t#S256' in cnf && cnf['x5t#S256'] === thumbprint;
 }
 

@@ -16,35 +16,20 @@ export function strictJson(text: string): unknown {
   return value;
 }
 
-interface Open {
-  /** `undefined` for an array. */
-  readonly names: Set<string> | undefined;
-  readonly pointer: string;
-  expectsName: boolean;
-  next: string;
-  index: number;
-}
-
 /** Returns the JSON Pointer of the first repeated name in valid JSON. */
 function repeatedName(text: string): string | undefined {
-  const open: Open[] = [];
-  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],]/g)) {
+  /** The open objects and arrays, each with the latest name or index in it. */
+  const open: { readonly names: Set<string>; at: string | number }[] = [];
+  for (const [token, name, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\],]/g)) {
     const top = open.at(-1);
-    if (token === '{' || token === '[') {
-      const pointer = top === undefined ? '' : `${top.pointer}/${top.names === undefined ? top.index : top.next}`;
-      const isObject = token === '{';
-      open.push({ names: isObject ? new Set() : undefined, pointer, expectsName: isObject, next: '', index: 0 });
-    } else if (token === '}' || token === ']') open.pop();
-    else if (top === undefined) continue;
-    else if (token === ',') {
-      top.expectsName = top.names !== undefined;
-      top.index += 1;
-    } else if (top.expectsName && top.names !== undefined) {
-      const name = String(JSON.parse(token));
-      top.next = name.replaceAll('~', '~0').replaceAll('/', '~1');
-      if (top.names.has(name)) return `${top.pointer}/${top.next}`;
-      top.names.add(name);
-      top.expectsName = false;
+    if (token === '{' || token === '[') open.push({ names: new Set(), at: 0 });
+    else if (token === '}' || token === ']') open.pop();
+    else if (token === ',' && typeof top?.at === 'number') top.at += 1;
+    else if (top !== undefined && colon !== undefined) {
+      top.at = String(JSON.parse(name ?? ''));
+      if (top.names.has(top.at))
+        return open.map(({ at }) => `/${String(at).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+      top.names.add(top.at);
     }
   }
   return undefined;

@@ -4,7 +4,7 @@
 // are not reliable. Twice a second, the few small files are therefore read unless their metadata shows that they have
 // not changed for a while. A change takes effect only after two identical reads: half of a list of authorities is valid
 // PEM, and using it would close the connections of producers whose authorities are in the other half.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SYSTEM, type Clock, type Timer } from './clock.ts';
@@ -70,7 +70,12 @@ export class Reloadable<T> {
   /** Starts watching the files. Changes made since the first read are detected too. */
   watch(reloading: Reloading<T>): void {
     this.#reloading = reloading;
-    this.#goOn();
+    const check = async (): Promise<void> => {
+      await this.#check(false);
+      this.#timer = this.#reloading?.clock.after(this.#settled ? INTERVAL_MS : SETTLING_MS, () => void check());
+      this.#timer?.unref();
+    };
+    void check();
   }
 
   /** Reloads the files even if they have not changed. */
@@ -83,30 +88,21 @@ export class Reloadable<T> {
     this.#timer?.close();
   }
 
-  #goOn(): void {
-    void this.#check(false).then(() => {
-      this.#timer = this.#reloading?.clock.after(this.#settled ? INTERVAL_MS : SETTLING_MS, () => this.#goOn());
-      this.#timer?.unref();
-    });
-  }
-
   #check(forced: boolean): Promise<void> {
     this.#checking = this.#checking.then(async () => {
       const digest = await digestOf(this.#paths, this.#unchanged);
       this.#settled = digest === this.#read;
       this.#read = digest;
-      const reloading = this.#reloading;
-      if (reloading === undefined) return;
-      const changed = forced || (this.#settled && digest !== this.#digest);
-      if (!changed && reloading.clock.ms() < this.#retryAtMs) return;
+      const isChanged = forced || (this.#settled && digest !== this.#digest);
+      if (this.#reloading === undefined || (!isChanged && this.#reloading.clock.ms() < this.#retryAtMs)) return;
       this.#digest = digest;
-      await this.#load(reloading, changed);
+      await this.#load(this.#reloading, isChanged);
     });
     return this.#checking;
   }
 
   /** Loads the files. If a retry fails, nothing is reported. */
-  async #load({ kind, clock, log, onChange, onOutcome, fields }: Reloading<T>, changed: boolean): Promise<void> {
+  async #load({ kind, clock, log, onChange, onOutcome, fields }: Reloading<T>, isChanged: boolean): Promise<void> {
     try {
       const value = await this.#parse(this.#value);
       onChange(value);
@@ -116,7 +112,7 @@ export class Reloadable<T> {
       log.info({ kind, ...fields?.(value) }, 'files reloaded and in use');
     } catch (cause) {
       this.#retryAtMs = clock.ms() + RETRY_MS;
-      if (!changed) return;
+      if (!isChanged) return;
       onOutcome(false);
       log.error({ kind, reason: messageOf(cause) }, 'changed files refused; the last good ones stay in use');
     }
@@ -133,20 +129,18 @@ const digestOf = async (paths: readonly string[], unchanged: Unchanged): Promise
 async function contentDigest(path: string, unchanged: Unchanged, inFolder = false): Promise<string> {
   const found = await stat(path, { bigint: true }).catch(() => undefined);
   if (found?.isDirectory() === true && !inFolder) {
-    const names = await readdir(path).catch(() => []);
-    const digests = await Promise.all(names.sort().map((name) => contentDigest(join(path, name), unchanged, true)));
-    return hashOf(JSON.stringify([names, digests]));
+    const names = (await readdir(path).catch(() => [])).sort();
+    const digests = await Promise.all(names.map((name) => contentDigest(join(path, name), unchanged, true)));
+    return hash('sha256', JSON.stringify([names, digests]));
   }
   const version = found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ');
   const known = unchanged.get(path);
   if (known !== undefined && known.version === version) return known.digest;
+  unchanged.delete(path);
   const content = await readFile(path).catch(() => undefined);
   if (content === undefined) return 'missing';
-  const digest = hashOf(content);
-  if (version !== undefined && SYSTEM.clock.epochMs() - Number(found?.ctimeMs) > TIME_STEP_MS)
+  const digest = hash('sha256', content);
+  if (found !== undefined && version !== undefined && SYSTEM.clock.epochMs() - Number(found.ctimeMs) > TIME_STEP_MS)
     unchanged.set(path, { version, digest });
-  else unchanged.delete(path);
   return digest;
 }
-
-const hashOf = (content: Buffer | string): string => createHash('sha256').update(content).digest('hex');
