@@ -36,28 +36,21 @@ const STRANGERS_SHARE = 20;
  */
 export const HANDSHAKE_FREE_MS = 1_000;
 
+const isInHandshake = ({ isOpen, sinceMs }: Place, nowMs: number): boolean =>
+  !isOpen && nowMs - sinceMs < HANDSHAKE_FREE_MS;
+
 /**
- * The order in which strangers are closed. `OWN_HANDSHAKE` is one from the address of the new connection, if that
- * address is at its limit: it must not replace handshakes of other addresses.
+ * Returns a stranger's rank; the lowest is closed first: 0 is an unauthenticated client, 2 to 5 are handshakes, and 6
+ * is a client that may become known. Rank 1 is a handshake from the address of the new connection, if that address is
+ * at its limit: it must not replace handshakes of other addresses.
  *
  * Fact: hundreds of strangers can reconnect during one producer's handshake. Choice: among handshakes, those without a
- * whole ClientHello are closed first. Effect: no number of silent strangers can keep a producer out.
+ * whole ClientHello are closed first, and slow ones before others. Effect: no number of silent strangers can keep a
+ * producer out.
  */
-const RANKS = {
-  UNAUTHENTICATED: 0,
-  OWN_HANDSHAKE: 1,
-  SILENT_AND_SLOW: 2,
-  SILENT: 3,
-  SLOW: 4,
-  HANDSHAKE: 5,
-  AUTHENTICATED: 6,
-} as const;
-
-function rankOf({ isOpen, hasOneAnswer, hasClientHello, sinceMs }: Place, nowMs: number): number {
-  if (isOpen) return RANKS[hasOneAnswer ? 'UNAUTHENTICATED' : 'AUTHENTICATED'];
-  const isSlow = nowMs - sinceMs >= HANDSHAKE_FREE_MS;
-  if (hasClientHello) return RANKS[isSlow ? 'SLOW' : 'HANDSHAKE'];
-  return RANKS[isSlow ? 'SILENT_AND_SLOW' : 'SILENT'];
+function rankOf(place: Place, nowMs: number): number {
+  if (place.isOpen) return place.hasOneAnswer ? 0 : 6;
+  return (place.hasClientHello ? 4 : 2) + (isInHandshake(place, nowMs) ? 1 : 0);
 }
 
 const isKnown = ({ producer }: Place): boolean => producer !== undefined;
@@ -77,7 +70,7 @@ export function victimOf<P extends Place>(
   let lowest = Infinity;
   for (const place of strangers) {
     const isOwn = isOver && !place.isOpen && isNeighbor(place);
-    const rank = isOwn ? RANKS.OWN_HANDSHAKE : rankOf(place, nowMs);
+    const rank = isOwn ? 1 : rankOf(place, nowMs);
     if (rank < lowest) [stranger, lowest] = [place, rank];
   }
   const knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
@@ -96,9 +89,7 @@ export function overLimit<P extends Place>(
 ): P[] {
   if (connectionsPerAddressMax === 0) return [];
   const rank = (place: P): number => rankOf(place, nowMs);
-  const counted = [...places].filter(
-    (place) => !isKnown(place) && rank(place) !== RANKS.SILENT && rank(place) !== RANKS.HANDSHAKE,
-  );
+  const counted = [...places].filter((place) => !isKnown(place) && !isInHandshake(place, nowMs));
   return [...Map.groupBy(counted, ({ address }) => address).values()].flatMap((found) =>
     found
       .toSorted((one, other) => rank(one) - rank(other))

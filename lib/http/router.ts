@@ -1,7 +1,7 @@
 // Finds the route of a request target, first among fixed paths, then among prefixes followed by one parameter.
 //
-// A parameter is the rest of the path; it is not empty and contains no literal `/`. No prefix is the beginning of
-// another one. The query is ignored. Only the path of an absolute-form target is used (RFC 9112, section 3.2.2).
+// A parameter is the rest of the path; it is not empty and contains no literal `/`. The query is ignored. Only the path
+// of an absolute-form target is used (RFC 9112, section 3.2.2).
 
 /** `M` is the type of the caller's value for a method, such as a handler. */
 export interface Route<M> {
@@ -31,25 +31,21 @@ export function route<M>(name: string, methods: Readonly<Record<string, M>>): Ro
 
 export class Router<M> {
   readonly #fixed = new Map<string, RouteMatch<M>>();
-  readonly #prefixes: readonly Route<M>[];
+  readonly #prefixes = new Map<string, Route<M>>();
 
   constructor(routes: readonly Route<M>[]) {
-    for (const one of routes) if (!one.parameter) this.#fixed.set(one.path, { route: one, parameter: '' });
-    this.#prefixes = routes.filter((one) => one.parameter);
+    for (const one of routes)
+      if (one.parameter) this.#prefixes.set(one.path, one);
+      else this.#fixed.set(one.path, { route: one, parameter: '' });
   }
 
   find(target: string): RouteMatch<M> | undefined {
     const exact = this.#fixed.get(target);
     if (exact !== undefined) return exact;
     const path = pathOf(target);
-    const fixed = this.#fixed.get(path);
-    if (fixed !== undefined) return fixed;
-    for (const one of this.#prefixes) {
-      if (!path.startsWith(one.path)) continue;
-      const parameter = path.slice(one.path.length);
-      if (parameter !== '' && !parameter.includes('/')) return { route: one, parameter };
-    }
-    return undefined;
+    const at = path.lastIndexOf('/') + 1;
+    const [route, parameter] = [this.#prefixes.get(path.slice(0, at)), path.slice(at)];
+    return route === undefined || parameter === '' ? this.#fixed.get(path) : { route, parameter };
   }
 }
 

@@ -16,45 +16,38 @@ const TLVS = Buffer.from([0x04, 0, 3, 0, 0, 0, 0x20, 0xff, 0xff]);
 const after = Buffer.from([0x16, 0x03, 0x01]);
 
 describe('proxyHeaderIn', () => {
-  for (const [what, header, address] of [
-    ['TCP over IPv4', proxyHeader('203.0.113.7'), '203.0.113.7'],
-    ['TCP over IPv4, with TLVs that are not looked at', proxyHeader('203.0.113.7', { more: TLVS }), '203.0.113.7'],
-    ['TCP over IPv6', proxyHeader(IPV6, { family: 0x21 }), '2001:db8::1'],
-    ['an unknown family', proxyHeader(Buffer.alloc(0), { family: 0x00 }), undefined],
-    ['an unknown family with bytes', proxyHeader(IPV6, { family: 0x00 }), undefined],
-    ['a UNIX socket', proxyHeader(Buffer.alloc(216), { family: 0x31 }), undefined],
-    ['LOCAL', proxyHeader(Buffer.alloc(0), { command: 0x20, family: 0x00 }), undefined],
-    ['LOCAL with an address that means nothing', proxyHeader('203.0.113.7', { command: 0x20 }), undefined],
-    ['the longest', proxyHeader('203.0.113.7', { more: Buffer.alloc(PROXY_HEADER_BYTES_MAX - 28) }), '203.0.113.7'],
-  ] as const) {
-    it(`reads ${what} with its last byte`, () => {
-      assert.deepEqual(proxyHeaderIn(header), { bytes: header.length, address });
-      assert.deepEqual(proxyHeaderIn(Buffer.concat([header, after])), { bytes: header.length, address });
+  it('reads a header with its last byte', () => {
+    for (const [what, header, address] of [
+      ['TCP over IPv4', proxyHeader('203.0.113.7'), '203.0.113.7'],
+      ['TLVs', proxyHeader('203.0.113.7', { more: TLVS }), '203.0.113.7'],
+      ['TCP over IPv6', proxyHeader(IPV6, { family: 0x21 }), '2001:db8::1'],
+      ['an unknown family', proxyHeader(IPV6, { family: 0x00 }), undefined],
+      ['a UNIX socket', proxyHeader(Buffer.alloc(216), { family: 0x31 }), undefined],
+      ['LOCAL', proxyHeader(Buffer.alloc(0), { command: 0x20, family: 0x00 }), undefined],
+      ['LOCAL with an address', proxyHeader('203.0.113.7', { command: 0x20 }), undefined],
+      ['the longest', proxyHeader('203.0.113.7', { more: Buffer.alloc(PROXY_HEADER_BYTES_MAX - 28) }), '203.0.113.7'],
+    ] as const) {
+      assert.deepEqual(proxyHeaderIn(Buffer.concat([header, after])), { bytes: header.length, address }, what);
       for (let cut = 0; cut < header.length; cut += 1)
-        assert.equal(proxyHeaderIn(header.subarray(0, cut)), 'unfinished', `cut at ${cut}`);
-    });
-  }
+        assert.equal(proxyHeaderIn(header.subarray(0, cut)), 'unfinished', `${what}, cut at ${cut}`);
+    }
+  });
 
-  for (const [what, bytes] of [
-    ['version 1', Buffer.from('PROXY TCP4 203.0.113.7 127.0.0.1 5000 8443\r\n')],
-    ['a handshake without a header', Buffer.from([0x16])],
-    ['a request', Buffer.from('GET / HTTP/1.1\r\n')],
-    ['a line end and something else', Buffer.from('\r\n\r\n\r\n')],
-    ['another version', proxyHeader('203.0.113.7', { command: 0x11 })],
-    ['an unknown command', proxyHeader('203.0.113.7', { command: 0x22 })],
-    ['UDP', proxyHeader('203.0.113.7', { family: 0x12 })],
-    ['an unknown family', proxyHeader('203.0.113.7', { family: 0x41 })],
-    ['too few bytes for IPv4', proxyHeader(Buffer.alloc(11))],
-    ['too few bytes for IPv6', proxyHeader(Buffer.alloc(35), { family: 0x21 })],
-    [
-      'one byte over the limit, before it has come',
-      proxyHeader(Buffer.alloc(PROXY_HEADER_BYTES_MAX - 15)).subarray(0, 16),
-    ],
-  ] as const) {
-    it(`refuses ${what}`, () => {
-      assert.equal(proxyHeaderIn(bytes), 'invalid');
-    });
-  }
+  it('refuses everything else', () => {
+    for (const [what, bytes] of [
+      ['version 1', Buffer.from('PROXY TCP4 203.0.113.7 127.0.0.1 5000 8443\r\n')],
+      ['a handshake without a header', Buffer.from([0x16])],
+      ['a line end and something else', Buffer.from('\r\n\r\n\r\n')],
+      ['another version', proxyHeader('203.0.113.7', { command: 0x11 })],
+      ['an unknown command', proxyHeader('203.0.113.7', { command: 0x22 })],
+      ['UDP', proxyHeader('203.0.113.7', { family: 0x12 })],
+      ['an unknown family', proxyHeader('203.0.113.7', { family: 0x41 })],
+      ['too few bytes for IPv4', proxyHeader(Buffer.alloc(11))],
+      ['too few bytes for IPv6', proxyHeader(Buffer.alloc(35), { family: 0x21 })],
+      ['one byte over the limit', proxyHeader(Buffer.alloc(PROXY_HEADER_BYTES_MAX - 15)).subarray(0, 16)],
+    ] as const)
+      assert.equal(proxyHeaderIn(bytes), 'invalid', what);
+  });
 });
 
 describe('takeProxyHeader', () => {

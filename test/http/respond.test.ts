@@ -37,10 +37,6 @@ describe('a response as text', () => {
     assert.match(text, /\r\nContent-Length: 2\r\nX-Request-Id: \xff\r\n[^]*\r\nConnection: close\r\n/);
     assert.ok(text.endsWith(`\r\n\r\n${bytes}`));
   });
-
-  it('has no reason for an unknown status', () => {
-    assert.match(responseText('mine', { ...OK, status: 299 }, '\r\n'), /^HTTP\/1\.1 299 \r\n/);
-  });
 });
 
 describe('the id of a request', () => {
