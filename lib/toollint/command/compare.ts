@@ -56,9 +56,10 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif' || format === 'html');
   await writeOutput({ ...plan, targets: targets.get(false) ?? [] }, report, io);
   const news = new Set(comparison.news);
-  await writeOutput({ ...plan, targets: targets.get(true) ?? [] }, current, io, {
-    baselineState: (finding) => (news.has(finding) ? 'new' : 'unchanged'),
-    absent: comparison.fixed.map(({ finding }) => finding),
-  });
+  const compared = [
+    ...current.findings.map((finding) => ({ finding, state: news.has(finding) ? 'new' : 'unchanged' }) as const),
+    ...comparison.fixed.map(({ finding }) => ({ finding, state: 'fixed' }) as const),
+  ];
+  await writeOutput({ ...plan, targets: targets.get(true) ?? [] }, current, io, { compared });
   return verdictOf(plan, values, outcome, io);
 }

@@ -1,7 +1,6 @@
 // `toollint explain` shows why a finding is new, known, fixed or not verifiable.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { BaselineEntry } from '../compare/baseline-file.ts';
 import { kindOf, type Known } from '../compare/finding-match.ts';
 import { terminalText } from '../convert/plain-text.ts';
 import { type DocumentSource, textIn } from '../document/document-source.ts';
@@ -26,7 +25,8 @@ export const EXPLAIN_OPTIONS = {
 
 interface Verdict {
   readonly finding: Finding;
-  readonly status: 'new' | 'known' | 'fixed' | 'not verifiable';
+  /** 'new', 'known', 'fixed' or 'not verifiable'. */
+  readonly status: string;
   readonly because: string;
 }
 
@@ -53,29 +53,33 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
 function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Verdict[] {
   if (comparison === undefined) return [];
   const { news, known, fixed, notVerifiable, doubtOf } = comparison;
-  const ended = new Map(baseline?.expired.map((entry) => [entry.finding.fingerprint, entry]));
-  const countIn = (entries: readonly BaselineEntry[]) => {
-    const kinds = Map.groupBy(entries, (entry) => kindOf(entry.finding));
-    return (finding: Finding) => kinds.get(kindOf(finding))?.length ?? 0;
-  };
-  const places = [
-    [countIn([...known.values()].map(({ entry }) => entry)), 'matched by other findings'],
-    [countIn(fixed), 'fixed, and not in the same part of the file'],
-    [countIn(notVerifiable), 'not verifiable'],
-  ] as const;
+  const ended = new Map(baseline?.expired.map(({ finding, accepted }) => [finding.fingerprint, accepted?.until]));
+  const matched = [...known.values()].map(({ entry }) => entry);
+  const places = (
+    [
+      [matched, 'matched by other findings'],
+      [fixed, 'fixed, and not in the same part of the file'],
+      [notVerifiable, 'not verifiable'],
+    ] as const
+  ).map(([entries, text]) => [Map.groupBy(entries, (entry) => kindOf(entry.finding)), text] as const);
   const whyNew = (finding: Finding) => {
-    const until = ended.get(finding.fingerprint)?.accepted?.until;
+    const until = ended.get(finding.fingerprint);
     if (until !== undefined) return `it was accepted until ${until}`;
-    const parts = places.flatMap(([count, text]) => (count(finding) === 0 ? [] : `${count(finding)} ${text}`));
+    const parts = places.flatMap(([kinds, text]) => {
+      const count = kinds.get(kindOf(finding))?.length ?? 0;
+      return count === 0 ? [] : `${count} ${text}`;
+    });
     return `the baseline has no free line for it; of this rule and message in this file: ${parts.join(', ') || 'none'}`;
   };
-  type Status = Verdict['status'];
-  const verdict = (finding: Finding, status: Status, because: string): Verdict => ({ finding, status, because });
   return [
-    ...news.map((finding) => verdict(finding, 'new', whyNew(finding))),
-    ...[...known].map(([finding, match]) => verdict(finding, 'known', whyKnown(match, hasChanges))),
-    ...fixed.map(({ finding }) => verdict(finding, 'fixed', 'its rule checked the file and no finding matches it')),
-    ...notVerifiable.map((entry) => verdict(entry.finding, 'not verifiable', doubtOf(entry) ?? '')),
+    ...news.map((finding) => ({ finding, status: 'new', because: whyNew(finding) })),
+    ...[...known].map(([finding, match]) => ({ finding, status: 'known', because: whyKnown(match, hasChanges) })),
+    ...fixed.map(({ finding }) => ({
+      finding,
+      status: 'fixed',
+      because: 'its rule checked the file and no finding matches it',
+    })),
+    ...notVerifiable.map((entry) => ({ ...entry, status: 'not verifiable', because: doubtOf(entry) ?? '' })),
   ];
 }
 

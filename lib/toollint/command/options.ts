@@ -77,26 +77,29 @@ export function countOption(name: string, text: string): number {
 
 /** Throws ReportFailure for options that contradict each other. */
 export function checkBaselineOptions(values: BaselineValues): void {
-  const { baseline, accept, until, timestamp } = values;
-  const refuse = (message: string): never => {
-    throw usageFailure(message);
-  };
-  const isTime = (text: string) => /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(text) && !Number.isNaN(Date.parse(text));
-  if (timestamp !== undefined && !isTime(timestamp))
-    refuse(`--timestamp needs a time such as 2026-01-31T12:00:00Z, not '${timestamp}'`);
+  const { baseline, accept, reason, until, renames, timestamp } = values;
   const updates = values['update-baseline'] === true;
-  if (baseline?.startsWith('git:') === true)
-    refuse('--baseline needs a file; for a commit, commit a baseline file: see --update-baseline');
-  for (const name of ['renames', 'update-baseline'] as const)
-    if (values[name] !== undefined && baseline === undefined) refuse(`--${name} needs --baseline`);
-  if (updates && baseline === '-') refuse('--update-baseline needs a file');
-  if (accept !== undefined && !updates) refuse('--accept needs --update-baseline');
-  if (accept !== undefined && (values.reason ?? '').trim() === '') refuse('--accept needs --reason');
-  for (const name of ['reason', 'until'] as const)
-    if (values[name] !== undefined && accept === undefined) refuse(`--${name} needs --accept`);
-  if (until === undefined) return;
-  if (!isDay(until)) refuse(`--until needs a day such as 2026-12-31, not '${String(until)}'`);
-  if (until < (timestamp ?? new Date().toISOString()).slice(0, 10)) refuse(`--until ${until} is in the past`);
+  const isTime = (text: string) => /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(text) && !Number.isNaN(Date.parse(text));
+  const today = (timestamp ?? new Date().toISOString()).slice(0, 10);
+  const isBare = accept === undefined;
+  const faults: readonly (readonly [isFault: boolean, message: string])[] = [
+    [timestamp !== undefined && !isTime(timestamp), '--timestamp needs a time such as 2026-01-31T12:00:00Z'],
+    [
+      baseline?.startsWith('git:') === true,
+      '--baseline needs a file; for a commit, commit a baseline file: see --update-baseline',
+    ],
+    [renames !== undefined && baseline === undefined, '--renames needs --baseline'],
+    [updates && baseline === undefined, '--update-baseline needs --baseline'],
+    [updates && baseline === '-', '--update-baseline needs a file'],
+    [!isBare && !updates, '--accept needs --update-baseline'],
+    [!isBare && (reason ?? '').trim() === '', '--accept needs --reason'],
+    [isBare && reason !== undefined, '--reason needs --accept'],
+    [isBare && until !== undefined, '--until needs --accept'],
+    [until !== undefined && !isDay(until), `--until needs a day such as 2026-12-31, not '${until}'`],
+    [until !== undefined && until < today, `--until ${until} is in the past`],
+  ];
+  const [, message] = faults.find(([isFault]) => isFault) ?? [];
+  if (message !== undefined) throw usageFailure(message);
 }
 
 /** The path `-` stands for standard input. */

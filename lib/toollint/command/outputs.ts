@@ -21,11 +21,11 @@ type OutputValues = Values<typeof OUTPUT_OPTIONS> & {
 /** Without a file, the document goes to standard output. */
 interface Target {
   readonly format: Format;
-  file?: { path: string; name: string };
+  readonly file?: string | undefined;
 }
 
 export interface OutputPlan {
-  readonly targets: Target[];
+  readonly targets: readonly Target[];
   readonly options: ConvertOptions;
 }
 
@@ -35,64 +35,49 @@ export async function planOutput(
   io: ProgramIo,
   inputs: readonly string[] = [],
 ): Promise<OutputPlan> {
-  const asked = [...(values.format ?? []), ...(values.to ?? [])].map((text) => targetOf(text, io));
-  const main = asked.filter((target) => target.file === undefined);
-  if (main.length > 1)
+  const asked = [...(values.format ?? []), ...(values.to ?? [])].map(targetOf);
+  const [main, second] = asked.filter(({ file }) => file === undefined);
+  if (second !== undefined)
     throw usageFailure('two formats for one output: name a file for each, as in --format sarif=out.sarif');
-  const [first] = main;
-  if (values.output !== undefined) {
-    if (values.output === '') throw usageFailure('-o needs a file name');
-    const file = fileOf(values.output, io);
-    if (first === undefined) asked.unshift({ format: 'report', file });
-    else first.file = file;
-  } else if (asked.length === 0) {
-    asked.push({ format: io.stdout.isTTY === true ? 'pretty' : 'report' });
-  }
-  await checkPlaces(asked, io, inputs);
-  return { targets: asked, options: convertOptions(values, io) };
-}
-
-function targetOf(text: string, io: ProgramIo): Target {
-  const at = text.indexOf('=');
-  const format = at < 0 ? text : text.slice(0, at);
-  if (!isFormat(format)) throw usageFailure(`unknown format '${format}': known are ${FORMATS.join(', ')}`);
-  const name = at < 0 ? undefined : text.slice(at + 1);
-  if (name === '') throw usageFailure(`--format ${format}= needs a file name`);
-  return name === undefined ? { format } : { format, file: fileOf(name, io) };
-}
-
-/** Throws ReportFailure for `-`, because a file of that name is hard to remove. */
-function fileOf(name: string, io: ProgramIo): { path: string; name: string } {
-  if (name !== '-') return { path: resolve(io.cwd, name), name };
-  throw usageFailure("'-' is not the name of an output: standard output needs no name");
-}
-
-async function checkPlaces(targets: readonly Target[], io: ProgramIo, inputs: readonly string[]): Promise<void> {
-  const realPlace = (path: string) => realpath(path).catch(() => path);
-  const files = inputs.filter((path) => path !== '-').map((path) => resolve(io.cwd, path));
-  const taken = new Set(await Promise.all(files.map(realPlace)));
+  const { output } = values;
+  const standard = asked.length === 0 && output === undefined && io.stdout.isTTY === true ? 'pretty' : 'report';
+  const needsMain = main === undefined && (output !== undefined || asked.length === 0);
+  const targets = (needsMain ? [{ format: standard, file: undefined } as const, ...asked] : asked).map(
+    ({ format, file }): Target => ({ format, file: file ?? output }),
+  );
+  const real = (name: string) => realpath(resolve(io.cwd, name)).catch(() => resolve(io.cwd, name));
+  const taken = new Set(await Promise.all(inputs.filter((name) => name !== '-').map(real)));
   for (const { file } of targets) {
     if (file === undefined) continue;
-    const place = await realPlace(file.path);
-    if (taken.has(place)) throw usageFailure(`${file.name} is read or written already; choose another output`);
+    if (file === '') throw usageFailure('an output needs a file name, as in -o FILE or --format sarif=FILE');
+    // A file of this name is hard to remove.
+    if (file === '-') throw usageFailure("'-' is not the name of an output: standard output needs no name");
+    const place = await real(file);
+    if (taken.has(place)) throw usageFailure(`${file} is read or written already; choose another output`);
     taken.add(place);
-    await checkWritable(file.path, file.name);
+    await checkWritable(resolve(io.cwd, file), file);
   }
+  return { targets, options: convertOptions(values, io) };
+}
+
+function targetOf(text: string): Target {
+  const [, format = '', file] = /^([^=]*)(?:=(.*))?$/su.exec(text) ?? [];
+  if (!isFormat(format)) throw usageFailure(`unknown format '${format}': known are ${FORMATS.join(', ')}`);
+  return { format, file };
 }
 
 function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): ConvertOptions {
-  const choice = values.color ?? 'auto';
-  if (!['auto', 'always', 'never'].includes(choice))
-    throw usageFailure(`--color is auto, always or never, not '${choice}'`);
-  const results = values['max-results'];
-  const noColor = env['NO_COLOR'] !== undefined && env['NO_COLOR'] !== '';
+  const { color = 'auto', 'max-results': results, 'path-prefix': prefix = '' } = values;
+  if (!['auto', 'always', 'never'].includes(color))
+    throw usageFailure(`--color is auto, always or never, not '${color}'`);
+  const isPlain = stdout.isTTY !== true || Boolean(env['NO_COLOR']) || env['TERM'] === 'dumb';
   return {
-    color: choice === 'always' || (choice === 'auto' && stdout.isTTY === true && !noColor && env['TERM'] !== 'dumb'),
+    color: color === 'always' || (color === 'auto' && !isPlain),
     // A terminal of unknown width reports 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : Infinity,
     links: linksFor(values['source-url'], env),
     projectFile: existsSync(resolve(cwd, values.root ?? '.', 'package.json'))
-      ? posix.join(values['path-prefix'] ?? '', 'package.json')
+      ? posix.join(prefix, 'package.json')
       : undefined,
     resultsMax: results === undefined ? undefined : countOption('--max-results', results),
   };
@@ -120,21 +105,19 @@ export async function writeOutput(
   for (const { format, file } of plan.targets) {
     const options = { ...plan.options, ...extra };
     if (format === 'sarif') for (const text of sarifNotes(report, options)) note(io, text);
+    const inFile = { ...options, color: false, width: Infinity };
     if (file === undefined) await convert(report, format, streamSink(io.stdout, 'standard output'), options);
-    else {
-      const inFile = { ...options, color: false, width: Infinity };
-      await writeWhole(file.path, file.name, (sink) => convert(report, format, sink, inFile));
-    }
+    else await writeWhole(resolve(io.cwd, file), file, (sink) => convert(report, format, sink, inFile));
   }
 }
 
 /** Yields warnings about SARIF that GitHub rejects or that closes alerts. */
 function* sarifNotes({ summary, selection }: ReportHeader, options: ConvertOptions): Generator<string> {
   const { totalIssues } = summary;
-  const { baselineState, resultsMax = totalIssues } = options;
+  const { compared, resultsMax = totalIssues } = options;
   if (resultsMax < totalIssues) yield `${resultsMax} of ${totalIssues} results are written to SARIF (--max-results)`;
   if (Math.min(resultsMax, totalIssues) > SARIF_RESULTS_MAX)
     yield `more results than the ${SARIF_RESULTS_MAX} that GitHub accepts: it will refuse the file; see --max-results`;
-  if (selection.baseline !== undefined && baselineState === undefined)
+  if (selection.baseline !== undefined && compared === undefined)
     yield 'this SARIF lists only what is new: GitHub closes the alerts that are not in it';
 }

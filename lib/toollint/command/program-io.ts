@@ -20,12 +20,7 @@ export interface ProgramIo {
 }
 
 /** The reader of standard output closed it, as `| head` does. */
-export class OutputClosed extends Error {
-  constructor() {
-    super('standard output was closed');
-    this.name = 'OutputClosed';
-  }
-}
+export class OutputClosed extends Error {}
 
 /** Returns a sink that waits until each text is written. Escapes control characters as JSON does. */
 export function streamSink(stream: Writable, name: string): TextSink {
@@ -46,25 +41,20 @@ export function note({ stderr }: ProgramIo, text: string): void {
 
 const PROGRESS_INTERVAL_MS = 100;
 
-/** Shows the progress of a scan. Does nothing unless standard error is an interactive terminal. */
-export class ProgressLine {
-  readonly #write: (text: string) => void;
-  #lastMs = -Infinity;
-
-  constructor({ stderr, env }: ProgramIo) {
-    const shows = stderr.isTTY === true && env['TERM'] !== 'dumb' && (env['CI'] ?? '') === '';
-    const columns = Math.max(10, (stderr.columns || 80) - 1);
-    this.#write = (text) => void (shows && stderr.write(`\r\u001b[K${text.slice(0, columns)}`));
-  }
-
-  update(done: number, total: number, findings: number): void {
+/**
+ * Returns a function that shows the progress of a scan, and without arguments removes it. It does nothing unless
+ * standard error is an interactive terminal.
+ */
+export function progressLine({ stderr, env }: ProgramIo): (done?: number, total?: number, findings?: number) => void {
+  if (stderr.isTTY !== true || env['TERM'] === 'dumb' || env['CI']) return () => undefined;
+  const columns = Math.max(10, (stderr.columns || 80) - 1);
+  let last = -Infinity;
+  return (done = 0, total = 0, findings = 0) => {
     const now = performance.now();
-    if (now - this.#lastMs < PROGRESS_INTERVAL_MS && done < total) return;
-    this.#lastMs = now;
-    this.#write(`${done}/${total} files, ${counted(findings, 'finding')}`);
-  }
-
-  end(): void {
-    if (this.#lastMs > -Infinity) this.#write('');
-  }
+    if (now - last < PROGRESS_INTERVAL_MS && done < total) return;
+    if (total === 0 && last === -Infinity) return;
+    last = now;
+    const text = total === 0 ? '' : `${done}/${total} files, ${counted(findings, 'finding')}`;
+    stderr.write(`\r\u001b[K${text.slice(0, columns)}`);
+  };
 }

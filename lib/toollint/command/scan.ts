@@ -14,7 +14,7 @@ import { baselineInput } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 import { BASELINE_OPTIONS, checkBaselineOptions, gateFrom, parseCommand, type Values } from './options.ts';
 import { planOutput } from './outputs.ts';
-import { type ProgramIo, ProgressLine } from './program-io.ts';
+import { type ProgramIo, progressLine } from './program-io.ts';
 import { finish } from './verdict.ts';
 
 export const SCAN_OPTIONS = {
@@ -64,15 +64,10 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   checkBaselineOptions(values);
   const gate = gateFrom(values);
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
-  const progress = new ProgressLine(io);
   const baseline = await baselineInput(values, options, io);
   io.enterLinter?.(options.root);
-  const outcome = await scan({
-    ...options,
-    ...baseline,
-    gate,
-    progress: (...state) => progress.update(...state),
-  }).finally(() => progress.end());
+  const progress = progressLine(io);
+  const outcome = await scan({ ...options, ...baseline, gate, progress }).finally(progress);
   return finish(plan, values, outcome, io);
 }
 

@@ -1,18 +1,20 @@
 // The interface of a converter, and texts that several converters share.
-import { PARSE_ERROR_RULE } from '../document/report-format.ts';
-import { SEVERITIES } from '../document/report-format.ts';
+import { PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';
+
+export interface Stated {
+  readonly finding: Finding;
+  readonly state: 'new' | 'unchanged' | 'fixed' | undefined;
+}
 
 export interface ConvertOptions {
   readonly color?: boolean;
   /** The number of terminal columns at which lines are cut. Default: no limit. */
   readonly width?: number;
   readonly resultsMax?: number | undefined;
-  /** Default: 'new' for all findings if the report lists only new findings. */
-  readonly baselineState?: (finding: Finding) => 'new' | 'unchanged';
-  /** Fixed findings, which SARIF lists with the baselineState 'absent'. */
-  readonly absent?: readonly Finding[];
+  /** The findings of a comparison. Default: those of the report, which are new if it lists only new findings. */
+  readonly compared?: readonly Stated[];
   /** The file to which SARIF attaches findings about the project. Default: the first file of the scan. */
   readonly projectFile?: string | undefined;
   /** The base URL of the source code: `<links><path>#L<line>` shows a line. */
@@ -20,6 +22,11 @@ export interface ConvertOptions {
 }
 
 export type Converter = (report: Report, options: ConvertOptions) => Iterable<string>;
+
+export function statedFindings({ findings, selection }: Report, { compared }: ConvertOptions): readonly Stated[] {
+  const state = selection.baseline === undefined ? undefined : 'new';
+  return compared ?? findings.map((finding) => ({ finding, state }));
+}
 
 export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
   return SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
@@ -56,16 +63,17 @@ export function totals(summary: Report['summary']): string {
 }
 
 export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {
-  const lines = [totals(summary)];
-  if (selection.quiet) lines.push('only errors are listed');
-  const { baseline } = selection;
-  if (baseline !== undefined) lines.push(`baseline: ${baselineCounts(baseline)}`);
+  const { quiet, baseline } = selection;
   const failures = `${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`;
-  if (execution.status === 'incomplete') lines.push(`incomplete: ${failures}`);
-  if (execution.status === 'no-files') lines.push('no files were analyzed');
-  if (gate.status !== 'not-evaluated') {
-    const message = gate.message === undefined ? '' : `: ${terminalText(gate.message)}`;
-    lines.push(`gate ${terminalText(gate.name ?? '')} ${gate.status}${message}`.replace('gate  ', 'gate '));
-  }
-  return lines;
+  const verdict = ['gate', terminalText(gate.name ?? ''), gate.status].filter(Boolean).join(' ');
+  return [
+    totals(summary),
+    quiet ? 'only errors are listed' : '',
+    baseline === undefined ? '' : `baseline: ${baselineCounts(baseline)}`,
+    execution.status === 'incomplete' ? `incomplete: ${failures}` : '',
+    execution.status === 'no-files' ? 'no files were analyzed' : '',
+    gate.status === 'not-evaluated'
+      ? ''
+      : [verdict, gate.message === undefined ? [] : terminalText(gate.message)].flat().join(': '),
+  ].filter((line) => line !== '');
 }

@@ -3,17 +3,7 @@
 import type { LintMessage, RuleFacts } from '../document/file-findings.ts';
 import type { Linter } from '../document/extension.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
-import {
-  type Refuse,
-  type RuleReference,
-  runsIn,
-  type SarifComponent,
-  type SarifInvocation,
-  type SarifMessage,
-  type SarifResult,
-  type SarifRule,
-  type SarifRun,
-} from './sarif-log.ts';
+import * as sarif from './sarif-log.ts';
 import { type ForeignPath, pathsIn } from './sarif-path.ts';
 
 /** A message or diagnostic without a path is about the project. */
@@ -42,26 +32,26 @@ const SNIPPET_UNITS_MAX = 200;
 /** Arguments can make a message longer than the log. */
 const EXPANDED_UNITS_MAX = 10_000;
 
-export function importSarif(text: string, refuse: Refuse): ForeignRun[] {
-  return runsIn(text, refuse).map((run) => new RunReader(run).read());
+export function importSarif(text: string, refuse: sarif.Refuse): ForeignRun[] {
+  return sarif.runsIn(text, refuse).map((run) => new RunReader(run).read());
 }
 
 type Loose<T> = { readonly [Name in keyof T]: T[Name] | undefined };
 
 /** The driver or an extension, with its rules by id and guid. */
-interface Component extends SarifComponent {
-  readonly byKey: ReadonlyMap<string | undefined, SarifRule>;
+interface Component extends sarif.Component {
+  readonly byKey: ReadonlyMap<string | undefined, sarif.Rule>;
 }
 
 class RunReader {
-  readonly #run: SarifRun;
+  readonly #run: sarif.Run;
   readonly #driver: Component;
   readonly #extensions: readonly Component[];
   readonly #pathOf: ReturnType<typeof pathsIn>;
-  readonly #overrides: readonly ReadonlyMap<SarifRule, string>[];
+  readonly #overrides: readonly ReadonlyMap<sarif.Rule, string>[];
   readonly #facts = new Map<string, RuleFacts>();
 
-  constructor(run: SarifRun) {
+  constructor(run: sarif.Run) {
     this.#run = run;
     this.#driver = componentOf(run.tool.driver);
     this.#extensions = (run.tool.extensions ?? []).map(componentOf);
@@ -89,7 +79,7 @@ class RunReader {
     };
   }
 
-  #message(result: SarifResult): ForeignMessage {
+  #message(result: sarif.Result): ForeignMessage {
     const { rule: reference, message, locations, fixes, properties } = result;
     const id = reference?.id || result.ruleId;
     const { rule, component } = this.#ruleOf({ ...reference, id, index: reference?.index ?? result.ruleIndex });
@@ -115,7 +105,10 @@ class RunReader {
    * Finds the rule by its index in the named component, or by its id. The id `CA1000/1` belongs to the rule `CA1000`
    * (section 3.27.5).
    */
-  #ruleOf({ id, guid, index = -1, toolComponent }: Loose<RuleReference>): { rule?: SarifRule; component: Component } {
+  #ruleOf({ id, guid, index = -1, toolComponent }: Loose<sarif.RuleReference>): {
+    rule?: sarif.Rule;
+    component: Component;
+  } {
     const at = toolComponent?.index ?? this.#extensions.findIndex((one) => isNamed(one, toolComponent ?? {}));
     const named = this.#extensions[at] ?? this.#driver;
     const indexed = named.rules?.[index];
@@ -128,16 +121,16 @@ class RunReader {
     return { component: named };
   }
 
-  #overridesOf({ ruleConfigurationOverrides = [] }: SarifInvocation): ReadonlyMap<SarifRule, string> {
+  #overridesOf({ ruleConfigurationOverrides = [] }: sarif.Invocation): ReadonlyMap<sarif.Rule, string> {
     return new Map(
-      ruleConfigurationOverrides.flatMap(({ configuration, descriptor }): [SarifRule, string][] => {
+      ruleConfigurationOverrides.flatMap(({ configuration, descriptor }): [sarif.Rule, string][] => {
         const { rule } = descriptor === undefined ? {} : this.#ruleOf(descriptor);
         return rule === undefined || configuration?.level === undefined ? [] : [[rule, configuration.level]];
       }),
     );
   }
 
-  #levelOf({ level, kind = 'fail', provenance }: SarifResult, rule: SarifRule | undefined): string {
+  #levelOf({ level, kind = 'fail', provenance }: sarif.Result, rule: sarif.Rule | undefined): string {
     if (level !== undefined) return level;
     if (kind !== 'fail') return 'none';
     if (rule === undefined) return 'warning';
@@ -146,7 +139,7 @@ class RunReader {
     return overrides?.get(rule) ?? rule.defaultConfiguration?.level ?? 'warning';
   }
 
-  #diagnosticsOf(invocation: SarifInvocation): ForeignDiagnostic[] {
+  #diagnosticsOf(invocation: sarif.Invocation): ForeignDiagnostic[] {
     const { toolExecutionNotifications = [], toolConfigurationNotifications = [] } = invocation;
     const failures = [...toolExecutionNotifications, ...toolConfigurationNotifications].filter(
       ({ level }) => level === 'error',
@@ -162,14 +155,14 @@ class RunReader {
   }
 }
 
-function componentOf(component: SarifComponent): Component {
-  const byKey = new Map<string | undefined, SarifRule>();
+function componentOf(component: sarif.Component): Component {
+  const byKey = new Map<string | undefined, sarif.Rule>();
   for (const rule of component.rules ?? [])
     for (const key of [rule.id, rule.guid]) if (key && !byKey.has(key)) byKey.set(key, rule);
   return { ...component, byKey };
 }
 
-function isNamed(component: SarifComponent, { name, guid }: { name?: string; guid?: string }): boolean {
+function isNamed(component: sarif.Component, { name, guid }: { name?: string; guid?: string }): boolean {
   return (name !== undefined && component.name === name) || (guid !== undefined && component.guid === guid);
 }
 
@@ -179,19 +172,19 @@ function prefixesOf(id: string | undefined): string[] {
   return parts.map((_, index) => parts.slice(0, parts.length - index).join('/'));
 }
 
-function isFailure({ kind, baselineState }: SarifResult): boolean {
+function isFailure({ kind, baselineState }: sarif.Result): boolean {
   return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent';
 }
 
 /** A suppression applies unless it was rejected or is under review (section 3.35.3). */
-function isSuppressed({ suppressions = [] }: SarifResult): boolean {
+function isSuppressed({ suppressions = [] }: sarif.Result): boolean {
   return suppressions.some(({ status = 'accepted' }) => status === 'accepted');
 }
 
 /** Returns the text of the message, or the text that its id has in one of the tables (section 3.11.7). */
 function messageText(
-  { id, text, markdown, arguments: values = [] }: SarifMessage = {},
-  ...tables: (Readonly<Record<string, SarifMessage>> | undefined)[]
+  { id, text, markdown, arguments: values = [] }: sarif.Message = {},
+  ...tables: (Readonly<Record<string, sarif.Message>> | undefined)[]
 ): string {
   const known = id === undefined ? [] : tables.map((table = {}) => (Object.hasOwn(table, id) ? table[id]?.text : ''));
   const pattern = text ?? known.find(Boolean) ?? markdown ?? '';
@@ -210,7 +203,7 @@ function expanded(text: string, values: readonly string[]): string {
   return result + text.slice(end);
 }
 
-function factsOf({ helpUri, properties, fullDescription, shortDescription }: SarifRule): RuleFacts {
+function factsOf({ helpUri, properties, fullDescription, shortDescription }: sarif.Rule): RuleFacts {
   const tags = Array.isArray(properties?.tags) ? (properties.tags as unknown[]) : [];
   return {
     docsUrl: helpUri !== undefined && /^https?:\/\//iu.test(helpUri) ? helpUri : undefined,

@@ -96,9 +96,12 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     totalFiles: runs.length === 0 ? 0 : Math.max(1, seen.size),
     suppressed: runs.reduce((sum, { suppressed }) => sum + suppressed, 0),
   });
-  const what = outside === 1 ? '1 result is' : `${outside} results are`;
-  const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
-  return { report, notes: outside === 0 ? [] : [note] };
+  return { report, notes: outside === 0 ? [] : [outsideNote(outside)] };
+}
+
+function outsideNote(count: number): string {
+  const what = count === 1 ? '1 result is' : `${count} results are`;
+  return `${what} outside the root (--root) and listed for the project, with the path in the message`;
 }
 
 function runsIn(source: DocumentSource): ForeignRun[] {

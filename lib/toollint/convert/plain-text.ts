@@ -1,5 +1,6 @@
 // Makes text from a report safe to display. Messages quote source code, which may contain terminal sequences,
 // characters that reverse the reading direction, and halves of surrogate pairs.
+import type { Finding } from '../document/report-schema.ts';
 
 // C0 without tab and line feed, DEL, C1, and Unicode's bidirectional controls.
 // eslint-disable-next-line no-control-regex -- these are the characters that must not reach a terminal
@@ -42,12 +43,13 @@ export function linkOf(url: string | undefined): string | undefined {
   return new URL(url).href;
 }
 
-export function pathUri(path: string): string {
-  return path
-    .split('/')
-    .map((segment) => encodeURIComponent(segment.toWellFormed()))
-    .join('/');
+/** Returns the URL of the line that shows a finding; the base ends with a slash. */
+export function sourceLink(base: string | undefined, { path, line }: Finding['location']): string | undefined {
+  if (base === undefined || path === undefined) return undefined;
+  return `${base}${pathUri(path)}${line === undefined ? '' : `#L${line}`}`;
 }
+
+export const pathUri = (path: string): string => path.toWellFormed().split('/').map(encodeURIComponent).join('/');
 
 const ENTITIES = new Map(Object.entries({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' }));
 

@@ -1,96 +1,81 @@
 // The part of a SARIF 2.1.0 log (OASIS) that an import reads, as a schema. A log of another form is refused with the
 // place of the fault.
-import { type Static, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox';
+import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { schemaFaults } from '../document/read-report.ts';
 
 export type Refuse = (fault: string) => never;
 
-const text = () => Type.Optional(Type.String());
-const number = () => Type.Optional(Type.Number());
-const anything = () => Type.Optional(Type.Unknown());
-const list = <T extends TSchema>(items: T) => Type.Optional(Type.Array(items));
-const map = <T extends TSchema>(values: T) => Type.Optional(Type.Record(Type.String(), values));
-const object = <T extends TProperties>(properties: T) => Type.Object(properties);
-const member = <T extends TProperties>(properties: T) => Type.Optional(object(properties));
-const maybe = <T extends TObject>(schema: T) => Type.Optional(schema);
+const text = Type.String();
+const number = Type.Number();
+const any = Type.Unknown();
+const list = <T extends TSchema>(items: T) => Type.Array(items);
+const partial = <T extends TProperties>(properties: T) => Type.Partial(Type.Object(properties));
 
-const message = object({ id: text(), text: text(), markdown: text(), arguments: list(Type.String()) });
-const artifactLocation = object({ uri: text(), uriBaseId: text(), index: number() });
-const snippet = () => member({ text: text() });
-const region = { startLine: number(), startColumn: number(), endLine: number(), endColumn: number() };
-const location = object({
-  physicalLocation: member({
-    artifactLocation: maybe(artifactLocation),
-    region: member({ ...region, snippet: snippet() }),
-    contextRegion: member({ snippet: snippet() }),
-  }),
+const message = partial({ id: text, text, markdown: text, arguments: list(text) });
+const messages = Type.Record(text, message);
+const artifactLocation = partial({ uri: text, uriBaseId: text, index: number });
+const ends = { startLine: number, startColumn: number, endLine: number, endColumn: number };
+const region = partial({ ...ends, snippet: message });
+const physicalLocation = partial({ artifactLocation, region, contextRegion: region });
+const locations = list(partial({ physicalLocation }));
+const toolComponent = partial({ name: text, guid: text, index: number });
+const ruleReference = partial({ id: text, guid: text, index: number, toolComponent });
+const configuration = partial({ level: text });
+const rule = partial({
+  ...{ id: text, guid: text, helpUri: text, messageStrings: messages, defaultConfiguration: configuration },
+  ...{ fullDescription: message, shortDescription: message, properties: partial({ tags: any }) },
 });
-const componentReference = { name: text(), guid: text(), index: number() };
-const ruleReference = object({ id: text(), guid: text(), index: number(), toolComponent: member(componentReference) });
-const configuration = () => member({ level: text() });
-const rule = object({
-  ...{ id: text(), guid: text(), helpUri: text(), messageStrings: map(message), defaultConfiguration: configuration() },
-  fullDescription: maybe(message),
-  shortDescription: maybe(message),
-  properties: member({ tags: anything() }),
+const component = partial({
+  ...{ name: text, guid: text, version: text, semanticVersion: text, informationUri: text },
+  ...{ rules: list(rule), globalMessageStrings: messages },
 });
-const component = { name: text(), guid: text(), rules: list(rule), globalMessageStrings: map(message) };
-const result = object({
-  ...{ ruleId: text(), ruleIndex: number(), rule: maybe(ruleReference), kind: text(), level: text() },
-  message: maybe(message),
-  locations: list(location),
-  baselineState: text(),
-  suppressions: list(object({ status: text() })),
-  provenance: member({ invocationIndex: number() }),
-  fixes: list(object({ description: maybe(message) })),
-  properties: member({ suggestion: anything() }),
+const result = partial({
+  ...{ ruleId: text, ruleIndex: number, rule: ruleReference, kind: text, level: text, message, locations },
+  ...{ baselineState: text, suppressions: list(partial({ status: text })) },
+  provenance: partial({ invocationIndex: number }),
+  fixes: list(partial({ description: message })),
+  properties: partial({ suggestion: any }),
 });
-const notification = object({
-  ...{ level: text(), message: maybe(message), locations: list(location) },
-  descriptor: maybe(ruleReference),
-  associatedRule: maybe(ruleReference),
+const notifications = list(
+  partial({ level: text, message, locations, descriptor: ruleReference, associatedRule: ruleReference }),
+);
+const invocation = partial({
+  executionSuccessful: any,
+  toolExecutionNotifications: notifications,
+  toolConfigurationNotifications: notifications,
+  workingDirectory: artifactLocation,
+  ruleConfigurationOverrides: list(partial({ configuration, descriptor: ruleReference })),
 });
-const invocation = object({
-  executionSuccessful: anything(),
-  toolExecutionNotifications: list(notification),
-  toolConfigurationNotifications: list(notification),
-  workingDirectory: maybe(artifactLocation),
-  ruleConfigurationOverrides: list(object({ configuration: configuration(), descriptor: maybe(ruleReference) })),
+const elsewhere = partial({ results: list(any), invocations: list(any) });
+const driver = Type.Intersect([component, Type.Object({ name: text })]);
+const run = Type.Object({
+  tool: Type.Object({ driver, extensions: Type.Optional(list(component)) }),
+  ...partial({
+    ...{ results: list(result), artifacts: list(partial({ location: artifactLocation })), columnKind: text },
+    ...{ invocations: list(invocation), originalUriBaseIds: Type.Record(text, artifactLocation) },
+    externalPropertyFileReferences: elsewhere,
+  }).properties,
 });
-const run = object({
-  tool: object({
-    driver: object({
-      ...{ ...component, name: Type.String(), version: text(), semanticVersion: text(), informationUri: text() },
-    }),
-    extensions: list(object(component)),
-  }),
-  results: list(result),
-  artifacts: list(object({ location: maybe(artifactLocation) })),
-  invocations: list(invocation),
-  originalUriBaseIds: map(artifactLocation),
-  columnKind: text(),
-  externalPropertyFileReferences: member({ results: list(Type.Unknown()), invocations: list(Type.Unknown()) }),
-});
-const log = object({
+const log = Type.Object({
   version: Type.Literal('2.1.0'),
-  runs: Type.Array(run),
-  inlineExternalProperties: list(object({ results: list(Type.Unknown()) })),
+  runs: list(run),
+  inlineExternalProperties: Type.Optional(list(elsewhere)),
 });
 
-export type SarifRun = Static<typeof run>;
-export type SarifResult = Static<typeof result>;
-export type SarifRule = Static<typeof rule>;
-export type SarifMessage = Static<typeof message>;
-export type SarifInvocation = Static<typeof invocation>;
-export type SarifComponent = Static<TObject<typeof component>>;
+export type Run = Static<typeof run>;
+export type Result = Static<typeof result>;
+export type Rule = Static<typeof rule>;
+export type Message = Static<typeof message>;
+export type Invocation = Static<typeof invocation>;
+export type Component = Static<typeof component>;
 export type RuleReference = Static<typeof ruleReference>;
 export type ArtifactLocation = Static<typeof artifactLocation>;
 
 const isLog = TypeCompiler.Compile(log);
 
 /** `null` is the same as an absent member, because many tools write it; `runs` may be null by SARIF's own schema. */
-export function runsIn(content: string, refuse: Refuse): SarifRun[] {
+export function runsIn(content: string, refuse: Refuse): Run[] {
   let value: unknown;
   try {
     value = JSON.parse(content, function (this: unknown, name: string, member: unknown) {

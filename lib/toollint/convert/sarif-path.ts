@@ -3,7 +3,7 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathFault } from '../document/report-path.ts';
 import { mayExist } from '../document/source-file.ts';
-import type { ArtifactLocation, SarifRun } from './sarif-log.ts';
+import type { ArtifactLocation, Run } from './sarif-log.ts';
 
 /** A path as the linter wrote it. */
 export interface ForeignPath {
@@ -17,7 +17,7 @@ const isAbsoluteUri = (uri: string) => /^(?:[A-Za-z][A-Za-z0-9+.-]*:|[/\\])/u.te
 const asFolder = (uri: string) => (uri === '' || uri.endsWith('/') ? uri : `${uri}/`);
 
 /** Returns a function that reads a location, which may also be the index of an artifact. */
-export function pathsIn({ originalUriBaseIds = {}, artifacts, invocations = [] }: SarifRun) {
+export function pathsIn({ originalUriBaseIds = {}, artifacts, invocations = [] }: Run) {
   const bases = new Map(Object.entries(originalUriBaseIds));
   const baseOf = (id = '', seen: readonly string[] = []): { folder: string; inner: string } => {
     const base = seen.includes(id) ? undefined : bases.get(id);

@@ -3,31 +3,22 @@
 //
 // All text from the report is escaped, and only http and https URLs become links. The Content-Security-Policy of the
 // page allows only its own script and style, by hash.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { flaggedTextOf, lintersOf } from '../document/extension.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import { baselineCounts, type ConvertOptions, placesOf, totals } from './converter.ts';
-import { counted, linkOf, markupText, pathUri, terminalLines } from './plain-text.ts';
+import { baselineCounts, type ConvertOptions, placesOf, type Stated, statedFindings, totals } from './converter.ts';
+import { counted, linkOf, markupText, sourceLink, terminalLines } from './plain-text.ts';
 
 const DIAGNOSTICS_OPEN = 5;
 /** A file is expanded if fewer findings than this are above it. */
 const OPEN_FINDINGS_MAX = 50;
 const CHOICES_MAX = 500;
 
-const PROJECT = '(project)';
-
-type State = 'new' | 'unchanged' | 'fixed';
-
-interface Row {
-  readonly finding: Finding;
-  readonly state: State | undefined;
-}
-
 export function* htmlText(report: Report, options: ConvertOptions): Generator<string> {
   const frame = readFileSync(new URL('html-report.html', import.meta.url), 'utf8');
-  const rows = rowsOf(report, options);
+  const rows = statedFindings(report, options);
   const [head = '', tail = ''] = frame.split('{{content}}');
   const title = `${report.tool.name} ${report.scan.target?.path ?? ''}`.trim();
   yield head.replace('{{policy}}', () => policyOf(frame)).replace('{{title}}', () => escaped(title));
@@ -39,21 +30,13 @@ export function* htmlText(report: Report, options: ConvertOptions): Generator<st
   yield tail;
 }
 
-const policyOf = (frame: string): string => {
-  const hashOf = (tag: string): string => {
+function policyOf(frame: string): string {
+  const [style, script] = ['style', 'script'].map((tag) => {
     const text = new RegExp(`<${tag}>(.*?)</${tag}>`, 'su').exec(frame)?.[1] ?? '';
-    return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
-  };
-  const own = `script-src ${hashOf('script')}; style-src ${hashOf('style')}`;
+    return `'sha256-${hash('sha256', text, 'base64')}'`;
+  });
+  const own = `script-src ${script}; style-src ${style}`;
   return `default-src 'none'; ${own}; img-src data:; base-uri 'none'; form-action 'none'`;
-};
-
-function rowsOf(report: Report, { baselineState, absent = [] }: ConvertOptions): Row[] {
-  const stateOf = baselineState ?? (() => (report.selection.baseline === undefined ? undefined : ('new' as const)));
-  return [
-    ...report.findings.map((finding) => ({ finding, state: stateOf(finding) })),
-    ...absent.map((finding) => ({ finding, state: 'fixed' as const })),
-  ];
 }
 
 function* diagnosticsOf({ execution: { status, diagnostics } }: Report): Generator<string> {
@@ -84,8 +67,8 @@ function verdictOf({ gate, summary, selection: { baseline, quiet }, execution }:
     quiet ? 'Only errors are listed' : undefined,
   ].filter((line) => line !== undefined);
   const legend = SEVERITIES.map((one) => {
-    const count = bySeverity[one];
-    return `<li${count === 0 ? ' class="muted"' : ''}><b class="${count === 0 ? '' : one}" id="count-${one}">${grouped(count)}</b> ${one}</li>`;
+    const [row, number] = bySeverity[one] === 0 ? [' class="muted"', ''] : ['', one];
+    return `<li${row}><b class="${number}" id="count-${one}">${grouped(bySeverity[one])}</b> ${one}</li>`;
   });
   return (
     `<section class="card ${gate.status === 'warning' ? 'warn' : isGood ? 'good' : 'bad'}"><h1>Code analysis</h1>` +
@@ -119,29 +102,27 @@ function factsOf({ tool, scan, summary }: Report): string {
   ] as const;
   const list = facts.flatMap(([name, text]) => (text === '' ? [] : `<dt>${name}</dt><dd>${escaped(text)}</dd>`));
   const scanned = `${scan.target?.path ?? 'unknown'} (${counted(summary.totalFiles, 'file')})`;
-  return `<details class="card"><summary>Scanned: ${escaped(scanned)}</summary><dl class="facts">${list.join('')}</dl></details>\n`;
+  const folded = `<summary>Scanned: ${escaped(scanned)}</summary><dl class="facts">${list.join('')}</dl>`;
+  return `<details class="card">${folded}</details>\n`;
 }
 
-function filtersOf(rows: readonly Row[]): string {
+function filtersOf(rows: readonly Stated[]): string {
   if (rows.length === 0) return '';
-  const findings = rows.map(({ finding }) => finding);
-  const select = (name: string, title: string, values: readonly string[]): string => {
-    const choices = values
-      .slice(0, CHOICES_MAX)
-      .map((one) => `<option value="${escaped(one)}">${escaped(one)}</option>`);
-    return `<label>${title}<select name="${name}"><option value="">all</option>${choices.join('')}</select></label>`;
+  const select = (name: string, title: string, values: Iterable<string>): string => {
+    const choices = [...new Set(values)].slice(0, CHOICES_MAX).map(escaped);
+    const options = choices.map((one) => `<option value="${one}">${one}</option>`);
+    return `<label>${title}<select name="${name}"><option value="">all</option>${options.join('')}</select></label>`;
   };
   const boxes = SEVERITIES.map(
     (one) => `<label><input type="checkbox" name="severity" value="${one}" checked>${one}</label>`,
   );
-  const rules = new Set(findings.map(({ ruleId }) => ruleId));
-  const folders = new Set(findings.flatMap((finding) => /^.*\//u.exec(pathOf(finding)) ?? []));
-  const states = [...new Set(rows.map(({ state }) => state))].filter((state) => state !== undefined);
+  const folders = rows.flatMap(({ finding }) => /^.*\//u.exec(pathOf(finding)) ?? []);
+  const states = rows.flatMap(({ state }) => state ?? []);
   return (
     '<form class="card" hidden aria-label="Filters"><details open><summary>Filters</summary><div class="filters">' +
     `<fieldset aria-label="Severity">${boxes.join('')}</fieldset>` +
-    select('rule', 'Rule', [...rules].sort()) +
-    select('folder', 'Folder', [...folders].sort()) +
+    select('rule', 'Rule', rows.map(({ finding }) => finding.ruleId).sort()) +
+    select('folder', 'Folder', folders.sort()) +
     (states.length === 0 ? '' : select('state', 'Since the baseline', states)) +
     '<label>Text<input type="search" name="text"></label><button type="reset">Reset</button>' +
     '<button type="button" id="toggle">Open or close all</button></div></details>' +
@@ -149,16 +130,15 @@ function filtersOf(rows: readonly Row[]): string {
   );
 }
 
-function* filesOf(rows: readonly Row[], links: string | undefined): Generator<string> {
+function* filesOf(rows: readonly Stated[], links: string | undefined): Generator<string> {
   let above = 0;
   for (const [path, own] of Map.groupBy(rows, ({ finding }) => pathOf(finding))) {
     const name = escaped(path);
-    const isOpen = above < OPEN_FINDINGS_MAX ? ' open' : '';
-    above += own.length;
-    yield `<details class="file" data-path="${name}"${isOpen}><summary><span>${name}</span>`;
-    yield `<span class="muted">${counted(own.length, 'finding')}</span></summary><ul>`;
+    yield `<details class="file" data-path="${name}"${above < OPEN_FINDINGS_MAX ? ' open' : ''}>`;
+    yield `<summary><span>${name}</span><span class="muted">${counted(own.length, 'finding')}</span></summary><ul>`;
     for (const row of own) yield itemOf(row, links);
     yield '</ul></details>\n';
+    above += own.length;
   }
 }
 
@@ -166,14 +146,12 @@ function* filesOf(rows: readonly Row[], links: string | undefined): Generator<st
  * Uses few nodes per finding, because a page may contain 25,000 findings. The style sheet adds the severity and the
  * state.
  */
-function itemOf({ finding, state }: Row, links: string | undefined): string {
+function itemOf({ finding, state }: Stated, links: string | undefined): string {
   const { severity, ruleId, message, location, docsUrl, suggestion } = finding;
   const place = [location.line, location.column].filter((part) => part !== undefined).join(':');
-  const code = links === undefined || location.path === undefined ? undefined : `${links}${pathUri(location.path)}`;
-  const line = location.line === undefined ? '' : `#L${location.line}`;
   return (
     `<li class="${severity}" data-rule="${escaped(ruleId)}"${state === undefined ? '' : ` data-state="${state}"`}>` +
-    `${anchor(code === undefined ? undefined : `${code}${line}`, place)} ${escaped(message)} ` +
+    `${anchor(sourceLink(links, location), place)} ${escaped(message)} ` +
     anchor(docsUrl, ruleId) +
     snippetOf(finding) +
     (suggestion === undefined ? '' : `<p>${escaped(suggestion)}</p>`)
@@ -185,10 +163,9 @@ function snippetOf(finding: Finding): string {
   const { codeSnippet: snippet } = finding;
   if (snippet === undefined) return '';
   const flagged = flaggedTextOf(finding)?.trimEnd() ?? '';
-  const from = flagged === '' ? -1 : snippet.indexOf(flagged);
-  if (from === -1 || snippet.includes(flagged, from + 1)) return `<pre>${escaped(snippet)}</pre>`;
-  const after = snippet.slice(from + flagged.length);
-  return `<pre>${escaped(snippet.slice(0, from))}<mark>${escaped(flagged)}</mark>${escaped(after)}</pre>`;
+  const around = flagged === '' ? [snippet] : snippet.split(flagged);
+  const parts = around.length === 2 ? around.map(escaped) : [escaped(snippet)];
+  return `<pre>${parts.join(`<mark>${escaped(flagged)}</mark>`)}</pre>`;
 }
 
 function anchor(url: string | undefined, text: string): string {
@@ -197,7 +174,7 @@ function anchor(url: string | undefined, text: string): string {
   return href === undefined || text === '' ? shown : `<a href="${escaped(href)}">${shown}</a>`;
 }
 
-const pathOf = ({ location }: Finding): string => location.path ?? PROJECT;
+const pathOf = ({ location }: Finding): string => location.path ?? '(project)';
 
 const grouped = (count: number): string => count.toLocaleString('en-US');
 

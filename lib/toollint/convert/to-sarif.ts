@@ -6,7 +6,7 @@ import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-for
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { listText } from '../document/output-file.ts';
 import { linkOf, pathUri } from './plain-text.ts';
-import { type ConvertOptions, ownDiagnostics } from './converter.ts';
+import { type ConvertOptions, ownDiagnostics, type Stated, statedFindings } from './converter.ts';
 
 const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
 const RANKS = { error: 0, warning: 1, info: 2 } as const;
@@ -17,32 +17,30 @@ export const SARIF_RESULTS_MAX = 25_000;
 const TAGS_MAX = 20;
 
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
-  const { baselineState, absent = [] } = options;
-  const findings = worstOf(report.findings, options.resultsMax);
-  const stateOf = baselineState ?? (report.selection.baseline === undefined ? undefined : () => 'new' as const);
+  const stated = worstOf(statedFindings(report, options), options.resultsMax);
   const texts = new Map(Object.entries(ruleTextsOf(report)));
-  const firsts = Map.groupBy([...findings, ...absent], ({ ruleId }) => ruleId);
+  const firsts = Map.groupBy(stated, ({ finding }) => finding.ruleId);
   const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
-  const rules = [...firsts].map(([ruleId, [finding]]) => descriptorOf(finding as Finding, texts.get(ruleId)));
+  const rules = [...firsts].map(([ruleId, [first]]) => descriptorOf((first as Stated).finding, texts.get(ruleId)));
   const projectPath = projectPathOf(report, options);
-  const written = (finding: Finding, state: Result.baselineState | undefined) => ({
-    ...resultOf(finding, indexes.get(finding.ruleId) as number, state),
-    locations: [locationOf(finding, projectPath)],
-  });
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
   yield '"runs":[{"columnKind":"utf16CodeUnits","results":';
   const results = function* () {
-    for (const finding of findings) yield written(finding, stateOf?.(finding));
-    for (const finding of absent) yield written(finding, 'absent');
+    for (const { finding, state } of stated) {
+      const result = resultOf(finding, indexes.get(finding.ruleId) as number, state === 'fixed' ? 'absent' : state);
+      yield { ...result, locations: [locationOf(finding, projectPath)] };
+    }
   };
   yield* listText(results());
   yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
 }
 
-function worstOf(findings: readonly Finding[], most = Infinity): readonly Finding[] {
-  const bySeverity = findings.toSorted((one, other) => RANKS[one.severity] - RANKS[other.severity]);
-  const worst = new Set(bySeverity.slice(0, most));
-  return findings.filter((finding) => worst.has(finding));
+/** Fixed findings are not counted. */
+function worstOf(stated: readonly Stated[], most = Infinity): readonly Stated[] {
+  const shown = stated.filter(({ state }) => state !== 'fixed');
+  const bySeverity = shown.toSorted((one, other) => RANKS[one.finding.severity] - RANKS[other.finding.severity]);
+  const left = new Set(bySeverity.slice(most));
+  return stated.filter((one) => !left.has(one));
 }
 
 function descriptorOf(

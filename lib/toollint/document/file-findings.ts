@@ -65,44 +65,59 @@ export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Re
   return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
 }
 
-interface FileContext extends FileFindingsRequest {
+export function fileFindings(request: FileFindingsRequest): Finding[] {
+  const { messages, path, text } = request;
+  if (messages.length === 0) return [];
+  const scope = path === undefined ? 'project' : 'file';
+  const lines = sourceLines(text);
+  const place = placeHalf(scope, path ?? '');
+  return messages.map((message) => findingOf(message, request, { scope, lines, place })).sort(compareFindings);
+}
+
+interface FileContext {
+  readonly scope: Finding['location']['scope'];
   readonly lines: readonly string[];
   readonly place: string;
 }
 
-export function fileFindings(request: FileFindingsRequest): Finding[] {
-  const { messages, path, text } = request;
-  if (messages.length === 0) return [];
-  const place = placeHalf(scopeOf(request), path ?? '');
-  const context = { ...request, lines: sourceLines(text), place };
-  return messages.map((message) => findingOf(context, message)).sort(compareFindings);
-}
-
-const scopeOf = ({ path }: FileFindingsRequest) => (path === undefined ? 'project' : 'file');
-
-function findingOf(context: FileContext, message: LintMessage): Finding {
-  const { lines, place, roots } = context;
+function findingOf(
+  message: LintMessage,
+  { path, roots, factsOf }: FileFindingsRequest,
+  { scope, lines, place }: FileContext,
+): Finding {
   const ruleId = ruleIdOf(message);
-  const masked =
-    message.fatal === true ? withoutAbsolutePaths(message.message, roots) : withoutRoots(message.message, roots);
-  const text = masked || `(${ruleId} gave no message)`;
+  const without = message.fatal === true ? withoutAbsolutePaths : withoutRoots;
+  const text = without(message.message, roots) || `(${ruleId} gave no message)`;
   const discriminator = discriminatorOf(message.messageId, text);
   const isParseError = ruleId === PARSE_ERROR_RULE;
   const texts = isParseError ? { lineText: '', flaggedText: '' } : flaggedTexts(lines, message);
-  const finding: Finding = {
+  const location = locationOf(path, message);
+  const { docsUrl, standardIds = [], ...facts } = factsOf(ruleId);
+  const category = isParseError ? 'problem' : facts.category;
+  return withoutAbsent({
     ruleId,
     severity: message.severity,
     message: text,
-    fingerprint: contentHalf({ scope: scopeOf(context), ruleId, discriminator, ...texts }) + place,
+    fingerprint: contentHalf({ scope, ruleId, discriminator, ...texts }) + place,
     fingerprintVersion: FINGERPRINT_VERSION,
     occurrence: 1,
-    location: locationOf(context.path, message),
-    standardIds: [],
-  };
-  const anchor = isParseError ? undefined : anchorOf(lines, message);
-  if (anchor !== undefined) Object.assign(finding, { anchor });
-  addDetails(finding, message, context);
-  return finding;
+    location,
+    standardIds: [...standardIds],
+    anchor: isParseError ? undefined : anchorOf(lines, message),
+    suggestion: message.suggestion === undefined ? undefined : withoutRoots(oneLine(message.suggestion), roots),
+    codeSnippet: (message.snippet ?? snippetOf(lines, location)) || undefined,
+    flaggedText: flaggedPart(lines, location, message) || undefined,
+    category,
+    issueType: ISSUE_TYPES.get(category ?? ''),
+    docsUrl,
+  });
+}
+
+type Present<T> = { [Name in keyof T]: Exclude<T[Name], undefined> };
+
+/** Returns the object without the members that are undefined. */
+export function withoutAbsent<T extends object>(value: T): Present<T> {
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as Present<T>;
 }
 
 function ruleIdOf({ ruleId, fatal, message }: LintMessage): string {
@@ -125,23 +140,6 @@ const ISSUE_TYPES = new Map([
   ['suggestion', 'code-smell'],
   ['layout', 'style'],
 ]);
-
-function addDetails(finding: Finding, message: LintMessage, request: FileContext): void {
-  const { lines } = request;
-  const facts: RuleFacts = request.factsOf(finding.ruleId);
-  const { docsUrl, standardIds = [] } = facts;
-  const category = finding.ruleId === PARSE_ERROR_RULE ? 'problem' : facts.category;
-  finding.standardIds = [...standardIds];
-  if (message.suggestion !== undefined) finding.suggestion = withoutRoots(oneLine(message.suggestion), request.roots);
-  const snippet = message.snippet ?? snippetOf(lines, finding.location);
-  if (snippet !== '') finding.codeSnippet = snippet;
-  const flaggedText = flaggedPart(lines, finding.location, message);
-  if (flaggedText !== '') Object.assign(finding, { flaggedText });
-  if (category !== undefined) finding.category = category;
-  const issueType = ISSUE_TYPES.get(category ?? '');
-  if (issueType !== undefined) finding.issueType = issueType;
-  if (docsUrl !== undefined) finding.docsUrl = docsUrl;
-}
 
 /** Returns '' if the flagged part of the first line is long or unknown. */
 function flaggedPart(lines: readonly string[], { line, column }: Finding['location'], message: LintMessage): string {

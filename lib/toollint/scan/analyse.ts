@@ -33,14 +33,14 @@ export interface Analysis {
   readonly notes: string[];
   readonly unusedSuppressions: number;
   /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
-  exists(path: string): boolean;
+  readonly exists: (path: string) => boolean;
   /**
    * Returns `undefined` if the file was not checked to its end. For a deleted file, returns the rules that would run
    * on it.
    */
-  coverageOf(path: string): Promise<Coverage | undefined>;
+  readonly coverageOf: (path: string) => Promise<Coverage | undefined>;
   /** True if the scan checked the file to its end or, as a scan of the whole root, left it out on purpose. */
-  isChecked(path: string): boolean;
+  readonly isChecked: (path: string) => boolean;
 }
 
 /** Throws ReportFailure if the scan cannot start, Interrupted if the signal fires. */
@@ -139,9 +139,8 @@ async function lintableFiles(
   return { files, enabledRuleIds };
 }
 
-function passedOverNote(start: Start): string {
-  const name = start.kind === 'glob' ? start.pattern : start.path;
-  return `nothing to scan for '${name}': no file is there, or all are ignored or have no configuration`;
+function passedOverNote({ path }: Start): string {
+  return `nothing to scan for '${path}': no file is there, or all are ignored or have no configuration`;
 }
 
 /**

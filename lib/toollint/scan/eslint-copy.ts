@@ -29,20 +29,18 @@ export function eslintFor(root: string): EslintCopy {
   );
 }
 
-const OTHER_LINTERS: readonly (readonly [name: string, files: RegExp, packages: RegExp])[] = [
-  ['oxlint', /^\.?oxlint(?:rc|\.config)\.\w+$/u, /^oxlint$/u],
-  ['Biome', /^\.?biome\.jsonc?$/u, /^@biomejs\/biome$/u],
-  ['standard', /^$/u, /^(?:semi|ts-)?standard$/u],
+/** The names of configuration files and packages. */
+const OTHER_LINTERS: readonly (readonly [linter: string, names: RegExp])[] = [
+  ['oxlint', /^(?:oxlint|\.?oxlint(?:rc|\.config)\.\w+)$/u],
+  ['Biome', /^(?:\.?biome\.jsonc?|@biomejs\/biome)$/u],
+  ['standard', /^(?:semi|ts-)?standard$/u],
 ];
 
 /** Returns the end of a sentence that names the linter that the root uses in place of ESLint, or ''. */
 export function otherLinterHint(root: string): string {
-  const files = readdirSync(root);
-  const packages = packagesOf(root);
-  const found = OTHER_LINTERS.find(
-    ([, file, name]) => files.some((one) => file.test(one)) || packages.some((one) => name.test(one)),
-  );
-  return found === undefined ? '' : `; for the SARIF of ${found[0]}, use toollint import --from sarif FILE`;
+  const names = [...readdirSync(root), ...packagesOf(root)];
+  const [linter] = OTHER_LINTERS.find(([, pattern]) => names.some((name) => pattern.test(name))) ?? [];
+  return linter === undefined ? '' : `; for the SARIF of ${linter}, use toollint import --from sarif FILE`;
 }
 
 function packagesOf(root: string): string[] {

@@ -1,7 +1,7 @@
 // Finds the files of a scan. The walk does not follow symbolic links, but a link on the command line is followed.
 // Each file is scanned once. Unreadable files and folders are reported. The walk skips node_modules, .git and folders
 // that the outer configuration ignores, unless the command line names them.
-import type { Dirent, Stats } from 'node:fs';
+import type { Dirent } from 'node:fs';
 import { lstat, readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, throwIfInterrupted, usageFailure } from '../document/failure.ts';
@@ -40,19 +40,12 @@ export interface SearchRequest extends AnalysisOptions {
   readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
 
-/** Paths are relative to the root; '.' is the root. */
-export type Start = PathStart | GlobStart;
-
-interface PathStart {
-  readonly kind: 'file' | 'folder';
+export interface Start {
+  readonly kind: 'file' | 'folder' | 'glob';
+  /** Relative to the root, which is '.'; or a pattern. */
   readonly path: string;
   readonly absolute: string;
   readonly fault?: string | undefined;
-}
-
-interface GlobStart {
-  readonly kind: 'glob';
-  readonly pattern: string;
 }
 
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
@@ -66,40 +59,33 @@ export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest
   const starts = new Map<string, Start>();
   for (const path of paths) {
     const start = await findStart(root, cwd, path);
-    starts.set(start.kind === 'glob' ? `glob ${start.pattern}` : start.path, start);
+    starts.set(`${start.kind === 'glob' ? 'glob ' : ''}${start.path}`, start);
   }
-  return [...starts.keys()].sort(byCodeUnits).map((key) => starts.get(key) as Start);
+  return [...starts].sort(([one], [other]) => byCodeUnits(one, other)).map(([, start]) => start);
 }
 
-async function findStart(root: string, cwd: string, path: string): Promise<Start> {
+async function findStart(root: string, cwd: string, name: string): Promise<Start> {
   // An unset shell variable would otherwise scan the whole folder.
-  if (path === '') throw usageFailure('a path is empty');
-  const absolute = resolve(cwd, path);
-  const entry = await lstat(absolute).catch(() => undefined);
-  const inside = entry === undefined ? undefined : await startAt(root, absolute, entry);
-  if (inside !== undefined) return inside;
-  const pattern = relativeTo(root, absolute);
-  if (entry !== undefined || pattern === undefined)
-    throw usageFailure(`${path} is outside the root; choose the root with --root`);
-  if (isGlob(path) && !isAbsolute(path)) return { kind: 'glob', pattern };
-  throw usageFailure(`there is no file or folder ${path}`);
-}
-
-async function startAt(root: string, absolute: string, entry: Stats): Promise<Start | undefined> {
-  let real: string;
-  let status: Stats;
-  try {
-    real = await realpath(absolute);
-    status = await stat(real);
-  } catch (cause) {
-    const path = relativeTo(root, absolute);
-    return path === undefined ? undefined : { kind: 'file', path, absolute, fault: errnoOf(cause) ?? 'unreadable' };
+  if (name === '') throw usageFailure('a path is empty');
+  const absolute = resolve(cwd, name);
+  const named = relativeTo(root, absolute);
+  const outside = usageFailure(`${name} is outside the root; choose the root with --root`);
+  if ((await lstat(absolute).catch(() => undefined)) === undefined) {
+    if (named === undefined) throw outside;
+    if (isGlob(name) && !isAbsolute(name)) return { kind: 'glob', path: named, absolute: root };
+    throw usageFailure(`there is no file or folder ${name}`);
   }
-  const path = relativeTo(root, real);
-  if (path === undefined) return undefined;
-  if (status.isDirectory()) return { kind: 'folder', path, absolute: real };
-  const fault = status.isFile() || entry.isFile() ? undefined : 'not a regular file';
-  return { kind: 'file', path, absolute: real, fault };
+  try {
+    const real = await realpath(absolute);
+    const status = await stat(real);
+    const path = relativeTo(root, real);
+    if (path === undefined) throw outside;
+    if (status.isDirectory()) return { kind: 'folder', path, absolute: real };
+    return { kind: 'file', path, absolute: real, fault: status.isFile() ? undefined : 'not a regular file' };
+  } catch (cause) {
+    if (cause === outside || named === undefined) throw outside;
+    return { kind: 'file', path: named, absolute, fault: errnoOf(cause) ?? 'unreadable' };
+  }
 }
 
 function relativeTo(root: string, absolute: string): string | undefined {
@@ -114,18 +100,16 @@ export async function findFiles(request: SearchRequest, starts: readonly Start[]
     if (isWanted(file, request)) found.set(file.absolute, file);
   };
   for (const start of starts) {
-    if (start.kind === 'glob') {
-      await walk(request, request.root, '.', (file) => {
-        if (file.isFolder === true || matchesGlob(file.path, start.pattern)) add(file);
-      });
-    } else if (start.kind === 'folder') await walk(request, start.absolute, start.path, add);
-    else add(start);
+    const { kind, path, absolute } = start;
+    if (kind === 'file') add(start);
+    else if (kind === 'folder') await walk(request, absolute, path, add);
+    else await walk(request, absolute, '.', (file) => (file.isFolder || matchesGlob(file.path, path)) && add(file));
   }
   return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
 export function isNamedBy(start: Start, path: string): boolean {
-  return start.kind === 'glob' ? matchesGlob(path, start.pattern) : isUnder(path, start.path);
+  return start.kind === 'glob' ? matchesGlob(path, start.path) : isUnder(path, start.path);
 }
 
 export function isWanted({ path, isFolder }: FoundFile, request: SearchRequest): boolean {
@@ -140,7 +124,7 @@ async function walk(
   request: SearchRequest,
   folder: string,
   path: string,
-  add: (file: FoundFile) => void,
+  add: (file: FoundFile) => unknown,
   start = folder,
 ): Promise<void> {
   throwIfInterrupted(request.signal);
@@ -153,17 +137,13 @@ async function walk(
   }
   const isConfigured = entries.some(({ name }) => /^eslint\.config\.[cm]?[jt]s$/u.test(name));
   if (folder !== start && isConfigured && (await request.isLeftOut(folder))) return;
+  const excluded = (request.exclude ?? []).filter((pattern) => normalGlob(pattern).endsWith('/**'));
   for (const entry of entries) {
     const absolute = join(folder, entry.name);
     const name = entry.name.normalize('NFC');
     const inner = path === '.' ? name : `${path}/${name}`;
     if (entry.isFile()) add({ path: inner, absolute });
-    else if (entry.isDirectory() && !NEVER_ENTERED.has(entry.name) && !matchesAny(`${inner}/x`, foldersOf(request))) {
+    else if (entry.isDirectory() && !NEVER_ENTERED.has(entry.name) && !matchesAny(`${inner}/x`, excluded))
       await walk(request, absolute, inner, add, start);
-    }
   }
-}
-
-function foldersOf({ exclude = [] }: SearchRequest): string[] {
-  return exclude.filter((pattern) => normalGlob(pattern).endsWith('/**'));
 }
