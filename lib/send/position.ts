@@ -27,7 +27,7 @@ export class Position {
   /** The events that were begun, in file order, starting with the first unsettled one. */
   readonly #begun: Line[] = [];
   /** The settled events among them. */
-  readonly #settled = new Set<Line>();
+  readonly #settled = new Set<Line | undefined>();
   #last: Line | undefined;
   #writtenMs: number;
 
@@ -56,8 +56,7 @@ export class Position {
     this.#begun.push(line);
     return () => {
       this.#settled.add(line);
-      for (let [first] = this.#begun; first !== undefined && this.#settled.delete(first); [first] = this.#begun)
-        this.#last = this.#begun.shift();
+      while (this.#settled.delete(this.#begun[0])) this.#last = this.#begun.shift();
       if (this.#clock.ms() - this.#writtenMs >= WRITE_INTERVAL_MS) this.write();
     };
   }

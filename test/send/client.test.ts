@@ -224,51 +224,6 @@ describe('sendEvents', () => {
     );
   });
 
-  it('refuses a wrong option at the call, and names it', () => {
-    for (const [options, name, message] of [
-      [{ url: 'https://g/events' }, 'TypeError', /without \/events/],
-      [{ url: 'https://g' }, 'TypeError', /^cert, key: expected the PEM texts/],
-      [{ url: 'https://g', cert: 'x' }, 'TypeError', /^cert, key: expected/],
-      [{ token: 'a\nb' }, 'TypeError', /^token: /],
-      [{ token: '' }, 'TypeError', /^token: /],
-      [{ retries: 3 }, 'TypeError', /^retries: unknown option/],
-      [{ concurrency: 0 }, 'RangeError', /^concurrency 0: .* 1 to 2147483647$/],
-      [{ pipelining: 33 }, 'RangeError', /^pipelining 33: .* 1 to 32$/],
-      [{ connections: 0 }, 'RangeError', /^connections 0: /],
-      [{ tries: 1.5 }, 'RangeError', /^tries 1\.5: /],
-      [{ timeoutMs: Infinity }, 'RangeError', /^timeoutMs Infinity: /],
-      [{ timeoutMs: 2 ** 31 }, 'RangeError', /^timeoutMs 2147483648: /],
-      [{ ratePerS: 0 }, 'RangeError', /^ratePerS 0: /],
-      [{ ratePerS: NaN }, 'RangeError', /^ratePerS NaN: /],
-    ] as const)
-      assert.throws(() => sendEvents([], { url: gateway.url, ...options }), { name, message });
-    const most = 2 ** 31 - 1;
-    sendEvents([], { url: gateway.url, concurrency: most, pipelining: 1, tries: most, timeoutMs: most, ratePerS: 0.1 });
-  });
-
-  it('names the option of a PEM text that cannot be used, and the mistake', async () => {
-    const [one, other] = [await pki.producer('one'), await pki.producer('other')];
-    const encrypted = '-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n';
-    const publicKey = '-----BEGIN PUBLIC KEY-----\nAA==\n-----END PUBLIC KEY-----\n';
-    for (const [pem, message] of [
-      [{ cert: '/etc/shop.pem' }, 'cert: expected PEM text, this looks like a path'],
-      [{ ca: 'ca.pem' }, 'ca: expected PEM text, this looks like a path'],
-      [{ key: Buffer.from([0x30, 0x82, 0x01, 0x00]) }, /^key: expected the text of a PEM private key/],
-      [{ cert: '' }, 'cert: expected the text of a PEM certificate'],
-      [{ cert: one.key }, /^cert: expected the text of a PEM certificate/],
-      [{ key: encrypted }, 'key: expected the text of a PEM private key without a passphrase'],
-      [{ key: publicKey }, 'key: expected the text of a PEM private key without a passphrase'],
-      [{ ca: one.cert.replaceAll(/[A-Z]/g, 'A') }, /^ca: /],
-      [{ ca: one.cert + other.cert.slice(0, 200) }, /^ca: /],
-      [{ ca: 'garbage\n' }, /^ca: /],
-      [{ key: other.key }, /^cert, key: expected a certificate and the key that belongs to it \(ERR_/],
-    ] as const)
-      assert.throws(() => sendEvents([], { url: 'https://g', cert: one.cert, key: one.key, ...pem }), {
-        name: 'TypeError',
-        message,
-      });
-  });
-
   it('refuses an event that cannot be serialized, sends the others, and keeps it out of the journal', async () => {
     const circular: Record<string, unknown> = { id: 'circular', type: 't' };
     circular['self'] = circular;
@@ -303,15 +258,6 @@ describe('sendEvents', () => {
       if (seen === 20) break;
     }
     assert.ok(ended);
-  });
-
-  it('reads two certificates without a line break between them, and a byte order mark before them', async () => {
-    const { certificate, key } = pki.server;
-    const secure = await startFakeGateway({ tls: { cert: certificate, key, ca: pki.authority.certificate } });
-    atEnd(() => secure.close());
-    const other = (await Pki.create()).authority.certificate.trim();
-    const ca = Buffer.from(`\ufeff${other}${pki.authority.certificate}`);
-    assert.deepEqual(await kinds(sendEvents([event('x')], { url: secure.url, ...identity, ca })), ['accepted']);
   });
 
   it('throws the errors of its source', async () => {

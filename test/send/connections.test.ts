@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { createServer, type TLSSocket } from 'node:tls';
 import { Connections } from '../../lib/send/connections.ts';
-import { gatewayUrl, type SenderIdentity } from '../../lib/send/identity.ts';
+import type { SenderIdentity } from '../../lib/send/identity.ts';
 import { NO_ANSWER, type Try } from '../../lib/send/try.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
@@ -284,21 +284,3 @@ function describeTries(): void {
     });
   });
 }
-
-it('the URL of a gateway may have a host, a port and a path before /events, and nothing else', () => {
-  for (const text of ['https://gateway', 'https://[::1]:8443/some/path', 'http://127.0.0.1:80', 'http://localhost'])
-    assert.equal(gatewayUrl(text).href, new URL(text).href);
-  for (const [why, ...texts] of [
-    ['expected an https URL', 'gateway:8443', 'nonsense', 'http://gateway', 'ftp://127.0.0.1', 'http://not-localhost'],
-    ['without /events at its end', 'https://gateway/events', 'https://gateway/some/events/'],
-    ['without a user', 'https://user:secret@gateway', 'https://user@gateway'],
-    ['without a query', 'https://gateway?x=1', 'https://gateway#x'],
-  ] as const)
-    for (const text of texts)
-      assert.throws(
-        () => gatewayUrl(text),
-        (cause: Error) =>
-          cause instanceof TypeError && cause.message.includes(why) && !cause.message.includes('secret'),
-        text,
-      );
-});
