@@ -1,7 +1,8 @@
 // A gateway and consumers as real processes with a queue, a warehouse and development certificates.
 import { readFileSync } from 'node:fs';
-import { Agent, request } from 'node:https';
 import { join } from 'node:path';
+import { TestClient, type Ask } from './client.ts';
+import type { ClientCertificate } from './pki.ts';
 import { Program } from './program.ts';
 import { freePort } from './redis.ts';
 import { temporaryFolder } from './scope.ts';
@@ -46,7 +47,7 @@ export class Pipeline {
   readonly #started: Program[] = [];
   #gateway: Program | undefined;
   #port = 0;
-  #agent: Agent | undefined;
+  #client: TestClient | undefined;
 
   constructor(options: PipelineOptions) {
     this.#options = options;
@@ -127,19 +128,20 @@ export class Pipeline {
   }
 
   post(body: Buffer | string): Promise<Found> {
-    return this.#ask('POST', '/events', body);
+    const headers = { 'content-type': 'application/json' };
+    return this.#ask({ method: 'POST', path: '/events', body, headers });
   }
 
   ready(): Promise<Found> {
-    return this.#ask('GET', '/health/ready');
+    return this.#ask({ path: '/health/ready' });
   }
 
   find(id: string): Promise<Found> {
-    return this.#ask('GET', `/events/${encodeURIComponent(id)}`);
+    return this.#ask({ path: `/events/${encodeURIComponent(id)}` });
   }
 
   async stop(): Promise<void> {
-    this.#agent?.destroy();
+    this.#client?.close();
     await Promise.all(this.#started.map((program) => program.kill()));
   }
 
@@ -148,31 +150,11 @@ export class Pipeline {
     return program;
   }
 
-  #ask(method: string, path: string, body?: Buffer | string): Promise<Found> {
-    const tls = (name: string): Buffer => readFileSync(join(this.stateDir, 'tls', name));
-    this.#agent ??= new Agent({
-      keepAlive: true,
-      cert: tls('producer.pem'),
-      key: tls('producer-key.pem'),
-      ca: tls('ca.pem'),
-    });
-    return new Promise((resolve, reject) => {
-      const headers = { 'Content-Type': 'application/json' };
-      const outgoing = request(
-        `${this.url}${path}`,
-        { method, agent: this.#agent, headers, timeout: 10_000 },
-        (response) => {
-          let text = '';
-          response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk));
-          response.on('error', reject);
-          response.on('end', () =>
-            resolve({ status: response.statusCode ?? 0, body: JSON.parse(text) as Found['body'], text }),
-          );
-        },
-      );
-      outgoing.on('timeout', () => outgoing.destroy(new Error('no answer')));
-      outgoing.on('error', reject);
-      outgoing.end(body);
-    });
+  async #ask(ask: Ask): Promise<Found> {
+    const pem = (name: string): string => readFileSync(join(this.stateDir, 'tls', name), 'utf8');
+    const producer = (): ClientCertificate => ({ cert: pem('producer.pem'), key: pem('producer-key.pem'), serial: '' });
+    this.#client ??= new TestClient(this.#port, pem('ca.pem'), producer());
+    const { status, json = {}, body } = await this.#client.ask({ ...ask, signal: AbortSignal.timeout(10_000) });
+    return { status, body: json, text: body };
   }
 }

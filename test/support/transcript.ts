@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { RESPONSES, type DocumentedResponse } from './api-file.ts';
+import { repliesIn } from './wire.ts';
 
 export interface Seen {
   readonly status: number;
@@ -62,17 +63,6 @@ const nameOf = ({ scope, status, mediaType, variants }: DocumentedResponse, vari
 
 /** Parses the first response in `received`, which is latin1. Returns undefined while the response is incomplete. */
 export function firstResponse(received: string): Seen | undefined {
-  const end = received.indexOf('\r\n\r\n');
-  if (end === -1) return undefined;
-  const [statusLine = '', ...lines] = received.slice(0, end).split('\r\n');
-  const headers: Record<string, string> = {};
-  for (const line of lines)
-    headers[line.slice(0, line.indexOf(':')).toLowerCase()] = line.slice(line.indexOf(':') + 1).trim();
-  const body = received.slice(end + 4, end + 4 + Number(headers['content-length'] ?? 0));
-  if (body.length < Number(headers['content-length'] ?? 0)) return undefined;
-  return {
-    status: Number(/^HTTP\/1\.1 (\d{3}) /.exec(statusLine)?.[1]),
-    headers,
-    body: Buffer.from(body, 'latin1').toString('utf8'),
-  };
+  const [first] = repliesIn(received);
+  return first && { ...first, body: Buffer.from(first.body, 'latin1').toString() };
 }
