@@ -27,13 +27,11 @@ export interface GatewayFiles {
 }
 
 /** Throws a StartFailure that names every bad file. */
-export async function readFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<GatewayFiles> {
-  const tls = await tlsFiles(config, log, system);
-  const [material, tokens, producers] = await allStarted([
-    tlsReloadable(tls, system.clock),
-    tokenFiles(config),
-    producersFile(config),
-  ]);
+export async function readFiles(config: GatewayConfig, log: Log, { clock }: ClockAndRandom): Promise<GatewayFiles> {
+  const [material, tokens, producers] = await allFiles(
+    config,
+    tlsReloadable(await tlsFiles(config, log, clock), clock),
+  );
   const { expired, warnings } = material.value;
   if (expired !== undefined) log.warn(expired);
   for (const warning of [...warnings, ...audienceWarnings(config, producers?.value)]) log.warn(warning);
@@ -43,15 +41,14 @@ export async function readFiles(config: GatewayConfig, log: Log, system: ClockAn
 /** Reads all files for `--check`. Returns warnings; throws a StartFailure that names every bad file. */
 export async function checkFiles(config: GatewayConfig, clock: Clock): Promise<readonly string[]> {
   const { tls } = config;
-  const [material, , producers] = await allStarted([
-    tls.kind === 'files' ? tlsReloadable(tls, clock) : undefined,
-    tokenFiles(config),
-    producersFile(config),
-  ]);
+  const [material, , producers] = await allFiles(config, tls.kind === 'files' ? tlsReloadable(tls, clock) : undefined);
   const { expired, warnings = [] } = material?.value ?? {};
   if (expired !== undefined) throw new StartFailure(EXIT.configuration, expired);
   return [...warnings, ...audienceWarnings(config, producers?.value)];
 }
+
+const allFiles = <T>(config: GatewayConfig, material: T) =>
+  allStarted([material, tokenFiles(config), producersFile(config)]);
 
 function audienceWarnings({ audience, producersFile }: GatewayConfig, producers: Producers | undefined): string[] {
   return (producers?.foreignAudiences(audience) ?? []).map(
@@ -62,10 +59,10 @@ function audienceWarnings({ audience, producersFile }: GatewayConfig, producers:
 }
 
 /** Returns the paths of the TLS files. Makes development certificates if no files are configured. */
-async function tlsFiles(config: GatewayConfig, log: Log, system: ClockAndRandom): Promise<TlsFiles> {
+async function tlsFiles(config: GatewayConfig, log: Log, clock: Clock): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
-    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience), system.clock);
+    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience), clock);
     log.warn(
       { folder: config.stateDir },
       'no TLS material is configured: using development certificates, which are not for production',

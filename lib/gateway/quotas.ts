@@ -46,7 +46,7 @@ export class Quotas {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
     if (rate === undefined) return undefined;
-    return over(this.#events.take(producer, rate, this.#clock.ms()), 'send', exchange);
+    return over(this.#events.charge(producer, rate, this.#clock.ms()), 'send', exchange);
   }
 
   /** Charges for a body that decoding made `bytes` longer. Only later requests may be refused because of it. */
@@ -54,13 +54,13 @@ export class Quotas {
     const { rate = this.#rateMax } = this.#producers.rulesFor(producer);
     const events = Math.floor(bytes / EXPANSION_BYTES);
     if (rate === undefined || events <= 0) return;
-    exchange.fields = rateLimitFields(this.#events.charge(producer, rate, events, this.#clock.ms()));
+    exchange.fields = rateLimitFields(this.#events.charge(producer, rate, this.#clock.ms(), events, true));
   }
 
   lookUpRefusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { lookUpRate } = this.#producers.rulesFor(producer);
     if (lookUpRate === undefined) return undefined;
-    return over(this.#lookUps.take(producer, lookUpRate, this.#clock.ms()), 'look up', exchange);
+    return over(this.#lookUps.charge(producer, lookUpRate, this.#clock.ms()), 'look up', exchange);
   }
 
   typeRefusal(producer: string, type: string): GatewayAnswer | undefined {

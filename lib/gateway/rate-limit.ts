@@ -25,40 +25,32 @@ export class RateLimit {
   readonly #fullAtMs = new Map<string, number>();
   #sweepAt = SWEEP_AT;
 
-  /** Charges one event, unless it is over the rate. `nowMs` is from `Clock.ms()`. */
-  take(producer: string, rate: number, nowMs: number): QuotaVerdict {
+  /** Charges events, unless they are over the rate and `isForced` is false. `nowMs` is from `Clock.ms()`. */
+  charge(producer: string, rate: number, nowMs: number, events = 1, isForced = false): QuotaVerdict {
     const costMs = 1_000 / rate;
-    const burstMs = burstOf(costMs);
-    const usedMs = this.#usedMs(producer, nowMs);
+    // A burst may use at least one event.
+    const burstMs = Math.max(WINDOW_MS, costMs);
+    const fullAtMs = this.#fullAtMs.get(producer);
+    const usedMs = Math.max(0, (fullAtMs ?? nowMs) - nowMs);
+    const neededMs = usedMs + events * costMs;
     // Half a microsecond absorbs rounding, so that the last event of a quota is allowed.
-    if (usedMs + costMs > burstMs + 0.0005) {
-      return {
-        allowed: false,
-        rate,
-        remaining: 0,
-        resetS: Math.ceil(usedMs / 1000),
-        retryAfterS: Math.max(1, Math.ceil((usedMs + costMs - burstMs) / 1000)),
-      };
+    const allowed = isForced || neededMs <= burstMs + 0.0005;
+    if (allowed) {
+      if (fullAtMs === undefined) this.#sweep(nowMs);
+      this.#fullAtMs.set(producer, nowMs + neededMs);
     }
-    return this.charge(producer, rate, 1, nowMs);
-  }
-
-  /** Charges `events` events, even beyond the quota. */
-  charge(producer: string, rate: number, events: number, nowMs: number): QuotaVerdict {
-    const costMs = 1_000 / rate;
-    if (!this.#fullAtMs.has(producer)) this.#sweep(nowMs);
-    const usedMs = this.#usedMs(producer, nowMs) + events * costMs;
-    this.#fullAtMs.set(producer, nowMs + usedMs);
-    const remaining = Math.max(0, Math.floor((burstOf(costMs) - usedMs) / costMs + 1e-6));
-    return { allowed: true, rate, remaining, resetS: Math.ceil(usedMs / 1000), retryAfterS: 0 };
+    const chargedMs = allowed ? neededMs : usedMs;
+    return {
+      allowed,
+      rate,
+      remaining: Math.max(0, Math.floor((burstMs - chargedMs) / costMs + 1e-6)),
+      resetS: Math.ceil(chargedMs / 1000),
+      retryAfterS: allowed ? 0 : Math.max(1, Math.ceil((neededMs - burstMs) / 1000)),
+    };
   }
 
   get size(): number {
     return this.#fullAtMs.size;
-  }
-
-  #usedMs(producer: string, nowMs: number): number {
-    return Math.max(0, (this.#fullAtMs.get(producer) ?? nowMs) - nowMs);
   }
 
   #sweep(nowMs: number): void {
@@ -67,9 +59,6 @@ export class RateLimit {
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#fullAtMs.size);
   }
 }
-
-/** The part of a quota that a burst may use, in milliseconds. It is enough for at least one event. */
-const burstOf = (costMs: number): number => Math.max(WINDOW_MS, costMs);
 
 /** Returns header fields for an answer to a rate-limited producer (draft-ietf-httpapi-ratelimit-headers-10). */
 export function rateLimitFields({ rate, remaining, resetS }: QuotaVerdict): readonly string[] {

@@ -52,15 +52,11 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     certificatesIn(files, 'cert'),
     pemBlocks(files, 'key', /./, 'a private key'),
     certificatesIn(files, 'clientCa'),
-    files.clientCrl === undefined
-      ? undefined
-      : pemBlocks(files, 'clientCrl', /^X509 CRL$/, 'at least one revocation list'),
+    files.clientCrl === undefined ? undefined : pemBlocks(files, 'clientCrl', /^X509 CRL$/, 'a revocation list'),
   ]);
-  const [cert, key, ca] = [own.blocks, keyBlocks, authorities.blocks].map((blocks) => blocks.join('')) as [
-    string,
-    string,
-    string,
-  ];
+  const cert = own.blocks.join('');
+  const key = keyBlocks.join('');
+  const ca = authorities.blocks.join('');
   // Node uses only the first list in a string, so each list is a string of its own.
   const context: SecureContextOptions = { cert, key, ca, ...(listBlocks && { crl: listBlocks }) };
   assertUsable(context, files, authorities.blocks);
@@ -109,7 +105,7 @@ async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, w
 }
 
 async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa') {
-  const blocks = await pemBlocks(files, file, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'at least one certificate');
+  const blocks = await pemBlocks(files, file, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'a certificate');
   try {
     return { blocks, certificates: blocks.map((block) => new X509Certificate(block)) };
   } catch (cause) {
