@@ -87,12 +87,14 @@ function compile(): void {
   const compiling = (name: string, work: () => void): void => {
     if (skipped.has(name)) return;
     step[0] = names.indexOf(name) + 1;
+    let isInterrupted = false;
     try {
-      // Ajv cannot go on after an interruption, so the thread ends.
-      if (!limited(work, COMPILE_MS)) process.exit();
+      isInterrupted = !limited(work, COMPILE_MS);
     } catch (cause) {
       faults.set(name, faultOf(cause));
     }
+    // Ajv cannot go on after that, so the thread ends.
+    if (isInterrupted) throw new Error(`${name} takes too long`);
   };
   // Schemas may refer to each other, so all are added before the first is compiled.
   for (const [name, text] of files)

@@ -1,11 +1,9 @@
 // The contract suite that every implementation of lib/ingest/warehouse.ts must pass.
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import fc from 'fast-check';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import { parseEvent } from '../../lib/ingest/event.ts';
 import { BatchRefused, type LandingEvent, type QuarantinedEntry, type Warehouse } from '../../lib/ingest/warehouse.ts';
-import { anyCharacter } from '../support/any-character.ts';
 
 export interface WarehouseUnderTest {
   open(): Warehouse;
@@ -199,33 +197,6 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
         const found = await warehouse.find(id, 'bytes');
         assert.ok(found.kind === 'landed' && body.equals(Buffer.from(found.text)), id);
       }
-    });
-
-    it('keeps any JSON', async () => {
-      let run = 0;
-      const member = fc.json({ stringUnit: anyCharacter, maxDepth: 5 });
-      await fc.assert(
-        fc.asyncProperty(
-          fc.array(fc.tuple(member, fc.string({ unit: anyCharacter })), { minLength: 1 }),
-          async (members) => {
-            run += 1;
-            const batch = members.map(([json, key], at) => {
-              const id = `property-${run}-${at}`;
-              return event(id, 'bytes', `{"id":"${id}","type":"t",${JSON.stringify(key)}:${json}}`);
-            });
-            const valid = batch.filter(({ body }) => parseEvent(body).valid);
-            assert.deepEqual(
-              await warehouse.land(valid),
-              valid.map(() => 'landed'),
-            );
-            for (const { id, body } of valid) {
-              const found = await warehouse.find(id, 'bytes');
-              assert.ok(found.kind === 'landed' && body.equals(Buffer.from(found.text)), id);
-            }
-          },
-        ),
-        { numRuns: 40 },
-      );
     });
 
     it('refuses a whole batch for one event that text cannot hold, and writes nothing', async () => {

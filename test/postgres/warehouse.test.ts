@@ -210,13 +210,6 @@ describe('the PostgreSQL warehouse', () => {
     await assert.rejects(warehouse.land([event('lost'), event('other')]), /vanished/);
   });
 
-  it('needs no right to create tables once the schema exists', async (t) => {
-    const { uri } = await postgres.prepared(t);
-    const writer = await postgres.asRole(t, uri, 'SELECT, INSERT ON ALL TABLES IN SCHEMA public');
-    const { warehouse } = await postgres.prepared(t, { uri: writer.uri });
-    assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
-  });
-
   it('rejects without ending the process if the server stops during the creation of the schema', async (t) => {
     const { uri, direct, link } = await postgres.linked();
     t.after(() => link.close());

@@ -22,15 +22,16 @@ import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { isSameProducer } from '../../process/producer-name.ts';
 import type { RedisConnection } from '../server/connection.ts';
-import { DurabilityCheck, noteReplicas } from '../server/durability.ts';
+import { DurabilityCheck } from '../server/durability.ts';
 import { ACCEPT, entriesOf, FIND, membersOf } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
+import { keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { NoAnswer } from '../wire/errors.ts';
+import { NoAnswer, RedisError } from '../wire/errors.ts';
 import { isNoScript } from '../wire/script.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { CallDeadlines, endOfCall, settleAll, type Call } from './calls.ts';
@@ -287,4 +288,11 @@ export class StreamQueue implements Queue {
     }
     await this.#durability.check(server);
   }
+}
+
+/** Notes how many replicas a gateway needs. A server that refuses writes keeps its last note. */
+async function noteReplicas(server: Server, stream: string, replicas: number): Promise<void> {
+  await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch((cause: unknown) => {
+    if (!(cause instanceof RedisError)) throw cause;
+  });
 }

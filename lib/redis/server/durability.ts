@@ -1,8 +1,7 @@
 // Checks how well a server protects accepted events. A 202 promises that the server evicts no keys, writes an
 // append-only file and has the configured number of replicas.
 import type { Log } from '../../process/log.ts';
-import { keyOf } from '../stream/layout.ts';
-import { QueueRefusal, RedisError } from '../wire/errors.ts';
+import { QueueRefusal } from '../wire/errors.ts';
 import type { Server } from '../wire/values.ts';
 import { historyIn, serverInfo, type ServerInfo } from './facts.ts';
 
@@ -91,13 +90,6 @@ export function aofRewrite(info: ServerInfo): AofRewrite | undefined {
       : 'the append-only file is being rewritten: if the server has just begun to write one, ' +
         'accepted events are lost with it until that has ended',
   };
-}
-
-/** Notes how many replicas a gateway needs. A server that refuses writes keeps its last note. */
-export async function noteReplicas(server: Server, stream: string, replicas: number): Promise<void> {
-  await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch((cause: unknown) => {
-    if (!(cause instanceof RedisError)) throw cause;
-  });
 }
 
 export function replicationFaults(info: ServerInfo, replicas: number): readonly string[] {

@@ -109,7 +109,7 @@ function clusterIdentity(
     } catch (cause) {
       if (cause instanceof QueueRefusal) throw cause;
       // MOVED and READONLY are hidden, because they concern the metadata's key and not the partition that asks.
-      if (known === undefined) throw new Error(`the queue's metadata cannot be read (${messageOf(cause)})`);
+      if (known === undefined) throw new Error(`the queue's metadata cannot be read (${messageOf(cause)})`, { cause });
     }
     return known;
   });
