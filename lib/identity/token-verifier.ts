@@ -11,16 +11,14 @@ import {
   customFetch,
   decodeProtectedHeader,
   errors,
-  jwksCache,
   jwtVerify,
   type JSONWebKeySet,
-  type JWKSCacheInput,
   type JWTPayload,
   type JWTVerifyGetKey,
-  type FetchImplementation,
   type JWK,
 } from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
+import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
 import { isSameProducer } from '../process/producer-name.ts';
@@ -41,7 +39,6 @@ const FILE_RELOAD_MS = 1_000;
 /** A key id that was unknown for this long may be new again. */
 const KEY_IDS_AGE_MS = 60_000;
 const KEY_IDS_MAX = 1_000;
-type FetchOptions = Parameters<FetchImplementation>[1];
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
 
 export type TokenKeys = JWTVerifyGetKey;
@@ -59,15 +56,13 @@ export class TokenVerifier {
   readonly #remote: ReturnType<typeof keysOfUrl> | undefined;
   /** When each unknown key id was seen first. */
   readonly #unknown = new Map<string, number>();
-  /** The latest keys from the URL. jose writes this object. */
-  readonly #fetched: JWKSCacheInput = {};
-  /** The fetched keys at the latest verification, which show whether the keys have changed. */
-  #seen: { readonly atMs: number; readonly keys: string } | undefined;
+  /** The latest keys from the URL. */
+  #fetched: { readonly atMs: number; readonly text: string } | undefined;
   #changed: () => void = () => undefined;
 
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
-    this.#remote = options.keys instanceof URL ? keysOfUrl(options.keys, this.#fetched) : undefined;
+    this.#remote = options.keys instanceof URL ? keysOfUrl(options.keys, (text) => this.#noteFetched(text)) : undefined;
     this.#keys = this.#remote ?? (options.keys as TokenKeys);
   }
 
@@ -83,17 +78,14 @@ export class TokenVerifier {
   /** Never rejects. `authorization` is the value of the Authorization field. */
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const verdict = await this.#verdict(authorization, identity, nowMs);
-    this.#noteFetchedKeys();
-    if (this.#seen === undefined || verdict.kind === 'unknown') return verdict;
-    return { ...verdict, untilMs: Math.min(verdict.untilMs, this.#seen.atMs + KEYS_AGE_MS) };
+    if (this.#fetched === undefined || verdict.kind === 'unknown') return verdict;
+    return { ...verdict, untilMs: Math.min(verdict.untilMs, this.#fetched.atMs + KEYS_AGE_MS) };
   }
 
-  #noteFetchedKeys(): void {
-    const { uat: atMs, jwks } = this.#fetched;
-    const seen = this.#seen;
-    if (atMs === undefined || atMs === seen?.atMs) return;
-    this.#seen = { atMs, keys: JSON.stringify(jwks) };
-    if (seen !== undefined && seen.keys !== this.#seen.keys) this.#changed();
+  #noteFetched(text: string): void {
+    const hasChanged = this.#fetched !== undefined && this.#fetched.text !== text;
+    this.#fetched = { atMs: SYSTEM.clock.epochMs(), text };
+    if (hasChanged) this.#changed();
   }
 
   async #verdict(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
@@ -122,7 +114,7 @@ export class TokenVerifier {
     }
     const untilMs = nowMs + UNKNOWN_FOR_MS;
     const isDecided =
-      this.#remote === undefined ? nowMs - sinceMs >= FILE_RELOAD_MS : (this.#fetched.uat ?? 0) >= sinceMs;
+      this.#remote === undefined ? nowMs - sinceMs >= FILE_RELOAD_MS : (this.#fetched?.atMs ?? 0) >= sinceMs;
     if (isDecided) return unauthenticated('no known key signed the token', untilMs);
     return { kind: 'tokenKeyUnknown', detail: 'the key that signed the token is not known yet', untilMs };
   }
@@ -187,28 +179,25 @@ function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, identity: Clie
   return typeof cnf === 'object' && cnf !== null && 'x5t#S256' in cnf && cnf['x5t#S256'] === thumbprint;
 }
 
-/** Fetches keys from the URL, and again when a token names an unknown key. jose stores them in `fetched`. */
-const keysOfUrl = (url: URL, fetched: JWKSCacheInput) =>
+/** Fetches keys from the URL, and again when a token names an unknown key. Unusable keys do not replace the known ones. */
+const keysOfUrl = (url: URL, onFetched: (text: string) => void) =>
   createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,
     cooldownDuration: 5_000,
     cacheMaxAge: KEYS_AGE_MS,
-    [jwksCache]: fetched,
-    [customFetch]: fetchKeys,
+    [customFetch]: async (address, options) => {
+      const response = await fetch(address, options);
+      if (response.status !== 200) return response;
+      const text = await response.text();
+      try {
+        keysIn(text);
+      } catch {
+        return new Response(null, { status: 503 });
+      }
+      onFetched(text);
+      return new Response(text);
+    },
   });
-
-/** Fetches a JWKS. A set that cannot be used is treated as a failure, so that the known keys stay in use. */
-async function fetchKeys(url: string, options: FetchOptions): Promise<Response> {
-  const response = await fetch(url, options);
-  if (response.status !== 200) return response;
-  const text = await response.text();
-  try {
-    keysIn(text);
-  } catch {
-    return new Response(null, { status: 503 });
-  }
-  return new Response(text);
-}
 
 /** Returns the keys of a set. Throws if it has none, or a private or symmetric one (RFC 7517, section 9.2). */
 function keysIn(text: string): JSONWebKeySet {

@@ -70,6 +70,11 @@ describe('a key server', () => {
       assert.equal(await kindBy(verifier), 'unknown');
     });
 
+  it('that returns an unusable set is treated as one that does not answer', async () => {
+    for (const set of [null, { keys: 'keys' }, { keys: [] }, { keys: [{ kty: 'oct', kid: 'first', k: plain }] }])
+      assert.equal(await kindBy(await keyServer((response) => json(response, set))), 'unknown', JSON.stringify(set));
+  });
+
   it('is used again when it has recovered', async () => {
     let isWell = false;
     const verifier = await keyServer((response) => (isWell ? response.end(jwks(issuer)) : json(response, {}, 503)));
