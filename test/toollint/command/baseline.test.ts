@@ -109,26 +109,6 @@ describe('an updated baseline', () => {
 });
 
 describe('a baseline and git', () => {
-  it('merges without conflict when two branches fix and accept different findings', async (t) => {
-    const files = Object.fromEntries(
-      ['a', 'b', 'c', 'd', 'e'].map((name) => [`${name}.js`, 'var x;\nvar y;\nvar z;\n']),
-    );
-    const cwd = await repository(t, files);
-    await toollint(update, { cwd });
-    committed(cwd, 'baseline');
-    git(cwd, 'checkout', '-qb', 'side');
-    await writeFile(join(cwd, 'b.js'), 'let x;\nvar y;\nvar z;\n');
-    await toollint(update, { cwd });
-    git(cwd, 'commit', '-qam', 'fix in b');
-    git(cwd, 'checkout', '-q', 'main');
-    await writeFile(join(cwd, 'e.js'), '// moved\nvar x;\nlet y;\nvar z;\nconsole.log(x);\n');
-    await toollint([...update, '--accept', 'no-console', '--reason', 'x'], { cwd });
-    git(cwd, 'commit', '-qam', 'fix in e');
-    git(cwd, 'merge', '-q', '--no-edit', 'side');
-    const { report } = await scanned(cwd, ['--baseline', 'b.jsonl']);
-    assert.deepEqual(counts(report), [0, 14, 0]);
-  });
-
   it('merges neighboring lines with merge=union, and the next update drops the fixed ones', async (t) => {
     const names = ['a', 'b', 'c', 'd'];
     const cwd = await repository(t, Object.fromEntries(names.map((name) => [`${name}.js`, 'var x;\n'])));
@@ -161,18 +141,5 @@ describe('a baseline and git', () => {
     assert.equal((await scanned(cwd, ['--baseline', 'b.jsonl'])).report.selection.baseline?.newIssues, 0);
     await toollint(update, { cwd });
     assert.deepEqual(findings(await readFile(join(cwd, 'b.jsonl'), 'utf8')), left);
-  });
-
-  it('tells equal lines apart by the history of the file', async (t) => {
-    const block = 'console.log(1);\n';
-    const cwd = await repository(t, { 'a.js': `let a;\n${block}let b;\n${block}` });
-    await toollint(update, { cwd });
-    committed(cwd, 'baseline');
-    await writeFile(join(cwd, 'a.js'), `${block}let a;\n${block}let b;\n${block}`);
-    const { report } = await scanned(cwd, ['--baseline', 'b.jsonl']);
-    assert.deepEqual(
-      report.findings.map(({ location }) => location.line),
-      [1],
-    );
   });
 });

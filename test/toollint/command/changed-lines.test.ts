@@ -154,14 +154,6 @@ describe('a file that was renamed', () => {
 });
 
 describe('an update of the baseline', () => {
-  it('reports how many new findings it did not add', async (t) => {
-    const cwd = await withBaseline(t);
-    await writeFile(join(cwd, 'a.js'), `${FILES['a.js']}var x;\nvar y;\n`);
-    assert.match((await toollint(UPDATE, { cwd })).stderr, /2 new were not added; --accept RULE --reason TEXT/u);
-    const accepted = await toollint([...UPDATE, '--accept', 'no-var', '--reason', 'old code'], { cwd });
-    assert.doesNotMatch(accepted.stderr, /not added/u);
-  });
-
   it('drops the lines that its scan can no longer verify, and keeps those of other files', async (t) => {
     const cwd = await withBaseline(t, { ...FILES, 'c.js': 'debugger;\n', 'd.js': 'console.log(1);\n' });
     await writeFile(join(cwd, 'c.js'), 'debugger; // eslint-disable-line\n');
@@ -174,13 +166,6 @@ describe('an update of the baseline', () => {
     assert.deepEqual(await lines(), ['a.js,no-debugger', 'a.js,no-var', 'c.js,no-debugger', 'd.js,no-console']);
     await toollint(UPDATE, { cwd });
     assert.deepEqual(await lines(), ['a.js,no-debugger', 'a.js,no-var']);
-  });
-
-  it('keeps the lines of an accepted file that does not parse', async (t) => {
-    const cwd = await withBaseline(t);
-    await writeFile(join(cwd, 'a.js'), `let = ;\n${FILES['a.js']}`);
-    await toollint([...UPDATE, '--accept', 'PARSE-ERROR', '--reason', 'r'], { cwd });
-    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/"path"/gu)?.length, 4);
   });
 
   it("records the linter's own messages", async (t) => {

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-file.ts';
-import { readBaseline } from '../../../lib/toollint/compare/baseline.ts';
 import { baselineText, readBaselineFile } from '../../../lib/toollint/compare/baseline-file.ts';
 import { changesSince, hunkAt, lineNow, type SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
 import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
@@ -64,13 +63,6 @@ describe('the text of a baseline file', () => {
     );
   });
 
-  it('has a finding of the project without a path', () => {
-    const text = baselineText([{ finding: projectFinding() }], 'x 1');
-    const [entry] = readBaselineFile(memorySource(text, 'b')).entries;
-    assert.deepEqual(entry?.finding.location, { scope: 'project' });
-    assert.equal(entry.finding.fingerprint, projectFinding().fingerprint);
-  });
-
   it('keeps the whole of a foreign fingerprint, even if it ends with our place half', () => {
     const place = placeHalf('file', 'src/app.ts');
     for (const fingerprint of [place, `x${place}`, `${'0'.repeat(33)}${place}`]) {
@@ -98,14 +90,6 @@ describe('the text of a baseline file', () => {
       [`${HEAD}\n${changed({ accepted: { reason: 'x', until: 'soon' } })}\n`, /line 2: an acceptance until no day/u],
     ] as const)
       assert.throws(() => readBaselineFile(memorySource(text, 'b.jsonl')), message, text);
-  });
-
-  it('makes a finding with an expired acceptance new', () => {
-    const until = (day: string | undefined) => ({ finding: sampleFinding(), accepted: { reason: 'x', until: day } });
-    const text = baselineText([until('2026-06-14'), until('2026-06-15'), until(undefined)], 'ESLint 10');
-    const user = { tool: { name: 'toollint', version: '1' }, quiet: false, today: '2026-06-15' };
-    const { entries, expired } = readBaseline(memorySource(text, 'b'), user);
-    assert.deepEqual([entries.length, expired.map(({ accepted }) => accepted?.until)], [2, ['2026-06-14']]);
   });
 });
 

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test';
 import { isReserved } from '../../../lib/toollint/document/report-format.ts';
 import { linterOf } from '../../../lib/toollint/document/extension.ts';
 import {
+  compareFindings,
   fileFindings,
   type LintMessage,
   type RuleFacts,
@@ -131,5 +132,30 @@ describe('a member beyond the specification', () => {
     for (const odd of [undefined, null, 'l', { name: 'l' }, { version: '1' }, { name: 1, version: '1' }])
       assert.equal(linterOf(withTool({ linter: odd })), undefined);
     assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 7 } })), linter);
+  });
+});
+
+describe('the order of findings', () => {
+  it('is by path, line, column, rule and text, in code units, and does not depend on the input', () => {
+    const rows: [string | undefined, number, number, string, string][] = [
+      [undefined, 0, 0, 'z', 'm'],
+      ['B.js', 9, 1, 'z', 'm'],
+      ['a.js', 2, 9, 'z', 'm'],
+      ['a.js', 10, 1, 'a', 'm'],
+      ['a.js', 10, 1, 'b', 'm'],
+      ['a.js', 10, 1, 'b', 'n'],
+      ['a.js', 10, 2, 'a', 'm'],
+      ['\u00e4.js', 1, 1, 'a', 'm'],
+    ];
+    const sorted = rows.map(([path, line, column, ruleId, text]) => {
+      const [finding] = fileFindings({
+        ...{ path, text: '', roots: [], factsOf: () => ({}) },
+        messages: [message({ line, column, ruleId, message: text, messageId: 'same' })],
+      });
+      assert.ok(finding);
+      return finding;
+    });
+    for (const mixed of [sorted.toReversed(), [...sorted.slice(3), ...sorted.slice(0, 3)]])
+      assert.deepEqual(mixed.sort(compareFindings), sorted);
   });
 });

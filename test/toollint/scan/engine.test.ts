@@ -119,10 +119,4 @@ describe('a missing finding of a baseline', () => {
     });
     assert.deepEqual(counts, { newIssues: 0, unchanged: 1, fixed: 1 });
   });
-
-  it('is not fixed if a comment on its line hides it', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\n' });
-    const counts = await counted(cwd, () => writeFile(join(cwd, 'a.js'), 'var a; // eslint-disable-line no-var\n'));
-    assert.deepEqual(counts, { newIssues: 0, unchanged: 0, fixed: 0, notVerifiable: 1 });
-  });
 });

@@ -4,7 +4,7 @@ import { mkdir, open, symlink } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
-import { pathsIn, project, rulesIn, scanned, toollint } from '../support/verbs.ts';
+import { configText, pathsIn, project, rulesIn, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
 describe('the files of a scan', () => {
@@ -149,6 +149,20 @@ describe('the files of a scan', () => {
     );
     assert.ok(rulesIn(report).includes('no-var'));
     assert.equal(report.summary.totalFiles, 5);
+  });
+
+  it('may disappear during the scan, which is then incomplete', async (t) => {
+    const plugin = `{ rm: { create: (c) => ({ Program() {
+      if (c.filename.endsWith('a.js')) fs.rmSync(c.filename.replace('a.js', 'b.js')); } }) } }`;
+    const cwd = await project(t, {
+      'eslint.config.mjs': `import fs from 'node:fs';\n${configText(`{ 'own/rm': 1, 'no-var': 2 }`, plugin)}`,
+      ...{ 'a.js': 'var a;\n', 'b.js': 'var b;\n', 'c.js': 'var c;\n' },
+    });
+    const { report, code } = await scanned(cwd, ['--ext', 'js']);
+    assertSound(report);
+    const { diagnostics } = report.execution;
+    assert.deepEqual([code, diagnostics.map(({ relativePath }) => relativePath)], [3, ['b.js']]);
+    assert.deepEqual(pathsIn(report), ['a.js', 'b.js', 'c.js']);
   });
 
   it('are refused if they are outside the root or do not exist', async (t) => {

@@ -94,15 +94,6 @@ describe('a scan', () => {
     assert.ok(!JSON.stringify(report).includes(process.cwd()));
   });
 
-  it('reports two unused imports on one line as two findings', async (t) => {
-    const cwd = await project(t, {
-      'eslint.config.mjs': configText(`{ 'no-unused-vars': 1 }`),
-      'a.js': `import { one, two } from 'x';\n`,
-    });
-    const { report } = await scanned(cwd, ['a.js']);
-    assert.equal(new Set(report.findings.map(({ fingerprint }) => fingerprint)).size, 2);
-  });
-
   it('writes the same bytes for any folder, locale, time zone, and order of arguments', async (t) => {
     const cwd = await project(t, {
       'src/İ.js': 'var a;\n',
