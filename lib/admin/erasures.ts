@@ -14,52 +14,42 @@ import { audited, pages, type Session } from './session.ts';
 const CLOCK_MARGIN_MS = 60_000;
 const PAGE = 500;
 
-export class Erasures {
-  readonly #session: Session;
+/**
+ * Reads all recorded erasures, and keeps those since `sinceMs`. Counts the events whose bodies are in the warehouse
+ * again, and erases these if `again`.
+ */
+export async function recordedErasures(session: Session, sinceMs: number, again: boolean) {
   /** The times of erasures that an entry of the queue may precede. */
-  readonly #atMs = new Map<string, number>();
-  readonly #dropped = new Set<string>();
-  #droppedFrom: number | PruneCursor = 0;
-
-  constructor(session: Session) {
-    this.#session = session;
+  const erasedMs = new Map<string, number>();
+  const droppedRows = new Set<string>();
+  let droppedFrom: number | PruneCursor = sinceMs - CLOCK_MARGIN_MS;
+  let back = 0;
+  for await (const notes of notesOf(session)) {
+    for (const { id, atMs } of notes) if (atMs >= sinceMs) erasedMs.set(id, Math.max(atMs, erasedMs.get(id) ?? 0));
+    for (const page of pages(notes, PAGE)) {
+      const ids = await bodiesBack(session.warehouse, page);
+      back += ids.length;
+      if (again) await eraseAgain(session, ids);
+    }
   }
-
-  /**
-   * Reads all recorded erasures, and keeps those since `sinceMs`. Returns the number of events whose bodies are in the
-   * warehouse again, after erasing these if `again`.
-   */
-  async read(sinceMs: number, again: boolean): Promise<number> {
-    let back = 0;
-    this.#droppedFrom = sinceMs - CLOCK_MARGIN_MS;
-    for await (const notes of notesOf(this.#session)) {
-      for (const { id, atMs } of notes)
-        if (atMs >= sinceMs) this.#atMs.set(id, Math.max(atMs, this.#atMs.get(id) ?? 0));
-      for (const page of pages(notes, PAGE)) {
-        const ids = await bodiesBack(this.#session.warehouse, page);
-        back += ids.length;
-        if (again) await eraseAgain(this.#session, ids);
+  return {
+    back,
+    /** True if the event of an entry was erased after it was accepted. */
+    has: ({ id, acceptedAtMs }: QueuedCopy): boolean => acceptedAtMs <= (erasedMs.get(id ?? '') ?? -1),
+    /** Returns the names of quarantine rows that operators dropped, up to now. */
+    dropped: async (): Promise<ReadonlySet<string>> => {
+      for (let from: number | PruneCursor | undefined = droppedFrom; from !== undefined;) {
+        droppedFrom = from;
+        const { page, next } = await session.warehouse.removals('dropped', from);
+        for (const { names } of page) for (const name of names) droppedRows.add(name);
+        from = next;
       }
-    }
-    return back;
-  }
-
-  /** True if the event of an entry was erased after it was accepted. */
-  has({ id, acceptedAtMs }: QueuedCopy): boolean {
-    return acceptedAtMs <= (this.#atMs.get(id ?? '') ?? -1);
-  }
-
-  /** Returns the names of quarantine rows that operators dropped, up to now. */
-  async dropped(): Promise<ReadonlySet<string>> {
-    for (let from: number | PruneCursor | undefined = this.#droppedFrom; from !== undefined;) {
-      this.#droppedFrom = from;
-      const { page, next } = await this.#session.warehouse.removals('dropped', from);
-      for (const { names } of page) for (const name of names) this.#dropped.add(name);
-      from = next;
-    }
-    return this.#dropped;
-  }
+      return droppedRows;
+    },
+  };
 }
+
+export type Erasures = Awaited<ReturnType<typeof recordedErasures>>;
 
 /** Yields the notes of every stream that answers, then the records in the warehouse. */
 async function* notesOf({ queue, warehouse }: Session): AsyncGenerator<readonly ErasureNote[]> {

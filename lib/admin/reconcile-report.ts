@@ -28,10 +28,19 @@ export class Report {
   readonly sum = noCounts();
   /** Number of missing events that have landed by now. */
   filled = 0;
+  /** Number of events that are pending again and have not landed. */
+  left = 0;
   /** Number of erased events whose bodies were back in the queue or the warehouse. */
-  bodiesBack = 0;
+  bodiesBack: number;
+  /** True if missing events are landed, and bodies that are back are erased again. */
+  readonly #land: boolean;
   readonly #rows = new Map<string, Row>();
   readonly #missing: (Pick<QueuedCopy, 'stream' | 'entry' | 'id'> & { readonly producer: string })[] = [];
+
+  constructor(land: boolean, bodiesBack: number) {
+    this.#land = land;
+    this.bodiesBack = bodiesBack;
+  }
 
   add({ stream, entry, id, producer = '', acceptedAtMs }: QueuedCopy, place: EventPlace): void {
     const hour = timeText(Math.floor(acceptedAtMs / HOUR_MS) * HOUR_MS);
@@ -46,13 +55,13 @@ export class Report {
     if (place === 'missing' && this.#missing.length < LISTED_MAX) this.#missing.push({ stream, entry, id, producer });
   }
 
-  /** `land`: erased bodies that were back have been erased again. */
-  isGood(land: boolean): boolean {
-    return this.sum.missing === this.filled && (land || this.bodiesBack === 0);
+  get isGood(): boolean {
+    return this.sum.missing === this.filled && (this.#land || this.bodiesBack === 0);
   }
 
-  print(session: Session, land: boolean): void {
+  print(session: Session): void {
     const { sum, filled, bodiesBack } = this;
+    const land = this.#land;
     const hours = [...this.#rows.values()].toSorted((one, other) => (one.hour < other.hour ? -1 : 1));
     const value = { ...sum, ...(land ? { filled } : {}), bodiesBack, hours, missingEvents: this.#missing };
     const cells = (counts: Counts): string[] => ['entries' as const, ...PLACES].map((name) => countText(counts[name]));
@@ -69,7 +78,7 @@ export class Report {
     printResult(session, value, `${lines.join('\n')}\n`);
   }
 
-  metrics(land: boolean, nowMs: number): string {
+  metrics(nowMs: number): string {
     const { sum, filled, bodiesBack } = this;
     const counts = { ...sum, landed: sum.landed + filled, missing: sum.missing - filled };
     return `# HELP ingest_reconcile_events Events on the queue, by their place, when ingest-admin reconcile ended.
@@ -77,7 +86,7 @@ export class Report {
 ${PLACES.map((place) => `ingest_reconcile_events{place="${place}"} ${counts[place]}\n`).join('')}\
 # HELP ingest_reconcile_bodies_back Erased events that have a body again.
 # TYPE ingest_reconcile_bodies_back gauge
-ingest_reconcile_bodies_back ${land ? 0 : bodiesBack}
+ingest_reconcile_bodies_back ${this.#land ? 0 : bodiesBack}
 # HELP ingest_reconcile_end_timestamp_seconds Unix time at which ingest-admin reconcile ended.
 # TYPE ingest_reconcile_end_timestamp_seconds gauge
 ingest_reconcile_end_timestamp_seconds ${(nowMs / 1_000).toFixed(3)}

@@ -43,7 +43,7 @@ export function tailEvents(session: Session, tailing: Tailing): Promise<boolean>
 async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<boolean> {
   const { clock, stopped, queue } = session;
   const { last = 0, follow } = tailing;
-  const readings = queue.streams.map((stream) => new Reading(session, stream, tailing));
+  const readings = queue.streams.map((stream) => readingOf(session, stream, tailing));
   const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last)));
   if (follow) for (const failure of failures) session.tell(messageOf(failure));
   await show(session, tailing, inOrder(found).slice(-last), tally);
@@ -57,29 +57,25 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<b
   return true;
 }
 
-/** The reading position in one stream. */
-class Reading {
-  readonly #session: Session;
-  readonly #stream: QueuedStream;
-  readonly #tailing: Tailing;
-  /** `undefined` until the stream has answered. */
-  #at: string | undefined;
-  /** Number of entries added to the stream up to `#at`. */
-  #added = 0;
-  #fullReads = 0;
+/** Reads one stream from its end on. */
+function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tailing: Tailing) {
+  /** The last entry read; `undefined` until the stream has answered. */
+  let at: string | undefined;
+  /** Number of entries added to the stream up to `at`. */
+  let added = 0;
+  let fullReads = 0;
   /** True until `begin` has succeeded, because `tail` reports its failure. */
-  #isAway = true;
+  let isAway = true;
 
-  constructor(session: Session, stream: QueuedStream, tailing: Tailing) {
-    this.#session = session;
-    this.#stream = stream;
-    this.#tailing = tailing;
+  async function skip() {
+    const end = await stream.end();
+    [at, added, fullReads] = [end.entry, end.added, 0];
+    return end;
   }
 
   /** Moves to the end of the stream and returns its last `count` events, from windows that grow into the past. */
-  async begin(count: number): Promise<readonly Event[]> {
-    const { clock, stopped } = this.#session;
-    const { entry: end, length } = await this.#skip();
+  async function begin(count: number): Promise<readonly Event[]> {
+    const { entry: end, length } = await skip();
     let found: readonly Event[] = [];
     let searched = 0;
     const isOver = (): boolean => searched >= SEARCHED_MAX || stopped.aborted;
@@ -87,61 +83,52 @@ class Reading {
     for (let windowMs = WINDOW_FIRST_MS; found.length < count && fromMs > 0 && !isOver(); windowMs *= WINDOW_GROWTH) {
       fromMs = length <= count ? 0 : Math.max(0, timeOf(end) - windowMs);
       found = [];
-      for (let at = `${fromMs}-0`, more = true; more && !isOver();) {
+      for (let from = `${fromMs}-0`, more = true; more && !isOver();) {
         await clock.sleep(INTERVAL_MS, stopped);
-        const { entries, full } = await this.#stream.after(at);
+        const { entries, full } = await stream.after(from);
         searched += entries.length;
-        found = [...found, ...this.#matching(entries)].slice(-count);
-        at = entries.at(-1)?.entry ?? at;
-        more = full && isEntryBefore(at, end);
+        found = [...found, ...matching(entries, tailing)].slice(-count);
+        from = entries.at(-1)?.entry ?? from;
+        more = full && isEntryBefore(from, end);
       }
     }
-    this.#isAway = false;
+    isAway = false;
     return found.filter(({ entry }) => !isEntryBefore(end, entry));
   }
 
+  async function next(): Promise<readonly Event[]> {
+    if (at === undefined) return begin(0);
+    if (fullReads >= FULL_READS_MAX) {
+      const before = added;
+      const skipped = counted((await skip()).added - before, 'event');
+      tell(`${stream.name}: skipped ${skipped} that arrived faster than they are read`);
+      return [];
+    }
+    const { entries, full } = await stream.after(at);
+    [at, added, fullReads] = [entries.at(-1)?.entry ?? at, added + entries.length, full ? fullReads + 1 : 0];
+    return matching(entries, tailing);
+  }
+
   /** Returns the next events. Never rejects: an unavailable stream is reported once. */
-  async more(): Promise<readonly Event[]> {
+  async function more(): Promise<readonly Event[]> {
     try {
-      const events = await this.#next();
-      this.#isAway = false;
+      const events = await next();
+      isAway = false;
       return events;
     } catch (cause) {
-      if (!this.#isAway) this.#session.tell(messageOf(cause));
-      this.#isAway = true;
+      if (!isAway) tell(messageOf(cause));
+      isAway = true;
       return [];
     }
   }
 
-  async #next(): Promise<readonly Event[]> {
-    if (this.#at === undefined) return this.begin(0);
-    if (this.#fullReads >= FULL_READS_MAX) {
-      const before = this.#added;
-      const { added } = await this.#skip();
-      const skipped = counted(added - before, 'event');
-      this.#session.tell(`${this.#stream.name}: skipped ${skipped} that arrived faster than they are read`);
-      return [];
-    }
-    const { entries, full } = await this.#stream.after(this.#at);
-    this.#fullReads = full ? this.#fullReads + 1 : 0;
-    this.#at = entries.at(-1)?.entry ?? this.#at;
-    this.#added += entries.length;
-    return this.#matching(entries);
-  }
-
-  async #skip() {
-    const end = await this.#stream.end();
-    [this.#at, this.#added, this.#fullReads] = [end.entry, end.added, 0];
-    return end;
-  }
-
-  #matching(entries: readonly QueuedCopy[]): readonly Event[] {
-    const { type, producer } = this.#tailing;
-    return entries
-      .map((entry): Event => ({ ...entry, type: namesIn(entry.body).type }))
-      .filter((event) => matches(type, event.type) && matches(producer, event.producer));
-  }
+  return { begin, more };
 }
+
+const matching = (entries: readonly QueuedCopy[], { type, producer }: Tailing): readonly Event[] =>
+  entries
+    .map((one) => ({ ...one, type: namesIn(one.body).type }))
+    .filter((event) => matches(type, event.type) && matches(producer, event.producer));
 
 async function show(session: Session, { bodies }: Tailing, events: readonly Event[], tally: Tally): Promise<void> {
   for (const { stream, entry, producer, type, id, body } of events) {
