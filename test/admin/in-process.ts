@@ -15,8 +15,7 @@ import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
-import { memberName } from '../../lib/redis/read/membership.ts';
-import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';

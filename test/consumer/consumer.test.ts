@@ -13,8 +13,7 @@ import {
   type Warehouse,
 } from '../../lib/ingest/warehouse.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import { memberName } from '../../lib/redis/read/membership.ts';
-import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';

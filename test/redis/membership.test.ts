@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
-import { memberName } from '../../lib/redis/read/membership.ts';
+import { memberName } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import type { RedisValue } from '../../lib/redis/wire/values.ts';
 import { Script } from '../../lib/redis/wire/script.ts';

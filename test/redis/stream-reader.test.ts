@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
-import { memberName } from '../../lib/redis/read/membership.ts';
-import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import type { QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';

@@ -6,8 +6,7 @@ import { EXIT, StartFailure } from '../../process/program.ts';
 import { queueAway, queueRefused } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { QueueRefusal } from '../wire/errors.ts';
-import { memberName } from './membership.ts';
-import { StreamReader } from './stream-reader.ts';
+import { memberName, StreamReader } from './stream-reader.ts';
 
 const QUEUE_START_MS = 5_000;
 /** A replica waits for a place a little longer than a dead replica keeps one. */

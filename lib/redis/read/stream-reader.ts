@@ -3,8 +3,13 @@
 //
 // It uses two connections, because a blocked XREADGROUP delays every later command on its connection. A connection
 // without a reply for ANSWER_TIMEOUT_MS is replaced, because the server is frozen or the network is cut.
+//
+// A registered member sends a heartbeat every second. Without one for REPLICA_LEASE_MS, it is not counted until it sends
+// another one.
+import { hostname } from 'node:os';
 import {
   GroupVanished,
+  REPLICA_LEASE_MS,
   type AcceptedEvent,
   type Delivery,
   type EntryName,
@@ -12,7 +17,7 @@ import {
   type QueueReader,
   type QueueState,
 } from '../../ingest/queue.ts';
-import type { Clock, ClockAndRandom } from '../../process/clock.ts';
+import type { Clock, ClockAndRandom, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
@@ -21,17 +26,23 @@ import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { isNoGroup, NoAnswer } from '../wire/errors.ts';
 import { KnownIdentity } from '../stream/identity.ts';
-import { Membership } from './membership.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Client } from '../wire/redis-client.ts';
-import type { Script } from '../wire/script.ts';
+import { Script } from '../wire/script.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 
+const HEARTBEAT_INTERVAL_MS = 1_000;
+/** Idle members without pending entries are removed after this long. */
+const MEMBER_IDLE_MAX_MS = 10 * 60_000;
+const LEAVES = -1;
 /** Limits the entries per XACK, because it blocks Redis. */
 const ACKNOWLEDGE_MAX = 1_000;
+
+/** The name must be unique: two members with the same name would share their pending entries. */
+export const memberName = (random: Random): string => `${hostname()}-${process.pid}-${random.uuid().slice(0, 8)}`;
 
 interface StreamReaderOptions extends ClockAndRandom {
   readonly part: QueuePartition;
@@ -49,8 +60,14 @@ export class StreamReader implements QueueReader {
   readonly #control: RedisConnection;
   readonly #stream: string;
   readonly #identity: KnownIdentity;
-  readonly #membership: Membership;
+  readonly #register = new Script('register.lua', 'fields.lua');
   readonly #trimmer: StreamTrimmer;
+
+  readonly #log: Log;
+  #heartbeats: Timer | undefined;
+  #replicasMax = 0;
+  #replicas = 0;
+  #crowded = false;
 
   readonly #histories = new Histories();
   #hasRead = false;
@@ -63,14 +80,12 @@ export class StreamReader implements QueueReader {
     const { stream, retentionMs } = part;
     const server = { uri: part.uri, clock, random, name: 'ingest-consumer' };
     this.#clock = clock;
+    this.#log = log;
     this.name = options.name;
     this.#stream = stream;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);
     this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
-    const run = (script: Script, args: readonly string[]): Promise<RedisValue> =>
-      this.#answer(script.run(this.#control, stream, args));
-    this.#membership = new Membership({ run, clock, log, name: this.name });
     this.#entries = new EntryReading({
       clock,
       connection: this.#reading,
@@ -107,7 +122,7 @@ export class StreamReader implements QueueReader {
   }
 
   get replicas(): number {
-    return this.#membership.replicas;
+    return this.#replicas;
   }
 
   /** True if the servers reply but accept no commands yet, because they are replicas or loading their data. */
@@ -116,7 +131,9 @@ export class StreamReader implements QueueReader {
   }
 
   async register(replicasMax: number): Promise<boolean> {
-    if (!(await this.#membership.register(replicasMax))) return false;
+    if ((await this.#renew(replicasMax)) === -1) return false;
+    this.#replicasMax = replicasMax;
+    this.#heartbeats ??= this.#clock.every(HEARTBEAT_INTERVAL_MS, () => void this.#beat());
     this.#trimmer.start();
     return true;
   }
@@ -183,8 +200,28 @@ export class StreamReader implements QueueReader {
   async #end(): Promise<void> {
     this.#trimmer.stop();
     this.#identity.stop();
-    await this.#membership.end(this.#control.ready);
+    this.#heartbeats?.close();
+    if (this.#control.ready) await this.#renew(LEAVES).catch(() => undefined);
     for (const connection of [this.#reading, this.#control]) connection.close();
+  }
+
+  async #renew(replicasMax: number): Promise<number> {
+    const args = [REPLICA_LEASE_MS, replicasMax, GROUP, MEMBER_IDLE_MAX_MS].map(String);
+    const reply = await this.#answer(this.#register.run(this.#control, this.#stream, [this.name, ...args]));
+    if (reply !== -1) this.#replicas = reply as number;
+    return reply as number;
+  }
+
+  /** A replica that was frozen for longer than its lease may have lost its place. It logs a warning and continues. */
+  async #beat(): Promise<void> {
+    try {
+      const crowded = (await this.#renew(0)) > this.#replicasMax;
+      if (crowded && !this.#crowded)
+        this.#log.warn({ replicas: this.#replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
+      this.#crowded = crowded;
+    } catch (cause) {
+      this.#log.debug({ err: cause }, 'no heartbeat sent');
+    }
   }
 
   #command(command: readonly Argument[]): Promise<RedisValue> {
