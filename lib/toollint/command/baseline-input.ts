@@ -8,7 +8,7 @@ import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { git } from '../document/git.ts';
 import { writeWhole } from '../document/output-file.ts';
-import { PathPrefix } from '../document/report-path.ts';
+import { pathPrefix } from '../document/report-path.ts';
 import type { JudgeOptions, Judgment } from './judge.ts';
 import { type BaselineValues, inputSource } from './options.ts';
 import { note, type ProgramIo } from './program-io.ts';
@@ -65,9 +65,9 @@ function commitIn(root: string, name: string): string | undefined {
 export function changesSinceBaseline(
   source: DocumentSource,
   renames: string | undefined,
-  { root, pathPrefix = '' }: Scope,
+  { root, pathPrefix: prefix }: Scope,
 ): SourceChanges | string {
-  const name = new PathPrefix(pathPrefix).of('.');
+  const name = pathPrefix(prefix).of('.');
   if (renames !== undefined) {
     const [, ref] = /^git:(.+)$/u.exec(renames) ?? [];
     if (ref === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${renames}'`);

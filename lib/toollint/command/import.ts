@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { importReports } from '../convert/import.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { usageFailure } from '../document/failure.ts';
-import { PathPrefix } from '../document/report-path.ts';
+import { pathPrefix } from '../document/report-path.ts';
 import { mayExist } from '../document/source-file.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import { baselineInput } from './baseline-input.ts';
@@ -28,18 +28,17 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   const gate = gateFrom(values);
   checkGateNeeds(gate, values.baseline !== undefined);
   const root = resolve(io.cwd, values.root ?? '.');
-  const pathPrefix = values['path-prefix'] ?? '';
+  const { 'path-prefix': prefixText = '', timestamp, tool } = values;
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
   const sources: DocumentSource[] = [];
   for (const path of positionals) sources.push(await inputSource(path, io));
-  const { timestamp, tool } = values;
-  const { report, notes } = importReports(sources, { root, pathPrefix, timestamp, tool });
-  const prefix = new PathPrefix(pathPrefix);
+  const { report, notes } = importReports(sources, { root, pathPrefix: prefixText, timestamp, tool });
+  const prefix = pathPrefix(prefixText);
   const exists = (path: string) => mayExist(join(root, prefix.strip(path) ?? '..'));
   const judged = await judge(
     report,
     { notes, exists, isChecked: () => true },
-    { quiet: values.quiet === true, gate, ...(await baselineInput(values, { root, pathPrefix }, io)) },
+    { quiet: values.quiet === true, gate, ...(await baselineInput(values, { root, pathPrefix: prefixText }, io)) },
   );
   // Without a baseline or a gate, this is a conversion, so findings do not make it fail.
   const isConversion = gate === undefined && values.baseline === undefined;

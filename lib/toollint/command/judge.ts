@@ -79,7 +79,11 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   const becomesKnown = (finding: Finding) =>
     isAccepted(finding) || (update !== undefined && baseline === undefined && !isNeverBaselined(finding));
   const added = new Set(matched?.news.filter(becomesKnown));
-  const comparison = matched === undefined ? undefined : withKnown(matched, added);
+  const comparison = matched && {
+    ...matched,
+    news: matched.news.filter((finding) => !added.has(finding)),
+    unchanged: [...matched.unchanged, ...added],
+  };
   const counting = comparison?.news ?? findings;
   const { error: errors, ...others } = countSeverities(counting);
   const report = selected(found, counting, comparison, quiet);
@@ -173,14 +177,6 @@ function* comparisonNotes(
   const moved = news.filter((finding) => contents.has(contentOf(finding))).length;
   if (moved > 0)
     yield `${moved} new are known in a file that is gone; if it was renamed, use --renames git:REF or git add it`;
-}
-
-function withKnown(comparison: Comparison, added: ReadonlySet<Finding>): Comparison {
-  return {
-    ...comparison,
-    news: comparison.news.filter((finding) => !added.has(finding)),
-    unchanged: [...comparison.unchanged, ...added],
-  };
 }
 
 /** From a wrong folder, all files of the baseline would seem deleted. */

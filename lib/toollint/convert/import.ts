@@ -8,7 +8,7 @@ import { type DocumentSource, realFolder, textIn } from '../document/document-so
 import { ReportFailure } from '../document/failure.ts';
 import { compareFindings, descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
 import { distinct, distinctFindings } from '../document/merge-reports.ts';
-import { PathPrefix, sortedUnique } from '../document/report-path.ts';
+import { pathPrefix, sortedUnique } from '../document/report-path.ts';
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { trackedText } from '../document/source-file.ts';
 import { type ForeignMessage, type ForeignRun, importSarif } from './import-sarif.ts';
@@ -39,7 +39,7 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     throw new ReportFailure('usage', `--tool ${wanted}: there is no run of this tool, only of ${names || 'none'}`);
   }
   const real = realFolder(root);
-  const prefix = new PathPrefix(options.pathPrefix ?? '');
+  const prefix = pathPrefix(options.pathPrefix);
   const messages = runs.flatMap((run) => run.messages);
   const placeOf = placerFor(
     [real, resolve(root)],

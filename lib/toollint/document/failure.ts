@@ -17,12 +17,7 @@ export class ReportFailure extends Error {
 export const usageFailure = (message: string): ReportFailure => new ReportFailure('usage', message);
 
 /** Thrown if the signal fires. Nothing has been written. */
-export class Interrupted extends Error {
-  constructor() {
-    super('interrupted');
-    this.name = 'Interrupted';
-  }
-}
+export class Interrupted extends Error {}
 
 export function throwIfInterrupted(signal: AbortSignal | undefined): void {
   if (signal?.aborted === true) throw new Interrupted();
@@ -35,8 +30,7 @@ export function errnoOf(error: unknown): string | undefined {
 
 /** Returns one line for anything that was thrown. */
 export function messageOf(error: unknown): string {
-  if (error instanceof Error) return oneLine(error.message);
-  return oneLine(typeof error === 'string' ? error : String(error));
+  return oneLine(error instanceof Error ? error.message : String(error));
 }
 
 export const oneLine = (text: string): string => text.replace(/\s+/gu, ' ').trim();

@@ -45,27 +45,15 @@ export function withoutAbsolutePaths(text: string, roots: readonly string[]): st
   return withoutRoots(text, roots).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
 }
 
-/** The path that precedes the paths of a scan that covers part of a larger repository. */
-export class PathPrefix {
-  readonly #prefix: string;
-
-  constructor(prefix: string) {
-    this.#prefix = prefix.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
-    const fault = this.#prefix === '' ? undefined : pathFault(this.#prefix);
-    if (fault !== undefined) throw usageFailure(`--path-prefix '${prefix}': ${fault}`);
-  }
-
-  of(path: string): string {
-    if (this.#prefix === '') return path;
-    return path === '.' ? this.#prefix : `${this.#prefix}/${path}`;
-  }
-
-  ofGlob(pattern: string): string {
-    return this.#prefix === '' ? pattern : `${literalGlob(this.#prefix)}/${pattern}`;
-  }
-
-  strip(path: string): string | undefined {
-    if (this.#prefix === '') return path;
-    return path.startsWith(`${this.#prefix}/`) ? path.slice(this.#prefix.length + 1) : undefined;
-  }
+/** Handles the path that precedes the paths of a scan that covers part of a larger repository. */
+export function pathPrefix(text = '') {
+  const prefix = text.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
+  const fault = prefix === '' ? undefined : pathFault(prefix);
+  if (fault !== undefined) throw usageFailure(`--path-prefix '${text}': ${fault}`);
+  const start = prefix === '' ? '' : `${prefix}/`;
+  return {
+    of: (path: string) => (path === '.' ? prefix || '.' : start + path),
+    ofGlob: (pattern: string) => literalGlob(start) + pattern,
+    strip: (path: string) => (path.startsWith(start) ? path.slice(start.length) : undefined),
+  };
 }

@@ -50,13 +50,17 @@ interface GateSubject {
 /** Throws ReportFailure ('gate') if a count is unknown. */
 export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject): Gate {
   if (gate === undefined) return { status: 'not-evaluated' };
-  const { name } = gate;
-  const measured = gate.limits.map((one) => ({ ...one, actual: measure(one.metric, subject) }));
-  if (subject.execution.status !== 'complete')
-    return { status: 'failed', name, message: unfinished(subject.execution) };
-  const violated = measured.filter(({ actual, max }) => actual > max);
-  const parts = violated.map(({ metric, actual, max, level }) => `${metric} ${actual} > ${max} (${level})`);
-  if (subject.notVerifiable > 0) parts.push(`${subject.notVerifiable} baseline findings are not verifiable`);
+  const { name, limits } = gate;
+  const { bySeverity, baseline, execution, errorsOnly, notVerifiable } = subject;
+  const unknown = limits.find(({ metric }) => errorsOnly && (metric === 'warnings' || metric === 'infos'));
+  if (unknown !== undefined)
+    throw new ReportFailure('gate', `${unknown.metric} cannot be evaluated: the report lists errors only`);
+  if (execution.status !== 'complete') return { status: 'failed', name, message: unfinished(execution) };
+  const { error: errors, warning: warnings, info: infos } = bySeverity;
+  const counts = { errors, warnings, infos, newIssues: baseline?.newIssues ?? 0 };
+  const violated = limits.filter(({ metric, max }) => counts[metric] > max);
+  const parts = violated.map(({ metric, max, level }) => `${metric} ${counts[metric]} > ${max} (${level})`);
+  if (notVerifiable > 0) parts.push(`${notVerifiable} baseline findings are not verifiable`);
   const failed = violated.some(({ level }) => level === 'fail');
   const status = failed ? 'failed' : violated.length > 0 ? 'warning' : 'passed';
   return parts.length === 0 ? { status, name } : { status, name, message: parts.join('; ') };
@@ -68,18 +72,11 @@ export function checkGateNeeds(gate: GateConfig | undefined, hasBaseline: boolea
   throw new ReportFailure('gate', `the gate '${gate.name}' asks for newIssues, which needs a baseline`);
 }
 
-function measure(metric: Metric, { bySeverity, baseline, errorsOnly }: GateSubject): number {
-  if (metric === 'newIssues') return baseline?.newIssues ?? 0;
-  if (metric === 'errors') return bySeverity.error;
-  if (errorsOnly) throw new ReportFailure('gate', `${metric} cannot be evaluated: the report lists errors only`);
-  return metric === 'warnings' ? bySeverity.warning : bySeverity.info;
-}
-
 function unfinished({ status, diagnostics }: ReportHeader['execution']): string {
   if (status === 'no-files') return 'no files were analyzed';
   const counts = (['parse-error', 'rule-error'] as const).flatMap((kind) => {
     const number = countKind(diagnostics, kind);
-    return number === 0 ? [] : [`${number} ${kind.replace('-', ' ')}${number === 1 ? '' : 's'}`];
+    return number === 0 ? [] : `${number} ${kind.replace('-', ' ')}${number === 1 ? '' : 's'}`;
   });
   return `analysis incomplete: ${counts.join(', ')}`;
 }

@@ -7,7 +7,7 @@ import { oneLine, ReportFailure, throwIfInterrupted } from '../document/failure.
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
-import { byCodeUnits, pathFault, PathPrefix, sortedUnique, withoutAbsolutePaths } from '../document/report-path.ts';
+import { byCodeUnits, pathFault, pathPrefix, sortedUnique, withoutAbsolutePaths } from '../document/report-path.ts';
 import { mayExist, readSource } from '../document/source-file.ts';
 import type { Diagnostic, Finding, Report, Scan } from '../document/report-schema.ts';
 import { ConfigMissing, EslintEngine } from './eslint-engine.ts';
@@ -48,7 +48,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
   const { deterministic = false, paths = [], include = [], exclude = [], extensions = [] } = options;
   const root = realFolder(options.root);
-  const prefix = new PathPrefix(options.pathPrefix ?? '');
+  const prefix = pathPrefix(options.pathPrefix);
   const engine = new EslintEngine({ ...options, root });
   const search: SearchRequest = { ...options, root, isLeftOut: (folder) => engine.isFolderIgnored(folder) };
   const starts = await findStarts(search);
@@ -57,7 +57,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const named = paths.length === 0 ? [] : starts;
   const notes = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path))).map(passedOverNote);
   const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
-  const work = new FileWork(engine, prefix, await readSuppressions(root), roots);
+  const work = new FileWork({ engine, prefix, suppressions: await readSuppressions(root), roots });
   for (const [index, file] of files.entries()) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
     await setImmediate();
@@ -151,7 +151,7 @@ function scopeOf(
   starts: readonly Start[],
   files: readonly FoundFile[],
   exclude: readonly string[],
-  prefix: PathPrefix,
+  prefix: Sources['prefix'],
 ): Pick<Scan, 'target' | 'include' | 'exclude'> {
   const [only] = starts;
   const isReportPath = (path: string) => pathFault(path) === undefined;
@@ -169,25 +169,28 @@ function scopeOf(
 
 const MESSAGE_UNITS_MAX = 2000;
 
+interface Sources {
+  readonly engine: EslintEngine;
+  readonly prefix: ReturnType<typeof pathPrefix>;
+  readonly suppressions: Suppressions;
+  /** The longest first. */
+  readonly roots: readonly string[];
+}
+
 class FileWork {
   readonly findings: Finding[] = [];
   readonly diagnostics: Diagnostic[] = [];
   readonly coverage = new Map<string, Coverage>();
   unusedSuppressions = 0;
-  readonly #engine: EslintEngine;
-  readonly #prefix: PathPrefix;
-  readonly #suppressions: Suppressions;
-  readonly #roots: readonly string[];
+  readonly #from: Sources;
 
-  constructor(engine: EslintEngine, prefix: PathPrefix, suppressions: Suppressions, roots: readonly string[]) {
-    this.#engine = engine;
-    this.#prefix = prefix;
-    this.#suppressions = suppressions;
-    this.#roots = roots;
+  constructor(from: Sources) {
+    this.#from = from;
   }
 
   async take(file: FoundFile): Promise<void> {
-    const path = this.#prefix.of(file.path);
+    const { engine, prefix, suppressions } = this.#from;
+    const path = prefix.of(file.path);
     const fault = pathFault(path);
     if (fault !== undefined)
       return this.#diagnose({
@@ -196,11 +199,11 @@ class FileWork {
       });
     const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
     if ('fault' in source) return this.#unparsed(path, `the file cannot be read: ${source.fault}`);
-    const linted = await this.#engine.lint(file.absolute, source.text);
+    const linted = await engine.lint(file.absolute, source.text);
     for (const { message, ruleId } of linted.crashes)
       this.#diagnose({ kind: 'rule-error', message, ruleId, relativePath: path });
     if (linted.failure !== undefined) return this.#unparsed(path, linted.failure);
-    const { messages, suppressed, unused } = suppress(linted.messages, this.#suppressions[file.path]);
+    const { messages, suppressed, unused } = suppress(linted.messages, suppressions[file.path]);
     for (const finding of this.#findingsOf(path, source.text, messages)) this.findings.push(finding);
     const fatal = linted.messages.find((message) => message.fatal);
     if (fatal !== undefined) return this.#diagnose({ kind: 'parse-error', message: fatal.message, relativePath: path });
@@ -211,8 +214,8 @@ class FileWork {
   }
 
   #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
-    const factsOf = (ruleId: string) => this.#engine.factsOf(ruleId);
-    return fileFindings({ path, text, messages, roots: this.#roots, factsOf });
+    const { engine, roots } = this.#from;
+    return fileFindings({ path, text, messages, roots, factsOf: (ruleId) => engine.factsOf(ruleId) });
   }
 
   #unparsed(path: string, message: string): void {
@@ -223,7 +226,7 @@ class FileWork {
 
   /** A message is one line, without absolute paths or stacks. */
   #diagnose(diagnostic: Diagnostic): void {
-    const line = oneLine(withoutAbsolutePaths(diagnostic.message, this.#roots)) || 'no message';
+    const line = oneLine(withoutAbsolutePaths(diagnostic.message, this.#from.roots)) || 'no message';
     this.diagnostics.push({ ...diagnostic, message: line.slice(0, MESSAGE_UNITS_MAX).toWellFormed() });
   }
 }
