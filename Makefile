@@ -4,7 +4,7 @@ INSTALLED := node_modules/.package-lock.json
 RUNTIME := node_modules/.runtime
 TESTS ?=
 # Test files at the same time. More than two cores, because most files wait for other processes.
-CONCURRENCY ?= 4
+CONCURRENCY ?= 6
 
 .DEFAULT_GOAL := help
 .PHONY: status-picture installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { neighbourRatio, pairSamples, takeTurns, warmUp, type PairSlices, type Slice } from '../../bench/turns.ts';
+import { pairSamples, takeTurns, type PairSlices, type Slice } from '../../bench/turns.ts';
 
 function sides(): { taken: string[]; side: (label: string) => { label: string; slice: () => Promise<Slice> } } {
   const taken: string[] = [];
@@ -22,12 +22,6 @@ const pair = (of: readonly Slice[], against: readonly Slice[], name = 'new'): Pa
 });
 
 describe('turns', () => {
-  it('warm each side up once in each turn', async () => {
-    const { taken, side } = sides();
-    await warmUp([side('a'), side('b'), side('c')], 0.1);
-    assert.deepEqual(taken, ['a', 'b', 'c', 'a', 'b', 'c']);
-  });
-
   it('alternate the order of the slices of a pair', async () => {
     const { taken, side } = sides();
     const [a, b, c] = [side('a'), side('b'), side('c')];
@@ -46,12 +40,6 @@ describe('turns', () => {
         [{ of: 'b', against: 'c' }, ...[3, 8, 4, 7].map((events) => ({ events, figures: {} }))],
       ],
     );
-  });
-});
-
-describe('the ratio of neighboring slices', () => {
-  it('is the median of the slices’ ratios, independent of the speed of the machine', () => {
-    assert.equal(neighbourRatio(pair(slices(20, 40, 200), slices(10, 20, 100)), 'serverUs'), 2);
   });
 });
 

@@ -38,7 +38,6 @@ export function alertRules(): readonly Rule[] {
 export interface Panel {
   readonly type: string;
   readonly title: string;
-  readonly description?: string;
   readonly links?: readonly { readonly url: string }[];
   readonly fieldConfig?: { readonly defaults: { readonly thresholds?: { readonly steps: readonly unknown[] } } };
   readonly targets?: readonly { readonly expr: string }[];

@@ -148,11 +148,6 @@ describe('the Kubernetes objects', () => {
       assert.ok(key.replace(/_URI_FILE$/, '_URI') in SETTINGS, key);
   });
 
-  it('leave the number of gateways to the autoscaler, and keep three consumers', () => {
-    const replicas = deployments.map(({ metadata, spec }) => [metadata.name, spec.replicas]);
-    assert.deepEqual(Object.fromEntries(replicas), { 'ingest-gateway': undefined, 'ingest-consumer': 3 });
-  });
-
   it('have their pods scraped once: by the pod monitor, or by annotations', () => {
     const scraped = ({ spec }: Deployment): string | undefined =>
       spec.template.metadata.annotations?.['prometheus.io/scrape'];
@@ -164,21 +159,6 @@ describe('the Kubernetes objects', () => {
   it('carry the alerts of deploy/alerts.yml, as `make prometheus-rule` writes them', () => {
     const rule = objects.find(({ kind }) => kind === 'PrometheusRule');
     assert.deepEqual(rule?.spec, parse(deployFile('alerts.yml')));
-  });
-
-  it('allow the eviction of one pod of each program at a time', () => {
-    const budgets = objects.filter(({ kind }) => kind === 'PodDisruptionBudget');
-    assert.deepEqual(
-      budgets.map(({ spec }) => (spec as { maxUnavailable?: number }).maxUnavailable),
-      [1, 1],
-    );
-  });
-
-  it('keep the secrets of gateway and consumer apart', () => {
-    const secrets = deployments.map(({ spec }) =>
-      spec.template.spec.volumes.flatMap(({ secret }) => (secret === undefined ? [] : [secret.secretName])),
-    );
-    assert.deepEqual(secrets.toSorted(), [['ingest-consumer'], ['ingest-gateway', 'ingest-gateway-tls']]);
   });
 
   it('limit connections to what the memory limit of a gateway holds', () => {
@@ -193,17 +173,27 @@ describe('the Kubernetes objects', () => {
     assert.ok(resting * 2 ** 20 + connections * 80_000 <= megabytes * 2 ** 20);
   });
 
-  it('let both programs reach Redis, Sentinel, PostgreSQL and an OpenTelemetry collector', () => {
-    for (const { spec } of objects.filter(({ kind }) => kind === 'NetworkPolicy')) {
-      const { egress } = spec as { egress: readonly { ports: readonly { port: number }[] }[] };
-      const ports = egress.flatMap((rule) => rule.ports.map(({ port }) => port));
-      for (const port of [6379, 26379, 5432, 4317, 4318]) assert.ok(ports.includes(port), `${port}`);
+  it('have the numbers, budgets, secrets and ports that the pages promise', () => {
+    const [consumer, gateway] = deployments.toSorted((one, other) =>
+      one.metadata.name < other.metadata.name ? -1 : 1,
+    );
+    assert.ok(consumer !== undefined && gateway !== undefined);
+    assert.deepEqual([gateway.spec.replicas, consumer.spec.replicas], [undefined, 3]);
+    assert.equal(consumer.spec.strategy.rollingUpdate.maxSurge, 0, 'never one consumer more than wanted');
+    const secretsOf = ({ spec }: Deployment): string[] =>
+      spec.template.spec.volumes.flatMap(({ secret }) => secret?.secretName ?? []);
+    assert.deepEqual(secretsOf(consumer), ['ingest-consumer']);
+    assert.deepEqual(secretsOf(gateway), ['ingest-gateway', 'ingest-gateway-tls']);
+    for (const { kind, spec } of objects as readonly { kind: string; spec: Record<string, unknown> }[]) {
+      if (kind === 'PodDisruptionBudget') assert.equal(spec['maxUnavailable'], 1);
+      if (kind !== 'NetworkPolicy') continue;
+      const ports = (spec['egress'] as { ports: { port: number }[] }[]).flatMap((rule) => rule.ports);
+      for (const wanted of [6379, 26379, 5432, 4317, 4318])
+        assert.ok(
+          ports.some(({ port }) => port === wanted),
+          `${wanted}`,
+        );
     }
-  });
-
-  it('never run one consumer more than wanted while they are updated', () => {
-    const consumer = deployments.find(({ metadata }) => metadata.name === 'ingest-consumer');
-    assert.equal(consumer?.spec.strategy.rollingUpdate.maxSurge, 0);
   });
 });
 

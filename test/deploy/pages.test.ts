@@ -47,36 +47,6 @@ describe('the pages of deploy and .github', () => {
   });
 });
 
-describe('the table of loads in deploy/scale.md', () => {
-  const GIBIBYTE = 2 ** 30;
-  const rows = [...read('deploy/scale.md').matchAll(/^\| ([\d,]+) \| (\d+) \| 3 \|.*$/gm)].map(([row]) =>
-    row
-      .slice(2, -2)
-      .split(' | ')
-      .map((cell) => cell.replaceAll(',', '')),
-  );
-
-  it('has the four loads', () => {
-    assert.deepEqual(
-      rows.map(([load]) => load),
-      ['100', '1000', '5000', '20000'],
-    );
-  });
-
-  for (const [load = '', gateways, , redis = '', data = '', limit = '', machine = '', warehouse = ''] of rows)
-    it(`follows its formulas at ${load} events a second`, () => {
-      const masters = Number(/(\d+) masters/.exec(redis)?.[1] ?? 1);
-      const each = (Number(load) * 86_400 * 429) / masters / GIBIBYTE;
-      const perDay = (Number(load) * 86_400 * 532) / GIBIBYTE;
-      const rounded = (value: number): string => (value < 10 ? value.toFixed(1) : String(Math.round(value)));
-      assert.equal(Number(gateways), Math.ceil(Number(load) / 5_000) + 1);
-      assert.ok(data.startsWith(`${rounded(each)} GiB`), data);
-      assert.ok(limit.startsWith(`${rounded((each * 4) / 3)} GiB`), limit);
-      assert.ok(machine.startsWith(`${rounded(each * 2)} GiB`), machine);
-      assert.ok(warehouse.startsWith(`${rounded(perDay)} GiB`), warehouse);
-    });
-});
-
 describe('the files of deploy/redis', () => {
   it('contain the users of install.md', () => {
     const users = read('deploy/redis/users.acl').split('\n');

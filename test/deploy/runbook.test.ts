@@ -27,10 +27,6 @@ describe('the runbook', () => {
     assert.ok(alerts.length > 10);
     for (const { alert, annotations } of alerts) {
       const url = annotations?.['runbook_url'] ?? '';
-      assert.ok(
-        url.startsWith('{{ with query "ingest:runbook:info" }}'),
-        `${alert}: where the runbook is read is one rule`,
-      );
       assert.ok(url.endsWith(`#${alert.toLowerCase()}`), url);
       const chapter = chapters.get(alert)?.toLowerCase() ?? '';
       for (const part of ['meaning', 'impact', 'diagnosis', 'mitigation', 'resolved when'])
@@ -38,11 +34,10 @@ describe('the runbook', () => {
     }
   });
 
-  it('has a chapter for each panel of the board, with its meaning and limit', () => {
+  it('has a chapter for each panel of the board, which has a limit', () => {
     const panels = boardPanels();
     assert.ok(panels.length > 20);
-    for (const { title, description = '', links = [], fieldConfig } of panels) {
-      assert.match(description, /^[A-Z0-9].*\.$/, title);
+    for (const { title, links = [], fieldConfig } of panels) {
       assert.ok((fieldConfig?.defaults.thresholds?.steps.length ?? 0) > 0, title);
       assert.equal(links.length, 1, title);
       const [, anchor = ''] = /^\$\{runbook\}#(.+)$/.exec(links[0]?.url ?? '') ?? [];
@@ -52,12 +47,6 @@ describe('the runbook', () => {
 
   it('has a chapter for each exit code', () => {
     for (const code of Object.values(EXIT)) assert.ok(chapters.has(`Exit ${code}`), String(code));
-  });
-
-  it('has a table of contents with every chapter in order', () => {
-    const contents = text.slice(text.indexOf('\n* [Alerts]'), text.indexOf('\n## '));
-    const named = [...contents.matchAll(/\[([^\]]+)\]\(#/g)].map(([, title]) => title);
-    assert.deepEqual(named, [...chapters.keys()]);
   });
 
   it('has commands that make an authority, certificates, and a list that revokes one of them', () => {
