@@ -18,12 +18,9 @@ export const BOTH_SIDES: Uses = { sides: ['queue', 'warehouse'] };
 export function readAdminConfig(environment: Environment, { sides, either = false }: Uses = BOTH_SIDES) {
   const namesOf = (side: Side): readonly string[] => [KEYS[side], `${KEYS[side]}_FILE`];
   const isSet = (side: Side): boolean => namesOf(side).some((name) => (environment[name] ?? '') !== '');
-  const used = new Set(sides.flatMap(namesOf));
-  const ignored = new Set([...namesOf('queue'), ...namesOf('warehouse')].filter((name) => !used.has(name)));
-  const settings = new Settings(
-    Object.fromEntries(Object.entries(environment).filter(([name]) => !ignored.has(name))),
-    'admin',
-  );
+  const ignored = BOTH_SIDES.sides.filter((side) => !sides.includes(side)).flatMap(namesOf);
+  const used = Object.entries(environment).filter(([name]) => !ignored.includes(name));
+  const settings = new Settings(Object.fromEntries(used), 'admin');
   if (!either || !sides.some(isSet))
     for (const side of sides) if (!isSet(side)) settings.missing(KEYS[side], SETTINGS[KEYS[side]].schemes);
   const config = Object.freeze({
