@@ -102,10 +102,6 @@ ${about.map((line, at) => `<text class="about" x="20" y="${y + 8 + 16 * at}">${l
 `;
 }
 
-export function dataOf(chart: string): CostData {
-  return JSON.parse(/<!-- data: (.*) -->/.exec(chart)?.[1] ?? '') as CostData;
-}
-
 const STYLE = `
 text{font:13px system-ui,sans-serif;fill:#1b2430}.title{font-size:15px;font-weight:600}
 .group,.about{fill:#5c6876;font-size:11px}.value{font-variant-numeric:tabular-nums}
