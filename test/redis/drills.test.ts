@@ -172,4 +172,19 @@ describe('the step after a first failure', { concurrency: true }, () => {
     await redis.command('ACL', 'SETUSER', 'default', '+xclaim');
     await eventually('it is claimed', async () => (await reader.read(10, 0, 0)).length === 1);
   });
+
+  it('sends its heartbeat again after one was refused', async (t) => {
+    const redis = await TestRedis.start();
+    const replicas = `{${STREAM}}:replicas`;
+    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part: partitionAt(redis.uri), log });
+    t.after(() => reader.close());
+    assert.equal(await reader.open(10_000), true);
+    assert.equal(await reader.register(1), true);
+    await redis.command('SET', replicas, 'another type');
+    await eventually('a heartbeat was refused', async () =>
+      String(await redis.command('INFO', 'errorstats')).includes('errorstat_WRONGTYPE'),
+    );
+    await redis.command('DEL', replicas);
+    await eventually('it is counted again', async () => (await redis.command('ZCARD', replicas)) === 1);
+  });
 });
