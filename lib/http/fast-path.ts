@@ -15,8 +15,6 @@ const PIECES_MAX = 16;
 const WAIT_MS = 500;
 /** The socket is paused while this many answers are owed. */
 const OWED_MAX = 64;
-/** Answers are written together up to about this many bytes. */
-const WRITE_BYTES = 65_536;
 
 export class FastPath<T> implements Reader {
   readonly #connection: Connection<T>;
@@ -67,8 +65,9 @@ export class FastPath<T> implements Reader {
   flush(): void {
     const connection = this.#connection;
     const { socket } = connection;
-    while (this.#owed[0]?.response !== undefined && !socket.writableNeedDrain) this.#writeAnswers();
     if (socket.writableNeedDrain) return;
+    this.#writeAnswers();
+    if (connection.isClosing || socket.writableNeedDrain) return;
     if (this.#owed.length === 0) {
       if (connection.isRetiring) return connection.finish('', true);
       if (this.#state === 'leaving') return this.#left();
@@ -98,12 +97,12 @@ export class FastPath<T> implements Reader {
     const owed = this.#owed;
     let text = '';
     let ready = 0;
-    for (; text.length < WRITE_BYTES; ready += 1) {
-      const post = owed[ready];
-      if (post?.response === undefined) break;
+    for (let post = owed[0]; post?.response !== undefined; post = owed[ready]) {
       text += post.response;
+      ready += 1;
       if (post.closes) return this.#connection.finish(text, true);
     }
+    if (ready === 0) return;
     if (ready === owed.length) owed.length = 0;
     else owed.splice(0, ready);
     this.#connection.socket.write(text, 'latin1');

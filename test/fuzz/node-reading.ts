@@ -12,15 +12,12 @@ export interface ReadRequest {
 
 export interface NodeReading {
   readonly requests: readonly ReadRequest[];
-  /** True if the bytes after the last request, or inside it, are not HTTP. */
-  readonly malformed: boolean;
 }
 
 export class NodeReader {
   readonly #server: Server;
   #requests: ReadRequest[] = [];
   #latest: IncomingMessage | undefined;
-  #malformed = false;
 
   constructor() {
     const read = (request: IncomingMessage): void => {
@@ -49,12 +46,8 @@ export class NodeReader {
         request.on('end', () => response.end());
       });
     }
-    this.#server.on('connect', (_request, socket) => {
-      this.#malformed = true;
-      socket.destroy();
-    });
+    this.#server.on('connect', (_request, socket) => void socket.destroy());
     this.#server.on('clientError', (_cause, socket) => {
-      this.#malformed = true;
       // The streams of earlier requests must still end, so the socket is destroyed in the next turn.
       setImmediate(() => socket.destroy());
     });
@@ -63,7 +56,6 @@ export class NodeReader {
   async read(bytes: Buffer): Promise<NodeReading> {
     this.#requests = [];
     this.#latest = undefined;
-    this.#malformed = false;
     const [client, server] = duplexPair();
     const closed = new Promise((resolve) => server.once('close', resolve));
     client.on('error', () => undefined).resume();
@@ -75,6 +67,6 @@ export class NodeReader {
     server.once('end', () => setImmediate(() => this.#latest?.complete === false && server.destroy()));
     await closed;
     client.destroy();
-    return { requests: this.#requests, malformed: this.#malformed };
+    return { requests: this.#requests };
   }
 }
