@@ -14,9 +14,8 @@ export const HANDSHAKE_FAILURES = [
   'other',
 ] as const;
 
-export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault | 'end of input' {
+export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
-  if (code === 'HPE_INVALID_EOF_STATE') return 'end of input';
   return code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
 }
 

@@ -23,7 +23,7 @@ export class NodePath<T> implements Reader {
   #current: NodeRequest | undefined;
   readonly #waiting: NodeRequest[] = [];
   #latest: NodeRequest | undefined;
-  #fault: ProtocolFault | 'end of input' | undefined;
+  #fault: ProtocolFault | undefined;
   #isQueued = false;
   #isInHead = false;
   /** Bytes of the latest body that have been read, without those that arrived with the head. */
@@ -76,7 +76,7 @@ export class NodePath<T> implements Reader {
   }
 
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
-  faulty(fault: ProtocolFault | 'end of input'): void {
+  faulty(fault: ProtocolFault): void {
     if (this.#latest?.isLast === true && this.#latest.isComplete) return;
     this.#fault ??= fault;
     if (!this.#connection.socket.destroyed) this.#connection.guard(() => this.#settleFault());
@@ -174,24 +174,22 @@ export class NodePath<T> implements Reader {
 
   readonly #onEnd = (): void => {
     // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
-    if (this.#latest?.isComplete === false) this.faulty('end of input');
+    if (this.#latest?.isComplete === false) this.faulty('malformed');
   };
 
   #settleFault(): void {
     const connection = this.#connection;
+    const { socket } = connection;
     const fault = this.#fault;
     const latest = this.#latest;
     if (fault === undefined || connection.isClosing) return;
     if (latest?.isComplete === false) {
       if (this.#current !== latest && this.owesAnswer) return;
       // A request whose body ends early gets no answer.
-      if (fault === 'end of input' || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
+      if (socket.readableEnded || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
     } else if (!this.owesAnswer) {
-      if (connection.socket.bytesRead === 0) connection.finish('', false);
-      else {
-        const known = fault === 'end of input' ? 'malformed' : fault;
-        connection.finish(connection.host.handlers.protocolFault(known, connection), true);
-      }
+      if (socket.bytesRead === 0) connection.finish('', false);
+      else connection.finish(connection.host.handlers.protocolFault(fault, connection), true);
     }
   }
 }
