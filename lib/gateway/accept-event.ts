@@ -10,7 +10,6 @@ import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts'
 import type { TraceContext } from '../ingest/trace-context.ts';
 import { JSON_TYPE, type Answering, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
-import type { BodyTaker } from '../http/request.ts';
 import { codedBytesMax, contentCoding, decodedBytesMax, type ContentCoding, type Decoding } from './content-coding.ts';
 import { eventForm, type CloudEventReader, type EventId, type ReadEvent } from './event-form.ts';
 import type { Exchange } from './exchange.ts';
@@ -67,7 +66,7 @@ export function acceptEvent(options: AcceptEventOptions, exchange: Exchange): An
   return accept(options, exchange, verdict);
 }
 
-function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdict): GatewayAnswer | 'taken' {
+function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdict): Answering {
   const { request } = exchange;
   const { head } = request;
   const { quotas, refusal } = options.checks;
@@ -92,66 +91,45 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   if (admitted === undefined) return OVERLOADED;
   exchange.admitted = admitted;
   const { body } = request;
-  if (coding === undefined && body !== undefined) {
-    request.body = undefined;
-    return submit(options, exchange, producer, form, body);
-  }
-  const taker = bodyTaker(options, exchange, producer, form, coding);
-  if (body === undefined) request.receive(bytesMax, taker);
-  else taker.bodyRead(body);
-  return 'taken';
+  if (body === undefined) return receive(options, exchange, producer, form, coding, bytesMax);
+  request.body = undefined;
+  return submit(options, exchange, producer, form, body);
 }
 
 type EventForm = 'json' | CloudEventReader;
 
 /** Receives a body that has not arrived or is not decoded yet. */
-function bodyTaker(
+async function receive(
   options: AcceptEventOptions,
   exchange: Exchange,
   producer: string,
   form: EventForm,
   coding: ContentCoding | undefined,
-): BodyTaker {
-  const { admission, decoding, checks, events } = options;
-  const whole = (body: Buffer): void => {
-    try {
-      exchange.answer(submit(options, exchange, producer, form, body));
-    } catch (cause) {
-      exchange.bug(cause);
-    }
-  };
+  bytesMax: number,
+): Promise<GatewayAnswer | 'taken'> {
+  const { admission, decoding, checks } = options;
+  const { bodyBytesMax } = options.events;
+  const body = await exchange.request.receive(bytesMax, (bytes) => {
+    const { admitted, ended } = exchange;
+    // The maximum length of a coded body was reserved at the start.
+    if (coding !== undefined || ended || admitted === undefined) return;
+    if (!admission.grow(admitted, bytes)) exchange.answer(OVERLOADED);
+  });
+  if (body === undefined || exchange.ended) return 'taken';
+  if (body === 'too large') return tooLarge(bodyBytesMax);
+  if (coding === undefined) return submit(options, exchange, producer, form, body);
   const isNeeded = (): boolean => {
     if (exchange.connection.isGone) exchange.aborted();
     return !exchange.ended;
   };
-  const decode = (coded: ContentCoding, body: Buffer): void => {
-    const bytesMax = decodedBytesMax(body.length, events.bodyBytesMax);
-    decoding.decode({ coding: coded, body, bytesMax, producer, isNeeded }, (decoded) => {
-      if (!isNeeded()) return;
-      if (decoded === 'late') exchange.answer(DECODING_OVERLOADED);
-      else if (decoded === 'broken') exchange.answer(BROKEN);
-      else if (decoded === 'too large')
-        exchange.answer(bytesMax < events.bodyBytesMax ? RATIO_TOO_HIGH : tooLarge(events.bodyBytesMax));
-      else {
-        checks.quotas?.chargeExpansion(producer, decoded.length - body.length, exchange);
-        whole(decoded);
-      }
-    });
-  };
-  return {
-    bodyGrows: (bytes) => {
-      const { admitted, ended } = exchange;
-      // The maximum length of a coded body was reserved at the start.
-      if (coding !== undefined || ended || admitted === undefined) return;
-      if (!admission.grow(admitted, bytes)) exchange.answer(OVERLOADED);
-    },
-    bodyRead: (body) => {
-      if (exchange.ended) return;
-      if (body === 'too large') exchange.answer(tooLarge(events.bodyBytesMax));
-      else if (coding === undefined) whole(body);
-      else decode(coding, body);
-    },
-  };
+  const decodedMax = decodedBytesMax(body.length, bodyBytesMax);
+  const decoded = await decoding.decode({ coding, body, bytesMax: decodedMax, producer, isNeeded });
+  if (!isNeeded()) return 'taken';
+  if (decoded === 'late') return DECODING_OVERLOADED;
+  if (decoded === 'broken') return BROKEN;
+  if (decoded === 'too large') return decodedMax < bodyBytesMax ? RATIO_TOO_HIGH : tooLarge(bodyBytesMax);
+  checks.quotas?.chargeExpansion(producer, decoded.length - body.length, exchange);
+  return submit(options, exchange, producer, form, decoded);
 }
 
 function readJson(body: Buffer): ReadEvent | InvalidEvent {

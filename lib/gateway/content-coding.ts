@@ -3,6 +3,7 @@
 // Invariants: decoding stops at most one piece after the caller's limit. The event loop decodes bodies of at most
 // NOW_BYTES_MAX; longer ones go to node's threads, AT_A_TIME at a time, and producers take turns. A stream that is
 // cut short, or followed by other bytes, is broken. A body with several codings is not supported.
+import { promisify } from 'node:util';
 import { constants, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import type { Clock } from '../process/clock.ts';
 import { ProducerTurns } from './producer-turns.ts';
@@ -23,14 +24,14 @@ interface Inflated {
 
 export interface ContentCoding {
   readonly now: (body: Buffer, limits: Limits) => unknown;
-  readonly later: (body: Buffer, limits: Limits, done: (error: Error | null, inflated: unknown) => void) => void;
+  readonly later: (body: Buffer, limits: Limits) => Promise<unknown>;
 }
 
-const GZIP: ContentCoding = { now: gunzipSync, later: gunzip };
+const GZIP: ContentCoding = { now: gunzipSync, later: promisify(gunzip) };
 const CODINGS: ReadonlyMap<string, ContentCoding> = new Map([
   ['gzip', GZIP],
   ['x-gzip', GZIP], // RFC 9110, section 8.4.1.3
-  ['zstd', { now: zstdDecompressSync, later: zstdDecompress }],
+  ['zstd', { now: zstdDecompressSync, later: promisify(zstdDecompress) }],
 ]);
 
 // A zstd frame determines how much memory its decoder needs. HTTP allows at most 8 MiB (RFC 9659, section 3).
@@ -91,34 +92,26 @@ export class Decoding {
     this.#turns = new ProducerTurns({ atATime: AT_A_TIME, waitMs, waitingMax: WAITING_MAX }, clock);
   }
 
-  /** Calls `done` once, unless the client is gone. For a short body, calls it before returning. */
-  decode({ coding, body, bytesMax, producer, isNeeded }: CodedBody, done: (decoded: Decoded) => void): void {
+  /** Never resolves if the client leaves while the body waits for a thread. */
+  async decode({ coding, body, bytesMax, producer, isNeeded }: CodedBody): Promise<Decoded> {
     const nowMax = Math.min(bytesMax, NOW_BYTES_MAX);
     if (body.length <= codedBytesMax(nowMax)) {
-      const decoded = decodedNow(coding, body, nowMax);
-      if (decoded !== 'too large' || nowMax === bytesMax) return done(decoded);
+      const decoded = await whole(body, () => coding.now(body, limitsOf(nowMax, NOW_BYTES_MAX)));
+      if (decoded !== 'too large' || nowMax === bytesMax) return decoded;
     }
-    this.#turns.take(producer, isNeeded, (granted) => {
-      if (!granted) return done('late');
-      coding.later(body, limitsOf(bytesMax, PIECE_BYTES), (error, inflated) => {
-        this.#turns.giveBack();
-        done(error === null ? wholeOf(inflated as Inflated, body) : faultOf(error));
-      });
-    });
-  }
-}
-
-function decodedNow({ now }: ContentCoding, body: Buffer, bytesMax: number): Decoded {
-  try {
-    return wholeOf(now(body, limitsOf(bytesMax, NOW_BYTES_MAX)) as Inflated, body);
-  } catch (error) {
-    return faultOf(error as Error);
+    if (!(await new Promise<boolean>((go) => this.#turns.take(producer, isNeeded, go)))) return 'late';
+    const decoded = await whole(body, () => coding.later(body, limitsOf(bytesMax, PIECE_BYTES)));
+    this.#turns.giveBack();
+    return decoded;
   }
 }
 
 /** Node ignores bytes after a zstd frame, and zeros after a gzip stream. Here they make a body broken. */
-const wholeOf = ({ buffer, engine }: Inflated, body: Buffer): Decoded =>
-  engine.bytesWritten === body.length ? buffer : 'broken';
-
-const faultOf = (error: NodeJS.ErrnoException): Decoded =>
-  error.code === 'ERR_BUFFER_TOO_LARGE' ? 'too large' : 'broken';
+async function whole(body: Buffer, inflate: () => unknown): Promise<Decoded> {
+  try {
+    const { buffer, engine } = (await inflate()) as Inflated;
+    return engine.bytesWritten === body.length ? buffer : 'broken';
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too large' : 'broken';
+  }
+}

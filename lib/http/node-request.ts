@@ -1,7 +1,6 @@
 // A request that node:http has read.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
-  BodyTaker,
   HeaderField,
   HttpRequest,
   ProtocolFault,
@@ -40,8 +39,8 @@ export class NodeRequest implements HttpRequest {
   readonly #owner: Owner;
   /** True if the client waits for 100 (Continue). */
   #expectsContinue: boolean;
-  /** `undefined` once the body has been read, refused or abandoned. */
-  #taker: BodyTaker | undefined;
+  /** Set while the body is being read. */
+  #done: ((body: Buffer | 'too large' | undefined) => void) | undefined;
   /** The part of the body that has arrived, in a buffer that may have room for more. */
   #read: Buffer = EMPTY;
   #bytes = 0;
@@ -66,21 +65,24 @@ export class NodeRequest implements HttpRequest {
 
   /** True if the rest of the body is read or discarded. */
   get wantsBody(): boolean {
-    return this.#taker !== undefined || this.isAnswered;
+    return this.#done !== undefined || this.isAnswered;
   }
 
-  receive(bytesMax: number, taker: BodyTaker): void {
+  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Buffer | 'too large' | undefined> {
     if (this.#expectsContinue) {
       this.#expectsContinue = false;
       this.response.writeContinue();
     }
-    this.#taker = taker;
-    this.message.on('data', (piece: Buffer) => this.#take(piece, bytesMax));
-    this.message.on('end', () => this.#bodyEnds()?.bodyRead(this.#read.subarray(0, this.#bytes)));
-    this.message.on('close', () => {
-      if (this.#bodyEnds() !== undefined) this.listener?.aborted();
+    return new Promise((resolve) => {
+      this.#done = resolve;
+      this.message.on('data', (piece: Buffer) => this.#take(piece, bytesMax, grows));
+      this.message.on('end', () => this.#bodyEnds(this.#read.subarray(0, this.#bytes)));
+      this.message.on('close', () => {
+        if (this.#done !== undefined) this.listener?.aborted();
+        this.#bodyEnds(undefined);
+      });
+      this.#owner.readOn();
     });
-    this.#owner.readOn();
   }
 
   /** Reports that the rest of the request cannot be read. Returns false if the request already has an answer. */
@@ -91,8 +93,7 @@ export class NodeRequest implements HttpRequest {
   respond(requestId: string, answer: Answer, close: boolean): void {
     if (this.isAnswered || this.response.destroyed) return;
     this.isAnswered = true;
-    this.#bodyEnds();
-    this.#read = EMPTY;
+    this.#bodyEnds(undefined);
     // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
     const rest = this.head.contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0);
     const isLong = !this.isComplete && rest > REST_BYTES_MAX;
@@ -103,9 +104,8 @@ export class NodeRequest implements HttpRequest {
   // Fact: each piece is a separate Buffer that takes at least 200 bytes of memory, and the client chooses its length.
   // 60 bodies of 256 KiB in one-byte chunks took 6 GB. Choice: from the second piece on, all pieces share one buffer,
   // and bodies in tiny pieces are refused.
-  #take(piece: Buffer, bytesMax: number): void {
-    const taker = this.#taker;
-    if (taker === undefined) return;
+  #take(piece: Buffer, bytesMax: number, grows: (bytes: number) => void): void {
+    if (this.#done === undefined) return;
     const before = this.#bytes;
     const end = before + piece.length;
     const { contentLength } = this.head;
@@ -115,13 +115,8 @@ export class NodeRequest implements HttpRequest {
       this.fault('tinyChunks');
       return;
     }
-    if (end > bytesMax) {
-      this.#bodyEnds();
-      this.#read = EMPTY;
-      taker.bodyRead('too large');
-      return;
-    }
-    if (contentLength === undefined) taker.bodyGrows(piece.length);
+    if (end > bytesMax) return this.#bodyEnds('too large');
+    if (contentLength === undefined) grows(piece.length);
     if (end > this.#read.length && before > 0) {
       const longer = Buffer.allocUnsafe(Math.max(end, Math.min(contentLength ?? GROWTH * end, bytesMax)));
       this.#read.copy(longer, 0, 0, before);
@@ -132,11 +127,11 @@ export class NodeRequest implements HttpRequest {
     this.#bytes = end;
   }
 
-  /** Stops calling the taker. Returns it if it was still expecting calls. */
-  #bodyEnds(): BodyTaker | undefined {
-    const taker = this.#taker;
-    this.#taker = undefined;
-    return taker;
+  #bodyEnds(body: Buffer | 'too large' | undefined): void {
+    const done = this.#done;
+    this.#done = undefined;
+    this.#read = EMPTY;
+    done?.(body);
   }
 }
 

@@ -5,7 +5,7 @@
 // body. Everything else, valid or not, is `not plain` and goes to node:http. So every strict parser reads a plain
 // request in the same way (RFC 9112, sections 2 to 6 and 11), and no request can be smuggled.
 import type { Answer } from './respond.ts';
-import type { BodyTaker, HttpRequest, RequestHead, RequestListener } from './request.ts';
+import type { HttpRequest, RequestHead, RequestListener } from './request.ts';
 
 /** A request that is not complete within this many bytes goes to node:http. */
 export const PLAIN_BYTES_MAX = 65_536;
@@ -44,10 +44,8 @@ export class PlainPost implements HttpRequest, RequestHead {
   get target(): string {
     return '/events';
   }
-  receive(bytesMax: number, taker: BodyTaker): void {
-    const { body } = this;
-    this.body = undefined;
-    if (body !== undefined) taker.bodyRead(body.length > bytesMax ? 'too large' : body);
+  receive(): never {
+    throw new Error('a plain request arrives with its body');
   }
   respond(requestId: string, answer: Answer, close: boolean): void {
     this.#owner.respond(this, requestId, answer, close);

@@ -20,14 +20,6 @@ export interface RequestListener {
   fault(fault: ProtocolFault): boolean;
 }
 
-/** Receives a request body. Neither method is called after the answer. */
-export interface BodyTaker {
-  /** Called when `bytes` more of a body without an announced length have arrived. */
-  bodyGrows(bytes: number): void;
-  /** Called at most once, when the whole body has arrived or the limit is exceeded. */
-  bodyRead(body: Buffer | 'too large'): void;
-}
-
 /** Why a readable request is refused: another parser could interpret it differently, or it has too many fields. */
 export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version' | 'tooManyFields';
 
@@ -61,8 +53,12 @@ export interface HttpRequest {
    * that the memory can be freed while the queue is working.
    */
   body: Buffer | undefined;
-  /** Reads a body that has not arrived yet, up to `bytesMax` bytes. Call this at most once. */
-  receive(bytesMax: number, taker: BodyTaker): void;
+  /**
+   * Reads a body that has not arrived yet, up to `bytesMax` bytes. Call this at most once. Resolves to `undefined` if
+   * the client leaves, or if the request is answered before. `grows` is called when more bytes of a body without an
+   * announced length have arrived.
+   */
+  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Buffer | 'too large' | undefined>;
   /**
    * Does nothing if the request already has an answer or the client is gone. The connection closes after the answer if
    * `close` is true, or if much of the body is missing.
