@@ -71,21 +71,13 @@ export interface LandingOptions {
 }
 
 export class Landing {
-  readonly #clock: Clock;
-  readonly #reader: LandingOptions['reader'];
-  readonly #warehouse: Warehouse;
-  readonly #metrics: ConsumerMetrics;
-  readonly #log: Log;
-  readonly #spans: LandingSpans | undefined;
+  readonly #options: LandingOptions;
+  readonly #telemetry: Telemetry;
   #weightMax = WEIGHT_FIRST;
 
-  constructor({ reader, warehouse, telemetry, clock }: LandingOptions) {
-    this.#clock = clock;
-    this.#reader = reader;
-    this.#warehouse = warehouse;
-    this.#metrics = telemetry.metrics;
-    this.#log = telemetry.log;
-    this.#spans = telemetry.spans;
+  constructor(options: LandingOptions) {
+    this.#options = options;
+    this.#telemetry = options.telemetry;
   }
 
   /** Lands as many entries of a batch as one transaction may contain. */
@@ -100,7 +92,7 @@ export class Landing {
         ...(await this.#landOrHalve(landing.filter((one): one is EnteredEvent => !isRejection(one)))),
         ...(await this.#notLanded(landing.filter(isRejection)).catch((cause: unknown) => this.#shrunk(some, cause))),
       ];
-      const startMs = this.#clock.epochMs();
+      const startMs = this.#options.clock.epochMs();
       const refused = await this.#quarantine(rejections);
       const landed = without(some, refused);
       // An earlier try may have put an erased event in quarantine, with its body.
@@ -116,7 +108,7 @@ export class Landing {
   }
 
   #erased(entries: readonly Entered[]): Promise<ReadonlySet<string>> {
-    return this.#reader.erased(entries).catch((cause: unknown) => {
+    return this.#options.reader.erased(entries).catch((cause: unknown) => {
       throw new QueueStepFailed(messageOf(cause), { cause });
     });
   }
@@ -145,7 +137,7 @@ export class Landing {
       if (!(cause instanceof BatchRefused)) throw cause;
       const [only] = events;
       if (events.length === 1 && only !== undefined) {
-        this.#log.error({ entry: only.entry, err: cause.cause }, 'the warehouse refuses an event');
+        this.#telemetry.log.error({ entry: only.entry, err: cause.cause }, 'the warehouse refuses an event');
         return [rejected(only, 'refused_by_warehouse', `the warehouse cannot store this event (${cause.message})`)];
       }
       const middle = events.length >> 1;
@@ -155,10 +147,10 @@ export class Landing {
   }
 
   async #landAll(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
-    const startMs = this.#clock.epochMs();
-    const verdicts = await this.#warehouse.land(events);
-    const now = this.#clock.epochMs();
-    this.#spans?.(
+    const startMs = this.#options.clock.epochMs();
+    const verdicts = await this.#options.warehouse.land(events);
+    const now = this.#options.clock.epochMs();
+    this.#telemetry.spans?.(
       events.filter((_, at) => verdicts[at] === 'landed' || verdicts[at] === 'duplicate'),
       startMs,
       now,
@@ -167,13 +159,14 @@ export class Landing {
     for (const [at, event] of events.entries()) {
       const verdict = verdicts[at];
       if (verdict === 'landed') {
-        if (this.#metrics.landed.value === 0)
-          this.#log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
-        this.#metrics.landed.add();
+        if (this.#telemetry.metrics.landed.value === 0)
+          this.#telemetry.log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
+        this.#telemetry.metrics.landed.add();
         // A replayed event waited for an operator, so its delay is not included.
-        if (event.replayOf === undefined) this.#metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
+        if (event.replayOf === undefined)
+          this.#telemetry.metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
       } else if (verdict === 'duplicate') {
-        this.#metrics.duplicates.add();
+        this.#telemetry.metrics.duplicates.add();
       } else if (verdict === 'reused') {
         refused.push(
           rejected(event, 'id_reused', 'the id belongs to an earlier event of this producer with another body'),
@@ -185,23 +178,20 @@ export class Landing {
     return refused;
   }
 
-  /**
-   * Removes the quarantine rows of replayed events that have landed. If the process crashes before this, the entry is
-   * read again, and its row is removed then.
-   */
+  /** If the process crashes before this, the entry of the row is read again, and its row is removed then. */
   async #release(rows: readonly string[]): Promise<void> {
-    if (rows.length > 0) await this.#warehouse.release(rows);
+    if (rows.length > 0) await this.#options.warehouse.release(rows);
   }
 
   /** Leaves out events that have landed before: an entry may be read again after a newer schema refuses its event. */
   async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
     const asked = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
     if (asked.length === 0) return rejections;
-    const answers = await this.#warehouse.haveLanded(
+    const answers = await this.#options.warehouse.haveLanded(
       asked.map(({ id = '', producer, body }) => ({ id, producer, body })),
     );
     const landed = new Set(asked.filter((_, at) => answers[at]));
-    for (let at = 0; at < landed.size; at += 1) this.#metrics.duplicates.add();
+    for (let at = 0; at < landed.size; at += 1) this.#telemetry.metrics.duplicates.add();
     return rejections.filter((one) => !landed.has(one));
   }
 
@@ -211,12 +201,12 @@ export class Landing {
    */
   async #quarantine(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
     if (rejections.length === 0) return [];
-    await this.#warehouse.quarantine(rejections.map(rowOf));
+    await this.#options.warehouse.quarantine(rejections.map(rowOf));
     const erased = await this.#erased(rejections);
     const stale = rejections.filter(({ id = '', body }) => erased.has(id) && !isErased(body));
     if (stale.length === 0) return rejections;
     const kept = await this.#notLanded(stale.map(withoutBody));
-    if (kept.length > 0) await this.#warehouse.quarantine(kept.map(rowOf));
+    if (kept.length > 0) await this.#options.warehouse.quarantine(kept.map(rowOf));
     const names = new Set(kept.map(quarantineName));
     const gone = stale.filter((one) => !names.has(quarantineName(one)));
     await this.#release(gone.map(quarantineName));
@@ -225,10 +215,10 @@ export class Landing {
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
     if (rejections.length === 0) return;
-    this.#spans?.(rejections, startMs, this.#clock.epochMs());
-    for (const { code } of rejections) this.#metrics.quarantined.counter({ reason: code }).add();
+    this.#telemetry.spans?.(rejections, startMs, this.#options.clock.epochMs());
+    for (const { code } of rejections) this.#telemetry.metrics.quarantined.counter({ reason: code }).add();
     const [first] = rejections;
-    this.#log.error(
+    this.#telemetry.log.error(
       { entries: rejections.length, entry: first?.entry, reason: first?.reason, traceparent: first?.traceparent },
       'entries put in quarantine',
     );

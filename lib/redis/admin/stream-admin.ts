@@ -57,20 +57,15 @@ const SCRIPTS = {
   landAgain: new Script('land-again.lua', ...STATE),
 };
 
-interface AdminOptions extends ClockAndRandom {
+interface StreamAdminOptions extends ClockAndRandom {
+  readonly part: QueuePartition;
+  readonly label?: string | undefined;
   readonly log: Log;
   readonly client?: ((uri: string, name: string) => Client) | undefined;
 }
 
-interface StreamAdminOptions extends AdminOptions {
-  readonly part: QueuePartition;
-  readonly label?: string | undefined;
-}
-
-interface QueueAdminOptions extends PartitionsOptions, AdminOptions {
-  readonly uri: string;
-  readonly partitions: number;
-}
+type QueueAdminOptions = Omit<StreamAdminOptions, 'part' | 'label'> &
+  PartitionsOptions & { readonly uri: string; readonly partitions: number };
 
 /** Opens each stream that a queue URI names. `makes: false` is for commands that change nothing. */
 export function queueAdmin({ uri, partitions, ...options }: QueueAdminOptions): QueueAdmin {

@@ -5,9 +5,9 @@
 // migrates, a partition refuses events, and producers send them again.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
-import { askAny, shared } from './ask-once.ts';
+import { askOnce, shared } from './ask-once.ts';
 import type { MasterLookup } from './connection.ts';
-import type { RedisValue } from '../wire/values.ts';
+import type { RedisValue, Server } from '../wire/values.ts';
 
 export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' | 'cluster' }>;
 
@@ -51,18 +51,28 @@ export class ClusterMap {
     return master;
   }
 
+  /** Asks the nodes in turn, until one answers. */
   async #ask(): Promise<readonly SlotRange[]> {
     const nodes = [...new Set([...this.#nodes, ...this.#address.hosts])];
     this.#first += 1;
-    const uris = nodes.map((node) => this.#address.uriOf(node));
-    const ranges = await askAny(this.#system, uris, this.#first, async (server, at) => {
-      for (const [key, slot] of this.#slots)
-        if (slot === undefined) this.#slots.set(key, (await server.send(['CLUSTER', 'KEYSLOT', key])) as number);
-      const asked = (nodes[at] ?? '').replace(/:\d+$/, '');
-      return slotRanges(await server.send(['CLUSTER', 'SLOTS']), asked);
-    });
-    this.#nodes = [...new Set(ranges.flatMap(({ nodes: some }) => some))];
-    return ranges;
+    let last: unknown;
+    for (let tried = 0; tried < nodes.length; tried += 1) {
+      const node = nodes[(this.#first + tried) % nodes.length] ?? '';
+      try {
+        const ranges = await askOnce(this.#system, this.#address.uriOf(node), (server) => this.#slotsAt(server, node));
+        this.#nodes = [...new Set(ranges.flatMap(({ nodes: some }) => some))];
+        return ranges;
+      } catch (cause) {
+        last = cause;
+      }
+    }
+    throw last;
+  }
+
+  async #slotsAt(server: Server, node: string): Promise<readonly SlotRange[]> {
+    for (const [key, slot] of this.#slots)
+      if (slot === undefined) this.#slots.set(key, (await server.send(['CLUSTER', 'KEYSLOT', key])) as number);
+    return slotRanges(await server.send(['CLUSTER', 'SLOTS']), node.replace(/:\d+$/, ''));
   }
 }
 
