@@ -231,14 +231,11 @@ describe('the import of SARIF', () => {
       descriptor: { id: 'rule-error' },
       associatedRule: { id: 'r' },
     };
+    const note = { level: 'note', message: { text: 'x' } };
     const runs: [object, string, number][] = [
       [{ executionSuccessful: true }, 'complete', 0],
       [{ executionSuccessful: false }, 'incomplete', 1],
-      [
-        { executionSuccessful: true, toolExecutionNotifications: [failure, { level: 'note', message: { text: 'x' } }] },
-        'incomplete',
-        1,
-      ],
+      [{ executionSuccessful: true, toolExecutionNotifications: [failure, note] }, 'incomplete', 1],
       [{ executionSuccessful: false, toolConfigurationNotifications: [failure] }, 'incomplete', 1],
     ];
     for (const [invocation, status, count] of runs) {
@@ -270,6 +267,10 @@ describe('the import of SARIF', () => {
   });
 
   it('treats null as an absent member wherever it is optional', () => {
+    const physicalLocation = {
+      artifactLocation: { uri: 'a.c', uriBaseId: 'B', index: 0 },
+      region: { startLine: 1, startColumn: 1, snippet: { text: 's' } },
+    };
     const whole = {
       version: '2.1.0',
       runs: [
@@ -277,26 +278,20 @@ describe('the import of SARIF', () => {
           tool: { driver: { name: 'l', version: '1', rules: [{ id: 'r', helpUri: 'https://h', properties: {} }] } },
           artifacts: [{ location: { uri: 'a.c' } }],
           invocations: [{ executionSuccessful: true, toolExecutionNotifications: [{ message: { text: 'x' } }] }],
-          originalUriBaseIds: { B: { uri: 'b/' } },
-          columnKind: 'utf16CodeUnits',
+          ...{ originalUriBaseIds: { B: { uri: 'b/' } }, columnKind: 'utf16CodeUnits' },
           results: [
             {
-              ruleId: 'r',
-              ruleIndex: 0,
-              level: 'error',
-              kind: 'fail',
+              ...{
+                ruleId: 'r',
+                ruleIndex: 0,
+                level: 'error',
+                kind: 'fail',
+                suppressions: [],
+                fixes: [],
+                properties: {},
+              },
               message: { text: 'm', arguments: [] },
-              suppressions: [],
-              fixes: [],
-              properties: {},
-              locations: [
-                {
-                  physicalLocation: {
-                    artifactLocation: { uri: 'a.c', uriBaseId: 'B', index: 0 },
-                    region: { startLine: 1, startColumn: 1, snippet: { text: 's' } },
-                  },
-                },
-              ],
+              locations: [{ physicalLocation }],
             },
           ],
         },
@@ -453,18 +448,7 @@ describe('the import of SARIF', () => {
     git(root, 'add', 'env.c');
     const snippetOf = (uri: string) => imported(sarif([result(at(uri))]), root).findings[0]?.codeSnippet;
     assert.deepEqual(['a.c', 'inner.c'].map(snippetOf), ['here', 'here']);
-    for (const uri of [
-      'link.c',
-      'up/secret.c',
-      'zero.c',
-      'pipe.c',
-      'long.c',
-      'none.c',
-      '.git/config',
-      '.env',
-      '.npmrc',
-      'env.c',
-    ])
+    for (const uri of 'link.c up/secret.c zero.c pipe.c long.c none.c .git/config .env .npmrc env.c'.split(' '))
       assert.equal(snippetOf(uri), undefined, uri);
     await rm(join(root, '.git'), { recursive: true });
     assert.equal(snippetOf('a.c'), undefined, 'without git');

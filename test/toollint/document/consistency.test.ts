@@ -165,29 +165,10 @@ describe('the consistency of a report', () => {
   }
 
   it('refuses every path that is not relative to the root', () => {
-    for (const path of [
-      '/etc',
-      'C:\\x',
-      'C:/x',
-      'a\\b',
-      '../x',
-      'a/../b',
-      './a',
-      'a//b',
-      '',
-      'file:///x',
-      'https://example.org/x',
-      's3://bucket/x',
-      'a/',
-      '.',
-      'a/.',
-      'x\u0000y',
-    ]) {
-      assert.deepEqual(
-        found(sampleReport([sampleFinding({ path })])),
-        ['consistency invalid-path /findings/0/location/path'],
-        path,
-      );
+    const faulty = String.raw`/etc C:\x C:/x a\b ../x a/../b ./a a//b file:///x https://example.org/x s3://b/x a/ . a/.`;
+    for (const path of [...faulty.split(' '), '', 'x\u0000y']) {
+      const expected = ['consistency invalid-path /findings/0/location/path'];
+      assert.deepEqual(found(sampleReport([sampleFinding({ path })])), expected, path);
     }
     for (const path of ['..foo/bar', 'a..b', '.hidden/x', 'a b/#%.ts', '漢字/é.ts', '...']) {
       assert.deepEqual(found(sampleReport([sampleFinding({ path })])), [], path);

@@ -100,19 +100,8 @@ describe('the files of a scan', () => {
   });
 
   it('may have any valid name', async (t) => {
-    const names = [
-      '-dash.js',
-      'a b.js',
-      'hash#.js',
-      'per%cent.js',
-      `quo"te'.js`,
-      'line\nbreak.js',
-      '😀.js',
-      '[x].js',
-      '{a,b}.js',
-      '.hidden.js',
-      '..double.js',
-    ];
+    const odd = String.raw`-dash hash# per%cent quo"te' 😀 [x] {a,b} .hidden ..double`;
+    const names = [...odd.split(' '), 'a b', 'line\nbreak'].map((name) => `${name}.js`);
     const cwd = await project(t, Object.fromEntries(names.map((name) => [`src/${name}`, 'var a;\n'])));
     const { report } = await scanned(cwd, ['src']);
     assertSound(report);
