@@ -1,63 +1,34 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import { it } from 'node:test';
-import { text } from 'node:stream/consumers';
-import { startFakeGateway, type FakeGatewayOptions } from '../../lib/send/fake-gateway.ts';
+import { startFakeGateway, type FakeGateway } from '../../lib/send/fake-gateway.ts';
 import { sendEvents } from '../../lib/send/client.ts';
-import { describeProducerContract, type Ask, type ContractGateway, type Reply } from '../contract/producers.ts';
+import { describeProducerContract, type ContractGateway } from '../contract/producers.ts';
+import { event, TestClient, type Reply } from '../support/client.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd } from '../support/scope.ts';
 
-interface Tls {
-  readonly ca: string;
-  readonly cert?: string;
-  readonly key?: string;
-}
-
-async function asked(url: string, tls: Tls, { method = 'GET', path, headers = {}, body }: Ask): Promise<Reply> {
-  const request = url.startsWith('https:') ? httpsRequest : httpRequest;
-  const outgoing = request(`${url}${path}`, { method, headers, ...tls, agent: false });
-  outgoing.end(body);
-  const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
-  const answer = await text(response);
-  const json = JSON.parse(answer) as Record<string, unknown>;
-  return { status: response.statusCode ?? 0, headers: response.headers, body: answer, json };
-}
-
-const fake = (options: (pki: Pki) => FakeGatewayOptions) => async (): Promise<ContractGateway> => {
+describeProducerContract('of the fake gateway', async (): Promise<ContractGateway> => {
   const pki = await Pki.create();
-  const { cert, key } = await pki.producer('contract');
-  const tls = { cert, key, ca: pki.authority.certificate };
-  const gateway = await startFakeGateway({ ...options(pki), retryAfterS: 1 });
+  const producer = await pki.producer('contract');
+  const ca = pki.authority.certificate;
+  const tls = { cert: pki.server.certificate, key: pki.server.key, ca };
+  const gateway = await startFakeGateway({ tls, retryAfterS: 1 });
   atEnd(() => gateway.close());
-  const ask = (one: Ask): Promise<Reply> => asked(gateway.url, tls, one);
+  const client = new TestClient(Number(new URL(gateway.url).port), ca, producer);
   return {
-    options: { url: gateway.url, ...(gateway.url.startsWith('https:') ? tls : {}) },
-    ask,
+    options: { url: gateway.url, cert: producer.cert, key: producer.key, ca },
+    ask: (ask) => client.ask(ask),
     takeByAnother: async (id) => gateway.giveAway(id),
     overQuota: (body) => {
       gateway.next('rateLimited');
-      return ask({ method: 'POST', path: '/events', body, headers: { 'content-type': 'application/json' } });
+      return client.post(body);
     },
     fail: async () => {
       gateway.next('unavailable');
       return async () => undefined;
     },
   };
-};
-
-describeProducerContract(
-  'of the fake gateway on plain HTTP',
-  fake(() => ({})),
-);
-describeProducerContract(
-  'of the fake gateway on TLS',
-  fake(({ server, authority }) => ({
-    tls: { cert: server.certificate, key: server.key, ca: authority.certificate },
-  })),
-);
+});
 
 it('the fake gateway accepts an event even if it sends no answer, so that the next try is a duplicate', async () => {
   const gateway = await startFakeGateway();
@@ -137,18 +108,14 @@ it('the fake gateway refuses a client without a certificate of its authority, if
   const pki = await Pki.create();
   const { certificate: cert, key } = pki.server;
   const ca = pki.authority.certificate;
-  const post = {
-    method: 'POST',
-    path: '/events',
-    body: '{"id":"a","type":"t"}',
-    headers: { 'content-type': 'application/json' },
-  };
   const strict = await startFakeGateway({ tls: { cert, key, ca } });
   const lax = await startFakeGateway({ tls: { cert, key } });
   atEnd(async () => void (await Promise.all([strict.close(), lax.close()])));
-  const reply = await asked(strict.url, { ca }, post);
+  const post = ({ url }: FakeGateway): Promise<Reply> =>
+    new TestClient(Number(new URL(url).port), ca, undefined).post(event('a'));
+  const reply = await post(strict);
   assert.deepEqual([reply.status, reply.json?.['code']], [401, 'UNAUTHORIZED_PRODUCER']);
   assert.match(String(reply.headers['www-authenticate']), /^TLS-Client-Certificate /);
   assert.deepEqual(strict.events, []);
-  assert.equal((await asked(lax.url, { ca }, post)).status, 202);
+  assert.equal((await post(lax)).status, 202);
 });

@@ -2,24 +2,20 @@ import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import { join } from 'node:path';
 import { before, beforeEach, describe, it } from 'node:test';
-import type { TLSSocket } from 'node:tls';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
 import { listening } from './listening.ts';
-
-const folder = temporaryFolder();
-const path = (name: string): string => join(folder, name);
 
 interface Arrival {
   readonly body: string;
-  readonly socket: TLSSocket;
   readonly authorization: string | undefined;
 }
 
+let pki: Pki;
+const path = (name: string): string => pki.path(name);
 let url: string;
 let arrivals: Arrival[] = [];
 const ids = new WeakMap<ServerResponse, unknown>();
@@ -33,30 +29,16 @@ function respond(response: ServerResponse, status: number, body: object, headers
 }
 const accepted = (response: ServerResponse, more: object = {}): void =>
   respond(response, 202, { id: ids.get(response), status: 'accepted', ...more });
-const problem = (
-  response: ServerResponse,
-  status: number,
-  code: string,
-  retryable: boolean,
-  headers: Record<string, string> = {},
-): void =>
-  respond(
-    response,
-    status,
-    { status, detail: 'the queue is full', code, retryable },
-    { 'Content-Type': 'application/problem+json', ...headers },
-  );
+const refused = (response: ServerResponse): void => respond(response, 400, { code: 'INVALID_EVENT', retryable: false });
+const unavailable = (response: ServerResponse, headers: Record<string, string> = {}): void =>
+  respond(response, 503, { code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'the queue is full' }, headers);
 
 before(async () => {
   process.umask(0o022);
-  const pki = await Pki.create();
+  pki = await Pki.create();
   const { cert, key } = await pki.producer('sender');
-  for (const [name, text] of [
-    ['ca.pem', pki.authority.certificate],
-    ['producer.pem', cert],
-    ['producer-key.pem', key],
-  ] as const)
-    writeFileSync(path(name), text);
+  pki.write('producer.pem', cert);
+  pki.write('producer-key.pem', key);
   const { certificate, key: serverKey } = pki.server;
   const tls = { cert: certificate, key: serverKey, ca: pki.authority.certificate, requestCert: true };
   const server = createServer(tls, (request, response) => {
@@ -64,11 +46,7 @@ before(async () => {
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const body = Buffer.concat(chunks).toString();
-      arrivals.push({
-        body,
-        socket: request.socket as TLSSocket,
-        authorization: request.headers.authorization,
-      });
+      arrivals.push({ body, authorization: request.headers.authorization });
       ids.set(response, /"id":"([^"]*)"/.exec(body)?.[1]);
       answer(response, body, arrivals.filter((arrival) => arrival.body === body).length);
     });
@@ -79,9 +57,10 @@ beforeEach(() => {
   arrivals = [];
   answer = (response) => accepted(response);
 });
+
 function send(input: string, ...args: string[]): Program {
   const tls = ['--cert', path('producer.pem'), '--key', path('producer-key.pem'), '--ca', path('ca.pem')];
-  return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: folder, input });
+  return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: pki.folder, input });
 }
 
 async function ended(code: number, input: string, ...args: string[]): Promise<Program> {
@@ -118,7 +97,6 @@ describe('ingest-send', () => {
     const args = ['--concurrency', '5', '--pipelining', '1', '--token', path('token')];
     const program = await ended(0, input.join('\n'), ...args);
     assert.deepEqual(arrivals.map(({ body }) => body).sort(), input.sort());
-    assert.equal(new Set(arrivals.map(({ socket }) => socket)).size, 5, 'each on its connection');
     for (const { authorization } of arrivals) assert.equal(authorization, 'Bearer abc.def.ghi');
     const counts = { accepted: 40, 'of these duplicate': 16, 'of these differing': 8, refused: 0 };
     assert.deepEqual(figures(program), counts);
@@ -174,8 +152,7 @@ describe('ingest-send', () => {
   });
 
   it('writes only reasons for waiting to a pipe, and nothing with --quiet', { tags: ['long'] }, async () => {
-    answer = (response, _body, tries) =>
-      tries === 1 ? problem(response, 503, 'QUEUE_UNAVAILABLE', true) : accepted(response);
+    answer = (response, _body, tries) => (tries === 1 ? unavailable(response) : accepted(response));
     const program = await ended(0, event('one'));
     const [waiting, ...others] = program.lines.filter((line) => line.startsWith('ingest-send: '));
     assert.match(waiting ?? '', /^ingest-send: waiting 0\.\d s to try again, QUEUE_UNAVAILABLE: the queue is full$/);
@@ -188,19 +165,16 @@ describe('ingest-send', () => {
 
   it('never overwrites refused events, and sends them again byte for byte with --resend', async () => {
     const binary = Buffer.concat([Buffer.from('{"id":"'), Buffer.from([0xff, 0xfe]), Buffer.from('","type":"t"}')]);
-    answer = (response) => problem(response, 400, 'INVALID_EVENT', false);
+    answer = refused;
     writeFileSync(path('some.ndjson'), Buffer.concat([Buffer.from(`\n${event('text')}\n`), binary]));
     for (const run of [1, 2]) {
       const program = await ended(1, '', 'some.ndjson');
       assert.match(program.output, new RegExp(`are in some\\.ndjson\\.refused${run === 1 ? '' : '\\.2'}$`, 'm'));
     }
     const first = readFileSync(path('some.ndjson.refused'), 'utf8');
+    const rows = first.trim().split('\n').sort();
     assert.deepEqual(
-      first
-        .trim()
-        .split('\n')
-        .map((line) => (JSON.parse(line) as { line: number }).line)
-        .sort(),
+      rows.map((row) => (JSON.parse(row) as { line: number }).line),
       [2, 3],
     );
     const named = await ended(2, '', '--refused', 'some.ndjson.refused', 'some.ndjson');
@@ -209,7 +183,7 @@ describe('ingest-send', () => {
 
     arrivals = [];
     const half = (body: string): boolean => body.includes('text');
-    answer = (response, body) => (half(body) ? accepted(response) : problem(response, 400, 'INVALID_EVENT', false));
+    answer = (response, body) => (half(body) ? accepted(response) : refused(response));
     await ended(1, '', '--resend', 'some.ndjson.refused');
     assert.deepEqual(arrivals.map(({ body }) => body).sort(), [event('text'), binary.toString()].sort());
     const left = JSON.parse(readFileSync(path('some.ndjson.refused.3'), 'utf8')) as Record<string, unknown>;
@@ -257,16 +231,14 @@ describe('ingest-send', () => {
     }
     assert.equal(arrivals.length, 0);
     const late = send([...Array<string>(9).fill('no object'), event('late')].join('\n'), '--refused', 'late.refused');
-    answer = (response, body) =>
-      body.startsWith('{') ? accepted(response) : problem(response, 400, 'INVALID_EVENT', false);
+    answer = (response, body) => (body.startsWith('{') ? accepted(response) : refused(response));
     assert.equal(await late.ended, 1, late.output);
     assert.deepEqual(figures(late), { accepted: 1, refused: 9, INVALID_EVENT: 9 });
     await ended(0, '', 'empty.ndjson');
   });
 
   it('prints its summary as JSON with --json, and makes refused events readable only for the owner', async () => {
-    answer = (response, body) =>
-      body.includes('bad') ? problem(response, 400, 'INVALID_EVENT', false) : accepted(response, { duplicate: true });
+    answer = (response, body) => (body.includes('bad') ? refused(response) : accepted(response, { duplicate: true }));
     const program = await ended(1, [event('good'), event('bad')].join('\n'), '--json', '--refused', 'json.refused');
     const [line] = program.lines.filter((one) => one.startsWith('{'));
     const { eventsPerS, p50Ms, p99Ms, ...counts } = JSON.parse(line ?? '') as Record<string, unknown>;
@@ -283,25 +255,30 @@ describe('ingest-send', () => {
     });
     assert.equal(statSync(path('json.refused')).mode & 0o777, 0o600);
     const row = JSON.parse(readFileSync(path('json.refused'), 'utf8')) as object;
-    const answered = { status: 400, detail: 'the queue is full', code: 'INVALID_EVENT', retryable: false };
+    const answered = { code: 'INVALID_EVENT', retryable: false };
     assert.deepEqual(row, { line: 2, code: 'INVALID_EVENT', status: 400, answer: answered, body: event('bad') });
   });
 
-  it('writes no position through a link', async () => {
-    writeFileSync(path('linked.ndjson'), [event('done'), event('waits')].join('\n'));
+  it('continues an interrupted refused file, and writes no position through a link', async () => {
+    const rows = ['done', 'waits'].map((id) => JSON.stringify({ line: 7, body: event(id) }));
+    writeFileSync(path('linked.refused'), rows.join('\n'));
     writeFileSync(path('victim'), 'untouched');
-    for (const name of ['linked.ndjson.position', 'linked.ndjson.position.new'])
+    for (const name of ['linked.refused.position', 'linked.refused.position.new'])
       symlinkSync(path('victim'), path(name));
-    answer = (response, body) => {
-      if (body.includes('done')) accepted(response);
-      else problem(response, 503, 'QUEUE_UNAVAILABLE', true, { 'Retry-After': '600' });
-    };
-    const program = send('', 'linked.ndjson');
+    answer = (response, body) =>
+      body === event('done') ? accepted(response) : unavailable(response, { 'Retry-After': '600' });
+    const program = send('', '--resend', 'linked.refused');
     await eventually('the second event waits', () => /waiting/.test(program.output));
     program.signal('SIGINT');
     assert.equal(await program.ended, 130);
     assert.equal(readFileSync(path('victim'), 'utf8'), 'untouched');
-    assert.equal((JSON.parse(readFileSync(path('linked.ndjson.position'), 'utf8')) as { line: number }).line, 1);
+    arrivals = [];
+    answer = (response) => accepted(response);
+    await ended(0, '', '--resend', 'linked.refused');
+    assert.deepEqual(
+      arrivals.map(({ body }) => body),
+      [event('waits')],
+    );
   });
 
   it('exits with 2 for a wrong option, and names the mistake', async () => {
