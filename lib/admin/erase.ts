@@ -15,7 +15,7 @@ import { quarantineRowName } from '../ingest/warehouse.ts';
 import { auditLines } from '../ingest/warehouse-admin.ts';
 import { errno } from '../process/env.ts';
 import { printable } from '../process/printable.ts';
-import { audited, pages, printResult, UsageError, type Session } from './session.ts';
+import { audited, eraseTraces, pages, printResult, UsageError, type Session } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
 /** Time limit for a consumer that holds an entry. Another consumer needs less time to claim the entry. */
@@ -64,8 +64,7 @@ export async function eraseEvents(session: Session, ids: readonly string[]): Pro
   if (held > 0)
     session.tell(`not done: a consumer holds ${counted(held, 'entry', 'entries')}; run again after it has landed them`);
   if (tried < ids.length) session.tell('interrupted; run again for the rest');
-  const rest = await session.warehouse.eraseTraces();
-  if (rest !== undefined) session.tell(rest);
+  await eraseTraces(session);
   return held + unknown.length === 0 && tried === ids.length;
 }
 

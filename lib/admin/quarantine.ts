@@ -2,7 +2,7 @@
 import { auditLines, type QuarantineFilter, type QuarantineRow } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { bodyJson, rowJson, rowText } from './event.ts';
-import { audited, auditRecord, pages, printResult, type Session, type Tally } from './session.ts';
+import { audited, auditRecord, eraseTraces, pages, printResult, type Session, type Tally } from './session.ts';
 import { bytesText, counted, countText, table, timeText } from './terminal.ts';
 
 export type Selection =
@@ -66,8 +66,7 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
   const dropped = tally.changed;
   printResult(session, { dropped }, `removed ${counted(dropped, 'row')}\n`);
   if (stopped.aborted) tell('interrupted; run again for the rest');
-  const rest = await warehouse.eraseTraces();
-  if (rest !== undefined) tell(rest);
+  await eraseTraces(session);
   return dropped >= (selection.kind === 'entries' ? selection.entries.length : found);
 }
 

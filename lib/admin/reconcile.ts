@@ -14,7 +14,7 @@ import { isSameProducer } from '../process/producer-name.ts';
 import { eraseAgain, recordedErasures, type Erasures } from './erasures.ts';
 import { Patience } from './patience.ts';
 import { Report, writeMetrics, type EventPlace } from './reconcile-report.ts';
-import { answersOf, audited, type Session, type Tally } from './session.ts';
+import { answersOf, audited, eraseTraces, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
 export interface Reconciling {
@@ -54,7 +54,7 @@ interface Work {
 }
 
 async function compare(session: Session, options: Reconciling, tally: Tally): Promise<boolean> {
-  const { queue, warehouse, stopped, clock, tell } = session;
+  const { queue, stopped, clock, tell } = session;
   const { land, metrics } = options;
   const { found: windows, failures } = await answersOf(queue.streams.map(windowOf));
   const sinceMs = Math.min(...windows.map(({ startMs }) => startMs));
@@ -68,8 +68,7 @@ async function compare(session: Session, options: Reconciling, tally: Tally): Pr
   report.print(session);
   if (patience.deserted) tell(`no consumer is running: ${counted(report.left, 'event')} will land once one starts`);
   else if (stopped.aborted) tell('interrupted; run again for the rest');
-  const traces = land && report.bodiesBack > 0 ? await warehouse.eraseTraces() : undefined;
-  if (traces !== undefined) tell(traces);
+  if (land && report.bodiesBack > 0) await eraseTraces(session);
   if (failures.length > 0) throw failuresOf(failures);
   if (stopped.aborted) return false;
   if (metrics !== undefined) await writeMetrics(metrics, report.metrics(clock.epochMs()));

@@ -54,6 +54,12 @@ export function* pages<T>(all: readonly T[], size: number): Generator<readonly T
   for (let from = 0; from < all.length; from += size) yield all.slice(from, from + size);
 }
 
+/** Removes overwritten and deleted bodies from the warehouse's files, as far as it can. */
+export async function eraseTraces({ warehouse, tell }: Session): Promise<void> {
+  const rest = await warehouse.eraseTraces();
+  if (rest !== undefined) tell(rest);
+}
+
 const LINE_CHARACTERS_MAX = 400;
 
 /** Number of changed rows, entries or events. */
