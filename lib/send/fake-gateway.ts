@@ -41,7 +41,7 @@ export interface FakeGatewayOptions {
   readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer; readonly ca?: string | Buffer };
   /** The maximum length of a body in bytes. The default is the gateway's, 262,144. */
   readonly bodyBytesMax?: number;
-  /** The Retry-After of 429 and 503 in seconds. The default is 0, so that tests do not wait. A gateway sends 1 or more. */
+  /** The Retry-After of 429 and 503 in seconds. A gateway sends 1 or more; the default is 0, so tests do not wait. */
   readonly retryAfterS?: number;
 }
 
