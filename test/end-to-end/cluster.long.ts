@@ -4,10 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { PATIENT, event } from '../support/gateway.ts';
 import { Pipeline, metricOf, readiness } from '../support/pipeline.ts';
 import { TestCluster } from '../support/redis-cluster.ts';
-import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { Program } from '../support/program.ts';
 import { ProducerLoad } from '../support/producer-load.ts';
 
 const PARTITIONS = 4;
@@ -28,18 +27,6 @@ before(async () => {
   // A lookup returns 503 until the warehouse is ready.
   for (const { program } of pipeline.replicas) await program.line(/the warehouse is ready/);
 });
-
-const start = (name: 'ingest-gateway' | 'ingest-consumer', env: Readonly<Record<string, string>>): Program =>
-  new Program(name, {
-    env: {
-      INGEST_QUEUE_URI: cluster.uri,
-      INGEST_STATE_DIR: temporaryFolder(),
-      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-      INGEST_WAREHOUSE_URI: store.uri,
-      ...env,
-    },
-  });
 
 describe('a queue on a Redis Cluster', () => {
   it('distributes events over its partitions, finds them, recognizes repeats, and lands each once', async () => {
@@ -66,25 +53,6 @@ describe('a queue on a Redis Cluster', () => {
       );
     }
     assert.equal(await (await cluster.masterOf('ingest')).command('HGET', '{ingest}:queue', 'partitions'), '4');
-  });
-
-  it('has one connection of a gateway to each master', async () => {
-    const lists = await Promise.all(cluster.nodes.map((node) => node.command('CLIENT', 'LIST')));
-    assert.deepEqual(
-      lists.map((list) => String(list).split(' name=ingest-gateway ').length - 1),
-      [1, 1, 1, 0, 0, 0],
-    );
-  });
-
-  it('is refused behind a plain URI, and the message names the right one', async () => {
-    // The first server owns the slot of the stream `ingest`. The second server answers MOVED.
-    const serving = await cluster.masterOf('ingest');
-    const other = cluster.nodes.slice(0, 3).find((node) => node !== serving);
-    for (const uri of [serving.uri, other?.uri ?? '']) {
-      const program = start('ingest-gateway', { INGEST_QUEUE_URI: uri });
-      assert.equal(await program.ended, 4, program.output);
-      assert.match(program.output, /this is a Redis Cluster: use redis\+cluster:\/\//);
-    }
   });
 
   it('with one master killed refuses only the events of its partitions, until the fail-over', async () => {

@@ -3,11 +3,10 @@ import assert from 'node:assert/strict';
 import { openLink } from '../support/link.ts';
 import { Pipeline } from '../support/pipeline.ts';
 import { TestSentinels } from '../support/redis-sentinel.ts';
-import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { event } from '../support/gateway.ts';
 import { ProducerLoad } from '../support/producer-load.ts';
-import { Program } from '../support/program.ts';
 
 let sentinels: TestSentinels;
 let store: WarehouseStore;
@@ -45,27 +44,6 @@ describe('replicas that do not acknowledge in time', () => {
       return again.status === 202 && again;
     });
     assert.equal(answer.body['duplicate'], true);
-  });
-
-  it('are reported at the start, and refused if durability is required', { tags: ['long'] }, async () => {
-    await sentinels.whole();
-    const cases = [
-      ['0', /has replicas \(2\) and INGEST_QUEUE_REPLICAS is 0/],
-      ['3', /2 replicas are connected and INGEST_QUEUE_REPLICAS is 3/],
-    ] as const;
-    const programs = cases.map(([replicas]) => {
-      const env = {
-        INGEST_QUEUE_URI: sentinels.uri,
-        INGEST_QUEUE_REPLICAS: replicas,
-        INGEST_QUEUE_DURABILITY: 'require',
-      };
-      const own = { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_STATE_DIR: temporaryFolder() };
-      return new Program('ingest-gateway', { env: { ...env, ...own } });
-    });
-    for (const [at, program] of programs.entries()) {
-      assert.equal(await program.ended, 4, program.output);
-      assert.match(program.output, cases[at]?.[1] ?? /./);
-    }
   });
 });
 

@@ -16,7 +16,6 @@ class Sender {
   readonly #connection: RawConnection;
   readonly #name: string;
   #sent = 0;
-  #goesOn = true;
 
   constructor(connection: RawConnection, name: string) {
     this.#connection = connection;
@@ -37,10 +36,6 @@ class Sender {
     return this.answered === this.#sent;
   }
 
-  stop(): void {
-    this.#goesOn = false;
-  }
-
   get accepted(): string[] {
     const { received } = this.#connection;
     const found = repliesIn(received);
@@ -51,7 +46,7 @@ class Sender {
   }
 
   #next(): void {
-    if (!this.#goesOn || !this.idle || this.closed) return;
+    if (!this.idle || this.closed) return;
     this.#connection.write(postText(event(`${this.#name}-${this.#sent}`)));
     this.#sent += 1;
   }

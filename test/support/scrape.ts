@@ -6,25 +6,12 @@ export interface Sample {
   readonly value: number;
 }
 
-export interface Family {
-  readonly name: string;
-  readonly type: string;
-  readonly help: string;
-}
-
 export class Scrape {
   readonly text: string;
-  readonly families: readonly Family[];
   readonly samples: readonly Sample[];
 
   constructor(text: string) {
     this.text = text;
-    const helps = new Map([...text.matchAll(/^# HELP (\S+) (.*)$/gm)].map(([, name = '', help = '']) => [name, help]));
-    this.families = [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => ({
-      name,
-      type,
-      help: helps.get(name) ?? '',
-    }));
     this.samples = text
       .split('\n')
       .filter((line) => line !== '' && !line.startsWith('#'))
