@@ -153,7 +153,7 @@ export class Arrivals<T> {
     this.#places.delete(connection);
     if (!connection.isOpen) return this.#fail(connection, 'limit');
     this.#host.handlers.connectionFailure('limit', connection.address);
-    connection.evict();
+    connection.socket.destroy();
   }
 
   #fail(connection: Connection<T>, reason: 'limit' | 'timeout' | 'proxy_header'): void {

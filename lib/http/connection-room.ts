@@ -5,11 +5,29 @@
 // rank. If too few places are left for strangers, the producer with the most connections loses one, preferably an idle
 // one. The number of strangers per address is limited.
 
-export interface RoomLimits {
+import type { BlockList } from 'node:net';
+
+export interface ServerLimits {
   readonly connectionsMax: number;
   /** Maximum number of strangers from one address; 0 means no limit. */
   readonly connectionsPerAddressMax: number;
+  readonly held: HeldLimits;
+  readonly headerBytesMax: number;
+  readonly handshakeTimeoutMs: number;
+  /** Times for the first or next request to begin. node:http limits the rest of a request. */
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  /** `node` switches the fast path off. */
+  readonly httpReader: 'own' | 'node';
+  /**
+   * Addresses of the load balancers. Only their connections are accepted, and each must begin with a PROXY protocol
+   * header. `undefined` if clients connect directly.
+   */
+  readonly proxyFrom: BlockList | undefined;
 }
+
+export type RoomLimits = Pick<ServerLimits, 'connectionsMax' | 'connectionsPerAddressMax'>;
 
 /** The place of a connection in the room. */
 export interface Place {

@@ -3,10 +3,10 @@
 // Invariants: nothing is written after an answer that closes the connection, and nothing is read. A client that is
 // still sending gets the time to read that answer.
 import type { X509Certificate } from 'node:crypto';
-import type { BlockList, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
-import type { HeldLimits, Place, RoomLimits } from './connection-room.ts';
+import type { Place, ServerLimits } from './connection-room.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { CLOSING, type HeadTail } from './respond.ts';
 import type { Turns } from './turns.ts';
@@ -35,23 +35,6 @@ export interface ServerHandlers<T> {
   readonly connectionFailure: (reason: string, address: string) => void;
   /** Returns the complete response to a request in plain HTTP. */
   readonly plainHttp: () => string;
-}
-
-export interface ServerLimits extends RoomLimits {
-  readonly held: HeldLimits;
-  readonly headerBytesMax: number;
-  readonly handshakeTimeoutMs: number;
-  /** Times for the first or next request to begin. node:http limits the rest of a request. */
-  readonly headersTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  /** `node` switches the fast path off. */
-  readonly httpReader: 'own' | 'node';
-  /**
-   * Addresses of the load balancers. Only their connections are accepted, and each must begin with a PROXY protocol
-   * header. `undefined` if clients connect directly.
-   */
-  readonly proxyFrom: BlockList | undefined;
 }
 
 /** The server, as its connections see it. */
@@ -243,12 +226,6 @@ export class Connection<T> implements Place {
   retire(): void {
     this.isRetiring = true;
     this.wake();
-  }
-
-  /** Closes the connection because another one needs its place. */
-  evict(): void {
-    if (this.isIdle && this.producer !== undefined) this.finish('', false);
-    else this.socket.destroy();
   }
 
   /** Closes the connection if it is quiet for too long. Called a few times a second. */

@@ -18,7 +18,7 @@ const OWED_MAX = 64;
 
 export class FastPath<T> implements Reader {
   readonly #connection: Connection<T>;
-  readonly #leave: (rest: Buffer, hasEnded: boolean) => void;
+  readonly #leave: (ended?: Buffer) => void;
   /** The beginning of a request. */
   #held: Buffer = NOTHING;
   #pieces = 0;
@@ -30,8 +30,8 @@ export class FastPath<T> implements Reader {
   /** True if the client ended its side. */
   #hasEnded = false;
 
-  /** `leave` is called once, after the last answer, with the unread bytes. */
-  constructor(connection: Connection<T>, leave: (rest: Buffer, hasEnded: boolean) => void) {
+  /** `leave` is called once, after the last answer; with the unread bytes if the client ended its side. */
+  constructor(connection: Connection<T>, leave: (ended?: Buffer) => void) {
     this.#connection = connection;
     this.#leave = leave;
     connection.socket.on('data', this.#onData);
@@ -178,9 +178,9 @@ export class FastPath<T> implements Reader {
   }
 
   #left(): void {
-    const held = this.#held;
+    const ended = this.#hasEnded ? this.#held : undefined;
     this.stop();
-    this.#leave(held, this.#hasEnded);
+    this.#leave(ended);
   }
 
   readonly #onEnd = (): void => {

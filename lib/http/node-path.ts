@@ -35,17 +35,16 @@ export class NodePath<T> implements Reader {
     this.#connection = connection;
   }
 
-  /** Passes the connection to `adopt`, node's own listener. `rest` are the bytes that have not been handled. */
-  begin(adopt: () => void, rest: Buffer, hasEnded: boolean): void {
+  /** Passes the connection to `adopt`, node's own listener. `ended` are the last bytes of a client that ended. */
+  begin(adopt: () => void, ended: Buffer | undefined): void {
     const { socket } = this.#connection;
     socket.pause();
-    if (rest.length > 0 && !hasEnded) socket.unshift(rest);
     adopt();
     socket.on('end', this.#onEnd);
     socket.on('readable', this.#onReadable);
-    if (!hasEnded) return;
+    if (ended === undefined) return;
     // Nothing can be put back into a stream that has ended, so node's listeners get the rest from here.
-    socket.emit('data', rest);
+    socket.emit('data', ended);
     socket.emit('end');
   }
 

@@ -3,7 +3,8 @@
 // endpoints over TLS.
 import type { AddressInfo } from 'node:net';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
-import type { ServerHandlers, ServerLimits } from './connection.ts';
+import type { ServerLimits } from './connection-room.ts';
+import type { ServerHandlers } from './connection.ts';
 import { FAULTS, type HttpRequest, type Refused } from './request.ts';
 import { lastResponse, requestIdFrom, type Answer } from './respond.ts';
 import { route, Router, type Route } from './router.ts';

@@ -14,10 +14,10 @@ import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { Arrivals } from './arrivals.ts';
-import type { Connection, Host, ServerHandlers, ServerLimits } from './connection.ts';
+import type { Connection, Host, ServerHandlers } from './connection.ts';
 import { FastPath } from './fast-path.ts';
 import { faultOf, handshakeReason } from './faults.ts';
-import { overBudget } from './connection-room.ts';
+import { overBudget, type ServerLimits } from './connection-room.ts';
 import { NodePath } from './node-path.ts';
 import { HeadTail } from './respond.ts';
 import { Turns } from './turns.ts';
@@ -32,7 +32,6 @@ const IDLE_CHECK_MS = 50;
 const REQUESTS_A_TURN = 192;
 /** Cost of a slice that node:http reads. A request on the fast path costs 1. */
 const SLICE_COST = 4;
-const NOTHING = Buffer.alloc(0);
 
 /**
  * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
@@ -42,17 +41,7 @@ const NOTHING = Buffer.alloc(0);
 const TLS_OPTIONS = {
   minVersion: 'TLSv1.2',
   secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
-  ciphers: [
-    'TLS_AES_256_GCM_SHA384',
-    'TLS_CHACHA20_POLY1305_SHA256',
-    'TLS_AES_128_GCM_SHA256',
-    'ECDHE-ECDSA-AES128-GCM-SHA256',
-    'ECDHE-RSA-AES128-GCM-SHA256',
-    'ECDHE-ECDSA-AES256-GCM-SHA384',
-    'ECDHE-RSA-AES256-GCM-SHA384',
-    'ECDHE-ECDSA-CHACHA20-POLY1305',
-    'ECDHE-RSA-CHACHA20-POLY1305',
-  ].join(':'),
+  ciphers: 'ECDHE+AESGCM+AES128:ECDHE+AESGCM:ECDHE+CHACHA20',
 } as const;
 
 export class HttpServer<T> {
@@ -178,13 +167,13 @@ export class HttpServer<T> {
     connection.open(socket);
     this.connections.set(socket, connection);
     socket.once('close', () => this.connections.delete(socket));
-    const leave = (rest: Buffer, hasEnded: boolean): void => {
+    const leave = (ended?: Buffer): void => {
       const nodePath = new NodePath(connection);
       connection.reader = nodePath;
-      nodePath.begin(() => this.#adopt(socket), rest, hasEnded);
+      nodePath.begin(() => this.#adopt(socket), ended);
     };
     if (this.#usesFastPath) connection.reader = new FastPath(connection, leave);
-    else leave(NOTHING, false);
+    else leave();
   }
 
   // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.

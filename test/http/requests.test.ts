@@ -6,7 +6,7 @@ import { last, startServer, type Given } from '../support/https-server.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { postText, repliesIn, requestText } from '../support/wire.ts';
-import type { ServerLimits } from '../../lib/http/connection.ts';
+import type { ServerLimits } from '../../lib/http/connection-room.ts';
 
 let pki: Pki;
 let certificate: ClientCertificate;
