@@ -28,29 +28,6 @@ describe('the API file', () => {
     );
   });
 
-  it('uses each of its components', () => {
-    const used = new Set([...nodes()].map(([, node]) => node['$ref']));
-    const kinds = ['schemas', 'responses', 'headers', 'parameters'].map((kind) => `/components/${kind}`);
-    for (const from of [...kinds, '/x-responses']) {
-      for (const name of Object.keys(at(from) as JsonObject))
-        assert.ok(used.has(`#${from}/${name}`), `${from}/${name}`);
-    }
-    const required = new Set(
-      [...nodes()].flatMap(([, node]) =>
-        Array.isArray(node['security']) ? node['security'].flatMap((one) => Object.keys(one as JsonObject)) : [],
-      ),
-    );
-    assert.deepEqual([...required].sort(), Object.keys(at('/components/securitySchemes') as JsonObject).sort());
-  });
-
-  it('has no response with the name of a schema, which some generators confuse', () => {
-    const names = (kind: string): readonly string[] => Object.keys(at(`/components/${kind}`) as JsonObject);
-    assert.deepEqual(
-      names('responses').filter((name) => names('schemas').includes(name)),
-      [],
-    );
-  });
-
   it('documents every path of the service, with HEAD for each GET', () => {
     assert.deepEqual(
       PATHS.map(({ path, methods }) => `${path} ${methods.join(' ')}`),
@@ -67,10 +44,6 @@ describe('the API file', () => {
         path,
       );
     }
-  });
-
-  it('does not mention the proposed dispatcher', () => {
-    assert.doesNotMatch(JSON.stringify(at('')), /shed/i);
   });
 
   it('requires X-Request-Id and a length on every response, and Retry-After on every 503 and 429 problem', () => {

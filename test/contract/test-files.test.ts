@@ -46,19 +46,6 @@ describe('the files of tests', () => {
     );
   });
 
-  it('that share a process start no program, and have no hook that would run for the cases of other files', () => {
-    const shared = listed('TOGETHER');
-    assert.ok(shared.length > 50);
-    assert.deepEqual(
-      shared.filter((path) =>
-        /^(?:before|after)Each\(|\b(?:TestGateway|Pipeline|TestRedis)\.start\b|\bnew Program\(|\bstartPostgres\b/m.test(
-          read(path),
-        ),
-      ),
-      [],
-    );
-  });
-
   it('have the tag `long` only where `make ingest-test-long` looks for it', () => {
     const tagged = globSync('test/**/*.ts', { cwd }).filter((path) => read(path).includes("tags: ['long']"));
     assert.ok(tagged.length > 10);
