@@ -16,7 +16,8 @@ export async function showEvent(session: Session, id: string): Promise<boolean> 
     warehouse.quarantineOf(id),
   ]);
   const parts: string[] = [];
-  let [queuedJson, landedJson]: (object | undefined)[] = [];
+  let queuedJson: object | undefined;
+  let landedJson: object | undefined;
   if (queued !== undefined) {
     const { stream: name, entry, producer, acceptedAtMs, body } = queued;
     const [state = 'gone'] = await stream.states([entry]);

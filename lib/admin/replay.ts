@@ -17,27 +17,31 @@ import { counted } from './terminal.ts';
 const AT_ONCE = 32;
 const LISTED_MAX = 20;
 
-/**
- * The outcome of a row: `refused` again, `lost` by the queue before it landed, still `waiting`, or `gone` before it was
- * put on the queue.
- */
-type Outcome = 'landed' | 'refused' | 'lost' | 'notReplayed' | 'waiting' | 'gone';
-
-interface Row {
-  readonly name: string;
-  readonly outcome: Outcome;
+/** Rows by outcome: the number of those that landed or are still waiting, and the names of the others. */
+interface Rows {
+  landed: number;
+  /** Rows that were refused again. */
+  readonly refused: string[];
+  /** Rows whose entries disappeared from the queue before they landed. */
+  readonly lost: string[];
+  readonly notReplayed: string[];
+  waiting: number;
 }
+
+const noneYet = (): Rows => ({ landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0 });
 
 export async function replayRows(session: Session, selection: Selection): Promise<boolean> {
   const found = await selectedCount(session, selection);
   const missing = selection.kind === 'entries' ? selection.entries.length - found : 0;
-  if (found === 0) return noRows(session, { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing });
+  if (found === 0) return noRows(session, { ...noneYet(), missing });
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return false;
   return audited(session, 'replay', selectionText(selection), async (tally) => {
     const patience = new Patience(session);
-    const rows: Row[] = [];
+    const rows = noneYet();
     const replay = async (name: string): Promise<void> => {
-      rows.push({ name, outcome: await replayed(session, name, patience, tally) });
+      const outcome = await replayed(session, name, patience, tally);
+      if (outcome === 'landed' || outcome === 'waiting') rows[outcome] += 1;
+      else if (outcome !== undefined) rows[outcome].push(name);
       await patience.wait(true);
     };
     for await (const names of selected(session, selection)) {
@@ -51,11 +55,11 @@ export async function replayRows(session: Session, selection: Selection): Promis
   });
 }
 
-/** Puts a row on the queue, and waits until its event has landed or has not. */
-async function replayed(session: Session, name: string, patience: Patience, tally: Tally): Promise<Outcome> {
+/** Puts a row on the queue, and waits until its event has landed or has not. `undefined` if there is no such row. */
+async function replayed(session: Session, name: string, patience: Patience, tally: Tally) {
   const { queue, warehouse } = session;
   const row = patience.isOver ? undefined : await warehouse.quarantineRow(name);
-  if (row === undefined) return 'gone';
+  if (row === undefined) return undefined;
   if (reasonCode(row.reason) === 'invalid_entry') return 'notReplayed';
   // The stream in the row's name (`<queue id>/<stream>/<entry>`), or else the one that the id maps to.
   const named = queue.streams.find((stream) => stream.name === name.split('/').at(-2));
@@ -78,11 +82,9 @@ async function replayed(session: Session, name: string, patience: Patience, tall
   }
 }
 
-function report(session: Session, rows: readonly Row[], { deserted }: Patience, missing: number): boolean {
+function report(session: Session, rows: Rows, { deserted }: Patience, missing: number): boolean {
   const { tell, stopped } = session;
-  const of = (outcome: Outcome): readonly string[] => rows.flatMap((row) => (row.outcome === outcome ? row.name : []));
-  const [landed, waiting] = [of('landed').length, of('waiting').length];
-  const [refused, lost, notReplayed] = [of('refused'), of('lost'), of('notReplayed')];
+  const { landed, refused, lost, notReplayed, waiting } = rows;
   const lines = [
     `${counted(landed, 'event')} landed`,
     ...listed(refused, 'could not land again and stayed in the quarantine'),
@@ -90,7 +92,7 @@ function report(session: Session, rows: readonly Row[], { deserted }: Patience, 
     ...listed(notReplayed, 'cannot be replayed: no body, no producer, or an invalid id'),
     ...(missing > 0 ? [`${counted(missing, 'entry', 'entries')} not found`] : []),
   ];
-  printResult(session, { landed, refused, lost, notReplayed, waiting, missing }, `${lines.join('\n')}\n`);
+  printResult(session, { ...rows, missing }, `${lines.join('\n')}\n`);
   const onQueue = `${counted(waiting, 'event')} on the queue will land`;
   if (deserted) tell(`no consumer is running: ${onQueue} once one starts`);
   else if (stopped.aborted) tell(`interrupted; ${onQueue}; run again for the rest`);
