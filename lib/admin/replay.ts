@@ -65,9 +65,9 @@ async function replayed(session: Session, name: string, patience: Patience, tall
   const named = queue.streams.find((stream) => stream.name === name.split('/').at(-2));
   const stream = named ?? streamOf(queue, row.id ?? namesIn(row.body).id ?? '');
   const send = async (again: boolean): Promise<Replayed> => {
-    const [sent] = await stream.replay([{ ...row, replayOf: name }], again);
-    if (sent?.fresh === true) tally.changed += 1;
-    return sent as Replayed;
+    const sent = await stream.replay({ ...row, replayOf: name }, again);
+    if (sent.fresh) tally.changed += 1;
+    return sent;
   };
   for (let sent = await send(false); ;) {
     // The consumer removes the row before it acknowledges the entry, so the state is read before the row.

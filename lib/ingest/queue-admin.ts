@@ -67,7 +67,6 @@ export interface Replay {
 }
 
 export interface Replayed {
-  readonly replayOf: string;
   readonly entry: string;
   readonly fresh: boolean;
 }
@@ -116,8 +115,8 @@ export interface QueuedStream {
   /** Finds the entry through the id index, for any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
-  /** Appends entries, unless a row's last replay has not landed yet. `again` also repeats an acknowledged replay. */
-  replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]>;
+  /** Appends an entry, unless the row's last replay has not landed yet. `again` also repeats an acknowledged replay. */
+  replay(row: Replay, again: boolean): Promise<Replayed>;
   states(entries: readonly string[]): Promise<readonly EntryState[]>;
   replicasAlive(): Promise<number>;
   /** Records an erasure, so a consumer that already holds the event lands it without its body. */

@@ -52,7 +52,7 @@ describe('erase', () => {
       acceptedAtMs: 1,
     };
     const stream = streamOf(session.queue, 'one');
-    await stream.replay([replayed], false);
+    await stream.replay(replayed, false);
     assert.equal((await stream.noted('one', [row.entry])).length, 2);
     await admin.warehouse.release([row.entry]);
     await admin.redis.command('XDEL', 'ingest', String(entry?.entry));
@@ -69,8 +69,8 @@ describe('erase', () => {
     assert.ok(copy !== undefined);
     const replay = { id: 'one', traceparent: undefined, producer: 'shop', body: copy.body, acceptedAtMs: 1 };
     const earlier = quarantineRowName({ ...copy, producer: 'shop' });
-    await stream.replay([{ ...replay, replayOf: earlier }], false);
-    await stream.replay([{ ...replay, replayOf: `${copy.source}/9-9~00` }], false);
+    await stream.replay({ ...replay, replayOf: earlier }, false);
+    await stream.replay({ ...replay, replayOf: `${copy.source}/9-9~00` }, false);
     assert.equal((await admin.run(t, 'erase one')).code, 0);
     assert.ok(!(await everything()).includes(SECRET));
   });

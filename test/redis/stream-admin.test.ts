@@ -152,7 +152,7 @@ describe('replaying rows', () => {
 
   it('replays the exact bytes, the producer, and the time of first acceptance', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
-    await admin.replay([row], false);
+    await admin.replay(row, false);
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
     assert.deepEqual(delivery?.body, row.body);
     assert.deepEqual(
@@ -164,8 +164,8 @@ describe('replaying rows', () => {
   it('adds a row once while its replay is pending, and again only on request', async (t) => {
     const [admin, reader] = [openAdmin(t), await openReader(t)];
     const put = async (again: boolean): Promise<string> => {
-      const [replayed] = await admin.replay([row], again);
-      return `${(await admin.states([replayed?.entry ?? '']))[0]} ${replayed?.fresh}`;
+      const { entry, fresh } = await admin.replay(row, again);
+      return `${(await admin.states([entry]))[0]} ${fresh}`;
     };
     assert.equal(await put(false), 'unread true');
     assert.equal(await put(false), 'unread false');
@@ -318,11 +318,11 @@ describe('the status of a stream', () => {
       body: Buffer.from(body('one')),
       acceptedAtMs: 5,
     };
-    const [replayed] = await admin.replay([row], false);
+    const replayed = await admin.replay(row, false);
     const entries = async (rows: readonly string[]): Promise<readonly string[]> =>
       (await admin.noted('one', rows)).map(({ entry }) => entry);
-    assert.deepEqual(await entries([]), [replayed?.entry]);
-    assert.deepEqual(await entries(['q/s/1-1', own]), [replayed?.entry, copy.entry]);
+    assert.deepEqual(await entries([]), [replayed.entry]);
+    assert.deepEqual(await entries(['q/s/1-1', own]), [replayed.entry, copy.entry]);
     await server.command('XDEL', STREAM, copy.entry);
     assert.equal(await admin.find('one'), undefined);
   });
@@ -367,17 +367,18 @@ describe('several pages, and unusual entries', () => {
     const rowOf = (replayOf: string) => ({
       ...{ replayOf, id: 'x', traceparent: undefined, producer: 'shop', body: Buffer.from(body('x')), acceptedAtMs: 1 },
     });
-    const [first, second] = await admin.replay([rowOf('q/s/1-1'), rowOf('q/s/2-2')], false);
+    const first = await admin.replay(rowOf('q/s/1-1'), false);
+    const second = await admin.replay(rowOf('q/s/2-2'), false);
     const found = await admin.noted('x', ['q/s/1-1']);
     assert.deepEqual(
       found.map(({ entry }) => entry),
-      [second?.entry, first?.entry],
+      [second.entry, first.entry],
     );
     const copy = found[1];
     assert.ok(copy !== undefined);
     assert.equal(await admin.erase(copy, 'x', erasedBody('x', 't')), 'erased');
-    const [again] = await admin.replay([rowOf('q/s/1-1')], false);
-    assert.equal(again?.fresh, false);
-    assert.notEqual(again?.entry, first?.entry);
+    const again = await admin.replay(rowOf('q/s/1-1'), false);
+    assert.equal(again.fresh, false);
+    assert.notEqual(again.entry, first.entry);
   });
 });

@@ -146,20 +146,16 @@ export class StreamAdmin implements QueuedStream {
     });
   }
 
-  replay(rows: readonly Replay[], again: boolean): Promise<readonly Replayed[]> {
+  replay(row: Replay, again: boolean): Promise<Replayed> {
     return this.#telling(async () => {
-      const args: Argument[] = [GROUP, again ? '1' : '0'];
-      for (const { replayOf, id, traceparent, producer, body, acceptedAtMs } of rows) {
-        const idNote = id === undefined || id === namesIn(body).id ? '' : `id\n${id}\n`;
-        const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
-        args.push(replayOf, producer, body, String(acceptedAtMs), idNote + trace, id ?? namesIn(body).id ?? '');
-      }
-      const reply = (await this.#run(SCRIPTS.replay, args)) as readonly (string | number)[];
-      return rows.map(({ replayOf }, at) => ({
-        replayOf,
-        entry: String(reply[2 * at]),
-        fresh: reply[2 * at + 1] === 1,
-      }));
+      const { replayOf, id, traceparent, producer, body, acceptedAtMs } = row;
+      const bodyId = namesIn(body).id;
+      const idNote = id === undefined || id === bodyId ? '' : `id\n${id}\n`;
+      const trace = traceparent === undefined ? '' : `traceparent\n${traceparent}\n`;
+      const args = [GROUP, again ? '1' : '0', replayOf, producer, body, String(acceptedAtMs), idNote + trace];
+      const reply = await this.#run(SCRIPTS.replay, [...args, id ?? bodyId ?? '']);
+      const [entry, fresh] = reply as readonly [string, number];
+      return { entry, fresh: fresh === 1 };
     });
   }
 
