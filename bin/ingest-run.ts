@@ -53,23 +53,17 @@ async function main(): Promise<void> {
   mkdirSync(stateDir, { recursive: true });
   const folder = await holdFolder(stateDir);
   releaseFolder = folder.release;
-  const queue = process.env['INGEST_QUEUE_URI'] ?? process.env['INGEST_QUEUE_URI_FILE'];
-  const queueUri = queue === undefined ? await startRedis() : undefined;
-  const elsewhere = process.env['INGEST_WAREHOUSE_URI'] ?? process.env['INGEST_WAREHOUSE_URI_FILE'];
-  const database = elsewhere === undefined ? join(stateDir, 'warehouse.db') : undefined;
+  const isSet = (key: string): boolean => [key, `${key}_FILE`].some((name) => process.env[name] !== undefined);
+  const database = isSet('INGEST_WAREHOUSE_URI') ? undefined : join(stateDir, 'warehouse.db');
   const made = {
-    ...(queueUri === undefined ? {} : { INGEST_QUEUE_URI: queueUri }),
-    ...(database === undefined ? {} : { INGEST_WAREHOUSE_URI: sqliteUri(database) }),
+    ...(!isSet('INGEST_QUEUE_URI') && { INGEST_QUEUE_URI: await startRedis() }),
+    ...(database !== undefined && { INGEST_WAREHOUSE_URI: sqliteUri(database) }),
   };
   folder.publish(made);
-  const env = {
-    ...process.env,
-    INGEST_STATE_DIR: stateDir,
-    INGEST_ADMIN_ADDR: process.env['INGEST_ADMIN_ADDR'] ?? '127.0.0.1:9465',
-    ...made,
-  };
-  const consumer = startPart('ingest-consumer', join(root, 'bin/ingest-consumer'), [], env);
-  const gateway = startPart('ingest-gateway', join(root, 'bin/ingest-gateway'), [], env);
+  const env = { INGEST_ADMIN_ADDR: '127.0.0.1:9465', ...process.env, INGEST_STATE_DIR: stateDir, ...made };
+  const [consumer, gateway] = ['ingest-consumer', 'ingest-gateway'].map((name) =>
+    startPart(name, join(root, 'bin', name), [], env),
+  ) as [ChildProcess, ChildProcess];
   const [address] = await Promise.all([listening('the gateway', gateway), listening('the consumer', consumer)]);
   showHeld();
   print(trialText(address, database));

@@ -21,9 +21,6 @@ export function readGatewayConfig(environment: Environment) {
   const settings = new Settings(environment, 'gateway');
   const connectionsMax = settings.get('INGEST_CONNECTIONS_MAX');
   const queueUri = queueUriOf(settings);
-  const requestTimeoutMs = settings.get('INGEST_REQUEST_TIMEOUT_MS');
-  const timeoutKey = timeoutKeyOf(settings, queueUri);
-  const enqueueTimeoutMs = settings.get(timeoutKey);
   const config = {
     queueUri,
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
@@ -57,15 +54,8 @@ export function readGatewayConfig(environment: Environment) {
     proxyFrom: proxyFrom(settings),
     exportsSpans: settings.exportsSpans,
 
-    handshakeTimeoutMs: HANDSHAKE_TIMEOUT_MS,
-    headersTimeoutMs: Math.ceil(requestTimeoutMs / 2),
-    requestTimeoutMs,
-    idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
-    enqueueTimeoutMs,
-    drainDelayMs: drainDelayMs(settings, timeoutKey, enqueueTimeoutMs),
-    drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
+    ...times(settings, queueUri),
   };
-  checkDeadlines(settings, timeoutKey, config);
   checkCompany(settings, environment);
   return settings.read(config);
 }
@@ -157,49 +147,46 @@ function jwks(settings: Settings): string | undefined {
   return value;
 }
 
-type TimeoutKey = 'INGEST_ENQUEUE_TIMEOUT_MS' | 'INGEST_SHED_MS';
-
-function timeoutKeyOf(settings: Settings, queueUri: string): TimeoutKey {
-  if (!isDispatcher(queueUri)) return 'INGEST_ENQUEUE_TIMEOUT_MS';
-  if (settings.given('INGEST_ENQUEUE_TIMEOUT_MS'))
+/**
+ * The request timeout and the drain timeout must be longer than the queue's timeout, or answers would be lost. A short
+ * drain timeout shortens the default delay of the drain. An explicit delay must fit into it.
+ */
+function times(settings: Settings, queueUri: string) {
+  const queueKey = isDispatcher(queueUri) ? 'INGEST_SHED_MS' : 'INGEST_ENQUEUE_TIMEOUT_MS';
+  const enqueueTimeoutMs = settings.get(queueKey);
+  const requestTimeoutMs = settings.get('INGEST_REQUEST_TIMEOUT_MS');
+  const drainTimeoutMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
+  const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
+  const isDelaySet = settings.given('INGEST_DRAIN_DELAY_MS');
+  if (isDispatcher(queueUri) && settings.given('INGEST_ENQUEUE_TIMEOUT_MS'))
     settings.warning(
       'INGEST_ENQUEUE_TIMEOUT_MS has no effect with a dispatcher: ' +
-        `INGEST_SHED_MS (${settings.get('INGEST_SHED_MS')} ms) is the timeout of its queues`,
+        `INGEST_SHED_MS (${enqueueTimeoutMs} ms) is the timeout of its queues`,
     );
-  return 'INGEST_SHED_MS';
-}
-
-/** A short drain timeout shortens the default delay. An explicit delay must fit into the drain timeout. */
-function drainDelayMs(settings: Settings, timeoutKey: TimeoutKey, enqueueMs: number): number {
-  const delayMs = settings.get('INGEST_DRAIN_DELAY_MS');
-  const drainMs = settings.get('INGEST_DRAIN_TIMEOUT_MS');
-  if (!settings.given('INGEST_DRAIN_DELAY_MS')) return Math.min(delayMs, drainMs / 4);
-  if (delayMs + enqueueMs >= drainMs) {
+  if (isDelaySet && delayMs + enqueueTimeoutMs >= drainTimeoutMs)
     settings.problem(
       'INGEST_DRAIN_DELAY_MS',
-      `expected less than INGEST_DRAIN_TIMEOUT_MS (${drainMs}) minus ${timeoutKey} (${enqueueMs}): ` +
+      `expected less than INGEST_DRAIN_TIMEOUT_MS (${drainTimeoutMs}) minus ${queueKey} (${enqueueTimeoutMs}): ` +
         'the delay is part of the drain',
     );
-  }
-  return delayMs;
-}
-
-/** The request timeout and the drain timeout must be longer than the queue's timeout, or answers would be lost. */
-function checkDeadlines(
-  settings: Settings,
-  timeoutKey: TimeoutKey,
-  config: Readonly<Record<'enqueueTimeoutMs' | 'requestTimeoutMs' | 'drainTimeoutMs', number>>,
-): void {
-  const { enqueueTimeoutMs, requestTimeoutMs, drainTimeoutMs } = config;
   if (enqueueTimeoutMs >= requestTimeoutMs)
     settings.problem(
-      timeoutKey,
+      queueKey,
       `expected less than INGEST_REQUEST_TIMEOUT_MS (${requestTimeoutMs}): ` +
         `an answer's deadline must be longer than the queue's`,
     );
   if (enqueueTimeoutMs >= drainTimeoutMs)
     settings.problem(
       'INGEST_DRAIN_TIMEOUT_MS',
-      `expected more than ${timeoutKey} (${enqueueTimeoutMs}): a stop waits for the queue's answers`,
+      `expected more than ${queueKey} (${enqueueTimeoutMs}): a stop waits for the queue's answers`,
     );
+  return {
+    handshakeTimeoutMs: HANDSHAKE_TIMEOUT_MS,
+    headersTimeoutMs: Math.ceil(requestTimeoutMs / 2),
+    requestTimeoutMs,
+    idleTimeoutMs: settings.get('INGEST_IDLE_TIMEOUT_MS'),
+    enqueueTimeoutMs,
+    drainDelayMs: isDelaySet ? delayMs : Math.min(delayMs, drainTimeoutMs / 4),
+    drainTimeoutMs,
+  };
 }
