@@ -7,7 +7,7 @@ import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
 import { changesSinceBaseline } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
-import { exactly, gateFrom, inputSource, parseCommand, VERDICT_OPTIONS } from './options.ts';
+import { gateFrom, inputsOf, inputSource, parseCommand, VERDICT_OPTIONS } from './options.ts';
 import { planOutput, writeOutput } from './outputs.ts';
 import { note, type ProgramIo } from './program-io.ts';
 import { verdictOf } from './verdict.ts';
@@ -42,7 +42,7 @@ export async function compare(
 
 export async function runCompare(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, VERDICT_OPTIONS);
-  const [basePath = '', currentPath = ''] = exactly(2, positionals, 'toollint compare BASE CURRENT');
+  const [basePath = '', currentPath = ''] = inputsOf(positionals, 'toollint compare BASE CURRENT', 2, 2);
   const gate = gateFrom(values);
   const plan = await planOutput(values, io, [basePath]);
   const base = await inputSource(basePath, io);

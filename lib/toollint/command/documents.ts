@@ -4,20 +4,18 @@ import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { mergeReports, type NamedReport } from '../document/merge-reports.ts';
 import { type Inspection, inspectReport, openReport } from '../document/read-report.ts';
 import { reportJsonSchema } from '../document/report-schema.ts';
-import { checkInputs, exactly, inputSource, OUTPUT_OPTIONS, parseCommand } from './options.ts';
+import { inputsOf, inputSource, OUTPUT_OPTIONS, parseCommand, text } from './options.ts';
 import { planOutput, writeOutput } from './outputs.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './verdict.ts';
 
-export const VALIDATE_OPTIONS = {
-  format: { type: 'string' },
-} as const;
+export const VALIDATE_OPTIONS = { format: text } as const;
 
 export const schemaText = (): string => `${JSON.stringify(reportJsonSchema(), null, 2)}\n`;
 
 export async function runSchema(args: readonly string[], io: ProgramIo): Promise<number> {
   const { positionals } = parseCommand(args, {});
-  exactly(0, positionals, 'toollint schema');
+  inputsOf(positionals, 'toollint schema', 0, 0);
   await streamSink(io.stdout, 'standard output')(schemaText());
   return EXIT_OK;
 }
@@ -25,7 +23,7 @@ export async function runSchema(args: readonly string[], io: ProgramIo): Promise
 export async function runConvert(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
   const usage = 'toollint convert REPORT --to FORMAT';
-  const [path = ''] = exactly(1, positionals, usage);
+  const [path = ''] = inputsOf(positionals, usage, 1, 1);
   if (values.to === undefined && values.format === undefined) throw usageFailure(`usage: ${usage}`);
   const plan = await planOutput(values, io);
   await writeOutput(plan, openReport(await inputSource(path, io)), io);
@@ -34,12 +32,11 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
 
 export async function runMerge(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
-  if (positionals.length === 0) throw usageFailure('usage: toollint merge REPORT...');
-  checkInputs(positionals);
+  const inputs = inputsOf(positionals, 'toollint merge REPORT...');
   const plan = await planOutput(values, io);
   const reports: NamedReport[] = [];
   // One input at a time, so that only one text is in memory.
-  for (const path of positionals) {
+  for (const path of inputs) {
     const source = await inputSource(path, io);
     reports.push({ name: source.name, report: openReport(source) });
   }
@@ -53,11 +50,9 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   const { values, positionals } = parseCommand(args, VALIDATE_OPTIONS);
   const format = values.format ?? 'text';
   if (format !== 'text' && format !== 'json') throw usageFailure(`--format is text or json, not '${format}'`);
-  if (positionals.length === 0) throw usageFailure('usage: toollint validate FILE|- ...');
-  checkInputs(positionals);
   const verdicts: FileVerdict[] = [];
   let unreadable = false;
-  for (const file of positionals) {
+  for (const file of inputsOf(positionals, 'toollint validate FILE|- ...')) {
     try {
       const { sawByteOrderMark, report, ...rest } = inspectReport(await inputSource(file, io));
       if (sawByteOrderMark) note(io, `${file} begins with a byte order mark`);

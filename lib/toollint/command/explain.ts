@@ -9,19 +9,13 @@ import type { Finding } from '../document/report-schema.ts';
 import { baselineInput } from './baseline-input.ts';
 import { compare } from './compare.ts';
 import type { Judgment } from './judge.ts';
-import { exactly, inputSource, parseCommand } from './options.ts';
+import { inputsOf, inputSource, parseCommand, text } from './options.ts';
 import { type ProgramIo, streamSink } from './program-io.ts';
 import { scan, scanOptions } from './scan.ts';
 import { EXIT_OK } from './verdict.ts';
 
-export const EXPLAIN_OPTIONS = {
-  baseline: { type: 'string' },
-  report: { type: 'string' },
-  root: { type: 'string' },
-  config: { type: 'string', short: 'c' },
-  'path-prefix': { type: 'string' },
-  renames: { type: 'string' },
-} as const;
+const SCOPE = { root: text, config: { type: 'string', short: 'c' }, 'path-prefix': text } as const;
+export const EXPLAIN_OPTIONS = { baseline: text, report: text, ...SCOPE, renames: text } as const;
 
 interface Verdict {
   readonly finding: Finding;
@@ -32,7 +26,7 @@ interface Verdict {
 
 export async function runExplain(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, EXPLAIN_OPTIONS);
-  const [asked = ''] = exactly(1, positionals, 'toollint explain FINGERPRINT|LINE');
+  const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|LINE', 1, 1);
   const name = values.baseline ?? 'toollint-baseline.jsonl';
   if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);

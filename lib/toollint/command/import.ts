@@ -2,36 +2,37 @@
 import { join, resolve } from 'node:path';
 import { importReports } from '../convert/import.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import { usageFailure } from '../document/failure.ts';
 import { pathPrefix } from '../document/report-path.ts';
 import { mayExist } from '../document/source-file.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import { baselineInput } from './baseline-input.ts';
 import { judge } from './judge.ts';
-import { BASELINE_OPTIONS, checkBaselineOptions, checkInputs, gateFrom, inputSource, parseCommand } from './options.ts';
+import {
+  BASELINE_OPTIONS,
+  checkBaselineOptions,
+  gateFrom,
+  inputsOf,
+  inputSource,
+  parseCommand,
+  text,
+} from './options.ts';
 import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-export const IMPORT_OPTIONS = {
-  from: { type: 'string' },
-  tool: { type: 'string' },
-  ...BASELINE_OPTIONS,
-} as const;
+export const IMPORT_OPTIONS = { from: text, tool: text, ...BASELINE_OPTIONS } as const;
 
 export async function runImport(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, IMPORT_OPTIONS);
-  if (values.from !== 'sarif' || positionals.length === 0)
-    throw usageFailure('usage: toollint import --from sarif FILE...');
+  const inputs = inputsOf(values.from === 'sarif' ? positionals : [], 'toollint import --from sarif FILE...');
   checkBaselineOptions(values);
-  checkInputs(positionals);
   const gate = gateFrom(values);
   checkGateNeeds(gate, values.baseline !== undefined);
   const root = resolve(io.cwd, values.root ?? '.');
   const { 'path-prefix': prefixText = '', timestamp, tool } = values;
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
   const sources: DocumentSource[] = [];
-  for (const path of positionals) sources.push(await inputSource(path, io));
+  for (const path of inputs) sources.push(await inputSource(path, io));
   const { report, notes } = importReports(sources, { root, pathPrefix: prefixText, timestamp, tool });
   const prefix = pathPrefix(prefixText);
   const exists = (path: string) => mayExist(join(root, prefix.strip(path) ?? '..'));

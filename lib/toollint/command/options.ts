@@ -8,42 +8,22 @@ import { messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate.ts';
 import type { ProgramIo } from './program-io.ts';
 
-export const OUTPUT_OPTIONS = {
-  format: { type: 'string', multiple: true },
-  to: { type: 'string', multiple: true },
-  output: { type: 'string', short: 'o' },
-  color: { type: 'string' },
-  'max-results': { type: 'string' },
-  'source-url': { type: 'string' },
-} as const;
+export const text = { type: 'string' } as const;
+export const texts = { type: 'string', multiple: true } as const;
+export const flag = { type: 'boolean' } as const;
 
-export const VERDICT_OPTIONS = {
-  ...OUTPUT_OPTIONS,
-  quiet: { type: 'boolean' },
-  silent: { type: 'boolean' },
-  gate: { type: 'string' },
-  'max-errors': { type: 'string' },
-  'max-warnings': { type: 'string' },
-  'max-infos': { type: 'string' },
-  'max-new': { type: 'string' },
-  'exit-zero': { type: 'boolean' },
-  'allow-no-files': { type: 'boolean' },
-  'fail-on-warning': { type: 'boolean' },
-  renames: { type: 'string' },
-} as const;
+const PLACES = { format: texts, to: texts, output: { type: 'string', short: 'o' } } as const;
+export const OUTPUT_OPTIONS = { ...PLACES, color: text, 'max-results': text, 'source-url': text } as const;
 
+const LIMITS = { 'max-errors': text, 'max-warnings': text, 'max-infos': text, 'max-new': text } as const;
+const CODES = { 'exit-zero': flag, 'allow-no-files': flag, 'fail-on-warning': flag } as const;
+const GATE_OPTIONS = { gate: text, ...LIMITS, ...CODES, quiet: flag, silent: flag } as const;
+export const VERDICT_OPTIONS = { ...OUTPUT_OPTIONS, ...GATE_OPTIONS, renames: text } as const;
+
+const UPDATES = { 'update-baseline': flag, accept: texts, reason: text, until: text } as const;
+const SUBJECT = { root: text, timestamp: text, 'path-prefix': text } as const;
 /** The options of the verbs that can write a baseline file. */
-export const BASELINE_OPTIONS = {
-  ...VERDICT_OPTIONS,
-  root: { type: 'string' },
-  timestamp: { type: 'string' },
-  'path-prefix': { type: 'string' },
-  baseline: { type: 'string' },
-  'update-baseline': { type: 'boolean' },
-  accept: { type: 'string', multiple: true },
-  reason: { type: 'string' },
-  until: { type: 'string' },
-} as const;
+export const BASELINE_OPTIONS = { ...VERDICT_OPTIONS, ...SUBJECT, baseline: text, ...UPDATES } as const;
 
 type OptionTable = NonNullable<ParseArgsConfig['options']>;
 
@@ -108,13 +88,9 @@ export async function inputSource(path: string, io: ProgramIo): Promise<Document
   return fileSource(resolve(io.cwd, path), path);
 }
 
-export function exactly(count: number, positionals: readonly string[], usage: string): string[] {
-  if (positionals.length !== count) throw usageFailure(`usage: ${usage}`);
-  checkInputs(positionals);
+/** Throws ReportFailure for another number of inputs, or if two are standard input, which can be read only once. */
+export function inputsOf(positionals: readonly string[], usage: string, least = 1, most = Infinity): string[] {
+  if (positionals.length < least || positionals.length > most) throw usageFailure(`usage: ${usage}`);
+  if (positionals.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
   return [...positionals];
-}
-
-/** Standard input can be read only once. */
-export function checkInputs(paths: readonly string[]): void {
-  if (paths.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
 }

@@ -12,19 +12,13 @@ import { analyse, type Analysis } from '../scan/analyse.ts';
 import type { AnalysisOptions } from '../scan/file-search.ts';
 import { baselineInput } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
-import { BASELINE_OPTIONS, checkBaselineOptions, gateFrom, parseCommand, type Values } from './options.ts';
+import { BASELINE_OPTIONS, checkBaselineOptions, flag, gateFrom, parseCommand, texts, type Values } from './options.ts';
 import { planOutput } from './outputs.ts';
 import { type ProgramIo, progressLine } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-export const SCAN_OPTIONS = {
-  config: { type: 'string', short: 'c' },
-  include: { type: 'string', multiple: true },
-  exclude: { type: 'string', multiple: true },
-  ext: { type: 'string', multiple: true },
-  deterministic: { type: 'boolean' },
-  ...BASELINE_OPTIONS,
-} as const;
+const FILES = { config: { type: 'string', short: 'c' }, include: texts, exclude: texts, ext: texts } as const;
+export const SCAN_OPTIONS = { ...FILES, deterministic: flag, ...BASELINE_OPTIONS } as const;
 
 export type ScanOptions = AnalysisOptions & JudgeOptions;
 

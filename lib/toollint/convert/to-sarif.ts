@@ -26,10 +26,7 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
   yield '"runs":[{"columnKind":"utf16CodeUnits","results":';
   const results = function* () {
-    for (const { finding, state } of stated) {
-      const result = resultOf(finding, indexes.get(finding.ruleId) as number, state === 'fixed' ? 'absent' : state);
-      yield { ...result, locations: [locationOf(finding, projectPath)] };
-    }
+    for (const one of stated) yield resultOf(one, indexes.get(one.finding.ruleId) as number, projectPath);
   };
   yield* listText(results());
   yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
@@ -70,11 +67,7 @@ function pascalCase(id: string): string {
   return words.map((word) => word.slice(0, 1).toUpperCase() + rest(word)).join('');
 }
 
-function resultOf(
-  finding: Finding,
-  ruleIndex: number,
-  baselineState: Result.baselineState | undefined,
-): Omit<Result, 'locations'> {
+function resultOf({ finding, state }: Stated, ruleIndex: number, projectPath: string): Result {
   const { ruleId, severity, message, fingerprint, occurrence, suggestion, category } = finding;
   const hasProperties = suggestion !== undefined || category !== undefined;
   return {
@@ -83,8 +76,9 @@ function resultOf(
     level: LEVELS[severity],
     message: { text: message.toWellFormed() },
     partialFingerprints: { [FINGERPRINT_VERSION]: `${fingerprint}:${occurrence}` },
-    baselineState,
+    baselineState: state === 'fixed' ? 'absent' : state,
     properties: hasProperties ? { suggestion: suggestion?.toWellFormed(), category } : undefined,
+    locations: [locationOf(finding, projectPath)],
   };
 }
 
@@ -102,10 +96,9 @@ function projectPathOf({ scan, findings }: Report, { projectFile }: ConvertOptio
 
 function locationOf(finding: Finding, projectPath: string): Location {
   const { scope, path, line, column } = finding.location;
-  if (scope === 'project' || path === undefined)
-    return { physicalLocation: { artifactLocation: artifactOf(projectPath), region: { startLine: 1 } } };
-  const artifactLocation = artifactOf(path);
-  if (line === undefined) return { physicalLocation: { artifactLocation, region: { startLine: 1 } } };
+  const artifactLocation = artifactOf((scope === 'file' ? path : undefined) ?? projectPath);
+  if (scope === 'project' || path === undefined || line === undefined)
+    return { physicalLocation: { artifactLocation, region: { startLine: 1 } } };
   const codeSnippet = finding.codeSnippet?.toWellFormed();
   const text = (column === undefined ? undefined : flaggedTextOf(finding)) ?? codeSnippet;
   const snippet = text === undefined ? undefined : { text };

@@ -39,22 +39,19 @@ function checkFits({ report: first, name: firstName }: NamedReport, { report, na
   if (report.selection.baseline !== undefined) refuse('it lists only what was new against a baseline');
   if (report.scan.profile !== first.scan.profile) refuse('its profile is another one');
   if (report.selection.quiet !== first.selection.quiet) refuse('one of them lists errors only');
-  const [one, two] = [namesOf(first), namesOf(report)];
-  if (one.full === two.full) return;
-  if (one.plain === two.plain) refuse(`it is of ${two.full}, not of ${one.full}`);
+  const [one, two] = [toolsOf(first), toolsOf(report)];
+  if (one.versions === two.versions) return;
+  if (one.names === two.names) refuse(`it is of ${two.versions}, not of ${one.versions}`);
   // If two linters share a rule id, a finding would not show which of them reported it.
   const known = new Set(first.findings.map(({ ruleId }) => ruleId));
   const shared = report.findings.find(({ ruleId }) => known.has(ruleId));
-  if (shared !== undefined) refuse(`${one.plain} and ${two.plain} both have a rule ${shared.ruleId}`);
+  if (shared !== undefined) refuse(`${one.names} and ${two.names} both have a rule ${shared.ruleId}`);
 }
 
-function namesOf(report: Report): { full: string; plain: string } {
-  const { tool } = report;
-  const tools = [tool, ...lintersOf(report).filter(({ name }) => name !== tool.name)];
-  return {
-    full: tools.map(({ name, version }) => `${name} ${version}`).join(' '),
-    plain: tools.map(({ name }) => name).join(' '),
-  };
+function toolsOf(report: Report) {
+  const tools = [report.tool, ...lintersOf(report).filter(({ name }) => name !== report.tool.name)];
+  const names = tools.map(({ name }) => name).join(' ');
+  return { names, versions: tools.map(({ name, version }) => `${name} ${version}`).join(' ') };
 }
 
 function mergedTool(reports: readonly Report[]): Report['tool'] {

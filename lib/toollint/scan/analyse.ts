@@ -57,7 +57,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const named = paths.length === 0 ? [] : starts;
   const notes = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path))).map(passedOverNote);
   const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
-  const work = new FileWork({ engine, prefix, suppressions: await readSuppressions(root), roots });
+  const work = new FileScan({ engine, prefix, suppressions: await readSuppressions(root), roots });
   for (const [index, file] of files.entries()) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
     await setImmediate();
@@ -151,7 +151,7 @@ function scopeOf(
   starts: readonly Start[],
   files: readonly FoundFile[],
   exclude: readonly string[],
-  prefix: Sources['prefix'],
+  prefix: LintContext['prefix'],
 ): Pick<Scan, 'target' | 'include' | 'exclude'> {
   const [only] = starts;
   const isReportPath = (path: string) => pathFault(path) === undefined;
@@ -169,7 +169,7 @@ function scopeOf(
 
 const MESSAGE_UNITS_MAX = 2000;
 
-interface Sources {
+interface LintContext {
   readonly engine: EslintEngine;
   readonly prefix: ReturnType<typeof pathPrefix>;
   readonly suppressions: Suppressions;
@@ -177,19 +177,19 @@ interface Sources {
   readonly roots: readonly string[];
 }
 
-class FileWork {
+class FileScan {
   readonly findings: Finding[] = [];
   readonly diagnostics: Diagnostic[] = [];
   readonly coverage = new Map<string, Coverage>();
   unusedSuppressions = 0;
-  readonly #from: Sources;
+  readonly #context: LintContext;
 
-  constructor(from: Sources) {
-    this.#from = from;
+  constructor(context: LintContext) {
+    this.#context = context;
   }
 
   async take(file: FoundFile): Promise<void> {
-    const { engine, prefix, suppressions } = this.#from;
+    const { engine, prefix, suppressions } = this.#context;
     const path = prefix.of(file.path);
     const fault = pathFault(path);
     if (fault !== undefined)
@@ -214,7 +214,7 @@ class FileWork {
   }
 
   #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
-    const { engine, roots } = this.#from;
+    const { engine, roots } = this.#context;
     return fileFindings({ path, text, messages, roots, factsOf: (ruleId) => engine.factsOf(ruleId) });
   }
 
@@ -226,7 +226,7 @@ class FileWork {
 
   /** A message is one line, without absolute paths or stacks. */
   #diagnose(diagnostic: Diagnostic): void {
-    const line = oneLine(withoutAbsolutePaths(diagnostic.message, this.#from.roots)) || 'no message';
+    const line = oneLine(withoutAbsolutePaths(diagnostic.message, this.#context.roots)) || 'no message';
     this.diagnostics.push({ ...diagnostic, message: line.slice(0, MESSAGE_UNITS_MAX).toWellFormed() });
   }
 }
