@@ -24,7 +24,7 @@ import { Histories } from '../server/facts.ts';
 import { entriesOf, FIND } from '../stream/entry.ts';
 import { ensureGroup, xinfo } from '../stream/group.ts';
 import { IdIndex } from '../stream/id-index.ts';
-import { clusterRefusal, type QueueIdentity } from '../stream/identity.ts';
+import type { QueueIdentity } from '../stream/identity.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 import { withTimeout } from '../wire/deadline.ts';
@@ -82,8 +82,6 @@ export class StreamAdmin implements QueuedStream {
   readonly #connection: RedisConnection;
   /** The prefix of error messages if the queue has several streams. */
   readonly #label: string | undefined;
-  /** True if the URI names a single server. If it belongs to a Redis Cluster, errors report that. */
-  readonly #plain: boolean;
   readonly #values: Server = { send: (command) => this.#limited(this.#connection.send(command)) };
   readonly #bytes: Sender<RedisBytes> = { send: (command) => this.#limited(this.#connection.bytes.send(command)) };
   #opening: Promise<void> | undefined;
@@ -96,7 +94,6 @@ export class StreamAdmin implements QueuedStream {
     this.name = stream;
     this.#clock = clock;
     this.#label = label;
-    this.#plain = typeof uri === 'string';
     this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
     const inspect = async (server: Server): Promise<void> => {
       // The metadata may be on an unavailable node. The status of this stream can be shown without it.
@@ -241,7 +238,7 @@ export class StreamAdmin implements QueuedStream {
       return await work();
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
-      const message = messageOf(this.#plain ? clusterRefusal(cause) : cause);
+      const message = messageOf(cause);
       throw new QueueFailed(this.#label === undefined ? message : `${this.#label}: ${message}`, { cause });
     }
   }

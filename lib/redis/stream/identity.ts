@@ -3,7 +3,7 @@
 // accept, which only grows. The partitions on a Redis Cluster share one identity, `{ingest}:queue`. Each new
 // connection reads the identity first.
 import type { Clock, Random, Timer } from '../../process/clock.ts';
-import { SettingRefused, QueueRefusal, RedisError } from '../wire/errors.ts';
+import { SettingRefused, QueueRefusal } from '../wire/errors.ts';
 import { serverHello } from '../server/facts.ts';
 import { IdIndex } from './id-index.ts';
 import { keyOf } from './layout.ts';
@@ -19,17 +19,6 @@ export interface QueueIdentity {
   readonly secret: string;
   readonly partitions: number;
   readonly bodyBytesMax: number | undefined;
-}
-
-/** Error codes of a cluster node for a key that is on another node. */
-const ELSEWHERE: ReadonlySet<string> = new Set(['MOVED', 'ASK', 'CLUSTERDOWN']);
-
-const CLUSTER = 'this is a Redis Cluster: use redis+cluster://';
-
-/** Converts the error of a cluster node to a refusal. Returns any other cause unchanged. */
-export function clusterRefusal(cause: unknown): unknown {
-  if (!(cause instanceof RedisError) || !ELSEWHERE.has(cause.code)) return cause;
-  return new QueueRefusal(`${CLUSTER} (${cause.message})`);
 }
 
 const script = new Script('identity.lua');
@@ -60,11 +49,10 @@ export async function queueIdentity(
   { random, partitions = 1, plain = true, accepts = 0, makes = true, known }: IdentityOptions,
 ): Promise<QueueIdentity> {
   // A node that happens to serve the stream's slot would work only until the slot moves.
-  if (plain && (await serverHello(server)).get('mode') === 'cluster') throw new QueueRefusal(CLUSTER);
+  if (plain && (await serverHello(server)).get('mode') === 'cluster')
+    throw new QueueRefusal('this is a Redis Cluster: use redis+cluster://');
   // Reads first, because a server that refuses writes allows reads.
-  const found = await server.send(['HMGET', keyOf(stream, 'queue'), ...FIELDS]).catch((cause: unknown) => {
-    throw plain ? clusterRefusal(cause) : cause;
-  });
+  const found = await server.send(['HMGET', keyOf(stream, 'queue'), ...FIELDS]);
   let stored = found as readonly (string | null)[];
   if (!makes && stored.every((field) => field === null))
     return { id: '', secret: '', partitions, bodyBytesMax: undefined };
