@@ -85,12 +85,8 @@ describe('the error catalogue', () => {
     assert.deepEqual(byText(documentedProblems()), byText(catalogued));
   });
 
-  it('lists the code of every row once', () => {
-    assert.equal(new Set(ERROR_CODES).size, ERROR_CODES.length);
-    assert.deepEqual(new Set(ERROR_CODES), new Set(entries.map(({ code }) => code)));
-  });
-
-  it('has one title for each status and code', () => {
+  it('lists each code once, and has one title for each status and code', () => {
+    assert.deepEqual(ERROR_CODES.toSorted(), [...new Set(entries.map(({ code }) => code))].toSorted());
     assert.equal(new Set(entries.map(({ status, code }) => `${status} ${code}`)).size, entries.length);
     assert.equal(new Set(entries.map(({ title }) => title)).size, entries.length);
   });

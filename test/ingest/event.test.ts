@@ -36,18 +36,13 @@ describe('an event', () => {
     it(`accepts ${body}, whose other members and inner names are free`, () => assert.equal(parse(body).valid, true));
   }
 
-  for (const [body, message] of [
-    ['{"type":"t"}', 'is missing'],
-    ['{"id":null,"type":"t"}', /^must be a string of 1 to 256/],
-    ['{"id":"","type":"t"}', /^must be a string of 1 to 256/],
-  ] as const) {
-    it(`distinguishes missing from wrong members in ${body}`, () => {
-      const [fault, ...others] = faultsOf(body);
-      assert.equal(fault?.path, '/id');
-      assert.match(fault.message, typeof message === 'string' ? new RegExp(`^${message}$`) : message);
-      assert.deepEqual(others, []);
-    });
-  }
+  it('distinguishes a missing member from a wrong one', () => {
+    assert.deepEqual(faultsOf('{"type":"t"}'), [{ path: '/id', message: 'is missing' }]);
+    for (const id of ['null', '""']) {
+      const [fault, ...others] = faultsOf(`{"id":${id},"type":"t"}`);
+      assert.deepEqual([fault?.path, fault?.message === 'is missing', others], ['/id', false, []]);
+    }
+  });
 
   it('accepts members of any name, also those that JavaScript reserves', () => {
     const event = parse('{"__proto__":{"id":1},"constructor":0,"id":"a","type":"t"}');

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { webhookEvents } from '../support/webhooks.ts';
 
 const VECTORS: readonly (readonly [id: string, hash: number])[] = [
   ['', 0],
@@ -14,17 +12,6 @@ const VECTORS: readonly (readonly [id: string, hash: number])[] = [
   ['\u{1F600}', 0x054db544],
   ['x'.repeat(256), 0x73ee1a10],
 ];
-
-const COUNT = 100_000;
-
-function unevenness(idOf: (at: number) => string, partitions: number): number {
-  const counts = Array.from({ length: partitions }, () => 0);
-  for (let at = 0; at < COUNT; at += 1) {
-    const partition = partitionOf(idOf(at), partitions);
-    counts[partition] = (counts[partition] ?? 0) + 1;
-  }
-  return Math.max(...counts.map((count) => Math.abs((count * partitions) / COUNT - 1)));
-}
 
 describe('the hash of an id', () => {
   it('hashes the test vectors to the same values forever', () => {
@@ -39,27 +26,5 @@ describe('the hash of an id', () => {
       assert.equal(partitionOf(id, 2 ** 32), Number.parseInt(hash ?? '', 16), id);
       assert.deepEqual([partitionOf(id, 2), partitionOf(id, 8)], [Number(of2), Number(of8)], id);
     }
-  });
-
-  it('spreads ids evenly: no partition has 3 % more than its share', () => {
-    const webhooks = webhookEvents().map(({ id }) => id);
-    const families: Readonly<Record<string, (at: number) => string>> = {
-      'webhook ids': (at) => `${webhooks[at % webhooks.length]}/${Math.floor(at / webhooks.length)}`,
-      'numbered webhook ids': (at) => `${at}-${webhooks[at % webhooks.length]}`,
-      counters: String,
-      'counters with a prefix': (at) => `evt_${at}`,
-      'padded counters': (at) => `order-${String(at).padStart(12, '0')}`,
-      'every hundredth number': (at) => String(100 * at),
-      'hexadecimal counters': (at) => at.toString(16),
-      'doubled counters': (at) => `${at}:${at}`,
-      'counters behind letters of many bytes': (at) => `événement-${at}`,
-      times: (at) => new Date(1_700_000_000_000 + 1_000 * at).toISOString(),
-      digests: (at) => createHash('sha256').update(`e${at}`).digest('hex').slice(0, 32),
-    };
-    for (const [name, idOf] of Object.entries(families))
-      for (const partitions of [2, 8, 16]) {
-        const worst = unevenness(idOf, partitions);
-        assert.ok(worst <= 0.03, `${name}, ${partitions} partitions: ${(100 * worst).toFixed(2)} %`);
-      }
   });
 });

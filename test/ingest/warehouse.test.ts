@@ -28,32 +28,16 @@ describe('the name of a quarantine row', () => {
   });
 });
 
-describe('a name in the quarantine', () => {
-  const cases: readonly (readonly [name: string, stored: string])[] = [
-    ['shop', 'shop'],
-    ['', ''],
-    ['a\0b', 'a\\0b'],
-    ['a\\0b', 'a\\\\0b'],
-    ['\\', '\\\\'],
-    ['\\\\\0\0', '\\\\\\\\\\0\\0'],
-    ['a\\n', 'a\\\\n'],
-  ];
-  for (const [name, stored] of cases)
-    it(`is kept as ${JSON.stringify(stored)} if it is ${JSON.stringify(name)}`, () => {
-      assert.equal(storableText(name), stored);
-      assert.equal(originalText(stored), name);
-    });
-
-  it('holds no NUL, and is restored exactly', () => {
-    const name = fc.string({ unit: fc.constantFrom('a', '0', '\\', '\0', 'é'), maxLength: 12 });
-    fc.assert(
-      fc.property(name, (text) => {
-        assert.equal(storableText(text).includes('\0'), false);
-        assert.equal(originalText(storableText(text)), text);
-      }),
-      { numRuns: 1_000 },
-    );
-  });
+it('a name in the quarantine holds no NUL, and is restored exactly', () => {
+  assert.equal(storableText('a\\b\0'), 'a\\\\b\\0');
+  const name = fc.string({ unit: fc.constantFrom('a', '0', '\\', '\0', 'é'), maxLength: 12 });
+  fc.assert(
+    fc.property(name, (text) => {
+      assert.equal(storableText(text).includes('\0'), false);
+      assert.equal(originalText(storableText(text)), text);
+    }),
+    { numRuns: 1_000 },
+  );
 });
 
 it('the code of a quarantine reason is the text before its first colon', () => {
