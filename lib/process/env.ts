@@ -64,15 +64,18 @@ export class Settings {
   }
 
   /** Adds a problem that only the caller can detect, such as two values that contradict each other. */
-  problem(key: Key | `${Key}_FILE`, expected: string, value = this.#environment[key]): void {
-    this.#problems.push(
-      value === undefined || value === '' ? `${key}: ${expected}` : `${key}=${shown(key, value)}: ${expected}`,
-    );
+  problem(key: Key | `${Key}_FILE`, expected: string, value = this.#environment[key]): undefined {
+    const given = value === undefined || value === '' ? '' : `=${shown(key, value)}`;
+    this.#problems.push(`${key}${given}: ${expected}`);
   }
 
   /** Adds the problem that a URI is missing, which ingest-admin needs for some of its commands only. */
-  missing(key: Key, schemes: readonly string[]): void {
-    this.problem(key, `is required: ${expectedUri(schemes)} (or ${key}_FILE, the path of a file that holds it)`, '');
+  missing(key: Key, schemes: readonly string[]): undefined {
+    return this.problem(
+      key,
+      `is required: ${expectedUri(schemes)} (or ${key}_FILE, the path of a file that holds it)`,
+      '',
+    );
   }
 
   warning(text: string): void {
@@ -114,54 +117,35 @@ export class Settings {
 
   /** Returns the URI from `key`, or from the file that `key_FILE` names, such as a mounted secret. */
   #uri(key: Key, { schemes, required }: UriSetting, program: Program): string | undefined {
-    const value = this.#uriText(key);
-    if (value === null) return undefined;
-    if (value === undefined && required.includes(program)) this.missing(key, schemes);
-    const fault = value === undefined ? undefined : uriFault(value, schemes);
-    if (fault === undefined) {
-      if (value !== undefined && isUnencrypted(value))
-        this.warning(`${key}: the connection to another machine is not encrypted; add ?sslmode=verify-full`);
-      return value;
+    const fileKey = `${key}_FILE` as const;
+    const path = this.#text(fileKey);
+    let value = this.#text(key);
+    if (path !== undefined) {
+      if (value !== undefined) return this.problem(fileKey, `only one of ${key} and ${fileKey} may be set`);
+      try {
+        value = textOf(readFileSync(path)).trim();
+      } catch (cause) {
+        return this.problem(fileKey, `expected a readable file (${errno(cause)})`);
+      }
+      if (value === '') return this.problem(fileKey, 'the file is empty; it must hold the URI');
     }
-    this.problem(key, fault, value);
-    return undefined;
-  }
-
-  /** Returns undefined if the URI is unset, and null after reporting a problem. */
-  #uriText(key: Key): string | undefined | null {
-    const direct = this.#text(key);
-    const path = this.#text(`${key}_FILE`);
-    if (path === undefined) return direct;
-    if (direct !== undefined) {
-      this.problem(`${key}_FILE`, `only one of ${key} and ${key}_FILE may be set`);
-      return null;
-    }
-    try {
-      const text = textOf(readFileSync(path)).trim();
-      if (text !== '') return text;
-      this.problem(`${key}_FILE`, 'the file is empty; it must hold the URI');
-    } catch (cause) {
-      this.problem(`${key}_FILE`, `expected a readable file (${errno(cause)})`);
-    }
-    return null;
+    if (value === undefined) return required.includes(program) ? this.missing(key, schemes) : undefined;
+    const fault = uriFault(value, schemes);
+    if (fault !== undefined) return this.problem(key, fault, value);
+    if (isUnencrypted(value))
+      this.warning(`${key}: the connection to another machine is not encrypted; add ?sslmode=verify-full`);
+    return value;
   }
 }
 
-const PREFIX = 'INGEST_';
-
-/**
- * Returns a warning, with the most similar known keys, for each key with the prefix `INGEST_` that no program reads.
- */
+/** Returns a warning, with the most similar known keys, for each key of the project that no program reads. */
 function unknownKeys(environment: Environment): string[] {
-  const warnings: string[] = [];
-  for (const key of Object.keys(environment)) {
-    if (!key.startsWith(PREFIX) || KNOWN_KEYS.includes(key)) continue;
+  const unknown = Object.keys(environment).filter((key) => key.startsWith('INGEST_') && !KNOWN_KEYS.includes(key));
+  return unknown.map((key) => {
     const distances = KNOWN_KEYS.map((known) => editDistance(key, known));
-    const least = Math.min(...distances);
-    const nearest = KNOWN_KEYS.filter((_, at) => distances[at] === least);
-    warnings.push(`${key} is not a known key; the nearest one is ${nearest.join(' or ')}`);
-  }
-  return warnings;
+    const nearest = KNOWN_KEYS.filter((_, at) => distances[at] === Math.min(...distances));
+    return `${key} is not a known key; the nearest one is ${nearest.join(' or ')}`;
+  });
 }
 
 /** Returns the Levenshtein distance between two strings. */
