@@ -15,7 +15,7 @@ const PROXY_HEADER_TIMEOUT_MS = 5_000;
 // handshakes that begin while the kernel's queue is full delay every connection at its end: 2,300 handshakes delayed a
 // new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while connections arrive.
 // Addresses take turns, and every other handshake is that of the address's newest connection. Effect: a connection
-// waits for the acceptance of those before it, 0.1 ms each, and for a few handshakes.
+// waits for the acceptance of those before it, 0.1 ms each, and for a few handshakes (test/http/server-arrivals.test.ts).
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 
@@ -59,13 +59,11 @@ export class Arrivals<T> {
       const { phase, sinceMs } = connection;
       const waitedMs = nowMs - sinceMs;
       if (phase === 'header' && waitedMs >= PROXY_HEADER_TIMEOUT_MS) this.#fail(connection, 'proxy_header');
-      const isLate = waitedMs >= this.#host.limits.handshakeTimeoutMs;
-      if (isLate && (phase === 'hello' || phase === 'turn')) this.#fail(connection, 'timeout');
+      if (phase === 'hello' && waitedMs >= this.#host.limits.handshakeTimeoutMs) this.#fail(connection, 'timeout');
     }
   }
 
   arrive(tcp: Socket): void {
-    this.#hasArrived = true;
     const { remoteAddress: address } = tcp;
     const { proxyFrom, connectionsMax } = this.#host.limits;
     if (address === undefined) return void tcp.destroy();
@@ -87,6 +85,7 @@ export class Arrivals<T> {
     });
     if (this.#places.size > connectionsMax)
       this.#evict(victimOf(this.#places, connection, this.#host.limits, connection.sinceMs));
+    else this.#hasArrived = true; // In a full room, handshakes must not wait: they could lose their places.
     if (tcp.destroyed) return;
     if (proxyFrom === undefined) return this.#goOn(connection);
     connection.phase = 'header';
@@ -109,6 +108,7 @@ export class Arrivals<T> {
       if (tcp.readableLength === helloBytes) return void tcp.destroy();
       helloBytes = tcp.readableLength;
       connection.phase = 'turn';
+      connection.sinceMs = Infinity; // This wait is the server's, so no limit applies to it.
       this.#schedule();
     };
     tcp.on('readable', onReadable);
@@ -133,6 +133,7 @@ export class Arrivals<T> {
       this.#handshakes += 1;
       if (connection === undefined) continue;
       connection.phase = 'handshake';
+      connection.sinceMs = this.#host.clock.ms();
       connection.tcp.removeAllListeners('readable');
       this.#begin(connection);
     }

@@ -4,7 +4,6 @@
 // connection is never closed to make room for a stranger. A new connection replaces the oldest stranger of the lowest
 // rank. If too few places are left for strangers, the producer with the most connections loses one, preferably an idle
 // one. The number of strangers per address is limited.
-
 import type { BlockList } from 'node:net';
 
 export interface ServerLimits {

@@ -83,7 +83,7 @@ export class Connection<T> implements Place {
   readonly host: Host<T>;
   /** What the server waits for. */
   phase: 'header' | 'hello' | 'turn' | 'handshake' | 'open' = 'hello';
-  /** When the phase began, or the latest time of progress on an open connection. */
+  /** When the client's latest progress was; `Infinity` while it waits for the server's turn. */
   sinceMs: number;
   /** Why there will be no TLS connection. */
   failure: string | undefined;
