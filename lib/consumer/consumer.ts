@@ -290,6 +290,7 @@ export class Consumer {
     const trouble = `the ${needs} ${what}`;
     this.#troubles.set(needs, `${trouble}: ${reason}`);
     this.#intake.settle();
+    if (needs === 'queue') this.#intake.slow();
     if (cause instanceof GroupVanished) {
       this.#joined = false;
       metrics.groupVanished.add();

@@ -56,6 +56,8 @@ export class Intake {
   #wakeReader: () => void = () => undefined;
   #waiting: Entered[] = [];
   #waitingBytes = 0;
+  /** Limit on the entries of one read after a failure of the queue. */
+  #readEntries = Number.POSITIVE_INFINITY;
   /** Number of entries that the current reads may return. */
   #reserved = 0;
   /** Entries whose events are being checked against schemas, and the bytes of their bodies. */
@@ -69,6 +71,11 @@ export class Intake {
 
   constructor(options: IntakeOptions) {
     this.#options = options;
+  }
+
+  /** Makes the next reads small, because the queue failed, perhaps due to a large read. They double while they are full. */
+  slow(): void {
+    this.#readEntries = 1;
   }
 
   /** Lets `take` return the waiting entries, because the next read may take a long time. */
@@ -96,6 +103,7 @@ export class Intake {
   add(entries: readonly Entered[], reserved: number, full: boolean, checked: readonly Entered[] = []): void {
     this.#reserved -= reserved;
     this.#backlog = full;
+    if (full) this.#readEntries *= 2;
     if (entries.length + checked.length > 0)
       this.#meanBytes = (bytesOf(entries) + bytesOf(checked)) / (entries.length + checked.length);
     this.#checked += checked.length;
@@ -134,7 +142,8 @@ export class Intake {
   /** Returns the number of entries for the next read; 0 if it must wait. */
   #room(reads = 1): number {
     const { wanted, readMax, streams } = this.#options;
-    const entries = Math.max(1, Math.min(reads * readMax(), Math.floor(READ_BYTES / streams / this.#meanBytes)));
+    const most = Math.min(readMax(), this.#readEntries);
+    const entries = Math.max(1, Math.min(reads * most, Math.floor(READ_BYTES / streams / this.#meanBytes)));
     const coming = this.#waiting.length + this.#checked + this.#reserved;
     const bytes = this.#waitingBytes + this.#checkedBytes + (this.#reserved + entries) * this.#meanBytes;
     return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX / streams)

@@ -76,14 +76,7 @@ function rejection(delivery: Delivery, code: QuarantineReason, words: string): R
 
 const NOTHING = Buffer.alloc(0);
 
-const placeOf = ({ entry, source, acceptedAtMs, notes, replayOf, servers }: Delivery) => ({
-  entry,
-  source,
-  acceptedAtMs,
-  ...traceOf(notes),
-  ...(replayOf === undefined ? {} : { replayOf }),
-  ...(servers === undefined ? {} : { servers }),
-});
+const placeOf = ({ producer: _, body: _body, notes, ...place }: Delivery) => ({ ...place, ...traceOf(notes) });
 
 /** Other programs can write to the queue, so an invalid trace context is dropped. */
 const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext> =>

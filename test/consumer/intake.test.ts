@@ -75,6 +75,19 @@ describe('the intake', () => {
     assert.equal(waiting, 16);
   });
 
+  it('reads one entry after the queue failed, and doubles full reads', async () => {
+    const intake = opened(10_000, 30);
+    const read = async (): Promise<number> => {
+      const entriesMax = await intake.reserve();
+      add(intake, entries(entriesMax, 300), entriesMax);
+      return entriesMax;
+    };
+    const sizes = [await read()];
+    intake.slow();
+    for (let reads = 0; reads < 6; reads += 1) sizes.push(await read());
+    assert.deepEqual(sizes, [30, 1, 2, 4, 8, 16, 30]);
+  });
+
   // If an unused reservation were not released, reading and landing would wait for each other.
   it('continues to read when small bodies follow large ones', async () => {
     const intake = opened(2_000, 500);
