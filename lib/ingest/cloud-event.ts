@@ -136,18 +136,13 @@ function attributeValue(raw: string): string | undefined {
 /** Returns `,"data":…`, `,"data_base64":…`, '' for an empty body, or a fault. */
 function dataMember(contentType: string | undefined, body: Buffer): string | EventFault {
   if (body.length === 0) return '';
-  const json = jsonText(body);
+  const isJson = jsonValue(body) !== undefined;
   // Without a content type, a body that is valid JSON is treated as JSON (JSON event format, section 3.1).
-  if (contentType === undefined ? json !== undefined : JSON_MEDIA_TYPE.test(contentType)) {
-    return json === undefined
-      ? { path: '/data', message: `must be JSON in UTF-8, as the content type ${contentType} says` }
-      : `,"data":${json}`;
-  }
-  return `,"data_base64":"${body.toString('base64')}"`;
+  if (contentType === undefined ? !isJson : !JSON_MEDIA_TYPE.test(contentType))
+    return `,"data_base64":"${body.toString('base64')}"`;
+  if (isJson) return `,"data":${body.toString('utf8')}`;
+  return { path: '/data', message: `must be JSON in UTF-8, as the content type ${contentType} says` };
 }
-
-const jsonText = (body: Buffer): string | undefined =>
-  jsonValue(body) === undefined ? undefined : body.toString('utf8');
 
 function jsonValue(body: Buffer): unknown {
   if (!isUtf8(body)) return undefined;
