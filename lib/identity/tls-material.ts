@@ -2,7 +2,7 @@
 //
 // Invariant: the material in use includes every configured file. A reload without the revocation list is refused,
 // because revoked certificates would be accepted again.
-import { hash, X509Certificate } from 'node:crypto';
+import { createPrivateKey, hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust } from './client-trust.ts';
@@ -60,6 +60,9 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   // Node uses only the first list in a string, so each list is a string of its own.
   const context: SecureContextOptions = { cert, key, ca, ...(listBlocks && { crl: listBlocks }) };
   assertUsable(context, files, authorities.blocks);
+  // OpenSSL compares a key only with a certificate of the same kind.
+  if (own.certificates[0]?.checkPrivateKey(createPrivateKey(key)) !== true)
+    throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
   const later = own.certificates.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
   if (later !== undefined) {
     const from = later.validFromDate.toISOString();

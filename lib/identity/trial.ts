@@ -5,9 +5,9 @@
 // key and the signature, which belong to a key made for the trial. Certificates signed with these keys then connect in
 // memory. The certificate of the server is the real one.
 import { generateKeyPairSync, sign, type KeyObject, type X509Certificate } from 'node:crypto';
-import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
 import { connect, createServer, type ConnectionOptions, type Server, type TLSSocket } from 'node:tls';
+import { errno } from '../process/env.ts';
 import { certificateFields, der, derOf, elements, inside, pemOf, signedParts, TAG } from './der.ts';
 
 /** OpenSSL's name for the reason why it refuses the server certificate, or what the authority signed. */
@@ -81,16 +81,20 @@ const client = (cert: string, { privateKey }: Keys): ConnectionOptions => ({
   key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
 });
 
-/** Connects in memory. Returns the faults that OpenSSL finds in both certificates, without the intended ones. */
+/**
+ * Connects in memory. Returns the faults that OpenSSL finds in both certificates, without the intended ones. A failed
+ * handshake is a fault of both.
+ */
 async function verdicts(server: Server, options: ConnectionOptions) {
   const [near, far] = duplexPair();
-  const secured = once(server, 'secureConnection') as Promise<[TLSSocket]>;
+  const { promise: secured, resolve, reject } = Promise.withResolvers<TLSSocket>();
+  server.once('secureConnection', resolve).once('tlsClientError', reject);
   const checkServerIdentity = (): undefined => undefined;
   const socket = connect({ ...options, socket: near, rejectUnauthorized: false, checkServerIdentity });
   socket.on('error', () => undefined);
   server.emit('connection', far);
   try {
-    const [accepted] = await secured;
+    const accepted = await secured;
     const faultOf = ({ authorized, authorizationError }: TLSSocket): string | undefined => {
       const code = String(authorizationError);
       return authorized || INTENDED.has(code) ? undefined : code;
@@ -98,7 +102,11 @@ async function verdicts(server: Server, options: ConnectionOptions) {
     const both = { ofServer: faultOf(socket), ofClient: faultOf(accepted) };
     accepted.destroy();
     return both;
+  } catch (cause) {
+    const code = errno(cause);
+    return { ofServer: code, ofClient: code };
   } finally {
+    server.off('secureConnection', resolve).off('tlsClientError', reject);
     socket.destroy();
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { X509Certificate } from 'node:crypto';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -130,9 +130,12 @@ describe('unusable TLS files are refused', () => {
   });
 
   it('if the certificate does not belong to the key', async () => {
-    const key = write('wrong-key.pem', good.key);
-    const names = `INGEST_TLS_CERT="${FILES.cert}", INGEST_TLS_KEY="${key}"`;
-    assert.ok((await refusal({ ...FILES, key })).startsWith(`${names}: `));
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    for (const pem of [good.key, String(privateKey.export({ type: 'pkcs8', format: 'pem' }))]) {
+      const key = write('wrong-key.pem', pem);
+      const names = `INGEST_TLS_CERT="${FILES.cert}", INGEST_TLS_KEY="${key}"`;
+      assert.ok((await refusal({ ...FILES, key })).startsWith(`${names}: `));
+    }
   });
 
   it('if no configured authority signed a list, or it is malformed', async () => {
