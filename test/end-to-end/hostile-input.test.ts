@@ -220,6 +220,13 @@ describe('odd but legal', () => {
     assert.equal((await gateway.client(producer).find('after-an-upgrade')).status, 404);
   });
 
+  it('a broken body after an Upgrade ends with the client, before the request times out', async () => {
+    const connection = await open();
+    const fields = [JSON_TYPE, CHUNKED, 'Connection: Upgrade', 'Upgrade: h2c'];
+    connection.socket.end(requestText('POST /events', fields, 'zz\r\n'));
+    await connection.untilClosed(8_000);
+  });
+
   it('HTTP/1.0 is answered and closed, and nothing after a chunked body is read', async () => {
     const body = event('old-and-chunked');
     const chunked = requestText('POST /events', [JSON_TYPE, CHUNKED, 'Connection: keep-alive']).replace('1.1', '1.0');
