@@ -6,7 +6,7 @@ import { terminalText } from '../convert/plain-text.ts';
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { usageFailure } from '../document/failure.ts';
 import type { Finding } from '../document/report-schema.ts';
-import { baselineInput } from './baseline-input.ts';
+import { changesSinceBaseline } from './baseline-input.ts';
 import { compare } from './compare.ts';
 import type { Judgment } from './judge.ts';
 import { inputsOf, inputSource, parseCommand, text } from './options.ts';
@@ -21,7 +21,7 @@ interface Verdict {
   readonly finding: Finding;
   /** 'new', 'known', 'fixed' or 'not verifiable'. */
   readonly status: string;
-  readonly because: string;
+  readonly because: () => string;
 }
 
 export async function runExplain(args: readonly string[], io: ProgramIo): Promise<number> {
@@ -30,8 +30,8 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const name = values.baseline ?? 'toollint-baseline.jsonl';
   if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);
-  const { baseline, changes } = await baselineInput({ ...values, baseline: name }, scope, io);
-  if (baseline === undefined) throw usageFailure('explain needs a baseline');
+  const baseline = await inputSource(name, io);
+  const changes = changesSinceBaseline(baseline, values.renames, scope);
   if (values.report === undefined) io.enterLinter?.(scope.root);
   const judged =
     values.report === undefined
@@ -48,32 +48,26 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
   if (comparison === undefined) return [];
   const { news, known, fixed, notVerifiable, doubtOf } = comparison;
   const ended = new Map(baseline?.expired.map(({ finding, accepted }) => [finding.fingerprint, accepted?.until]));
-  const matched = [...known.values()].map(({ entry }) => entry);
-  const places = (
-    [
-      [matched, 'matched by other findings'],
-      [fixed, 'fixed, and not in the same part of the file'],
-      [notVerifiable, 'not verifiable'],
-    ] as const
-  ).map(([entries, text]) => [Map.groupBy(entries, (entry) => kindOf(entry.finding)), text] as const);
   const whyNew = (finding: Finding) => {
     const until = ended.get(finding.fingerprint);
     if (until !== undefined) return `it was accepted until ${until}`;
-    const parts = places.flatMap(([kinds, text]) => {
-      const count = kinds.get(kindOf(finding))?.length ?? 0;
+    const places = {
+      'matched by other findings': [...known.values()].map(({ entry }) => entry),
+      'fixed, and not in the same part of the file': fixed,
+      'not verifiable': notVerifiable,
+    };
+    const parts = Object.entries(places).flatMap(([text, entries]) => {
+      const count = entries.filter((entry) => kindOf(entry.finding) === kindOf(finding)).length;
       return count === 0 ? [] : `${count} ${text}`;
     });
     return `the baseline has no free line for it; of this rule and message in this file: ${parts.join(', ') || 'none'}`;
   };
+  const whyFixed = () => 'its rule checked the file and no finding matches it';
   return [
-    ...news.map((finding) => ({ finding, status: 'new', because: whyNew(finding) })),
-    ...[...known].map(([finding, match]) => ({ finding, status: 'known', because: whyKnown(match, hasChanges) })),
-    ...fixed.map(({ finding }) => ({
-      finding,
-      status: 'fixed',
-      because: 'its rule checked the file and no finding matches it',
-    })),
-    ...notVerifiable.map((entry) => ({ ...entry, status: 'not verifiable', because: doubtOf(entry) ?? '' })),
+    ...news.map((finding) => ({ finding, status: 'new', because: () => whyNew(finding) })),
+    ...[...known].map(([finding, match]) => ({ finding, status: 'known', because: () => whyKnown(match, hasChanges) })),
+    ...fixed.map(({ finding }) => ({ finding, status: 'fixed', because: whyFixed })),
+    ...notVerifiable.map((entry) => ({ ...entry, status: 'not verifiable', because: () => doubtOf(entry) ?? '' })),
   ];
 }
 
@@ -103,5 +97,5 @@ function textOf({ finding, status, because }: Verdict): string {
   const { ruleId, message, fingerprint, location } = finding;
   const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
   const head = terminalText(`${place.join(':')} ${ruleId} ${message}`);
-  return `${head}\n  ${status}: ${terminalText(because)}\n  fingerprint ${terminalText(fingerprint)}\n`;
+  return `${head}\n  ${status}: ${terminalText(because())}\n  fingerprint ${terminalText(fingerprint)}\n`;
 }

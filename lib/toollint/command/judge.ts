@@ -143,9 +143,7 @@ function selected(
   return report;
 }
 
-/**
- * Returns the day on which acceptances are checked: the day of the scan, or today if the scan has no real timestamp.
- */
+/** Returns the day on which acceptances are checked: that of the scan, or today if the scan has no real timestamp. */
 function dayOf({ timestamp }: Scan): string {
   const isTime = /^\d{4}-\d{2}-\d{2}/u.test(timestamp) && !timestamp.startsWith('1970-01-01');
   return (isTime ? timestamp : new Date().toISOString()).slice(0, 10);
