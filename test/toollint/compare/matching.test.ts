@@ -143,15 +143,6 @@ describe('matching', () => {
     assert.deepEqual(matched([bare], [on('var a; y();', 3, 1, 6)], changed(...uncommitted)).counts, [0, 1, 0]);
   });
 
-  it('reports whether a known finding has the same text apart from digits and blanks', () => {
-    const byOf = (before: string, now: string) =>
-      matchFindings(entriesOf(on(before, 3)), [on(now, 3)], { changes: changed(hunk(3, 1, 3, 1, [before])) }).knownBy[0]
-        ?.by;
-    assert.equal(byOf('f(a,  1)', 'f(a, 27)'), 'text');
-    assert.equal(byOf('f("a")', "f('a')"), 'kind');
-    assert.equal(byOf('f(a)', 'f(a)'), 'fingerprint');
-  });
-
   it('makes a parse error new unless it was accepted', () => {
     const own = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' });
     assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);

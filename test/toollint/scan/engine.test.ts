@@ -3,7 +3,7 @@ import { rm, symlink, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { analyse } from '../../../lib/toollint/scan/analyse.ts';
-import { configText, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
+import { configText, pathsIn, project, scanned, toollint, writeConfig } from '../support/verbs.ts';
 
 describe('the data of ESLint in a report', () => {
   it('has the list of enabled rules', async (t) => {
@@ -20,10 +20,7 @@ describe('the data of ESLint in a report', () => {
     });
     assert.equal((await scanned(cwd, ['b.es', 'a.js'])).report.summary.totalFiles, 1);
     const { report } = await scanned(cwd, ['--ext', '.es', 'b.es', 'a.js']);
-    assert.deepEqual(
-      report.findings.map(({ location }) => location.path),
-      ['b.es'],
-    );
+    assert.deepEqual(pathsIn(report), ['b.es']);
   });
 
   it('needs no configuration if there are only other files', async (t) => {
@@ -39,10 +36,7 @@ describe('the data of ESLint in a report', () => {
   it('skips a file without a configuration if a folder has one', async (t) => {
     const part = { 'part/eslint.config.mjs': configText(`{ 'no-var': 1 }`), 'part/b.js': 'var b;\n' };
     const { report } = await scanned(await project(t, { 'eslint.config.mjs': null, 'a.js': 'var a;\n', ...part }));
-    assert.deepEqual(
-      report.findings.map(({ location }) => location.path),
-      ['part/b.js'],
-    );
+    assert.deepEqual(pathsIn(report), ['part/b.js']);
   });
 
   it('names an old configuration file if there is no other', async (t) => {

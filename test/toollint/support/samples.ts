@@ -27,50 +27,32 @@ export function sampleFinding(sketch: FindingSketch = {}): Finding {
   } = sketch;
   const line = 'line' in sketch ? sketch.line : 3;
   const column = 'column' in sketch ? sketch.column : 1;
+  const texts = { discriminator: message, lineText: text, flaggedText: text };
+  const position = { ...(line === undefined ? {} : { line }), ...(column === undefined ? {} : { column }) };
   return {
-    ruleId,
-    severity,
-    message,
-    fingerprint: fingerprintOf({
-      scope: 'file',
-      ruleId,
-      discriminator: message,
-      path,
-      lineText: text,
-      flaggedText: text,
-    }),
+    ...{ ruleId, severity, message },
+    fingerprint: fingerprintOf({ scope: 'file', ruleId, path, ...texts }),
     fingerprintVersion: 'toolLint/v1',
     occurrence: 1,
-    location: {
-      scope: 'file',
-      path,
-      ...(line === undefined ? {} : { line }),
-      ...(column === undefined ? {} : { column }),
-    },
+    location: { scope: 'file', path, ...position },
     standardIds: [],
   };
 }
 
 export function projectFinding(message = 'Missing README with # sections'): Finding {
   const ruleId = 'TL-README';
+  const texts = { discriminator: message, lineText: '', flaggedText: '' };
   return {
-    ruleId,
-    severity: 'info',
-    message,
-    fingerprint: fingerprintOf({
-      scope: 'project',
-      ruleId,
-      discriminator: message,
-      path: '',
-      lineText: '',
-      flaggedText: '',
-    }),
+    ...{ ruleId, severity: 'info', message },
+    fingerprint: fingerprintOf({ scope: 'project', ruleId, path: '', ...texts }),
     fingerprintVersion: 'toolLint/v1',
     occurrence: 1,
     location: { scope: 'project' },
     standardIds: [],
   };
 }
+
+const NO_COUNTS = { totalIssues: 0, parseErrors: 0, ruleErrors: 0 };
 
 /** Returns a complete, valid report with the given findings, numbered in that order. */
 export function sampleReport(findings: readonly Finding[], change: (report: Report) => void = () => undefined): Report {
@@ -90,13 +72,7 @@ export function sampleReport(findings: readonly Finding[], change: (report: Repo
     },
     selection: { quiet: false },
     gate: { status: 'not-evaluated' },
-    summary: {
-      totalFiles: 9,
-      totalIssues: 0,
-      parseErrors: 0,
-      ruleErrors: 0,
-      bySeverity: { error: 0, warning: 0, info: 0 },
-    },
+    summary: { totalFiles: 9, ...NO_COUNTS, bySeverity: { error: 0, warning: 0, info: 0 } },
     findings: structuredClone([...findings]),
   };
   change(report);
