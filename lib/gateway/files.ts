@@ -103,20 +103,14 @@ export interface FileUsers {
   readonly metrics: Pick<GatewayMetrics, 'reloads'>;
 }
 
-export interface WatchedFiles {
-  /** Reloads all files, including unchanged ones (SIGHUP). */
-  reload(): void;
-  stop(): void;
-}
-
-/** Applies changes to the files while the gateway is running. */
+/** Applies changes to the files while the gateway is running. `reload` also reads files that have not changed. */
 export function watchFiles(
   config: GatewayConfig,
   { material, keys, verifier, producers }: GatewayFiles,
   { gateway, quotas, metrics }: FileUsers,
   log: Log,
   clock: Clock,
-): WatchedFiles {
+) {
   const watch = <T>(
     files: Reloadable<T> | undefined,
     kind: string,
@@ -140,11 +134,11 @@ export function watchFiles(
   });
   const watched = [material, keys, producers];
   return {
-    reload: () => {
+    reload: (): void => {
       log.info('SIGHUP: loading TLS material, token keys and the producers file again');
       for (const files of watched) void files?.reload();
     },
-    stop: () => {
+    stop: (): void => {
       for (const files of watched) files?.stop();
     },
   };
