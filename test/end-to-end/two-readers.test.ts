@@ -8,10 +8,9 @@ import { RawConnection, tlsOptions } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { event } from '../support/gateway.ts';
 import type { ClientCertificate } from '../support/pki.ts';
-import { eventually } from '../support/scope.ts';
 import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
-const { redis, gateway, producer, pki } = await fileGateway({
+const { gateway, producer, pki } = await fileGateway({
   INGEST_BODY_BYTES_MAX: '100000',
   INGEST_REQUEST_TIMEOUT_MS: '1200000',
   INGEST_IDLE_TIMEOUT_MS: '600000',
@@ -310,25 +309,6 @@ describe('requests of both kinds on one connection', () => {
       all.map(({ status }) => status),
       [202, 200, 400, 202, 405, 202, 202, 202],
     );
-  });
-
-  it('are all answered although the client reads nothing for a while', { tags: ['long'] }, async () => {
-    const connection = await gateway.socket(producer);
-    connection.socket.pause();
-    const texts = Array.from({ length: 1_500 }, () => postText(fresh()));
-    const bodies = texts.map((text) => text.slice(text.indexOf('\r\n\r\n') + 4));
-    connection.write(texts.join(''));
-    await eventually('some have arrived', async () => (await gateway.metric('ingest_accepted_total')) > 0);
-    connection.socket.resume();
-    const all = await replies(connection, texts.length);
-    // A full gateway refuses some of the events, but it loses none and keeps their order.
-    const onStream = new Set((await redis.entries()).map(({ fields }) => fields['body']));
-    for (const [at, { status, body }] of all.entries()) {
-      if (status === 202)
-        assert.ok(onStream.has(bodies[at]) && bodies[at]?.startsWith(`{${body.slice(1).split(',')[0]},`));
-      else assert.match(`${status} ${body}`, /^503 .*"QUEUE_OVERLOADED","retryable":true/);
-    }
-    assert.ok(all.filter(({ status }) => status === 202).length >= 256);
   });
 });
 
