@@ -52,8 +52,6 @@ export interface GatewayTelemetry {
 type Handler = (exchange: Exchange, parameter: string) => Answering;
 
 export class Gateway {
-  readonly #log: Log;
-  readonly #system: ClockAndRandom;
   readonly #authority: Authority;
   readonly #server: HttpServer<ClientContext>;
   readonly #router: Router<Handler>;
@@ -73,8 +71,6 @@ export class Gateway {
     const { clock } = system;
     const { material, verifier } = parts.identity;
     const { log, metrics, spans } = parts.telemetry;
-    this.#system = system;
-    this.#log = log;
     this.#material = material;
     this.#authority = new Authority({
       clock,
@@ -148,14 +144,15 @@ export class Gateway {
         plainHttp: () => lastResponse(random.uuid(), PLAIN_HTTP, clock),
         producerOf: ({ judged }) => (judged?.verdict.kind === 'producer' ? judged.verdict.producer : undefined),
         closed: this.#context.logsAnswers ? (connection) => this.#closed(connection) : undefined,
-        bug: (cause, { address }) => this.#log.error({ err: cause, address }, 'a connection failed and was closed'),
+        bug: (cause, { address }) =>
+          this.#context.log.error({ err: cause, address }, 'a connection failed and was closed'),
         connectionFailure: (reason, address) => {
           telemetry.metrics.handshakes.counter({ reason }).add();
-          this.#log.debug({ reason, address }, 'TLS handshake failed');
+          this.#context.log.debug({ reason, address }, 'TLS handshake failed');
           this.#handshakeLog.failed(reason, address);
         },
       },
-      this.#system,
+      system,
     );
   }
 
@@ -170,7 +167,7 @@ export class Gateway {
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
         labels: { file },
-        value: Math.round((atMs - this.#system.clock.epochMs()) / 1000),
+        value: Math.round((atMs - this.#context.clock.epochMs()) / 1000),
       })),
     );
   }
@@ -213,7 +210,7 @@ export class Gateway {
     const closed = this.#authority.replaceTrust(material.trust, this.#server.connections.values());
     if (closed.length === 0) return;
     const addresses = [...new Set(closed.map(({ address }) => address))].slice(0, ADDRESSES_NAMED_MAX);
-    this.#log.warn(
+    this.#context.log.warn(
       { connections: closed.length, addresses },
       'closed connections of clients that are no longer trusted',
     );
@@ -262,7 +259,7 @@ export class Gateway {
   }
 
   #closed({ address, context: { judged } }: Connection<ClientContext>): void {
-    this.#log.debug({ address, producer: judged && producerOf(judged.verdict) }, 'connection closed');
+    this.#context.log.debug({ address, producer: judged && producerOf(judged.verdict) }, 'connection closed');
   }
 }
 
