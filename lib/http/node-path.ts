@@ -19,9 +19,8 @@ const CHUNKED_SLICE_BYTES = 1_024;
 
 export class NodePath<T> implements Reader {
   readonly #connection: Connection<T>;
-  /** The request being handled, until its whole answer is written. The requests after it are in `#waiting`. */
-  #current: NodeRequest | undefined;
-  readonly #waiting: NodeRequest[] = [];
+  /** Requests whose answers have not been written, oldest first. The first one is being handled. */
+  readonly #owed: NodeRequest[] = [];
   #latest: NodeRequest | undefined;
   #fault: ProtocolFault | undefined;
   #isQueued = false;
@@ -49,7 +48,7 @@ export class NodePath<T> implements Reader {
   }
 
   get owesAnswer(): boolean {
-    return this.#current !== undefined || this.#waiting.length > 0;
+    return this.#owed.length > 0;
   }
   get isArriving(): boolean {
     return this.#isInHead || this.#latest?.isComplete === false || this.#connection.socket.readableLength > 0;
@@ -66,12 +65,11 @@ export class NodePath<T> implements Reader {
     this.#isInHead = false;
     this.#bodyBytes = 0;
     response.once('close', () => {
-      if (this.#current === latest) this.#current = undefined;
+      this.#owed.shift();
       this.#answerBytes = 0;
       connection.guard(() => this.#next());
     });
-    this.#waiting.push(latest);
-    connection.guard(() => this.#next());
+    if (this.#owed.push(latest) === 1) connection.guard(() => this.#next());
   }
 
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
@@ -107,7 +105,7 @@ export class NodePath<T> implements Reader {
 
   stop(): void {
     const { socket } = this.#connection;
-    this.#waiting.length = 0;
+    this.#owed.length = 0;
     socket.off('readable', this.#onReadable);
     socket.off('end', this.#onEnd);
     // Node's parser must not read what follows the last request.
@@ -125,12 +123,10 @@ export class NodePath<T> implements Reader {
   /** Handles the next request. */
   #next(): void {
     const connection = this.#connection;
-    if (connection.isClosing) return;
-    if (this.#current === undefined) {
-      if (connection.isRetiring) return connection.finish('', true);
-      this.#current = this.#waiting.shift();
-      if (this.#current !== undefined) connection.handle(this.#current);
-    }
+    if (connection.isClosing || connection.isGone) return;
+    if (connection.isRetiring) return connection.finish('', true);
+    const [next] = this.#owed;
+    if (next !== undefined) connection.handle(next);
     if (this.#fault === undefined) this.readOn();
     else this.#settleFault();
   }
@@ -183,7 +179,7 @@ export class NodePath<T> implements Reader {
     const latest = this.#latest;
     if (fault === undefined || connection.isClosing) return;
     if (latest?.isComplete === false) {
-      if (this.#current !== latest && this.owesAnswer) return;
+      if (this.#owed[0] !== latest && this.owesAnswer) return;
       // A request whose body ends early gets no answer.
       if (socket.readableEnded || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
     } else if (!this.owesAnswer) {
